@@ -1,0 +1,82 @@
+"""Build of setebench: one extension from the Cython core, its C guard and the assembly snippets."""
+
+import platform
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+    sys.exit(
+        f"setebench measures x86-64 CPUs under Linux; this is {platform.machine()} under {sys.platform}. "
+        "Build it on an x86-64 Linux machine."
+    )
+
+
+class build_ext_with_assembly(build_ext):
+    """gcc assembles .S files as it compiles .c files, but setuptools has to be told that they are sources."""
+
+    def build_extensions(self) -> None:
+        self.compiler.src_extensions = [*self.compiler.src_extensions, ".S"]
+        super().build_extensions()
+
+
+core = Extension(
+    "setebench.core._engine",
+    sources=[
+        "setebench/core/_engine.pyx",
+        "setebench/core/guard.c",
+        *sorted(str(path) for path in Path("asm").glob("*.S")),
+    ],
+    depends=["asm/snippet.inc", "setebench/core/guard.h", "setebench/core/snippets.h"],
+    include_dirs=["setebench/core"],
+    extra_compile_args=["-O2"],
+    # an executable stack would be refused by newer C libraries, and no snippet needs one
+    extra_link_args=["-Wl,-z,noexecstack"],
+)
+
+setup(
+    name="setebench",
+    version="0.1.0",
+    description="Measures what a memory system does that its vendor does not say, with short elapsed-time events",
+    long_description=Path("README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=[
+        "setebench",
+        "setebench.cli",
+        "setebench.core",
+        "setebench.doctor",
+        "setebench.infer",
+        "setebench.report",
+        "setebench.scenarios",
+        "setebench.sim",
+        "setebench.sim.kernel",
+        "setebench.sim.prefetchers",
+    ],
+    package_dir={"setebench.scenarios": "scenarios"},
+    package_data={
+        "setebench": ["py.typed"],
+        "setebench.core": ["*.pyi"],
+        "setebench.sim": ["presets/*.toml"],
+    },
+    ext_modules=cythonize([core], language_level=3),
+    cmdclass={"build_ext": build_ext_with_assembly},
+    install_requires=[
+        "click>=8.1",
+        "iced-x86>=1.21",
+        "matplotlib>=3.8",
+        "msgspec>=0.18",
+        "numba>=0.60",
+        "numpy>=2.0",
+        "rich>=13",
+        "tabulate>=0.9",
+    ],
+    extras_require={
+        "test": ["pytest>=8", "hypothesis>=6", "mypy>=1.10", "ruff>=0.5", "cython-lint>=0.16", "codespell>=2.3"],
+    },
+    entry_points={"console_scripts": ["setebench = setebench.cli.main:main"]},
+)
