@@ -1,0 +1,116 @@
+/* Clock brackets. A start leaves the time in the interval's slot, a stop replaces it by the difference.
+ *
+ * lfence waits until every earlier instruction has its result and lets no later one begin. So a start is
+ * "fence; read; fence": without the first, earlier work leaks into the interval; without the second, the timed access
+ * may begin before the clock is read. The stop needs the first for the timed access and the last for what follows.
+ * The packing (shl, or, mov) stands inside the start's fences: it belongs to the overhead, which is measured with an
+ * empty interval and taken off.
+ */
+#include "snippet.inc"
+
+    .macro KEEP_START
+    shl     rdx, 32
+    or      rax, rdx
+    mov     [rsp + OPERAND], rax
+    PATCH   FIELD_SLOT
+    .endm
+
+    .macro KEEP_ELAPSED
+    shl     rdx, 32
+    or      rax, rdx
+    sub     rax, [rsp + OPERAND]
+    PATCH   FIELD_SLOT
+    mov     [rsp + OPERAND], rax
+    PATCH   FIELD_SLOT
+    .endm
+
+    SNIPPET "start.lfence", "lfence; rdtsc; lfence", "", TOUCH_CLOCK + TOUCH_FENCE
+    lfence
+    rdtsc
+    KEEP_START
+    lfence
+    END_SNIPPET
+
+    SNIPPET "stop.lfence", "lfence; rdtsc; lfence", "", TOUCH_CLOCK + TOUCH_FENCE
+    lfence
+    rdtsc
+    lfence
+    KEEP_ELAPSED
+    END_SNIPPET
+
+/* rdtscp waits for earlier instructions by itself, but lets later ones begin: hence the fence behind it. */
+    SNIPPET "start.rdtscp", "rdtscp; lfence", "rdtscp", TOUCH_CLOCK + TOUCH_FENCE
+    rdtscp
+    KEEP_START
+    lfence
+    END_SNIPPET
+
+    SNIPPET "stop.rdtscp", "rdtscp; lfence", "rdtscp", TOUCH_CLOCK + TOUCH_FENCE
+    rdtscp
+    lfence
+    KEEP_ELAPSED
+    END_SNIPPET
+
+/* mfence also waits for earlier stores and flushes to reach the cache. */
+    SNIPPET "start.mfence", "mfence; lfence; rdtsc", "", TOUCH_CLOCK + TOUCH_FENCE
+    mfence
+    lfence
+    rdtsc
+    KEEP_START
+    lfence
+    END_SNIPPET
+
+    SNIPPET "stop.mfence", "mfence; lfence; rdtsc", "", TOUCH_CLOCK + TOUCH_FENCE
+    mfence
+    lfence
+    rdtsc
+    lfence
+    KEEP_ELAPSED
+    END_SNIPPET
+
+/* The bracket of Fang et al. 2014, 3.1: cpuid serialises fully; the multiplications need the timed load's value (rax),
+ * so they cover the time that rdtscp's own serialisation takes. In a guest cpuid leaves for the hypervisor. */
+    SNIPPET "start.cpuid", "cpuid; rdtsc", "", TOUCH_CLOCK + TOUCH_FENCE
+    xor     eax, eax
+    cpuid
+    rdtsc
+    KEEP_START
+    END_SNIPPET
+
+    SNIPPET "stop.cpuid", "dependent filler; rdtscp; cpuid", "rdtscp", TOUCH_CLOCK + TOUCH_FENCE
+    .rept   16
+    imul    rax, rax
+    .endr
+    rdtscp
+    KEEP_ELAPSED
+    xor     eax, eax
+    cpuid
+    END_SNIPPET
+
+/* Counts core cycles (APERF), not ticks, where the system lets user code read them. */
+    SNIPPET "start.rdpru", "lfence; rdpru; lfence", "rdpru", TOUCH_CLOCK + TOUCH_FENCE
+    mov     ecx, 1
+    lfence
+    rdpru
+    KEEP_START
+    lfence
+    END_SNIPPET
+
+    SNIPPET "stop.rdpru", "lfence; rdpru; lfence", "rdpru", TOUCH_CLOCK + TOUCH_FENCE
+    mov     ecx, 1
+    lfence
+    rdpru
+    lfence
+    KEEP_ELAPSED
+    END_SNIPPET
+
+/* A random wait of r15's next entry plus one rounds. Its last branch is mispredicted, but the start that follows
+ * fences, so that does not reach the interval. */
+    SNIPPET "dither", "random wait before a start", "", TOUCH_DRIVER
+    mov     eax, [r15]
+    add     r15, 4
+1:  dec     eax
+    jns     1b
+    END_SNIPPET
+
+    END_OF_FILE
