@@ -1,0 +1,1 @@
+"""setebench: short elapsed-time events for memory systems."""

@@ -1,0 +1,5 @@
+"""`python -m setebench`."""
+
+from setebench.cli.main import main
+
+main()

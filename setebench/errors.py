@@ -1,0 +1,32 @@
+"""Errors a user may meet. Each carries one line that says what happened and, where there is one, the remedy."""
+
+
+class SetebenchError(Exception):
+    """What could not be done and what to do about it, in one line. The command line ends with exit status 1."""
+
+
+class UsageError(SetebenchError):
+    """The request itself is wrong (a name, a number, a file). The command line ends with exit status 2."""
+
+
+class ProbeError(UsageError):
+    """A probe that no machine could run: an unknown base, an unbalanced interval, an impossible operand."""
+
+
+class UnsupportedError(SetebenchError):
+    """This machine, its rights or its system cannot do what was asked."""
+
+
+class ProbeFault(SetebenchError):
+    """Running a probe raised a CPU exception; the process lives on.
+
+    `signal` is the name (SIGSEGV, SIGILL, SIGBUS, SIGFPE), `operation` the index of the operation that raised it
+    (-1 if it lies outside every operation), `address` the data address where the kernel told one.
+    """
+
+    def __init__(self, signal: str, operation: int, address: int, what: str) -> None:
+        where = f"operation {operation} ({what})" if operation >= 0 else "the driver around the probe"
+        super().__init__(f"the probe was stopped by {signal} in {where}, data address {address:#x}")
+        self.signal = signal
+        self.operation = operation
+        self.address = address

@@ -1,0 +1,204 @@
+"""What a machine is: the one interface between questions and memory systems.
+
+A machine runs probes and returns ticks. Nothing else comes back: no name of a model, no configuration, no level. So the
+same scenario reads silicon and is scored on simulated machines. Anybody's machine that offers what `Machine` states
+works with every scenario; see docs/machine-plugins.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import SetebenchError, UsageError
+from setebench.probe import Placements, Probe, placement_table
+
+Ticks = NDArray[np.int64]
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one may know of a machine before measuring it; nothing here is what a scenario is to measure.
+
+    `brackets` are the clock brackets that work (`setebench.probe.BRACKETS`), the machine's own choice first.
+    `access_sizes`, `prefetch_hints`, `flushes` and `fences` are the operation variants that it can run.
+    `siblings` groups the CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
+    `notes` are sentences for people about rights or pages that the machine lacks; no program reads them.
+    """
+
+    name: str
+    kind: str
+    cpus: tuple[int, ...]
+    siblings: tuple[tuple[int, ...], ...]
+    ticks_per_second: float
+    line_size: int = 64
+    page_sizes: tuple[int, ...] = (4096,)
+    memory_bytes: int = 1 << 30
+    brackets: tuple[str, ...] = ("lfence",)
+    access_sizes: tuple[int, ...] = (8,)
+    prefetch_hints: tuple[str, ...] = ()
+    flushes: tuple[str, ...] = ("clflush",)
+    fences: tuple[str, ...] = ("m", "l", "s")
+    notes: tuple[str, ...] = ()
+
+
+class Region:
+    """`size` bytes of a machine's memory from `address` on, in pages of `page_size` bytes.
+
+    Addresses are plain integers; only the machine that made the region can touch them.
+    """
+
+    def __init__(self, address: int, size: int, page_size: int, line_size: int = 64) -> None:
+        self.address = address
+        self.size = size
+        self.page_size = page_size
+        self.line_size = line_size
+
+    @property
+    def lines(self) -> int:
+        """Number of cache lines."""
+        return self.size // self.line_size
+
+    @property
+    def pages(self) -> int:
+        """Number of pages."""
+        return self.size // self.page_size
+
+    def line(self, page: int, line: int = 0) -> int:
+        """Address of a line of a page."""
+        return self.address + page * self.page_size + line * self.line_size
+
+    def random_lines(self, count: int, seed: int | np.random.Generator) -> NDArray[np.int64]:
+        """Addresses of `count` random lines, each drawn on its own; shape (count,)."""
+        rng = np.random.default_rng(seed)
+        return self.address + rng.integers(0, self.lines, count) * self.line_size
+
+
+@runtime_checkable
+class Machine(Protocol):
+    """A memory system that runs probes. Public and stable; docs/machine-plugins.md says how to write one."""
+
+    @property
+    def facts(self) -> Facts:
+        """What may be known before measuring."""
+        ...
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """At least `size` bytes of zeros in pages of `page_size` bytes, aligned to that, touched before they are
+        returned unless `populate` is off. Raises `UnsupportedError` where pages or memory are not to be had."""
+        ...
+
+    def release(self, region: Region) -> None:
+        """Give a region back; its addresses must not be used again."""
+        ...
+
+    def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
+        """Write into the line at each address a pointer to the next one, at the last to the first, for `chase`."""
+        ...
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        """Run the probe once per placement, in order, and return ticks, int64, shape (repetitions, intervals).
+
+        The first `warmup` placements are run but not returned. Raises `ProbeError` for a probe that makes no sense,
+        `UnsupportedError` for an operation that the machine lacks, `ProbeFault` for a CPU exception."""
+        ...
+
+    def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        """Run one probe on each CPU at once; every repetition starts together, and barriers meet. Ticks per CPU."""
+        ...
+
+    def close(self) -> None:
+        """Give back everything the machine holds."""
+        ...
+
+
+ENTRY_POINT_GROUP = "setebench.machines"
+
+
+def open_machine(name: str = "native", *, cpu: int | None = None, seed: int = 1) -> Machine:
+    """Open a machine by name: `native`, `sim:...`, `module:factory`, or a name of the entry-point group
+    `setebench.machines`.
+
+    A factory is called with the keyword arguments `cpu` and `seed` and returns a `Machine`. Raises `UsageError` for a
+    name that leads nowhere.
+    """
+    if name == "native":
+        from setebench.core.native import NativeMachine  # the extension is only loaded where it is used
+
+        return NativeMachine(cpu=cpu)
+    if name.startswith("sim:"):
+        from setebench.sim import open_simulated
+
+        return open_simulated(name.removeprefix("sim:"), seed=seed)
+    return _plugin(name, cpu, seed)
+
+
+def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
+    try:
+        factory = _factory(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"machine {name!r} can't be opened: {error}") from error
+    if not callable(factory):
+        raise UsageError(f"machine {name!r} can't be opened: {type(factory).__name__} is no factory")
+    machine = factory(cpu=cpu, seed=seed)
+    if not isinstance(machine, Machine):
+        raise SetebenchError(
+            f"machine {name!r}: its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine"
+        )
+    return machine
+
+
+def _factory(name: str) -> Any:
+    for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        return entry.load()
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise UsageError(
+            f"unknown machine {name!r}; use native, sim:NAME (see 'setebench sim list'), or module:factory"
+        )
+    return getattr(importlib.import_module(module), attribute)
+
+
+def run_interleaved(
+    machine: Machine,
+    probes: Sequence[Probe],
+    placements: Placements | Sequence[Placements],
+    rng: np.random.Generator,
+    *,
+    cpu: int | None = None,
+    block: int = 64,
+    warmup: int = 2,
+) -> list[Ticks]:
+    """Run several probes on the same (or each on its own) placements, interleaved in blocks in random order.
+
+    Drift of frequency and neighbours then falls on all of them alike. Each block first repeats, unrecorded, the last
+    `warmup` placements before it: they warm the code without touching a line that is still to be timed. Returns one
+    array per probe, rows in the order of its placements, whatever the order in which blocks ran.
+    """
+    own = list(placements) if isinstance(placements, Sequence) else [placements] * len(probes)
+    tables = [placement_table(probe, each) for probe, each in zip(probes, own, strict=True)]
+    results = [
+        np.empty((len(table), probe.intervals), dtype=np.int64) for probe, table in zip(probes, tables, strict=True)
+    ]
+    rounds = max(-(-len(table) // block) for table in tables)
+    for index in range(rounds):
+        for which in rng.permutation(len(probes)):
+            begin, end = index * block, min((index + 1) * block, len(tables[which]))
+            if begin < end:
+                results[which][begin:end] = _run_rows(machine, probes[which], tables[which], begin, end, warmup, cpu)
+    return results
+
+
+def _run_rows(
+    machine: Machine, probe: Probe, table: NDArray[np.int64], begin: int, end: int, warmup: int, cpu: int | None
+) -> Ticks:
+    chosen = np.concatenate([np.arange(begin - warmup, begin) % len(table), np.arange(begin, end)])
+    placements: Placements = (
+        {base: table[chosen, index] for index, base in enumerate(probe.bases)} if probe.bases else len(chosen)
+    )
+    return machine.run(probe, placements, cpu=cpu, warmup=warmup)

@@ -1,0 +1,157 @@
+"""Which scenarios there are: every module of `setebench.scenarios` with a `SCENARIO`, and entry points of others.
+
+Listing reads source text and package metadata only. A scenario's module, and numpy and Numba behind it, is imported
+when that scenario is asked for: `setebench --help` would take seconds otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec, module_from_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from setebench.errors import SetebenchError, UsageError
+
+if TYPE_CHECKING:
+    from setebench.scenario import Scenario
+
+PACKAGE = "setebench.scenarios"
+ENTRY_POINT_GROUP = "setebench.scenarios"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A scenario that could be loaded. `module` is set for the project's own, `entry_point` for those of others."""
+
+    name: str
+    summary: str
+    module: str = ""
+    entry_point: EntryPoint | None = None
+
+    def load(self) -> Scenario:
+        """Import it. Raises `SetebenchError` in one line where somebody else's can't be loaded or is no scenario."""
+        found = self._import()
+        from setebench.scenario import Scenario
+
+        if not isinstance(found, Scenario):
+            kind = type(found).__name__
+            raise SetebenchError(f"scenario {self.name!r} of {self._origin()} is no setebench Scenario but a {kind}")
+        return found
+
+    def _import(self) -> object:
+        if self.entry_point is None:
+            return importlib.import_module(self.module).SCENARIO
+        try:
+            found: object = self.entry_point.load()
+        except Exception as error:  # whatever somebody else's module does while it is imported
+            raise SetebenchError(
+                f"scenario {self.name!r} of {self._origin()} can't be loaded: {type(error).__name__}: {error}"
+            ) from error
+        return getattr(found, "SCENARIO", found)
+
+    def _origin(self) -> str:
+        if self.entry_point is None:
+            return self.module
+        return f"the package {_distribution(self.entry_point)!r}"
+
+
+def command_name(module: str) -> str:
+    """The name on the command line of a scenario's module: `software_prefetch` is `software-prefetch`."""
+    return module.replace("_", "-")
+
+
+@cache
+def catalogue() -> dict[str, Entry]:
+    """All scenarios by command name, sorted, without importing one. A name of the project's own is never taken by
+    another package: that package's scenario is listed as `PACKAGE.NAME`."""
+    entries = {entry.name: entry for entry in _own()}
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value)):
+        name = command_name(point.name)
+        if name in entries:
+            name = f"{_distribution(point)}.{name}"
+        entries[name] = Entry(name, f"from the package {_distribution(point)}", entry_point=point)
+    return dict(sorted(entries.items()))
+
+
+def scenario(name: str) -> Scenario:
+    """The scenario of that command name. Raises `UsageError` for an unknown name, `SetebenchError` for a broken one."""
+    entry = catalogue().get(command_name(name))
+    if entry is None:
+        raise UsageError(f"unknown scenario {name!r}; one of {', '.join(catalogue())}")
+    return entry.load()
+
+
+def scenarios() -> dict[str, Scenario]:
+    """Every scenario by command name, loaded. Raises `SetebenchError` where one of another package can't be."""
+    return {name: entry.load() for name, entry in catalogue().items()}
+
+
+# -- the project's own --------------------------------------------------------------------------------------------
+
+
+def _own() -> list[Entry]:
+    folder = _folder()
+    read = ((path, _declared_summary(path)) for path in sorted(folder.glob("*.py"))) if folder else ()
+    return [
+        Entry(command_name(path.stem), summary, module=f"{PACKAGE}.{path.stem}")
+        for path, summary in read
+        if summary is not None
+    ]
+
+
+def _folder() -> Path | None:
+    """Where the scenarios' files lie: the installed package, or `scenarios/` of a checkout that isn't installed."""
+    spec = find_spec(PACKAGE)
+    if spec is not None and spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations)))
+    checkout = Path(__file__).resolve().parents[1] / "scenarios"
+    if not checkout.is_dir():
+        return None
+    _mount(checkout)
+    return checkout
+
+
+def _mount(folder: Path) -> None:
+    """Make `folder` the package `setebench.scenarios` of this process, as installing would."""
+    spec = ModuleSpec(PACKAGE, None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    package = module_from_spec(spec)
+    sys.modules[PACKAGE] = package
+    sys.modules["setebench"].scenarios = package  # type: ignore[attr-defined]
+
+
+def _declared_summary(path: Path) -> str | None:
+    """The summary that the module's `SCENARIO = Scenario(summary="...")` declares, else the first line of its
+    docstring; None for a module without a `SCENARIO`.
+
+    Only the text from that line on is parsed: it is the last of a module, and parsing all of a dozen modules would
+    take a third of the time of `setebench --help`."""
+    text = path.read_text(encoding="utf-8")
+    begin = re.search(r"^SCENARIO\b", text, re.MULTILINE)
+    if begin is None:
+        return None
+    try:
+        declaration = ast.parse(text[begin.start() :]).body[0]
+        return _summary_argument(declaration) or (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    except SyntaxError:
+        return "(has a syntax error; it says where when it is used)"
+
+
+def _summary_argument(declaration: ast.stmt) -> str:
+    value = declaration.value if isinstance(declaration, (ast.Assign, ast.AnnAssign)) else None
+    for keyword in value.keywords if isinstance(value, ast.Call) else []:
+        if keyword.arg == "summary" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    return ""
+
+
+def _distribution(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.module

@@ -1,0 +1,65 @@
+"""What a scenario is: one question, its options, and the code that answers it from ticks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from setebench.machine import Machine
+from setebench.results import Finding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """A scenario's own command-line option. `choices` restricts a string; `flag` makes it a switch."""
+
+    name: str
+    help: str
+    default: Any = None
+    type: type = str
+    choices: tuple[str, ...] = ()
+    flag: bool = False
+    multiple: bool = False
+
+
+def _silent(_message: str) -> None:
+    """Progress that nobody reads."""
+
+
+@dataclass(kw_only=True)
+class Context:
+    """All that a scenario holds: the machine, its settings, a random generator, and where evidence goes.
+
+    `effort` scales sample sizes: 1 by default, less with --fast. `evidence` takes JSON-able values by name.
+    `known` holds what earlier steps of the same run found (a clock calibration, say), so it is measured once.
+    `progress` is called between measurements, never while one runs.
+    """
+
+    machine: Machine
+    seed: int = 1
+    cpu: int | None = None
+    fast: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+    evidence: dict[str, Any] = field(default_factory=dict)
+    known: dict[str, Any] = field(default_factory=dict)
+    progress: Callable[[str], None] = _silent
+
+    def rng(self, purpose: int) -> np.random.Generator:
+        """A generator of its own for each purpose, so that one step's draws don't shift another's."""
+        return np.random.default_rng((self.seed, purpose))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A question. `answer` yields findings; `parameters` are the prefixes of the parameters it may tell;
+    `plot` draws a document's evidence into a matplotlib figure."""
+
+    name: str
+    summary: str
+    answer: Callable[[Context], Iterable[Finding]]
+    parameters: tuple[str, ...]
+    options: tuple[Option, ...] = ()
+    plot: Callable[[dict[str, Any]], Any] | None = None
