@@ -1,0 +1,125 @@
+#define _GNU_SOURCE
+#include "guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <ucontext.h>
+
+static const int guarded_signals[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE};
+#define GUARDED (sizeof guarded_signals / sizeof *guarded_signals)
+
+static struct sigaction previous[GUARDED];
+static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
+static int installed;
+
+static __thread sigjmp_buf *escape;
+static __thread struct setebench_call *running;
+
+/* A signal outside the guard is not ours. An earlier handler gets it at once. Where there was none, put that back and
+ * return, so that the instruction faults again; what someone sent must be sent again. */
+static void pass_on(int signal_number, siginfo_t *info, void *context)
+{
+    for (size_t i = 0; i < GUARDED; i++) {
+        if (guarded_signals[i] != signal_number)
+            continue;
+        if (previous[i].sa_flags & SA_SIGINFO) {
+            previous[i].sa_sigaction(signal_number, info, context);
+        } else if (previous[i].sa_handler != SIG_DFL && previous[i].sa_handler != SIG_IGN) {
+            previous[i].sa_handler(signal_number);
+        } else {
+            sigaction(signal_number, &previous[i], NULL);
+            if (info->si_code <= 0)
+                raise(signal_number);
+        }
+    }
+}
+
+static void on_fault(int signal_number, siginfo_t *info, void *context)
+{
+    if (!running) {
+        pass_on(signal_number, info, context);
+        return;
+    }
+    running->signal = signal_number;
+    const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    uintptr_t instruction = (uintptr_t)registers[REG_RIP];
+    /* outside of it lie only shared accesses: the return address on the stack tells which operation called one */
+    if (instruction < (uintptr_t)running->code || instruction >= running->code_end)
+        instruction = *(const uintptr_t *)registers[REG_RSP] - 1;
+    running->fault_instruction = instruction;
+    running->fault_address = (uintptr_t)info->si_addr;
+    siglongjmp(*escape, 1);
+}
+
+int setebench_guard_install(void)
+{
+    int error = 0;
+    pthread_mutex_lock(&install_lock);
+    if (installed == 0) {
+        /* not deferred: the handler is left by a jump, after which the same signal must still be deliverable */
+        struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+        sigemptyset(&action.sa_mask);
+        for (size_t i = 0; i < GUARDED && !error; i++)
+            if (sigaction(guarded_signals[i], &action, &previous[i]))
+                error = errno;
+    }
+    if (!error)
+        installed++;
+    pthread_mutex_unlock(&install_lock);
+    return error;
+}
+
+void setebench_guard_remove(void)
+{
+    pthread_mutex_lock(&install_lock);
+    if (installed > 0 && --installed == 0)
+        for (size_t i = 0; i < GUARDED; i++)
+            sigaction(guarded_signals[i], &previous[i], NULL);
+    pthread_mutex_unlock(&install_lock);
+}
+
+/* The handler needs a stack of its own: a probe may have spoiled the thread's. Big enough for the widest vector state
+ * that a kernel saves. It goes with its thread. */
+static __thread char signal_stack[64 * 1024] __attribute__((aligned(64)));
+
+static int have_signal_stack(void)
+{
+    static __thread int have;
+    stack_t now;
+    if (have)
+        return 0;
+    have = 1;
+    if (sigaltstack(NULL, &now))
+        return errno;
+    if (!(now.ss_flags & SS_DISABLE))
+        return 0;
+    stack_t own = {.ss_sp = signal_stack, .ss_size = sizeof signal_stack};
+    return sigaltstack(&own, NULL) ? errno : 0;
+}
+
+int setebench_guard_run(struct setebench_call *call)
+{
+    sigjmp_buf here;
+    int error = have_signal_stack();
+    if (error)
+        return error;
+    call->signal = 0;
+    if (sigsetjmp(here, 0) == 0) {
+        escape = &here;
+        running = call;
+        call->code(call->rows, call->results, call->repetitions, call->dither, call->meeting);
+    }
+    running = NULL;
+    escape = NULL;
+    /* whoever still waits at a barrier for this thread must not wait for ever */
+    if (call->signal && call->meeting)
+        setebench_meeting_abandon(call->meeting);
+    return 0;
+}
+
+void setebench_meeting_abandon(struct setebench_meeting *meeting)
+{
+    __atomic_store_n(&meeting->arrived, INT64_MAX / 2, __ATOMIC_SEQ_CST);
+}

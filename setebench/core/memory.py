@@ -1,0 +1,145 @@
+"""Memory to measure in: regions of chosen pages, touched, locked, and checked with the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import re
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError, UsageError
+from setebench.machine import Region
+
+SMALL_PAGE = 4096
+HUGE_PAGE = 2 * 1024 * 1024
+_MAP_HUGETLB = 0x40000
+_MAP_HUGE_2MB = 21 << 26
+
+Granted = Literal["none", "hugetlb", "madvise"]
+"""How 2 MiB pages were granted."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NativeRegion(Region):
+    """A mapping of this process. `locked` tells whether the kernel keeps it in memory, `granted` how its pages came."""
+
+    def __init__(self, memory: mmap.mmap, size: int, page_size: int, granted: Granted) -> None:
+        self._memory = memory
+        self._bytes: NDArray[np.uint8] | None = np.frombuffer(memory, dtype=np.uint8)
+        begin = -(-self._bytes.ctypes.data // page_size) * page_size
+        super().__init__(begin, size, page_size)
+        self._skip = begin - self._bytes.ctypes.data
+        self.granted = granted
+        self.locked = False
+
+    def touch(self) -> None:
+        """Write to every page, so that each has memory of its own (a page only read may be the shared zero page)."""
+        self._own()[self._skip : self._skip + self.size : SMALL_PAGE] = 0
+
+    def lock(self) -> None:
+        """Keep the pages in memory; without the right to do so `locked` stays False."""
+        self.locked = _libc.mlock(ctypes.c_void_p(self.address), ctypes.c_size_t(self.size)) == 0
+
+    def link(self, addresses: NDArray[np.int64]) -> None:
+        """Write the address of the next line into each line, of the first into the last."""
+        words = self._own()[self._skip : self._skip + self.size].view(np.int64)
+        offsets = addresses - self.address
+        if ((offsets < 0) | (offsets >= self.size) | (offsets % 8 != 0)).any():
+            raise UsageError("addresses to link must lie in the region, 8 bytes aligned")
+        words[offsets // 8] = np.roll(addresses, -1)
+
+    def release(self) -> None:
+        """Unmap; a second call does nothing."""
+        self._bytes = None
+        self._memory.close()
+
+    def _own(self) -> NDArray[np.uint8]:
+        if self._bytes is None:
+            raise UsageError("this region was released")
+        return self._bytes
+
+
+def available_bytes(root: Path = Path("/")) -> int:
+    """Memory that can be had without swapping, as the kernel estimates it."""
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+def map_region(size: int, page_size: int, populate: bool) -> NativeRegion:
+    """A region of at least `size` bytes of zeros; see `Machine.allocate`.
+
+    Raises `UsageError` for a page size this architecture hasn't, `UnsupportedError` where memory or pages lack."""
+    if page_size not in (SMALL_PAGE, HUGE_PAGE):
+        raise UsageError(f"pages have 4096 or 2097152 bytes, not {page_size}")
+    size = max(1, -(-size // page_size)) * page_size
+    room = available_bytes()
+    if size > room:
+        raise UnsupportedError(f"{size >> 20} MiB were asked for, but only {room >> 20} MiB of memory are available")
+    region = _huge_region(size) if page_size == HUGE_PAGE else _small_region(size)
+    if populate:
+        region.touch()
+        region.lock()
+    if page_size == HUGE_PAGE and populate and region.granted == "madvise":
+        _prove_huge(region)
+    return region
+
+
+def _map(size: int, flags: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(-1, size, flags=flags)
+    except OSError as error:
+        raise UnsupportedError(
+            f"the system refuses {size >> 20} MiB of memory ({error.strerror}); raise its limits (ulimit -v)"
+        ) from error
+
+
+def _small_region(size: int) -> NativeRegion:
+    memory = _map(size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # transparent huge pages would quietly turn a measurement of small pages into one of large ones
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return NativeRegion(memory, size, SMALL_PAGE, "none")
+
+
+def _huge_region(size: int) -> NativeRegion:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        reserved = mmap.mmap(-1, size, flags=flags | _MAP_HUGETLB | _MAP_HUGE_2MB)
+        return NativeRegion(reserved, size, HUGE_PAGE, "hugetlb")
+    except OSError:
+        memory = _map(size + HUGE_PAGE, flags)
+    try:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    except OSError as error:
+        memory.close()
+        raise UnsupportedError(
+            "no 2 MiB pages: none are reserved (vm.nr_hugepages) and this kernel offers no transparent ones"
+        ) from error
+    return NativeRegion(memory, size, HUGE_PAGE, "madvise")
+
+
+def _prove_huge(region: NativeRegion) -> None:
+    """Ask the kernel whether it really backed the region by 2 MiB pages; advice alone proves nothing."""
+    huge = huge_backed_bytes(region.address, Path("/proc/self/smaps").read_text())
+    if huge < region.size:
+        region.release()
+        raise UnsupportedError(
+            f"the kernel backed {huge >> 20} of {region.size >> 20} MiB by 2 MiB pages; "
+            "reserve some (vm.nr_hugepages) or set transparent_hugepage/enabled to madvise"
+        )
+
+
+def huge_backed_bytes(address: int, smaps: str) -> int:
+    """Bytes in 2 MiB pages of the mapping that holds `address`, from the text of /proc/PID/smaps."""
+    inside = False
+    for line in smaps.splitlines():
+        begin, dash, rest = line.partition("-")
+        if dash and re.fullmatch(r"[0-9a-f]+", begin):
+            inside = int(begin, 16) <= address < int(rest.split(" ", 1)[0], 16)
+        elif inside and line.startswith("AnonHugePages:"):
+            return int(line.split()[1]) * 1024
+    return 0
