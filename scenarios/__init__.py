@@ -1,0 +1,1 @@
+"""Scenarios: one file per question. Each module has a `SCENARIO`; nothing registers it."""

@@ -1,0 +1,83 @@
+"""Calibrations that several scenarios need: the clock's step and overheads, and how many core cycles a tick is.
+
+All of it goes through the Machine protocol, so it holds for simulated machines and for anybody's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.infer.clock import clock_step
+from setebench.infer.ticks import mean_ticks
+from setebench.machine import run_interleaved
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+RULER_SHORT, RULER_LONG = 1000, 5000
+"""Chained additions whose difference in ticks gives ticks per cycle: long enough that a clock step is nothing beside
+them, short enough that no interrupt need fall into most of them, and that their code stays in the first cache."""
+
+LONGEST_WAIT_CYCLES = 3500
+
+OVERHEAD_ADDITIONS = (2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """How to turn an interval's mean ticks into core cycles, valid for the moment at which it was measured.
+
+    `overhead_ticks` is what a bracket adds to a short chain of instructions. It is found with chains of additions, not
+    with an empty interval: the fences of an empty one overlap, so it is shorter than what a real one pays."""
+
+    overhead_ticks: float
+    cycles_per_tick: float
+
+    def cycles(self, ticks: float) -> float:
+        """Core cycles of an interval of `ticks`."""
+        return (ticks - self.overhead_ticks) * self.cycles_per_tick
+
+
+def step_ticks(context: Context) -> float:
+    """Granularity of the clock; measured once per context."""
+    if "step_ticks" not in context.known:
+        waits = [Probe().start().wait(1 + n * n).stop() for n in range(48)]
+        ticks = run_interleaved(context.machine, waits, 40, context.rng(1), cpu=context.cpu, block=40)
+        context.known["step_ticks"] = clock_step(np.concatenate([each.ravel() for each in ticks]))
+    step: float = context.known["step_ticks"]
+    return step
+
+
+def overheads(context: Context, samples: int) -> dict[str, float]:
+    """Ticks of an empty interval, now, for every bracket of the machine; `samples` of each."""
+    step = step_ticks(context)
+    found = {}
+    for bracket in context.machine.facts.brackets:
+        empty = Probe().start(bracket=bracket).stop(bracket=bracket)
+        ticks = context.machine.run(empty, samples, cpu=context.cpu, warmup=min(8, samples // 4)).ravel()
+        found[bracket] = mean_ticks(ticks, step)
+    return found
+
+
+def measure_ruler(context: Context, samples: int) -> Ruler:
+    """Ticks per cycle and overhead, now. `samples` are spent on each of the short chains."""
+    step = step_ticks(context)
+    rng = context.rng(2)
+    chains = [Probe().start().add(n).stop() for n in (RULER_SHORT, RULER_LONG)]
+    short, long = run_interleaved(context.machine, chains, max(64, samples // 20), rng, cpu=context.cpu, block=16)
+    ticks_per_cycle = (mean_ticks(long, step) - mean_ticks(short, step)) / (RULER_LONG - RULER_SHORT)
+    probes = [Probe().start().add(n).stop() for n in OVERHEAD_ADDITIONS]
+    ticks = run_interleaved(context.machine, probes, samples // 2, rng, cpu=context.cpu)
+    over = [mean_ticks(t, step) - n * ticks_per_cycle for t, n in zip(ticks, OVERHEAD_ADDITIONS, strict=True)]
+    return Ruler(float(np.mean(over)), 1.0 / ticks_per_cycle)
+
+
+def quick_cycles_per_tick(context: Context) -> float:
+    """Cycles per tick right now, to a few tenths of a percent in some 50 microseconds."""
+    probes = [Probe().start().add(n).stop() for n in (RULER_SHORT, RULER_LONG)]
+    short, long = (float(np.min(context.machine.run(p, 12, cpu=context.cpu, warmup=2))) for p in probes)
+    return (RULER_LONG - RULER_SHORT) / max(long - short, 1.0)
+
+
+LINE = Base("line")

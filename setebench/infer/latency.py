@@ -1,0 +1,231 @@
+"""From rounds of single loads and chains to the latency of a level. Knows no machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.ticks import Estimate, agree, over_replicates, over_rounds
+from setebench.results import Finding, Outcome
+
+AGREE_RELATIVE, AGREE_CYCLES = 0.05, 1.0
+DIFFER_RELATIVE, DIFFER_CYCLES = 0.15, 3.0
+"""The two ways agree within a cycle or 5 %. Up to 15 % or 3 cycles apart (a few targets were pushed out of the level by
+somebody else) the interval is widened over both; beyond, no value is told."""
+
+RUN_TO_RUN = 0.005
+"""Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
+
+LEAST_SHARE, ALONE_SHARE = 0.5, 0.98
+"""So many single loads must be of one group for any value to be told, and so many for the level to be alone."""
+
+MIXED_RELATIVE, MIXED_CYCLES = 0.1, 1.0
+"""A level whose mean may be off by more, because lines from another level are mixed in, is not told."""
+
+NEXT_LEVEL_RATIO = 1.4
+"""A level takes so much longer than the one before it, or it is the same one."""
+
+VECTOR_CYCLES = 0.99
+"""A vector latency that may be further off is not told."""
+
+WIDEST_RELATIVE, WIDEST_CYCLES = 0.3, 2.5
+"""An interval that reaches further to either side is no answer."""
+
+
+@dataclass
+class Samples:
+    """What one level's rounds gave, in cycles per load, a value per round; chains by the size of their loads.
+
+    `single` is the mean of the single loads' largest group, `share` how much of them that is; `all_singles` is the mean
+    of all, lines that were pushed out of the level included. `chain` and `all_chains` are the same of a chain's steps.
+    `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
+    leave it alone, a mixture of levels does not."""
+
+    single: list[float] = field(default_factory=list)
+    all_singles: list[float] = field(default_factory=list)
+    share: list[float] = field(default_factory=list)
+    all_chains: list[float] = field(default_factory=list)
+    excess: list[float] = field(default_factory=list)
+    chain: dict[int, list[float]] = field(default_factory=dict)
+    raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def of(self, rounds: NDArray[np.int64]) -> Samples:
+        """The samples of some rounds, by number; vector chains are measured in the first few only."""
+
+        def chosen(values: list[float]) -> list[float]:
+            return [values[n] for n in rounds if n < len(values)]
+
+        return Samples(
+            single=chosen(self.single),
+            all_singles=chosen(self.all_singles),
+            share=chosen(self.share),
+            all_chains=chosen(self.all_chains),
+            excess=chosen(self.excess),
+            chain={size: chosen(values) for size, values in self.chain.items()},
+            raw=self.raw,
+        )
+
+
+def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:
+    """Whether an interval reaches no further than a share of its value, or so many cycles."""
+    return (estimate.high - estimate.low) / 2 <= max(relative * estimate.value, cycles)
+
+
+def findings(
+    samples: dict[str, Samples], transfers: list[float], hidden_cycles: float = float("inf")
+) -> Iterable[Finding]:
+    """Latencies of all levels, nearest first and memory last, by the two ways and as agreed. `transfers` are cycles of
+    a register round trip, one per round. Beyond `hidden_cycles` levels can't be numbered (see `levels_between`)."""
+    doubt, last = "", 0.0
+    memory = over_replicates(samples["memory"].single).value
+    singles = [over_replicates(own.single).value for own in samples.values()]
+    for (name, own), further in zip(samples.items(), [*singles[1:], 0.0], strict=True):
+        mixed_in = 0.0 if name == "memory" else _mixed_in_cycles(own, further)
+        if name not in ("l1", "memory"):
+            doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
+        last = over_replicates(own.single).value
+        yield from _level_findings(name, own, over_replicates(transfers), mixed_in, "" if name == "memory" else doubt)
+
+
+def _doubt(name: str, own: Samples, last: float, memory: float, hidden_cycles: float, mixed_in_cycles: float) -> str:
+    """Why this level, and with it the numbers of those further out, can't be told; empty where nothing speaks against
+    it. `last` is the latency of the level before."""
+    chain, single = over_replicates(own.chain[8]).value, over_replicates(own.single).value
+    if not _parted(own) and mixed_in_cycles > max(MIXED_RELATIVE * chain, MIXED_CYCLES):
+        return f"{name} is a mixture of levels, so the levels after it can't be told apart for sure"
+    if min(chain, single) < NEXT_LEVEL_RATIO * last:
+        return f"{name} takes {min(chain, single):.1f} cycles, hardly longer than the level before it"
+    if max(chain, single) > memory / NEXT_LEVEL_RATIO:
+        return f"{name} takes {max(chain, single):.1f} cycles, nearly as long as memory: its lines were pushed out"
+    if single > hidden_cycles:
+        return f"some lines took {hidden_cycles:.1f} cycles, which may be a level of its own before {name}"
+    return ""
+
+
+def _level_findings(
+    name: str, own: Samples, round_trip: Estimate, mixed_in_cycles: float, doubt: str
+) -> Iterable[Finding]:
+    single, chain = (over_rounds(each, RUN_TO_RUN) for each in (own.single, own.chain[8]))
+    yield _told(f"latency.{name}.sete", single, f"{len(own.single)} rounds of dithered single loads, the largest group")
+    yield _told(f"latency.{name}.chase", chain, "chains of different length")
+    agreed = _agreed(f"latency.{name}", own, mixed_in_cycles) if not doubt else _unresolved(f"latency.{name}", doubt)
+    yield agreed
+    for size in own.chain:
+        if size > 8:
+            yield _vector_finding(f"latency.{name}.vector{size}", own, size, round_trip, agreed)
+
+
+def _told(parameter: str, estimate: Estimate, method: str) -> Finding:
+    if estimate.value <= 0 or not narrow(estimate, WIDEST_RELATIVE, WIDEST_CYCLES):
+        return Finding(
+            parameter=parameter,
+            unit="cycles",
+            outcome=Outcome.UNRESOLVED,
+            reason=f"between {estimate.low:.1f} and {estimate.high:.1f} cycles: too noisy; run again at a quieter time",
+            method=method,
+        )
+    return Finding(
+        parameter=parameter,
+        value=estimate.value,
+        unit="cycles",
+        low=estimate.low,
+        high=estimate.high,
+        method=method,
+        evidence="single_load_ticks",
+    )
+
+
+def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
+    """The level's latency: the chase's where its lines answer alike, else that of the single loads' largest group."""
+    single, everything, chain, all_chains = (
+        over_rounds(each, RUN_TO_RUN) for each in (own.single, own.all_singles, own.chain[8], own.all_chains)
+    )
+    if np.mean(own.share) < LEAST_SHARE:
+        return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")
+    if _parted(own):  # single loads show the level alone, a chain's steps are a mixture
+        return _compared(parameter, single, everything, all_chains, f"{np.mean(own.share):.0%} of single loads")
+    pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
+    return _compared(parameter, pure, single, pure, "chase")
+
+
+def _compared(parameter: str, told: Estimate, single: Estimate, chain: Estimate, method: str) -> Finding:
+    """What is to be told, if single loads and chains support each other."""
+    why = f"single loads take {single.value:.1f} cycles, a step of a chase {chain.value:.1f}"
+    if agree(single, chain, relative=AGREE_RELATIVE, absolute=AGREE_CYCLES):
+        held = _over_both(told, single) if told is chain else told
+        return _told(parameter, held, f"{method}; single loads and chases agree")
+    if _differ_little(single, chain):
+        apart = abs(single.value - chain.value)
+        wide = Estimate(told.value, told.low - apart, told.high + apart)
+        return _told(parameter, wide, f"{method}, interval widened: {why}")
+    return _unresolved(parameter, why)
+
+
+def _parted(own: Samples) -> bool:
+    """Whether the clock is fine enough to see lines of other levels among the single loads, and some there are."""
+    return float(np.mean(own.share)) < ALONE_SHARE
+
+
+def _unresolved(parameter: str, why: str) -> Finding:
+    return Finding(
+        parameter=parameter,
+        unit="cycles",
+        outcome=Outcome.UNRESOLVED,
+        reason=f"{why}; run again on a quieter machine, or see both values",
+        method="chase and single loads",
+    )
+
+
+def _over_both(first: Estimate, second: Estimate) -> Estimate:
+    """The first way's estimate, with an interval that holds the other way's value too."""
+    return Estimate(first.value, min(first.low, second.value), max(first.high, second.value))
+
+
+def _mixed_in_cycles(own: Samples, further_cycles: float) -> float:
+    """By how much lines of further levels raise a chain's steps at most, where the clock can't part them.
+
+    Lines that take d cycles longer, a share p of them, add p d to a step's mean and p d ** 2 to its variance. The next
+    level out takes `further_cycles`; where that is in doubt itself, twice as long as this one at least."""
+    cycles = over_replicates(own.chain[8]).value
+    longer = max(further_cycles - cycles, cycles)
+    return max(float(np.median(own.excess)), 0.0) / longer if longer > 0 else 0.0
+
+
+def _differ_little(first: Estimate, second: Estimate) -> bool:
+    apart = abs(first.value - second.value)
+    return apart < max(DIFFER_CYCLES, DIFFER_RELATIVE * max(first.value, second.value))
+
+
+def _vector_finding(parameter: str, own: Samples, size: int, round_trip: Estimate, agreed: Finding) -> Finding:
+    """Vector load to use in a vector register: the level's latency, and how much longer a step of a vector chase is
+    than one of an 8-byte chase, less its transfer to an integer register.
+
+    Only the round trip of a transfer can be timed. Each way takes a cycle at least, which bounds the other one."""
+    if agreed.outcome is not Outcome.MEASURED or agreed.low is None or agreed.high is None:
+        return _vector_unresolved(parameter, "the 8-byte latency that it is compared with is unresolved")
+    rounds = min(len(own.chain[size]), len(own.chain[8]))
+    if rounds < 2:
+        return _vector_unresolved(parameter, "too few undisturbed rounds; run again at a quieter time")
+    longer = over_replicates(np.array(own.chain[size][:rounds]) - np.array(own.chain[8][:rounds]))
+    out = round_trip.value / 2
+    slack = max(0.0, out - 1.0)
+    base = agreed.value if isinstance(agreed.value, float) else (agreed.low + agreed.high) / 2
+    error = ((longer.high - longer.low) ** 2 + (agreed.high - agreed.low) ** 2) ** 0.5 / 2 + slack
+    value = base + longer.value - out
+    if error > max(VECTOR_CYCLES, AGREE_RELATIVE * value):
+        return _vector_unresolved(
+            parameter,
+            f"between {value - error:.1f} and {value + error:.1f} cycles; a register round trip takes "
+            f"{round_trip.value:.1f} cycles here, and how it splits can't be timed",
+        )
+    return _told(parameter, Estimate(value, value - error, value + error), VECTOR_METHOD)
+
+
+VECTOR_METHOD = "8-byte latency, plus what a vector chase takes longer, less half a register round trip"
+
+
+def _vector_unresolved(parameter: str, why: str) -> Finding:
+    return Finding(parameter=parameter, unit="cycles", outcome=Outcome.UNRESOLVED, reason=why, method=VECTOR_METHOD)

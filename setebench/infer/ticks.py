@@ -1,0 +1,162 @@
+"""From raw ticks to means with intervals. Knows no machine.
+
+On a coarse clock one sample says next to nothing: a load of 4 cycles reads as 0 or 26 ticks. But when the wait before
+each start is random over whole clock steps, the *mean* of many samples is unbiased. So nothing here takes a median or
+trims quantised samples; only samples that a stall hit (an interrupt, a stolen time slice) are left out, and those lie
+far outside the steps that the rest occupy.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+STALL_SPANS = 4.0
+"""A sample further above the median than this many spans (10 % to 90 %, at least one clock step) was hit by a stall.
+Latency tails of memory (refresh, bank conflicts) end well below; an interrupt or a stolen slice lies far above."""
+
+_T95 = (
+    12.71,
+    4.30,
+    3.18,
+    2.78,
+    2.57,
+    2.45,
+    2.36,
+    2.31,
+    2.26,
+    2.23,
+    2.20,
+    2.18,
+    2.16,
+    2.14,
+    2.13,
+    2.12,
+    2.11,
+    2.10,
+    2.09,
+)
+"""Two-sided 95 % points of Student's t for 1 to 19 degrees of freedom; above, 1.96 + 2.4 / degrees is close."""
+
+
+class Estimate(NamedTuple):
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Estimate:
+        """In another unit."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor)
+
+    def widened(self, below: float, above: float) -> Estimate:
+        """With more room for what sampling does not show."""
+        return Estimate(self.value, self.low - below, self.high + above)
+
+
+def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
+    """Which samples (shape (n,)) no stall hit; see `STALL_SPANS`."""
+    low, middle, high = np.quantile(ticks, (0.1, 0.5, 0.9))
+    span = max(float(high - low), step_ticks, 1.0)
+    kept: NDArray[np.bool_] = ticks <= middle + STALL_SPANS * span
+    return kept
+
+
+def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:
+    """Mean of the undisturbed samples, ticks; unbiased below a step if the samples were dithered."""
+    return float(ticks[undisturbed(ticks, step_ticks)].mean())
+
+
+GAP_BINS = 3
+"""So many (nearly) empty bins in a row part two groups of samples."""
+
+EMPTY_SHARE = 0.004
+
+
+def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
+    """Which samples (shape (n,)) belong to the largest group, groups being parted by gaps in the histogram.
+
+    A line that was evicted behind our back answers from further out. Its time belongs to another level, not to this
+    one's mean; an average of two modes is the latency of nothing. Bins are a clock step wide or 3 % of the median."""
+    return max(groups(ticks, step_ticks), key=lambda group: int(group.sum()))
+
+
+def groups(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> list[NDArray[np.bool_]]:
+    """All groups of samples (shape (n,) each), fastest first; see `dominant`. Stray samples may belong to none."""
+    width = max(step_ticks, 0.03 * float(np.median(ticks)), 1.0)
+    bins = np.minimum(np.floor((ticks - ticks.min()) / width + 0.25), 100_000).astype(np.int64)
+    counts = np.bincount(bins)
+    filled = np.flatnonzero(counts > EMPTY_SHARE * len(ticks))
+    runs = np.split(filled, np.flatnonzero(np.diff(filled) > GAP_BINS) + 1)
+    return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
+
+
+def batch_interval(ticks: NDArray[np.int64], step_ticks: float = 1.0, batches: int = 16) -> Estimate:
+    """Mean of the undisturbed samples with an interval from the spread of means over consecutive batches, so that
+    drift while sampling widens it."""
+    means = [mean_ticks(batch, step_ticks) for batch in np.array_split(ticks, batches) if len(batch)]
+    return over_replicates(means)
+
+
+def t95(degrees: int) -> float:
+    """Two-sided 95 % point of Student's t."""
+    return _T95[degrees - 1] if degrees <= len(_T95) else 1.96 + 2.4 / degrees
+
+
+def over_replicates(values: ArrayLike, cut: float = 0.25) -> Estimate:
+    """Trimmed mean over replicates (whole measurements repeated), with Yuen's interval (winsorised spread).
+
+    A replicate is a mean already, so trimming some cannot bias a quantised sample; it keeps a neighbour's burst from
+    carrying the result, while the winsorised spread still pays for it. Needs at least two values.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    count = len(ordered)
+    trimmed = int(cut * count) if count >= 5 else 0
+    kept = ordered[trimmed : count - trimmed]
+    winsorised = np.clip(ordered, kept[0], kept[-1])
+    value = float(kept.mean())
+    if count < 2:
+        return Estimate(value, -np.inf, np.inf)
+    error = (float(((winsorised - winsorised.mean()) ** 2).sum()) / (len(kept) * (len(kept) - 1))) ** 0.5
+    half = t95(len(kept) - 1) * error
+    return Estimate(value, value - half, value + half)
+
+
+LARGEST_INFLATION, BATCHES = 4.0, 6
+
+
+def over_rounds(values: ArrayLike, relative: float = 0.0) -> Estimate:
+    """`over_replicates` for rounds in the order of time, whose neighbours may be alike because what disturbs them (a
+    neighbour's work, the frequency) lasts longer than a round.
+
+    The interval grows as the correlation of neighbouring rounds says, and is at least `relative` of the value to either
+    side: what drifts from run to run can't be seen in one of them."""
+    series = np.asarray(values, dtype=np.float64)
+    estimate = over_replicates(series)
+    bounded = np.clip(series, *np.quantile(series, (0.1, 0.9)))
+    centred = bounded - bounded.mean()
+    power = float((centred**2).sum())
+    alike = float((centred[1:] * centred[:-1]).sum()) / power if power > 0 else 0.0
+    alike = min(max(alike, 0.0), 0.9)
+    half = (estimate.high - estimate.value) * min(((1 + alike) / (1 - alike)) ** 0.5, LARGEST_INFLATION)
+    if len(series) >= 2 * BATCHES:  # what lasts longer than a few rounds shows between batches
+        medians = [float(np.median(batch)) for batch in np.array_split(series, BATCHES)]
+        half = max(half, over_replicates(medians, cut=0.0).high - over_replicates(medians, cut=0.0).value)
+    half = max(half, relative * abs(estimate.value))
+    return Estimate(estimate.value, estimate.value - half, estimate.value + half)
+
+
+def agree(first: Estimate, second: Estimate, *, relative: float, absolute: float) -> bool:
+    """Whether two ways of measuring the same thing tell the same: intervals touch, or values lie close."""
+    if first.low <= second.high and second.low <= first.high:
+        return True
+    return abs(first.value - second.value) <= max(absolute, relative * max(abs(first.value), abs(second.value)))
+
+
+def histogram(ticks: NDArray[np.int64]) -> dict[str, list[int]]:
+    """Tick values and how often each came, as plain lists: the raw evidence in a form that a file can hold."""
+    values, counts = np.unique(ticks, return_counts=True)
+    return {"ticks": values.tolist(), "counts": counts.tolist()}

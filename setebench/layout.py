@@ -1,0 +1,118 @@
+"""Sets of lines to walk over, laid so that prefetchers and TLBs stay out of the measurement.
+
+One line of every box of four is used, a random one: so next-line and pair prefetchers seldom bring a line that is
+still to come, and no page's footprint foretells another's, which region prefetchers would learn. Over any four pages
+each line of a box serves once, so that all cache sets are used alike. One box per page holds no line of the walk but
+the page's *companion*: touching it first warms the TLB entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.machine import Region
+
+BOX_LINES = 4
+WINDOW_PAGES = 8
+"""Pages that a walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
+
+TLB_PAGE_BYTES = 4096
+"""Pages as the TLB may see them at the smallest: a hypervisor can splinter larger ones."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`lines[p, b]` is the address of line b of page p, `companions[p]` that of the page's companion."""
+
+    lines: NDArray[np.int64]
+    companions: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """Number of lines to walk over."""
+        return int(self.lines.size)
+
+
+def lines_per_page(line_size: int) -> int:
+    """Lines of a walk in one page."""
+    return TLB_PAGE_BYTES // (BOX_LINES * line_size) - 1
+
+
+def span_bytes(size_bytes: float, line_size: int) -> int:
+    """Memory that a working set of `size_bytes` (counted in lines used) stretches over."""
+    pages = -(-int(size_bytes / line_size) // lines_per_page(line_size))
+    return pages * TLB_PAGE_BYTES
+
+
+def lay(region: Region, size_bytes: float, rng: np.random.Generator) -> Layout:
+    """A working set of about `size_bytes` in random pages of `region`, shape (pages, lines per page)."""
+    per_page = lines_per_page(region.line_size)
+    pages = span_bytes(size_bytes, region.line_size) // TLB_PAGE_BYTES
+    chosen = rng.permutation(region.size // TLB_PAGE_BYTES)[:pages]
+    number = np.arange(pages)
+    # balanced, not random: each line of a box and each box serve equally often over any run of pages
+    fours = np.argsort(rng.random((-(-pages // BOX_LINES), BOX_LINES, per_page)), axis=1)
+    position = fours.reshape(-1, per_page)[:pages]
+    companion_box = (number // BOX_LINES + rng.integers(per_page + 1)) % (per_page + 1)
+    boxes = np.arange(per_page)[None, :]
+    boxes = boxes + (boxes >= companion_box[:, None])
+    begin = region.address + chosen * TLB_PAGE_BYTES
+    box_bytes = BOX_LINES * region.line_size
+    lines = begin[:, None] + boxes * box_bytes + position * region.line_size
+    return Layout(lines.astype(np.int64), (begin + companion_box * box_bytes).astype(np.int64))
+
+
+def by_windows(layout: Layout, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A random order that finishes a few pages before the next few, shape (lines,): a TLB miss is paid once a page, and
+    no prefetcher sees a page's lines one behind the other."""
+    pages, per_page = layout.lines.shape
+    shuffled = layout.lines[rng.permutation(pages)]
+    window = np.repeat(np.arange(pages) // WINDOW_PAGES, per_page)
+    return shuffled.ravel()[np.lexsort((rng.random(pages * per_page), window))]
+
+
+GROUP_PAGES = 64
+"""Target lines that one repetition uses, one in each of so many neighbouring pages. Many, because bringing them to an
+outer level costs a long walk, however many they are."""
+
+SHIFT_LINES = 16
+"""How far whole groups are shifted within their pages. Region prefetchers learn which lines of a page follow which; the
+random shifts leave them nothing to learn."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Where the targets of a repetition lie, as offsets in bytes, in the order of use.
+
+    Offsets, not addresses: they are part of the probe, so that no address is fetched from memory while something is
+    timed. Each target has a companion far away in its page, to warm the page's TLB entry; targets and companions have a
+    base each."""
+
+    targets: tuple[int, ...]
+    companions: tuple[int, ...]
+
+
+def group(rng: np.random.Generator, line_size: int) -> Group:
+    """A random group: pages in random order, targets in the first half of each, companions in the last third, further
+    from the targets than next-line, pair and short-distance prefetchers reach."""
+    lines = TLB_PAGE_BYTES // line_size
+    pages = rng.permutation(GROUP_PAGES) * TLB_PAGE_BYTES
+    target = rng.permutation(np.arange(GROUP_PAGES) % SHIFT_LINES)
+    companion = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, GROUP_PAGES)
+    return Group(tuple((pages + target * line_size).tolist()), tuple((pages + companion * line_size).tolist()))
+
+
+def group_bases(
+    region: Region, first_byte: int, count: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bases of the targets and of the companions of `count` random groups in `region` from `first_byte` on, shape
+    (count,) each."""
+    size = GROUP_PAGES * TLB_PAGE_BYTES
+    first = -(-first_byte // size)
+    groups = rng.permutation(region.size // size - first) + first
+    begin = region.address + np.resize(groups, count).astype(np.int64) * size
+    shifts = rng.integers(0, SHIFT_LINES, (2, count)) * region.line_size
+    return begin + shifts[0], begin + shifts[1]
