@@ -1,0 +1,294 @@
+"""From a machine file to the arrays that the kernel runs on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UsageError
+from setebench.probe import BRACKETS, HINTS
+from setebench.sim import layout as at
+from setebench.sim import spec
+from setebench.sim.prefetchers import KINDS
+
+Ints = NDArray[np.int64]
+REPLACEMENTS = {"lru": at.LRU, "tree_plru": at.TREE_PLRU, "random": at.RANDOM}
+INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE}
+FILLS = {"none": 0, "l1": 1, "l2": 2, "l3": 3}
+TRAINED_BY = {
+    "load": at.BY_LOAD,
+    "store": at.BY_STORE,
+    "prefetch": at.BY_PREFETCH,
+    "l1_prefetcher": at.BY_L1_PREFETCHER,
+}
+SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts touch them
+SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Configuration `c`, state `s` and clock settings `f`; `layout.py` says what lies where. `small_frames` and
+    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer, in random order."""
+
+    c: Ints
+    s: Ints
+    f: NDArray[np.float64]
+    small_frames: list[int]
+    huge_frames: list[int]
+
+
+class _Space:
+    """Hands out words of the state array one after the other."""
+
+    def __init__(self) -> None:
+        self.words = at.S_WORDS
+
+    def take(self, words: int) -> int:
+        begin = self.words
+        self.words += words
+        return begin
+
+
+def units(cycles: float) -> int:
+    """Cycles in the kernel's fixed-point time."""
+    return round(cycles * at.UNIT)
+
+
+def build(machine: spec.Machine, seed: int) -> Arrays:
+    """Lay a machine out. Raises `UsageError` for a machine file that makes no sense."""
+    check(machine)
+    rng = np.random.default_rng((seed, 0x5E7E))
+    c = np.zeros(at.C_WORDS + machine.core.cores**2, dtype=np.int64)
+    space = _Space()
+    _core(c, machine)
+    _pages(c, machine, space)
+    _threads(c, machine, space)
+    for index, level in enumerate(machine.levels):
+        _level(c, machine, index, level, space)
+    tables = (machine.tlb.l1_4k, machine.tlb.l1_2m, machine.tlb.l2_4k, machine.tlb.l2_2m)
+    for index, table in enumerate(tables):
+        _tlb(c, machine, index, table, space)
+    _software_prefetch(c, machine)
+    _prefetchers(c, machine, space)
+    _coherence(c, machine)
+    s = _state(c, machine, space, rng)
+    pages = machine.memory.bytes >> at.PAGE_BITS
+    small = SYSTEM_PAGES + rng.permutation(pages)
+    huge = _huge_base(pages) + 512 * rng.permutation(max(pages // 512, 1))
+    return Arrays(c, s, _clock(machine, rng), small.tolist(), huge.tolist())
+
+
+def check(machine: spec.Machine) -> None:
+    """Raise `UsageError` for settings that the kernel cannot express."""
+    if not 2 <= len(machine.levels) <= 3:
+        raise UsageError(f"{machine.name}: a machine has two or three cache levels, not {len(machine.levels)}")
+    if machine.line_size_bytes not in (32, 64, 128):
+        raise UsageError(f"{machine.name}: line_size_bytes must be 32, 64 or 128, not {machine.line_size_bytes}")
+    for number, level in enumerate(machine.levels, 1):
+        if level.sets & (level.sets - 1) or level.sets < 1 or not 1 <= level.ways <= 32:
+            raise UsageError(f"{machine.name}: level {number} needs a power of two of sets and 1 to 32 ways")
+    if len(machine.prefetchers) > at.MAX_PREFETCHERS:
+        raise UsageError(f"{machine.name}: more than {at.MAX_PREFETCHERS} prefetchers")
+    for prefetcher in machine.prefetchers:
+        if FILLS[prefetcher.fills] < prefetcher.level or (prefetcher.fills == "l3" and len(machine.levels) < 3):
+            raise UsageError(f"{machine.name}: a level-{prefetcher.level} prefetcher can't fill {prefetcher.fills}")
+    if not machine.clock.brackets or any(name not in BRACKETS for name in machine.clock.brackets):
+        raise UsageError(f"{machine.name}: clock.brackets takes {', '.join(BRACKETS)}, at least one of them")
+    if machine.clock.step_ticks < 1.0 or machine.clock.ticks_per_cycle <= 0.0 or not 0 <= machine.clock.drift <= 0.2:
+        raise UsageError(f"{machine.name}: clock needs step_ticks >= 1, ticks_per_cycle > 0 and drift of 0 to 0.2")
+
+
+def _core(c: Ints, machine: spec.Machine) -> None:
+    core, noise = machine.core, machine.noise
+    c[at.C_CORES] = core.cores
+    c[at.C_SMT] = core.threads_per_core
+    c[at.C_LINE_BITS] = machine.line_size_bytes.bit_length() - 1
+    c[at.C_PAGE_LINES_BITS] = at.PAGE_BITS - c[at.C_LINE_BITS]
+    c[at.C_OUT_OF_ORDER] = core.out_of_order
+    c[at.C_ISSUE] = at.UNIT // core.issue_width
+    c[at.C_WINDOW] = core.reorder_window
+    c[at.C_LOAD_QUEUE] = core.load_queue
+    c[at.C_STORE_QUEUE] = core.store_queue
+    c[at.C_BLOCKING_LOAD] = core.blocking_load
+    c[at.C_BLOCKING_STORE] = core.blocking_store
+    c[at.C_BLOCKING_PREFETCH] = core.blocking_prefetch
+    c[at.C_MULTIPLY] = units(core.multiply_cycles)
+    c[at.C_TRANSFER] = units(core.integer_to_vector_cycles + core.vector_to_integer_cycles)
+    c[at.C_VECTOR_TO_INTEGER] = units(core.vector_to_integer_cycles)
+    c[at.C_VECTOR_16] = units(core.vector_load_extra.bytes16)
+    c[at.C_VECTOR_32] = units(core.vector_load_extra.bytes32)
+    c[at.C_VECTOR_64] = units(core.vector_load_extra.bytes64)
+    c[at.C_FLUSH] = units(core.flush_cycles)
+    c[at.C_FLUSH_CACHED] = units(core.flush_cached_extra_cycles)
+    c[at.C_SMT_EXTRA] = units(core.smt_extra_cycles)
+    c[at.C_INTERRUPT_EVERY] = units(noise.interrupt_interval_cycles)
+    c[at.C_INTERRUPT] = units(noise.interrupt_cycles)
+    c[at.C_INTERRUPT_LINES] = noise.interrupt_lines
+    c[at.C_STALL_EVERY] = units(noise.stall_interval_cycles)
+    c[at.C_STALL] = units(noise.stall_cycles)
+    c[at.C_JITTER] = units(machine.clock.jitter_cycles)
+    c[at.C_CPUID] = units(machine.clock.brackets.get("cpuid", SERIALIZE_CYCLES))
+    for index, name in enumerate(BRACKETS):
+        c[at.C_BRACKET + index] = units(machine.clock.brackets[name]) if name in machine.clock.brackets else -1
+
+
+def _huge_base(pages: int) -> int:
+    """First frame of the 2 MiB blocks: behind the 4 KiB frames, aligned."""
+    return -(-(SYSTEM_PAGES + pages) // 512) * 512
+
+
+def _pages(c: Ints, machine: spec.Machine, space: _Space) -> None:
+    memory = machine.memory
+    pages = memory.bytes >> at.PAGE_BITS
+    total = _huge_base(pages) + max(-(-pages // 512), 1) * 512
+    c[at.C_PAGES] = total
+    c[at.C_PAGE_TABLE] = space.take(total)
+    c[at.C_FRAME_TABLE] = space.take(total)
+    c[at.C_TLB_HINT] = space.take(2 * total)
+    c[at.C_LINKS] = space.take(total << int(c[at.C_PAGE_LINES_BITS]))
+    c[at.C_MEMORY_LATENCY] = units(memory.latency_cycles)
+    c[at.C_MEMORY_SPREAD] = units(memory.spread_cycles)
+    c[at.C_MEMORY_INTERVAL] = units(memory.interval_cycles)
+    c[at.C_MEMORY_PORT] = space.take(at.PORT_WORDS)
+    c[at.C_BANKS] = memory.banks
+    c[at.C_BANK_BUSY] = units(memory.bank_busy_cycles)
+    c[at.C_BANK_PORTS] = space.take(at.PORT_WORDS * memory.banks)
+    c[at.C_FAULT_4K] = units(memory.page_fault_4k_cycles)
+    c[at.C_FAULT_2M] = units(memory.page_fault_2m_cycles)
+
+
+def _threads(c: Ints, machine: spec.Machine, space: _Space) -> None:
+    core = machine.core
+    cpus = core.cores * core.threads_per_core
+    c[at.C_THREADS] = space.take(cpus * at.T_WORDS)
+    c[at.C_WINDOW_RING] = space.take(cpus * core.reorder_window)
+    c[at.C_LOAD_RING] = space.take(cpus * core.load_queue)
+    c[at.C_STORE_RING] = space.take(cpus * core.store_queue)
+    c[at.C_EVENTS] = space.take(core.cores * at.EVENT_WORDS)
+    c[at.C_OUT] = space.take(2 * at.MAX_OUT)
+    c[at.C_WALKERS] = machine.tlb.walkers
+    c[at.C_WALK_SLOTS] = space.take(core.cores * machine.tlb.walkers)
+
+
+def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: _Space) -> None:
+    v = at.C_LEVEL + index * at.L_WORDS
+    owners = machine.core.cores if index < 2 else 1
+    c[at.C_LEVELS] = len(machine.levels)
+    c[v + at.L_SETS] = level.sets
+    c[v + at.L_WAYS] = level.ways
+    c[v + at.L_LATENCY] = units(level.latency_cycles)
+    c[v + at.L_REPLACEMENT] = REPLACEMENTS[level.replacement]
+    c[v + at.L_INCLUSION] = INCLUSIONS[level.inclusion]
+    c[v + at.L_HASHED] = level.hashed_index and index > 0
+    c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
+    c[v + at.L_PORT] = at.UNIT // level.ports
+    c[v + at.L_FILL] = units(level.fill_interval_cycles)
+    limits = (level.mshr_demand_limit, level.mshr_prefetch_limit, level.mshr_hardware_limit)
+    c[v + at.L_ENTRIES] = level.mshr_entries
+    for word, limit in zip((at.L_DEMAND, at.L_SOFTWARE, at.L_HARDWARE), limits, strict=True):
+        c[v + word] = limit if limit < level.mshr_entries else 0
+    c[v + at.L_SHARED] = level.mshr_shared_by_smt
+    c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
+    c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
+    lines = owners * level.sets * level.ways
+    c[v + at.L_TAGS] = space.take(lines)
+    c[v + at.L_STAMPS] = space.take(lines)
+    c[v + at.L_READY] = space.take(lines)
+    c[v + at.L_TREE] = space.take(owners * level.sets)
+    c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
+    c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
+
+
+def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: _Space) -> None:
+    x = at.C_TLB + index * at.X_WORDS
+    ways = table.ways or table.entries
+    sets = table.entries // ways if ways else 0
+    if ways and (sets & (sets - 1) or sets * ways != table.entries):
+        raise UsageError(f"{machine.name}: {table.entries} TLB entries in {ways} ways make no power of two of sets")
+    c[x + at.X_SETS] = max(sets, 1)
+    c[x + at.X_WAYS] = ways
+    c[x + at.X_PENALTY] = units(table.miss_penalty_cycles)
+    c[x + at.X_TAGS] = space.take(machine.core.cores * table.entries)
+    c[x + at.X_STAMPS] = space.take(machine.core.cores * table.entries)
+
+
+def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
+    rules = machine.software_prefetch
+    c[at.C_PF_TLB1] = rules.on_l1_tlb_miss
+    c[at.C_PF_TLB2] = rules.on_l2_tlb_miss
+    c[at.C_PF_FAULT] = rules.on_page_fault
+    c[at.C_PF_ACROSS] = rules.across_page
+    c[at.C_PF_DROPS] = rules.when_full == "drops"
+    c[at.C_PF_TAKES_L1] = rules.lower_hint_takes_l1_entry
+    for name, hint in rules.hints.items():
+        if name not in HINTS:
+            raise UsageError(f"{machine.name}: unknown prefetch hint {name!r}; one of {', '.join(HINTS)}")
+        h = at.C_HINT + HINTS.index(name) * at.H_WORDS
+        c[h + at.H_FILLS] = FILLS[hint.fills]
+        c[h + at.H_EXCLUSIVE] = hint.exclusive
+        c[h + at.H_BYPASS] = hint.bypasses_l2
+
+
+def _prefetchers(c: Ints, machine: spec.Machine, space: _Space) -> None:
+    page_lines = 4096 // machine.line_size_bytes
+    c[at.C_PREFETCHERS] = len(machine.prefetchers)
+    for index, prefetcher in enumerate(machine.prefetchers):
+        p = at.C_PREFETCHER + index * at.P_WORDS
+        number, settings = KINDS[type(prefetcher)]
+        own, words = settings(prefetcher, page_lines)
+        c[p + at.P_KIND] = number
+        c[p + at.P_LEVEL] = prefetcher.level
+        c[p + at.P_FILLS] = FILLS[prefetcher.fills]
+        c[p + at.P_TRAINED] = sum(1 << TRAINED_BY[cause] for cause in set(prefetcher.trained_by))
+        c[p + at.P_CROSS] = prefetcher.crosses_4k
+        c[p + at.P_CROSS_HUGE] = prefetcher.crosses_4k_in_2m
+        c[p + at.P_OWNED] = not prefetcher.shared_by_smt
+        c[p + at.P_DROPS] = prefetcher.when_full == "drops"
+        c[p + at.P_STATE_WORDS] = words
+        c[p + at.P_STATE] = space.take(words * machine.core.cores)
+        c[p + at.P_OWN : p + at.P_OWN + len(own)] = own
+        c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1
+
+
+def _coherence(c: Ints, machine: spec.Machine) -> None:
+    rules, cores = machine.coherence, machine.core.cores
+    c[at.C_MODIFIED] = units(rules.modified_cycles)
+    c[at.C_EXCLUSIVE] = units(rules.exclusive_cycles)
+    c[at.C_SHARED] = units(rules.shared_cycles)
+    c[at.C_INVALIDATE] = units(rules.invalidate_cycles)
+    c[at.C_PER_SHARER] = units(rules.invalidate_per_sharer_cycles)
+    c[at.C_DISTANCE] = at.C_WORDS
+    if rules.distance_cycles:
+        table = np.array(rules.distance_cycles, dtype=np.float64)
+        if table.shape != (cores, cores):
+            raise UsageError(f"{machine.name}: distance_cycles must be {cores} rows of {cores} numbers")
+        c[at.C_WORDS :] = np.rint(table * at.UNIT).astype(np.int64).ravel()
+
+
+def _state(c: Ints, machine: spec.Machine, space: _Space, rng: np.random.Generator) -> Ints:
+    s = np.zeros(space.words, dtype=np.int64)
+    s[at.S_RANDOM] = rng.integers(1, 2**62)
+    s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
+    cpus = machine.core.cores * machine.core.threads_per_core
+    s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)[:, at.T_PAGE] = -1
+    for index in range(len(machine.levels)):
+        v = at.C_LEVEL + index * at.L_WORDS
+        s[c[v + at.L_TAGS] : c[v + at.L_STAMPS]] = at.EMPTY
+    pages = np.arange(SYSTEM_PAGES)
+    s[c[at.C_PAGE_TABLE] : c[at.C_PAGE_TABLE] + SYSTEM_PAGES] = (pages << at.FRAME_BITS) | at.PRESENT
+    s[c[at.C_FRAME_TABLE] : c[at.C_FRAME_TABLE] + SYSTEM_PAGES] = pages + 1
+    return s
+
+
+def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float64]:
+    clock = machine.clock
+    f = np.zeros(at.F_WORDS)
+    f[at.F_TICKS_PER_CYCLE] = clock.ticks_per_cycle
+    f[at.F_STEP] = clock.step_ticks
+    f[at.F_DRIFT] = clock.drift
+    f[at.F_PERIOD] = clock.drift_period_cycles
+    f[at.F_PHASE] = rng.uniform(0.0, clock.step_ticks)
+    f[at.F_DRIFT_PHASE] = rng.uniform(0.0, 2.0 * np.pi)
+    return f

@@ -1,0 +1,193 @@
+"""Checks of a machine file across fields: what each field allows alone but no memory system could be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from setebench.sim import spec
+from setebench.sim.check_fields import Problem
+from setebench.sim.fields import kind_of
+from setebench.sim.toml_lines import Path
+
+MOST_LINES = 1 << 23
+"""Cache lines of all caches together; keeps a simulated machine's tag arrays within about 200 MB."""
+
+MOST_TLB_WAYS = 4096
+"""Ways of a fully associative TLB, which is searched one by one."""
+
+
+def sense_problems(machine: spec.Machine) -> list[Problem]:
+    """Contradictions between the fields of a machine, in no particular order."""
+    checks = (_clock, _core, _caches, _level_details, _tlbs, _memory, _hints, _prefetchers, _coherence)
+    return [problem for check in checks for problem in check(machine)]
+
+
+def _clock(machine: spec.Machine) -> Iterator[Problem]:
+    clock = machine.clock
+    if clock.step_ticks > 0.01 * clock.ticks_per_second:
+        yield Problem(("clock", "step_ticks"), "a step of more than 10 ms; the clock would stand still")
+
+
+def _core(machine: spec.Machine) -> Iterator[Problem]:
+    core = machine.core
+    if 8 not in core.access_sizes:
+        yield Problem(("core", "access_sizes"), "8 must be among them: latencies are those of 8-byte loads")
+    for name in ("blocking_load", "blocking_store", "blocking_prefetch"):
+        if core.out_of_order and getattr(core, name):
+            yield Problem(("core", name), "true needs an in-order core (out_of_order = false)")
+
+
+def _caches(machine: spec.Machine) -> Iterator[Problem]:
+    sizes = [level.sets * level.ways for level in machine.levels]
+    for number, (above, below) in enumerate(itertools.pairwise(machine.levels), 1):
+        if sizes[number] <= sizes[number - 1]:
+            yield Problem(
+                ("levels", number, "sets"),
+                f"level {number + 1} holds {sizes[number]} lines (sets * ways), not more than the "
+                f"{sizes[number - 1]} of level {number}",
+            )
+        if below.latency_cycles <= above.latency_cycles:
+            yield Problem(
+                ("levels", number, "latency_cycles"),
+                f"{below.latency_cycles:g} is not more than the {above.latency_cycles:g} of level {number}",
+            )
+    lines = machine.core.cores * sum(sizes[:2]) + sum(sizes[2:])
+    if lines > MOST_LINES:
+        yield Problem(("levels",), f"all caches together hold {lines} lines; at most {MOST_LINES} can be simulated")
+
+
+def _level_details(machine: spec.Machine) -> Iterator[Problem]:
+    for index, level in enumerate(machine.levels):
+        if level.hashed_index and index == 0:
+            yield Problem(
+                ("levels", 0, "hashed_index"), "level 1 is indexed by address bits; true is for levels 2 and 3"
+            )
+        for name in ("mshr_demand_limit", "mshr_prefetch_limit", "mshr_hardware_limit"):
+            if 0 < level.mshr_entries < getattr(level, name):
+                yield Problem(
+                    ("levels", index, name), f"{getattr(level, name)} of only {level.mshr_entries} mshr_entries"
+                )
+
+
+def _tlbs(machine: spec.Machine) -> Iterator[Problem]:
+    tlb = machine.tlb
+    for name in ("l1_4k", "l2_4k", "l1_2m", "l2_2m"):
+        table: spec.TlbTable = getattr(tlb, name)
+        if not table.ways and table.entries > MOST_TLB_WAYS:
+            yield Problem(
+                ("tlb", name, "ways"),
+                f"0 (fully associative) is for at most {MOST_TLB_WAYS} entries, not {table.entries}",
+            )
+        if table.entries and table.ways and not _power_of_two(table.entries / table.ways):
+            yield Problem(
+                ("tlb", name, "ways"), f"{table.entries} entries / {table.ways} ways is not a power of two of sets"
+            )
+    for size in ("4k", "2m"):
+        first, second = getattr(tlb, f"l1_{size}"), getattr(tlb, f"l2_{size}")
+        if first.entries and second.entries and second.entries < first.entries:
+            yield Problem(
+                ("tlb", f"l2_{size}", "entries"), f"{second.entries} is less than the {first.entries} of level 1"
+            )
+        if first.entries and second.entries and second.miss_penalty_cycles < first.miss_penalty_cycles:
+            yield Problem(
+                ("tlb", f"l2_{size}", "miss_penalty_cycles"),
+                f"{second.miss_penalty_cycles:g} is less than the {first.miss_penalty_cycles:g} of level 1",
+            )
+
+
+def _memory(machine: spec.Machine) -> Iterator[Problem]:
+    memory, last = machine.memory, machine.levels[-1]
+    if memory.latency_cycles - memory.spread_cycles <= last.latency_cycles:
+        yield Problem(
+            ("memory", "latency_cycles"),
+            f"{memory.latency_cycles:g} less spread_cycles {memory.spread_cycles:g} is not more than the "
+            f"{last.latency_cycles:g} of level {len(machine.levels)}",
+        )
+    if 4096 not in memory.page_sizes:
+        yield Problem(("memory", "page_sizes"), "4096 must be among them")
+    if memory.bytes % (1 << 21):
+        yield Problem(("memory", "bytes"), f"{memory.bytes} is not a multiple of 2097152")
+
+
+def _hints(machine: spec.Machine) -> Iterator[Problem]:
+    for name, hint in machine.software_prefetch.hints.items():
+        path: Path = ("software_prefetch", "hints", name)
+        if hint.fills == "l3" and len(machine.levels) < 3:
+            yield Problem((*path, "fills"), '"l3", but there are only two levels')
+        if hint.bypasses_l2 and (hint.fills != "l1" or machine.levels[1].inclusion == "inclusive"):
+            yield Problem((*path, "bypasses_l2"), 'true needs fills = "l1" and a level 2 that is not inclusive')
+
+
+def _prefetchers(machine: spec.Machine) -> Iterator[Problem]:
+    seen = set()
+    for index, prefetcher in enumerate(machine.prefetchers):
+        path: Path = ("prefetchers", index)
+        identity = (prefetcher.level, kind_of(type(prefetcher)))
+        if identity in seen:
+            yield Problem((*path, "kind"), f'a second "{identity[1]}" at level {identity[0]}; one of a kind per level')
+        seen.add(identity)
+        yield from _prefetcher_common(machine, prefetcher, path)
+        if isinstance(prefetcher, spec.Streamer):
+            yield from _streamer(prefetcher, path)
+        elif isinstance(prefetcher, spec.Stride):
+            yield from _stride(prefetcher, path)
+        elif isinstance(prefetcher, spec.Region):
+            yield from _region(machine, prefetcher, path)
+
+
+def _prefetcher_common(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, path: Path) -> Iterator[Problem]:
+    fills = int(prefetcher.fills[1])
+    if not prefetcher.level <= fills <= len(machine.levels):
+        yield Problem(
+            (*path, "fills"),
+            f'"{prefetcher.fills}" for a prefetcher of level {prefetcher.level}, with {len(machine.levels)} levels',
+        )
+    if prefetcher.level == 1 and "l1_prefetcher" in prefetcher.trained_by:
+        yield Problem((*path, "trained_by"), '"l1_prefetcher" is for prefetchers of level 2')
+    if prefetcher.crosses_4k and not prefetcher.crosses_4k_in_2m:
+        yield Problem(
+            (*path, "crosses_4k_in_2m"),
+            "false, but crosses_4k is true; what crosses in small pages crosses in large ones",
+        )
+
+
+def _streamer(prefetcher: spec.Streamer, path: Path) -> Iterator[Problem]:
+    if prefetcher.degree > prefetcher.max_distance:
+        yield Problem((*path, "degree"), f"{prefetcher.degree} is more than max_distance {prefetcher.max_distance}")
+    if len(prefetcher.trigger_at_page_edge) not in (0, 4):
+        yield Problem((*path, "trigger_at_page_edge"), "needs four numbers (line 0, 1, last but one, last) or none")
+    if prefetcher.trigger_by_l1_prefetcher and "l1_prefetcher" not in prefetcher.trained_by:
+        yield Problem((*path, "trigger_by_l1_prefetcher"), 'needs "l1_prefetcher" in trained_by')
+    if prefetcher.streams_per_page == 2 and prefetcher.directions != "both":
+        yield Problem((*path, "streams_per_page"), '2 (one upwards, one downwards) needs directions = "both"')
+
+
+def _stride(prefetcher: spec.Stride, path: Path) -> Iterator[Problem]:
+    if prefetcher.degree > prefetcher.max_distance:
+        yield Problem((*path, "degree"), f"{prefetcher.degree} is more than max_distance {prefetcher.max_distance}")
+    if prefetcher.min_stride_bytes > prefetcher.max_stride_bytes:
+        yield Problem(
+            (*path, "min_stride_bytes"),
+            f"{prefetcher.min_stride_bytes} is more than max_stride_bytes {prefetcher.max_stride_bytes}",
+        )
+
+
+def _region(machine: spec.Machine, prefetcher: spec.Region, path: Path) -> Iterator[Problem]:
+    lines = prefetcher.region_size_bytes // machine.line_size_bytes
+    if not 2 <= lines <= 64:
+        yield Problem(
+            (*path, "region_size_bytes"), f"{lines} lines; allowed: 2 to 64 lines of {machine.line_size_bytes} bytes"
+        )
+
+
+def _coherence(machine: spec.Machine) -> Iterator[Problem]:
+    table, cores = machine.coherence.distance_cycles, machine.core.cores
+    if table and (len(table) != cores or any(len(row) != cores for row in table)):
+        yield Problem(
+            ("coherence", "distance_cycles"), f"must have {cores} rows of {cores} numbers, one per core, or be empty"
+        )
+
+
+def _power_of_two(value: float) -> bool:
+    return value >= 1 and value == int(value) and int(value) & (int(value) - 1) == 0

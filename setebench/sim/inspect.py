@@ -1,0 +1,43 @@
+"""For tests only: what a scenario must never see of a simulated machine."""
+
+from __future__ import annotations
+
+from setebench.sim import layout as at
+from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine, simulation
+
+
+def spec_of(machine: SimulatedMachine) -> spec.Machine:
+    """The machine file behind a machine."""
+    return simulation(machine._number).machine
+
+
+def counters(machine: SimulatedMachine, core: int | None = None) -> dict[str, int]:
+    """Event counts since the machine was opened, of one core or of all; `layout.EVENTS` names them."""
+    arrays = simulation(machine._number).arrays
+    first = int(arrays.c[at.C_EVENTS])
+    cores = int(arrays.c[at.C_CORES])
+    counts = arrays.s[first : first + cores * at.EVENT_WORDS].reshape(cores, at.EVENT_WORDS)
+    totals = counts.sum(axis=0) if core is None else counts[core]
+    result = {}
+    for name, value in zip(at.EVENTS, totals, strict=True):
+        if name.endswith("_units"):
+            result[name.removesuffix("_units") + "_cycles"] = int(value) // at.UNIT
+        else:
+            result[name] = int(value)
+    return result
+
+
+def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int]:
+    """Levels (1, 2, 3) whose caches hold the line at an address, its data on the way included."""
+    arrays = simulation(machine._number).arrays
+    c, s = arrays.c, arrays.s
+    line = (address - at.BASE_ADDRESS) >> int(c[at.C_LINE_BITS])
+    levels = set()
+    for level in range(int(c[at.C_LEVELS])):
+        v = at.C_LEVEL + level * at.L_WORDS
+        lines = int(c[v + at.L_SETS] * c[v + at.L_WAYS])
+        begin = int(c[v + at.L_TAGS]) + (core * lines if level < 2 else 0)
+        if (s[begin : begin + lines] >> at.TAG_BITS == line).any():
+            levels.add(level + 1)
+    return levels

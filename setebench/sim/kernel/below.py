@@ -1,0 +1,271 @@
+"""What answers a miss of a core's level 2: other cores' caches, level 3, memory."""
+
+from __future__ import annotations
+
+from setebench.sim.kernel.basics import best_slot, count, random_below, reserve
+from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, remove, touch, write_back_to_l3
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.layout import (
+    C_BANK_BUSY,
+    C_BANK_PORTS,
+    C_BANKS,
+    C_CORES,
+    C_DISTANCE,
+    C_EXCLUSIVE,
+    C_INVALIDATE,
+    C_LEVEL,
+    C_LEVELS,
+    C_MEMORY_INTERVAL,
+    C_MEMORY_LATENCY,
+    C_MEMORY_PORT,
+    C_MEMORY_SPREAD,
+    C_MODIFIED,
+    C_PER_SHARER,
+    C_SHARED,
+    DEMAND,
+    DIRTY,
+    E_INVALIDATIONS,
+    E_L1_FULL,
+    E_L3_HITS,
+    E_L3_MISSES,
+    E_L3_PF_HITS,
+    E_L3_PF_MISSES,
+    E_MEMORY_READS,
+    E_OTHER_CORE,
+    EXCLUSIVE,
+    L_DEMAND,
+    L_ENTRIES,
+    L_FILL,
+    L_FILLS,
+    L_HARDWARE,
+    L_INCLUSION,
+    L_LATENCY,
+    L_PORT,
+    L_PORTS,
+    L_READY,
+    L_SHARED,
+    L_SLOT_WORDS,
+    L_SLOTS,
+    L_SOFTWARE,
+    L_TAGS,
+    L_WORDS,
+    OWNED,
+    PORT_WORDS,
+    S_ACTIVE,
+    S_FOUND_META,
+    S_SERVED,
+    S_TRASH,
+    SOFTWARE,
+)
+
+
+@inlined
+def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, int]:
+    """Base and number of a level's miss entries, and of those of them that the cause may use (0: all)."""
+    v = C_LEVEL + level * L_WORDS
+    cores = c[C_CORES]
+    owner = 0
+    if level < 2:
+        owner = cpu % cores if c[v + L_SHARED] else cpu
+    base = c[v + L_SLOTS] + owner * c[v + L_SLOT_WORDS]
+    entries = c[v + L_ENTRIES]
+    own = base + entries
+    if cause == DEMAND:
+        return base, entries, own, c[v + L_DEMAND]
+    own += c[v + L_DEMAND]
+    if cause == SOFTWARE:
+        return base, entries, own, c[v + L_SOFTWARE]
+    return base, entries, own + c[v + L_SOFTWARE], c[v + L_HARDWARE]
+
+
+@inlined
+def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tuple[int, int, int]:
+    """Wait for a miss entry: (when it is had, and the two state words that must be set to its release time)."""
+    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    if entries == 0:
+        return t, S_TRASH, S_TRASH
+    start = t
+    limited = S_TRASH
+    if limit > 0:
+        limited = best_slot(s, own, limit, start)
+        start = max(start, s[limited])
+    slot = best_slot(s, base, entries, start)
+    start = max(start, s[slot])
+    if start > t:
+        count(c, s, cpu % c[C_CORES], E_L1_FULL + level, start - t)
+    return start, slot, limited
+
+
+@compiled
+def entry_free(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> bool:
+    """Whether a miss entry is free at t."""
+    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    if entries == 0:
+        return True
+    if s[best_slot(s, base, entries, t)] > t:
+        return False
+    return limit == 0 or s[best_slot(s, own, limit, t)] <= t
+
+
+@inlined
+def port(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
+    """When an access that comes at t may start at a level."""
+    v = C_LEVEL + level * L_WORDS
+    return reserve(s, c[v + L_PORTS] + PORT_WORDS * (core if level < 2 else 0), t, c[v + L_PORT])
+
+
+@inlined
+def arrive(c: Ints, s: Ints, level: int, core: int, t: int) -> int:
+    """When a line that could come into a level at t really does, given the fills before it."""
+    v = C_LEVEL + level * L_WORDS
+    return reserve(s, c[v + L_FILLS] + PORT_WORDS * (core if level < 2 else 0), t, c[v + L_FILL])
+
+
+@compiled
+def _held(c: Ints, s: Ints, core: int, line: int) -> int:
+    """DIRTY and OWNED bits of a line in a core's private caches, or -1."""
+    bits = -1
+    for level in range(2):
+        at = find(c, s, level, line, first_way(c, s, level, core, line))
+        if at >= 0:
+            bits = max(bits, 0) | (s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] & 3)
+    return bits
+
+
+@compiled
+def _make_shared(c: Ints, s: Ints, core: int, line: int) -> None:
+    for level in range(2):
+        at = find(c, s, level, line, first_way(c, s, level, core, line))
+        if at >= 0:
+            s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] &= ~(DIRTY | OWNED)
+
+
+@compiled
+def _others(s: Ints, core: int) -> int:
+    return s[S_ACTIVE] & ~(1 << core)
+
+
+@compiled
+def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
+    """Take a line away from every other core; returns what that costs (0 where no other core held it)."""
+    holders = 0
+    others = _others(s, core)
+    for other in range(c[C_CORES]):
+        if (others >> other) & 1:
+            upper = drop(c, s, 0, other, line)
+            lower = drop(c, s, 1, other, line)
+            if upper >= 0 or lower >= 0:
+                holders += 1
+    if holders == 0:
+        return 0
+    count(c, s, core, E_INVALIDATIONS, holders)
+    return c[C_INVALIDATE] + (holders - 1) * c[C_PER_SHARER]
+
+
+@compiled
+def _read_other(c: Ints, s: Ints, core: int, line: int, t: int, writes: bool) -> tuple[int, int]:
+    """(when another core's copy arrives or -1, how many other cores hold the line). Sharing takes ownership away."""
+    cores = c[C_CORES]
+    others = _others(s, core)
+    holders = 0
+    latency = -1
+    for other in range(cores):
+        if not (others >> other) & 1:
+            continue
+        bits = _held(c, s, other, line)
+        if bits < 0:
+            continue
+        holders += 1
+        own = c[C_SHARED]
+        if bits & DIRTY:
+            own = c[C_MODIFIED]
+        elif bits & OWNED:
+            own = c[C_EXCLUSIVE]
+        if own > 0:
+            own += distance(c, core, other)
+            latency = own if latency < 0 else min(latency, own)
+        if bits & DIRTY:
+            write_back_to_l3(c, s, core, line, DIRTY, t)
+        if not writes:
+            _make_shared(c, s, other, line)
+    return (t + latency if latency >= 0 else -1), holders
+
+
+@compiled
+def distance(c: Ints, a: int, b: int) -> int:
+    """Extra interconnect time between two cores."""
+    return c[c[C_DISTANCE] + a * c[C_CORES] + b]
+
+
+@compiled
+def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
+    """When memory delivers a line that was asked for at t."""
+    count(c, s, core, E_MEMORY_READS, 1)
+    s[S_SERVED] = 4
+    start = t
+    if c[C_BANKS] > 0:
+        where = physical_line(c, s, line)
+        bank = (where ^ (where >> 7) ^ (where >> 15)) % c[C_BANKS]
+        start = reserve(s, c[C_BANK_PORTS] + PORT_WORDS * bank, start, c[C_BANK_BUSY])
+    start = reserve(s, c[C_MEMORY_PORT], start, c[C_MEMORY_INTERVAL])
+    spread = c[C_MEMORY_SPREAD]
+    if spread > 0:
+        start += random_below(s, 2 * spread + 1) - spread
+    return start + c[C_MEMORY_LATENCY]
+
+
+@compiled
+def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, keep: bool) -> int:
+    """When level 3 or memory delivers a line; level 3 keeps a copy if it is not exclusive or `keep` says so."""
+    v = C_LEVEL + 2 * L_WORDS
+    exclusive = c[v + L_INCLUSION] == EXCLUSIVE and not keep
+    start = port(c, s, 2, core, t)
+    at = find(c, s, 2, line, first_way(c, s, 2, core, line))
+    if at >= 0:
+        count(c, s, core, E_L3_HITS if cause == DEMAND else E_L3_PF_HITS, 1)
+        s[S_SERVED] = 3
+        done = max(start + c[v + L_LATENCY], s[c[v + L_READY] + at])
+        if exclusive:
+            s[S_FOUND_META] |= remove(c, s, 2, at) & DIRTY
+        else:
+            touch(c, s, 2, at)
+        return done
+    count(c, s, core, E_L3_MISSES if cause == DEMAND else E_L3_PF_MISSES, 1)
+    start, slot, limited = take_entry(c, s, 2, cpu, cause, start)
+    done = arrive(c, s, 2, core, memory(c, s, core, line, start))
+    s[slot] = done
+    s[limited] = done
+    if not exclusive:
+        put_l3(c, s, core, line, 0, done)
+    return done
+
+
+@compiled
+def fetch_below_l2(
+    c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, writes: bool, keep: bool
+) -> int:
+    """When a line that a core's level 2 lacks arrives there.
+
+    Sets S_FOUND_META to the line's DIRTY and OWNED bits and S_SERVED to who delivered it. `writes` takes the line away
+    from other cores.
+    """
+    s[S_FOUND_META] = 0
+    holders = 0
+    done = -1
+    if _others(s, core):
+        done, holders = _read_other(c, s, core, line, t, writes)
+        if done >= 0:
+            count(c, s, core, E_OTHER_CORE, 1)
+            s[S_SERVED] = 5
+    if done < 0 and c[C_LEVELS] > 2:
+        done = _from_l3(c, s, core, cpu, line, cause, t, keep)
+    elif done < 0:
+        done = memory(c, s, core, line, t)
+    if holders and writes:
+        extra = invalidate_others(c, s, core, line)
+        if s[S_SERVED] != 5 or holders > 1:
+            done += extra
+        holders = 0
+    if holders == 0:
+        s[S_FOUND_META] |= OWNED
+    return done

@@ -1,0 +1,93 @@
+"""Reading the clock, and fences: what waits for what before time is told."""
+
+from __future__ import annotations
+
+import math
+
+from setebench.sim.kernel.basics import random_below, random_bits
+from setebench.sim.kernel.compiler import Floats, Ints, compiled
+from setebench.sim.kernel.core import disturb
+from setebench.sim.layout import (
+    C_BRACKET,
+    C_CPUID,
+    C_JITTER,
+    F_DRIFT,
+    F_DRIFT_PHASE,
+    F_PERIOD,
+    F_PHASE,
+    F_STEP,
+    F_TICKS_PER_CYCLE,
+    T_CLOCK,
+    T_COMPLETE,
+    T_DRAINED,
+    T_INTERRUPT,
+    T_STALL,
+    T_STARTED,
+    UNIT,
+)
+
+KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, WORDS = range(11)
+FENCE_M, FENCE_L, FENCE_S, FENCE_SERIALIZE = range(4)
+BRACKET_MFENCE, BRACKET_CPUID = 2, 3
+
+
+@compiled
+def clock_ticks(f: Floats, t: int) -> int:
+    """What the time-stamp counter shows at time t."""
+    cycles = t / UNIT
+    ticks = cycles * f[F_TICKS_PER_CYCLE]
+    if f[F_DRIFT] > 0.0:
+        turn = 2.0 * math.pi / f[F_PERIOD]
+        swing = math.cos(f[F_DRIFT_PHASE]) - math.cos(cycles * turn + f[F_DRIFT_PHASE])
+        ticks += f[F_TICKS_PER_CYCLE] * f[F_DRIFT] * swing / turn
+    steps = math.floor((ticks + f[F_PHASE]) / f[F_STEP])
+    return math.floor(steps * f[F_STEP] + 0.5)
+
+
+@compiled
+def _dither(s: Ints, f: Floats) -> int:
+    """A random wait of up to two steps of the clock, triangular, in UNIT parts of a cycle."""
+    u = (random_bits(s) & 0xFFFFFFFF) / 4294967296.0 + (random_bits(s) & 0xFFFFFFFF) / 4294967296.0
+    return int(u * f[F_STEP] / f[F_TICKS_PER_CYCLE] * UNIT)
+
+
+@compiled
+def all_done(s: Ints, th: int, bracket: int) -> int:
+    """When everything before a bracket is done; mfence and cpuid wait for stores to be written as well."""
+    t = max(s[th + T_CLOCK], s[th + T_COMPLETE])
+    if bracket in (BRACKET_MFENCE, BRACKET_CPUID):
+        t = max(t, s[th + T_DRAINED])
+    return t
+
+
+@compiled
+def start(c: Ints, s: Ints, f: Floats, th: int, program: Ints, row: int) -> None:
+    t = all_done(s, th, program[row + VARIANT])
+    if program[row + DITHER]:
+        t += _dither(s, f)
+    s[th + T_STARTED + program[row + INTERVAL]] = clock_ticks(f, t)
+    s[th + T_CLOCK] = t
+
+
+@compiled
+def stop(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints, first: int) -> None:
+    t = all_done(s, th, program[row + VARIANT]) + c[C_BRACKET + program[row + VARIANT]]
+    if c[C_JITTER]:
+        t = max(all_done(s, th, program[row + VARIANT]), t + random_below(s, 2 * c[C_JITTER] + 1) - c[C_JITTER])
+    if t >= s[th + T_INTERRUPT] or t >= s[th + T_STALL]:
+        t = disturb(c, s, cpu, t)
+    out[first + program[row + INTERVAL]] = clock_ticks(f, t) - s[th + T_STARTED + program[row + INTERVAL]]
+    s[th + T_CLOCK] = t
+
+
+@compiled
+def fence(c: Ints, s: Ints, th: int, kind: int) -> None:
+    t = s[th + T_CLOCK]
+    if kind == FENCE_S:
+        return
+    t = max(t, s[th + T_COMPLETE])
+    if kind in (FENCE_M, FENCE_SERIALIZE):
+        t = max(t, s[th + T_DRAINED])
+    if kind == FENCE_SERIALIZE:
+        t += c[C_CPUID]
+    s[th + T_CLOCK] = t

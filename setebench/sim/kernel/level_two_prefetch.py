@@ -1,0 +1,120 @@
+"""What hardware prefetchers ask for, and how level-2 prefetchers get it."""
+
+from __future__ import annotations
+
+from setebench.sim.kernel.basics import count
+from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, take_entry
+from setebench.sim.kernel.caches import find, first_way, put_l2
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import (
+    BY_HARDWARE,
+    C_CORES,
+    C_FRAME_TABLE,
+    C_LEVEL,
+    C_LEVELS,
+    C_LINE_BITS,
+    C_OUT,
+    C_PAGE_LINES_BITS,
+    C_PAGE_TABLE,
+    C_PAGES,
+    C_PREFETCHER,
+    C_PREFETCHERS,
+    E_HARDWARE_FULL,
+    E_HARDWARE_L2,
+    E_HARDWARE_L3,
+    EXCLUSIVE,
+    FRAME_BITS,
+    HARDWARE,
+    L_INCLUSION,
+    L_WORDS,
+    P_DROPS,
+    P_FILLS,
+    P_LEVEL,
+    P_OWNED,
+    P_STATE,
+    P_STATE_WORDS,
+    P_TRAINED,
+    P_WORDS,
+    PRESENT,
+    S_FOUND_META,
+)
+from setebench.sim.prefetchers import train
+
+L1, L2, L3 = C_LEVEL, C_LEVEL + L_WORDS, C_LEVEL + 2 * L_WORDS
+
+
+@compiled
+def ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int, n: int) -> int:
+    """Show an access to every prefetcher of a level; returns how many lines they ask for, fill levels beside them."""
+    for i in range(c[C_PREFETCHERS]):
+        p = C_PREFETCHER + i * P_WORDS
+        if c[p + P_LEVEL] != level or not (c[p + P_TRAINED] >> source) & 1:
+            continue
+        core = cpu % c[C_CORES]
+        owner = cpu // c[C_CORES] if c[p + P_OWNED] else 0
+        before = n
+        n = train(c, s, p, c[p + P_STATE] + core * c[p + P_STATE_WORDS], owner, address, ip, misses, source, n)
+        for k in range(before, n):
+            s[c[C_OUT] + k] = s[c[C_OUT] + k] * 8 + c[p + P_FILLS] * 2 + c[p + P_DROPS]
+    return n
+
+
+@compiled
+def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
+    """Virtual number of a physical line, -1 for memory that nobody has."""
+    bits = c[C_PAGE_LINES_BITS]
+    frame = physical >> bits
+    if frame < 0 or frame >= c[C_PAGES]:
+        return -1
+    page = s[c[C_FRAME_TABLE] + frame] - 1
+    if page < 0 or not s[c[C_PAGE_TABLE] + page] & PRESENT:
+        return -1
+    return (page << bits) | (physical & ((1 << bits) - 1))
+
+
+@compiled
+def prefetch_l3(c: Ints, s: Ints, cpu: int, line: int, drops: bool, t: int) -> None:
+    """A hardware prefetch that only level 3 gets."""
+    core = cpu % c[C_CORES]
+    if c[C_LEVELS] < 3 or find(c, s, 2, line, first_way(c, s, 2, core, line)) >= 0:
+        return
+    if drops and not entry_free(c, s, 2, cpu, HARDWARE, t):
+        count(c, s, core, E_HARDWARE_FULL, 1)
+        return
+    count(c, s, core, E_HARDWARE_L3, 1)
+    fetch_below_l2(c, s, core, cpu, line, HARDWARE, t, False, True)
+
+
+@compiled
+def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
+    """Carry out what a level-2 prefetcher asked for."""
+    core = cpu % c[C_CORES]
+    line = _virtual_line(c, s, word >> 3)
+    drops = (word & 1) != 0
+    if line < 0 or find(c, s, 1, line, first_way(c, s, 1, core, line)) >= 0:
+        return
+    if (word >> 1) & 3 == 3:
+        prefetch_l3(c, s, cpu, line, drops, t)
+        return
+    if c[L2 + L_INCLUSION] == EXCLUSIVE and find(c, s, 0, line, first_way(c, s, 0, core, line)) >= 0:
+        return
+    if drops and not entry_free(c, s, 1, cpu, HARDWARE, t):
+        count(c, s, core, E_HARDWARE_FULL, 1)
+        return
+    count(c, s, core, E_HARDWARE_L2, 1)
+    start, slot, limited = take_entry(c, s, 1, cpu, HARDWARE, t)
+    done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, HARDWARE, start, False, False))
+    s[slot] = done
+    s[limited] = done
+    put_l2(c, s, core, line, s[S_FOUND_META] | BY_HARDWARE, done)
+
+
+@compiled
+def train_l2(c: Ints, s: Ints, cpu: int, line: int, ip: int, misses: bool, source: int, t: int) -> None:
+    bits = c[C_PAGE_LINES_BITS]
+    frame = s[c[C_PAGE_TABLE] + (line >> bits)] >> FRAME_BITS
+    physical = (frame << bits) | (line & ((1 << bits) - 1))
+    n = ask(c, s, cpu, 2, physical << c[C_LINE_BITS], ip, misses, source, 0)
+    first = c[C_OUT]
+    for k in range(n):
+        _prefetch_l2(c, s, cpu, s[first + k], t)

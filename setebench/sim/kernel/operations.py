@@ -1,0 +1,177 @@
+"""Loads, stores and flushes: the operations that touch memory, but for software prefetches."""
+
+from __future__ import annotations
+
+from setebench.sim.kernel.basics import count
+from setebench.sim.kernel.caches import drop, find, first_way
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
+from setebench.sim.kernel.hierarchy import access
+from setebench.sim.kernel.translation import translate
+from setebench.sim.layout import (
+    BASE_ADDRESS,
+    C_BLOCKING_LOAD,
+    C_BLOCKING_STORE,
+    C_CORES,
+    C_FLUSH,
+    C_FLUSH_CACHED,
+    C_ISSUE,
+    C_LEVEL,
+    C_LEVELS,
+    C_LINE_BITS,
+    C_LOAD_QUEUE,
+    C_LOAD_RING,
+    C_SMT,
+    C_SMT_EXTRA,
+    C_STORE_QUEUE,
+    C_STORE_RING,
+    C_THREADS,
+    C_VECTOR_16,
+    C_VECTOR_32,
+    C_VECTOR_64,
+    DIRTY,
+    E_FLUSHES,
+    E_LOADS,
+    E_MEMORY_WRITES,
+    E_STORES,
+    L_TAGS,
+    L_WORDS,
+    S_ACTIVE,
+    S_ENTRY,
+    S_SERVED,
+    T_DRAINED,
+    T_LOAD_POS,
+    T_RUNNING,
+    T_STORE_POS,
+    T_STORED,
+    T_WORDS,
+    UNIT,
+)
+
+CLFLUSH, CLFLUSHOPT, CLWB = range(3)
+
+
+@inlined
+def vector_extra(c: Ints, size: int) -> int:
+    """Extra load latency of an access size."""
+    if size == 16:
+        return c[C_VECTOR_16]
+    if size == 32:
+        return c[C_VECTOR_32]
+    return c[C_VECTOR_64] if size == 64 else 0
+
+
+@inlined
+def _sibling_runs(c: Ints, s: Ints, cpu: int) -> bool:
+    """Whether another SMT thread of the core takes part in this run."""
+    cores = c[C_CORES]
+    for other in range(cpu % cores, cores * c[C_SMT], cores):
+        if other != cpu and s[c[C_THREADS] + other * T_WORDS + T_RUNNING]:
+            return True
+    return False
+
+
+@inlined
+def load_value(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, ready: int) -> int:
+    """When the value of a load is there whose address is known at `ready`."""
+    core = cpu % c[C_CORES]
+    count(c, s, core, E_LOADS, 1)
+    t = translate(c, s, cpu, core, address, ready)
+    done = access(c, s, cpu, address, ip, False, t)
+    if size > 8:
+        done += vector_extra(c, size)
+    if c[C_SMT_EXTRA] and _sibling_runs(c, s, cpu):
+        done += c[C_SMT_EXTRA]
+    return done
+
+
+@compiled
+def load(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, operand: int) -> int:
+    """One load; `operand` is when its address is known. Returns when its value is there."""
+    t = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[C_LOAD_RING], c[C_LOAD_QUEUE], T_LOAD_POS, t)
+    ready = max(t, operand)
+    done = load_value(c, s, cpu, address, size, ip, ready)
+    hold(c, s, cpu, max(ready, s[S_ENTRY]))
+    if c[C_BLOCKING_LOAD] and s[S_SERVED] > 1:
+        block(c, s, cpu, done)
+    left = complete(c, s, cpu, done)
+    queue_leave(c, s, cpu, c[C_LOAD_RING], c[C_LOAD_QUEUE], T_LOAD_POS, left)
+    return done
+
+
+@compiled
+def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> None:
+    """One store: it retires at once and is written when its line is there, in order with the stores before it."""
+    core = cpu % c[C_CORES]
+    th = c[C_THREADS] + cpu * T_WORDS
+    count(c, s, core, E_STORES, 1)
+    t = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, t)
+    ready = max(t, operand)
+    known = translate(c, s, cpu, core, address, ready)
+    written = max(access(c, s, cpu, address, ip, True, known), s[th + T_STORED] + c[C_ISSUE])
+    s[th + T_STORED] = written
+    s[th + T_DRAINED] = max(s[th + T_DRAINED], written)
+    hold(c, s, cpu, max(ready, s[S_ENTRY]))
+    if c[C_BLOCKING_STORE]:
+        if s[S_SERVED] > 1:
+            block(c, s, cpu, written)
+        complete(c, s, cpu, written)
+    else:
+        complete(c, s, cpu, max(ready, known) + UNIT)
+    queue_leave(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, written)
+
+
+@compiled
+def _clean(c: Ints, s: Ints, core: int, line: int) -> int:
+    """Write a line's data back and leave it where it is."""
+    dirty = 0
+    for level in range(c[C_LEVELS]):
+        at = find(c, s, level, line, first_way(c, s, level, core, line))
+        if at >= 0:
+            dirty |= s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] & DIRTY
+            s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] &= ~DIRTY
+    return dirty
+
+
+@compiled
+def purge(c: Ints, s: Ints, line: int) -> int:
+    """Take a line out of every cache; returns -1 if it was nowhere, 1 if it was dirty, else 0."""
+    found = -1
+    for core in range(c[C_CORES]):
+        if (s[S_ACTIVE] >> core) & 1:
+            found = max(found, drop(c, s, 0, core, line))
+            found = max(found, drop(c, s, 1, core, line))
+    if c[C_LEVELS] > 2:
+        found = max(found, drop(c, s, 2, 0, line))
+    return found
+
+
+@compiled
+def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> None:
+    """One flush: takes effect in program order, takes its time as a store does; clflush waits for the one before."""
+    core = cpu % c[C_CORES]
+    th = c[C_THREADS] + cpu * T_WORDS
+    count(c, s, core, E_FLUSHES, 1)
+    t = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, t)
+    ready = translate(c, s, cpu, core, address, max(t, operand))
+    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    cost = c[C_FLUSH]
+    if how == CLWB:
+        dirty = _clean(c, s, core, line)
+    else:
+        dirty = purge(c, s, line)
+        if dirty >= 0:
+            cost += c[C_FLUSH_CACHED]
+    if dirty > 0:
+        count(c, s, core, E_MEMORY_WRITES, 1)
+    start = max(ready, s[th + T_STORED]) if how == CLFLUSH else ready
+    done = start + cost
+    if how == CLFLUSH:
+        s[th + T_STORED] = done
+    s[th + T_DRAINED] = max(s[th + T_DRAINED], done)
+    hold(c, s, cpu, ready)
+    complete(c, s, cpu, ready + UNIT)
+    queue_leave(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, done)

@@ -1,0 +1,306 @@
+"""Where everything of a simulated machine lies in its two integer arrays.
+
+`c` holds the configuration, `s` all state; both are int64 and one-dimensional, so the kernel has a single compiled
+signature whatever the machine. Times are fixed-point: `UNIT` parts of a core cycle, divisible by every issue width and
+port count up to 12. This module only names indices; `build.py` fills the arrays.
+"""
+
+from __future__ import annotations
+
+UNIT = 27720
+NEVER = 1 << 62
+PAGE_BITS = 12
+HUGE_BITS = 21
+BASE_ADDRESS = 1 << 40  # first simulated virtual address
+IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
+MAX_PREFETCHERS = 16
+MAX_INTERVALS = 64
+
+PORT_WORDS = 256
+"""Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
+MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
+
+# -- configuration: scalars -----------------------------------------------------------------------------------------
+(
+    C_CORES,
+    C_SMT,
+    C_LINE_BITS,
+    C_PAGE_LINES_BITS,
+    C_OUT_OF_ORDER,
+    C_ISSUE,
+    C_WINDOW,
+    C_LOAD_QUEUE,
+    C_STORE_QUEUE,
+    C_BLOCKING_LOAD,
+    C_BLOCKING_STORE,
+    C_BLOCKING_PREFETCH,
+    C_MULTIPLY,
+    C_TRANSFER,
+    C_VECTOR_TO_INTEGER,
+    C_VECTOR_16,
+    C_VECTOR_32,
+    C_VECTOR_64,
+    C_FLUSH,
+    C_FLUSH_CACHED,
+    C_SMT_EXTRA,
+    C_LEVELS,
+    C_MEMORY_LATENCY,
+    C_MEMORY_SPREAD,
+    C_MEMORY_INTERVAL,
+    C_BANKS,
+    C_BANK_BUSY,
+    C_FAULT_4K,
+    C_FAULT_2M,
+    C_WALKERS,
+    C_PF_TLB1,
+    C_PF_TLB2,
+    C_PF_FAULT,
+    C_PF_ACROSS,
+    C_PF_DROPS,
+    C_PF_TAKES_L1,
+    C_MODIFIED,
+    C_EXCLUSIVE,
+    C_SHARED,
+    C_INVALIDATE,
+    C_PER_SHARER,
+    C_INTERRUPT_EVERY,
+    C_INTERRUPT,
+    C_INTERRUPT_LINES,
+    C_STALL_EVERY,
+    C_STALL,
+    C_JITTER,
+    C_CPUID,
+    C_PREFETCHERS,
+    C_L1_PREFETCHERS,
+    C_L2_PREFETCHERS,
+    C_PAGES,
+    # offsets into s
+    C_THREADS,
+    C_WINDOW_RING,
+    C_LOAD_RING,
+    C_STORE_RING,
+    C_EVENTS,
+    C_WALK_SLOTS,
+    C_MEMORY_PORT,
+    C_BANK_PORTS,
+    C_OUT,
+    C_PAGE_TABLE,
+    C_FRAME_TABLE,
+    C_TLB_HINT,
+    C_LINKS,
+    # offsets into c
+    C_DISTANCE,
+    C_LAST,
+) = range(67)
+
+# -- configuration: records -----------------------------------------------------------------------------------------
+(
+    L_SETS,
+    L_WAYS,
+    L_LATENCY,
+    L_REPLACEMENT,
+    L_INCLUSION,
+    L_HASHED,
+    L_SET_BITS,
+    L_PORT,
+    L_FILL,
+    L_ENTRIES,
+    L_DEMAND,
+    L_SOFTWARE,
+    L_HARDWARE,
+    L_SHARED,
+    L_SLOTS,
+    L_SLOT_WORDS,
+    L_TAGS,
+    L_STAMPS,
+    L_READY,
+    L_TREE,
+    L_PORTS,
+    L_FILLS,
+    L_WORDS,
+) = range(23)
+C_LEVEL = C_LAST
+
+(X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_WORDS) = range(6)
+C_TLB = C_LEVEL + 3 * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m
+
+(H_FILLS, H_EXCLUSIVE, H_BYPASS, H_WORDS) = range(4)
+C_HINT = C_TLB + 4 * X_WORDS
+
+C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not work
+
+(
+    P_KIND,
+    P_LEVEL,
+    P_FILLS,
+    P_TRAINED,
+    P_CROSS,
+    P_CROSS_HUGE,
+    P_OWNED,
+    P_DROPS,
+    P_STATE,
+    P_STATE_WORDS,
+    P_OWN,
+) = range(11)
+P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
+C_PREFETCHER = C_BRACKET + 5
+C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
+
+LRU, TREE_PLRU, RANDOM = range(3)
+NEITHER, INCLUSIVE, EXCLUSIVE = range(3)
+DEMAND, SOFTWARE, HARDWARE = range(3)
+BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
+
+# -- state: scalars -------------------------------------------------------------------------------------------------
+(
+    S_RANDOM,
+    S_NOW,
+    S_STAMP,
+    S_ACTIVE,  # bit mask of the cores that ever ran
+    S_TRASH,  # where releases of unlimited queues go
+    S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
+    S_SERVED,  # result: level that served it, 1 to 4 (memory), 5 another core
+    S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
+    S_FAULT,  # result: operation that touched an unmapped page, plus one
+    S_FAULT_ADDRESS,
+    S_WORDS,
+) = range(11)
+
+# state of a hardware thread
+(
+    T_CLOCK,  # when its next instruction may enter the core
+    T_COMPLETE,  # when all its instructions so far are complete
+    T_DRAINED,  # when all its stores and flushes so far are
+    T_RETIRED,
+    T_STORED,  # when its latest store was written
+    T_CHAIN,
+    T_CHAIN_MULTIPLY,
+    T_CHAIN_TRANSFER,
+    T_WINDOW_POS,
+    T_LOAD_POS,
+    T_STORE_POS,
+    T_PAGE,
+    T_ROW,
+    T_LOOP_ROW,
+    T_LOOP_LEFT,
+    T_ADVANCE,
+    T_CHASE_ADDRESS,
+    T_CHASE_LEFT,
+    T_CHASE_READY,
+    T_INTERRUPT,
+    T_STALL,
+    T_WAITING,
+    T_RUNNING,
+    T_STARTED,
+) = range(24)
+T_WORDS = T_STARTED + MAX_INTERVALS
+
+# bits of a tag word beside the line number
+DIRTY, OWNED, BY_HARDWARE, BY_SOFTWARE = 1, 2, 4, 8
+TAG_BITS = 4
+EMPTY = -1
+
+# bits of a page-table word beside the frame number
+MAPPED, PRESENT, HUGE, HUGE_TLB = 1, 2, 4, 8
+FRAME_BITS = 4
+
+EVENTS = (
+    "loads",
+    "stores",
+    "software_prefetches",
+    "flushes",
+    "l1_hits",
+    "l1_in_flight_hits",
+    "l1_misses",
+    "l1_prefetch_misses",
+    "l2_hits",
+    "l2_in_flight_hits",
+    "l2_misses",
+    "l2_hits_by_prefetch",
+    "l2_misses_by_prefetch",
+    "l3_hits",
+    "l3_misses",
+    "l3_hits_by_prefetch",
+    "l3_misses_by_prefetch",
+    "memory_reads",
+    "memory_writes",
+    "l1_evictions",
+    "l2_evictions",
+    "l3_evictions",
+    "l1_back_invalidations",
+    "l1_writebacks",
+    "l2_writebacks",
+    "other_core_reads",
+    "invalidations_sent",
+    "software_prefetches_dropped_tlb",
+    "software_prefetches_dropped_fault",
+    "software_prefetches_dropped_page",
+    "software_prefetches_dropped_full",
+    "hardware_prefetches_l1",
+    "hardware_prefetches_l2",
+    "hardware_prefetches_l3",
+    "hardware_prefetches_dropped_full",
+    "hardware_prefetches_used",
+    "l1_queue_full_units",
+    "l2_queue_full_units",
+    "l3_queue_full_units",
+    "tlb_l1_misses",
+    "tlb_l2_misses",
+    "page_walks",
+    "page_faults",
+    "interrupts",
+    "stalls",
+)
+"""Events counted per core; those named `_units` are in UNIT parts of a cycle and read in cycles."""
+
+(
+    E_LOADS,
+    E_STORES,
+    E_PREFETCHES,
+    E_FLUSHES,
+    E_L1_HITS,
+    E_L1_IN_FLIGHT,
+    E_L1_MISSES,
+    E_L1_PREFETCH_MISSES,
+    E_L2_HITS,
+    E_L2_IN_FLIGHT,
+    E_L2_MISSES,
+    E_L2_PF_HITS,
+    E_L2_PF_MISSES,
+    E_L3_HITS,
+    E_L3_MISSES,
+    E_L3_PF_HITS,
+    E_L3_PF_MISSES,
+    E_MEMORY_READS,
+    E_MEMORY_WRITES,
+    E_L1_EVICTIONS,
+    E_L2_EVICTIONS,
+    E_L3_EVICTIONS,
+    E_BACK_INVALIDATIONS,
+    E_L1_WRITEBACKS,
+    E_L2_WRITEBACKS,
+    E_OTHER_CORE,
+    E_INVALIDATIONS,
+    E_DROPPED_TLB,
+    E_DROPPED_FAULT,
+    E_DROPPED_PAGE,
+    E_DROPPED_FULL,
+    E_HARDWARE_L1,
+    E_HARDWARE_L2,
+    E_HARDWARE_L3,
+    E_HARDWARE_FULL,
+    E_HARDWARE_USED,
+    E_L1_FULL,
+    E_L2_FULL,
+    E_L3_FULL,
+    E_TLB1_MISSES,
+    E_TLB2_MISSES,
+    E_WALKS,
+    E_FAULTS,
+    E_INTERRUPTS,
+    E_STALLS,
+) = range(45)
+EVENT_WORDS = len(EVENTS)
+
+# floating-point settings of the clock
+(F_TICKS_PER_CYCLE, F_STEP, F_DRIFT, F_PERIOD, F_PHASE, F_DRIFT_PHASE, F_WORDS) = range(7)

@@ -1,0 +1,137 @@
+"""The values that fields of a machine file may take, beyond their types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from setebench.probe import ACCESS_SIZES, BRACKETS, HINTS
+from setebench.sim import spec
+
+Table = type[msgspec.Struct]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a value may be beyond its type: `low` to `high` for numbers (and for each number of a list), one of
+    `choices`, `least` to `most` elements or characters, `keys` of a dictionary, a power of two."""
+
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[Any, ...] = ()
+    least: int = 0
+    most: int = 1_000_000
+    keys: tuple[str, ...] = ()
+    power_of_two: bool = False
+
+
+CYCLES = Limit(0, 1e7)
+LATENCY = Limit(0.25, 1e5)
+UNLIMITED = Limit()
+
+LIMITS: dict[Table, dict[str, Limit]] = {
+    spec.Clock: {
+        "ticks_per_cycle": Limit(0.001, 100),
+        "ticks_per_second": Limit(1e6, 1e11),
+        "step_ticks": Limit(1, 100_000),
+        "brackets": Limit(0, 1e6, keys=BRACKETS, least=1),
+        "drift": Limit(0, 0.2),
+        "drift_period_cycles": Limit(1e4, 1e13),
+        "jitter_cycles": Limit(0, 1e4),
+    },
+    spec.Noise: {
+        "interrupt_interval_cycles": Limit(0, 1e13),
+        "interrupt_cycles": CYCLES,
+        "interrupt_lines": Limit(0, 65536),
+        "stall_interval_cycles": Limit(0, 1e13),
+        "stall_cycles": CYCLES,
+    },
+    spec.VectorExtra: {"bytes16": Limit(0, 1000), "bytes32": Limit(0, 1000), "bytes64": Limit(0, 1000)},
+    spec.Core: {
+        "cores": Limit(1, 64),
+        "threads_per_core": Limit(1, 8),
+        "issue_width": Limit(1, 12),
+        "reorder_window": Limit(1, 1024),
+        "load_queue": Limit(1, 512),
+        "store_queue": Limit(1, 512),
+        "multiply_cycles": Limit(1, 100),
+        "integer_to_vector_cycles": Limit(0, 100),
+        "vector_to_integer_cycles": Limit(0, 100),
+        "access_sizes": Limit(choices=ACCESS_SIZES, least=1, most=len(ACCESS_SIZES)),
+        "flush_cycles": CYCLES,
+        "flush_cached_extra_cycles": CYCLES,
+        "smt_extra_cycles": Limit(0, 1000),
+    },
+    spec.Level: {
+        "sets": Limit(1, 1 << 20, power_of_two=True),
+        "ways": Limit(1, 32),
+        "latency_cycles": LATENCY,
+        "ports": Limit(1, 12),
+        "fill_interval_cycles": Limit(0, 1000),
+        "mshr_entries": Limit(0, 512),
+        "mshr_demand_limit": Limit(0, 512),
+        "mshr_prefetch_limit": Limit(0, 512),
+        "mshr_hardware_limit": Limit(0, 512),
+    },
+    spec.TlbTable: {"entries": Limit(0, 65536), "ways": Limit(0, 64), "miss_penalty_cycles": Limit(0, 1e5)},
+    spec.Tlb: {"walkers": Limit(1, 16)},
+    spec.Memory: {
+        "bytes": Limit(1 << 26, 1 << 33),
+        "latency_cycles": LATENCY,
+        "spread_cycles": Limit(0, 1e5),
+        "interval_cycles": Limit(0, 1e5),
+        "banks": Limit(0, 1024),
+        "bank_busy_cycles": Limit(0, 1e5),
+        "page_sizes": Limit(choices=(4096, 2097152), least=1, most=2),
+        "page_fault_4k_cycles": Limit(0, 1e9),
+        "page_fault_2m_cycles": Limit(0, 1e9),
+    },
+    spec.Hint: {},
+    spec.SoftwarePrefetch: {"hints": Limit(keys=HINTS)},
+    spec.Prefetcher: {"trained_by": Limit(least=1, most=4)},
+    spec.NextLine: {"trigger": Limit(1, 16), "streams": Limit(1, 64)},
+    spec.LinePair: {},
+    spec.Streamer: {
+        "trigger": Limit(1, 16),
+        "trigger_at_page_edge": Limit(1, 16, most=4),
+        "trigger_by_l1_prefetcher": Limit(0, 16),
+        "degree": Limit(1, 16),
+        "ramp": Limit(1, 16, most=4),
+        "max_distance": Limit(1, 256),
+        "streams": Limit(1, 128),
+    },
+    spec.Stride: {
+        "trigger": Limit(2, 16),
+        "degree": Limit(1, 16),
+        "max_distance": Limit(1, 64),
+        "min_stride_bytes": Limit(1, 1 << 21),
+        "max_stride_bytes": Limit(1, 1 << 21),
+        "entries": Limit(1, 256),
+        "ip_bits": Limit(1, 26),
+    },
+    spec.Region: {
+        "region_size_bytes": Limit(64, 8192, power_of_two=True),
+        "trigger": Limit(1, 3),
+        "active_regions": Limit(1, 128),
+        "entries": Limit(1, 1024),
+        "ip_bits": Limit(1, 26),
+    },
+    spec.UpDown: {"streams": Limit(1, 128)},
+    spec.Coherence: {
+        "modified_cycles": LATENCY,
+        "exclusive_cycles": LATENCY,
+        "shared_cycles": Limit(0, 1e5),
+        "invalidate_cycles": Limit(0, 1e5),
+        "invalidate_per_sharer_cycles": Limit(0, 1e5),
+        "distance_cycles": Limit(0, 1e5, most=64),
+    },
+    spec.Machine: {
+        "name": Limit(least=1, most=64),
+        "description": Limit(most=300),
+        "line_size_bytes": Limit(choices=(32, 64, 128)),
+        "levels": Limit(least=2, most=3),
+        "prefetchers": Limit(most=16),
+    },
+}

@@ -1,0 +1,159 @@
+"""Machine files: finding, reading and checking them.
+
+Whatever a file holds, it gives a `spec.Machine` or a `UsageError` of one line that names the file, the line, the field
+and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from setebench.errors import UsageError
+from setebench.sim import spec
+from setebench.sim.check_fields import Problem, field_problems
+from setebench.sim.check_sense import sense_problems
+from setebench.sim.random_machine import random_machine
+from setebench.sim.toml_lines import key_lines, line_of
+
+MOST_BYTES = 1 << 18
+MOST_LINE_CHARACTERS = 1000
+"""Limits that no honest machine file comes near; they keep the TOML parser's time on a hostile one short."""
+
+_POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+_SEED = re.compile(r"[0-9]{1,18}")
+
+
+def load(name: str) -> spec.Machine:
+    """The machine `name`: a shipped one, `random:SEED`, or the path of a TOML file (with a '/' or ending in .toml).
+
+    Raises `UsageError` for a name that leads nowhere and for a file that is not a valid machine file.
+    """
+    if name.startswith("random:"):
+        return random_machine(_seed(name.removeprefix("random:")))
+    if is_path(name):
+        return parse(read_file(name), _plain(name))
+    return parse(shipped_text(name), f"{name}.toml")
+
+
+def is_path(name: str) -> bool:
+    """True where `name` means a file of the user rather than a shipped machine."""
+    return "/" in name or name.endswith(".toml")
+
+
+def shipped() -> list[tuple[str, str]]:
+    """(name, description) of every shipped machine file, sorted by name."""
+    names = sorted(entry.name.removesuffix(".toml") for entry in _presets().iterdir() if entry.name.endswith(".toml"))
+    return [(name, load(name).description) for name in names]
+
+
+def shipped_text(name: str) -> str:
+    """The text of a shipped machine file, comments included. Raises `UsageError` for an unknown name."""
+    names = {entry.name.removesuffix(".toml"): entry for entry in _presets().iterdir() if entry.name.endswith(".toml")}
+    if name not in names:
+        known = ", ".join(sorted(names))
+        raise UsageError(
+            f"no simulated machine {_short(name)}; there are {known}, random:SEED, or the path of a .toml file"
+        )
+    return names[name].read_text(encoding="utf-8")
+
+
+def parse(text: str, file: str) -> spec.Machine:
+    """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
+    data = _parse_toml(text, file)
+    _raise_first(field_problems(data), text, file)
+    try:
+        machine = msgspec.convert(data, spec.Machine)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{file}: {error}") from error
+    _raise_first(sense_problems(machine), text, file)
+    return machine
+
+
+def read_file(path: str) -> str:
+    """The text of a user's file. Raises `UsageError` where there is none to be had."""
+    try:
+        content = _read_bytes(Path(path))
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise UsageError(f"{_plain(path)}:{line}: not UTF-8 text (byte {error.start})") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{_plain(path)}: can't be read: {reason}") from error
+
+
+def _read_bytes(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a FIFO must not wait for a writer
+    with os.fdopen(descriptor, "rb") as handle:
+        status = os.fstat(handle.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("not a regular file")
+        content = handle.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"larger than the {MOST_BYTES} bytes a machine file may have")
+    return content
+
+
+def _presets() -> Traversable:
+    return files("setebench.sim") / "presets"
+
+
+def _seed(text: str) -> int:
+    if not _SEED.fullmatch(text):
+        raise UsageError(
+            f"random:{_short(text)}: the seed must be a whole number of at most 18 digits, as in random:17"
+        )
+    return int(text)
+
+
+def _parse_toml(text: str, file: str) -> dict[str, Any]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MOST_LINE_CHARACTERS:
+            raise UsageError(f"{file}:{number}: a line longer than {MOST_LINE_CHARACTERS} characters")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(_syntax_message(str(error), text, file)) from error
+    except RecursionError as error:
+        raise UsageError(f"{file}: values nested too deeply") from error
+    except ValueError as error:  # e.g. a number of more digits than Python converts
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _syntax_message(message: str, text: str, file: str) -> str:
+    position = _POSITION.search(message)
+    if position is None:
+        return f"{file}: {message}"
+    end = (str(text.count("\n") + 1), str(len(text) - text.rfind("\n")))
+    line, column = (position[1], position[2]) if position[1] else end
+    return f"{file}:{line}:{column}: not TOML: {message[: position.start()]}"
+
+
+def _raise_first(problems: list[Problem], text: str, file: str) -> None:
+    if not problems:
+        return
+    lines = key_lines(text)
+    first = min(problems, key=lambda problem: (problem.missing, line_of(lines, problem.path)))
+    others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    where = f"{first.name}: " if first.path else ""
+    raise UsageError(f"{file}:{line_of(lines, first.path)}: {where}{first.message}{others}")
+
+
+def _plain(path: str) -> str:
+    """A path for a message: as it is, but on one line."""
+    return path if path.isprintable() else _short(path)
+
+
+def _short(text: str) -> str:
+    """`text` on one line and of bearable length, for a message."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= 100 else quoted[:97] + "..."

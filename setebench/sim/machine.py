@@ -1,0 +1,201 @@
+"""A simulated memory system behind the same protocol as real silicon.
+
+What a scenario holds is a `SimulatedMachine`: facts and a number. The machine file, the caches and the event counts
+stay in this module's table, so that nothing a scenario can reach from its machine tells it the truth. Tests read them
+by way of `setebench.sim.inspect`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import ProbeError, ProbeFault, SetebenchError, UnsupportedError, UsageError
+from setebench.machine import Facts, Region, Ticks
+from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
+from setebench.sim import layout as at
+from setebench.sim import spec
+from setebench.sim.build import Arrays, build
+from setebench.sim.memory_map import MemoryMap
+
+Ints = NDArray[np.int64]
+OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
+FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
+
+
+class Simulation(msgspec.Struct):
+    """Everything of one open machine; never handed out."""
+
+    machine: spec.Machine
+    arrays: Arrays
+    memory: MemoryMap
+
+
+_open: dict[int, Simulation] = {}
+_numbers = itertools.count(1)
+
+
+def simulation(number: int) -> Simulation:
+    """The simulation behind a machine's number. Raises `SetebenchError` once the machine is closed."""
+    try:
+        return _open[number]
+    except KeyError:
+        raise SetebenchError("this simulated machine is closed") from None
+
+
+def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
+    """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks."""
+    from setebench.sim.compiled import prepare  # the compiler is only loaded where it is used
+
+    arrays = build(machine, seed)
+    prepare()
+    number = next(_numbers)
+    _open[number] = Simulation(machine, arrays, MemoryMap(machine, arrays))
+    return SimulatedMachine(number, _facts(machine))
+
+
+def _facts(machine: spec.Machine) -> Facts:
+    core = machine.core
+    cpus = range(core.cores * core.threads_per_core)
+    fences = ("m", "l", "s", "serialize") if "cpuid" in machine.clock.brackets else ("m", "l", "s")
+    return Facts(
+        name=machine.name,
+        kind="sim",
+        cpus=tuple(cpus),
+        siblings=tuple(tuple(cpus[first :: core.cores]) for first in range(core.cores)),
+        ticks_per_second=machine.clock.ticks_per_second,
+        line_size=machine.line_size_bytes,
+        page_sizes=machine.memory.page_sizes,
+        memory_bytes=machine.memory.bytes,
+        brackets=tuple(machine.clock.brackets),
+        access_sizes=core.access_sizes,
+        prefetch_hints=tuple(name for name in HINTS if name in machine.software_prefetch.hints),
+        flushes=FLUSHES,
+        fences=fences,
+    )
+
+
+class SimulatedMachine:
+    """A `setebench.machine.Machine` whose memory system is simulated."""
+
+    __slots__ = ("_facts", "_number")
+
+    def __init__(self, number: int, facts: Facts) -> None:
+        self._number = number
+        self._facts = facts
+
+    @property
+    def facts(self) -> Facts:
+        """What may be known before measuring."""
+        return self._facts
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """See `setebench.machine.Machine.allocate`."""
+        return simulation(self._number).memory.allocate(size, page_size, populate)
+
+    def release(self, region: Region) -> None:
+        """See `setebench.machine.Machine.release`."""
+        simulation(self._number).memory.release(region)
+
+    def link(self, region: Region, addresses: Ints) -> None:
+        """See `setebench.machine.Machine.link`."""
+        sim = simulation(self._number)
+        where = np.asarray(addresses, dtype=np.int64)
+        lines = sim.memory.line_numbers(region, where)
+        sim.arrays.s[int(sim.arrays.c[at.C_LINKS]) + lines] = np.roll(where, -1)
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        """See `setebench.machine.Machine.run`."""
+        chosen = self._facts.cpus[0] if cpu is None else cpu
+        return self.run_together({chosen: probe}, placements, warmup=warmup)[chosen]
+
+    def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        """See `setebench.machine.Machine.run_together`; threads are interleaved by simulated time."""
+        sim = simulation(self._number)
+        for cpu, probe in probes.items():
+            if cpu not in self._facts.cpus:
+                raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
+            _check(probe, self._facts)
+        return _run(sim, self._facts, probes, placements, warmup)
+
+    def close(self) -> None:
+        """Forget the machine's state; any later call raises `SetebenchError`."""
+        _open.pop(self._number, None)
+
+
+def _check(probe: Probe, facts: Facts) -> None:
+    """Raise `UnsupportedError` for operation variants that the machine lacks."""
+    rows = probe.rows
+    kinds, variants = rows[:, 0], rows[:, 4]
+    hints = {HINTS[v] for v in variants[kinds == Kind.PREFETCH]} - set(facts.prefetch_hints)
+    if hints:
+        raise UnsupportedError(f"{facts.name} has no prefetch hint {', '.join(sorted(hints))}")
+    timed = np.isin(kinds, (Kind.START, Kind.STOP)) & (variants >= 0)
+    brackets = {BRACKETS[v] for v in variants[timed]} - set(facts.brackets)
+    if brackets:
+        raise UnsupportedError(f"{facts.name} has no clock bracket {', '.join(sorted(brackets))}")
+    sizes = {int(size) for size in rows[:, 3]} - {0} - set(facts.access_sizes)
+    if sizes:
+        raise UnsupportedError(f"{facts.name} has no accesses of {', '.join(map(str, sorted(sizes)))} bytes")
+    if "serialize" not in facts.fences and np.any((kinds == Kind.FENCE) & (variants == 3)):
+        raise UnsupportedError(f"{facts.name} has no serialize fence")
+
+
+def _ip(index: int, row: int, addresses: tuple[InstructionAddress, ...]) -> int:
+    """Instruction address of a row."""
+    if index < 0:
+        return OWN_ADDRESS + row * OWN_STEP
+    bits = addresses[index].bits
+    return FREE_ADDRESS + index * FREE_STEP if bits is None else bits
+
+
+def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
+    """A probe's rows as the kernel reads them: instruction addresses, own brackets and row numbers filled in."""
+    rows = probe.rows.copy()
+    rows[:, 6] = [_ip(int(index), row, probe.instruction_addresses) for row, index in enumerate(rows[:, 6])]
+    rows[:, 7][rows[:, 7] >= 0] += begin
+    timed = np.isin(rows[:, 0], (Kind.START, Kind.STOP)) & (rows[:, 4] < 0)
+    rows[timed, 4] = BRACKETS.index(facts.brackets[0])
+    return rows
+
+
+def _run(
+    sim: Simulation, facts: Facts, probes: Mapping[int, Probe], placements: Placements, warmup: int
+) -> dict[int, Ticks]:
+    from setebench.sim.kernel.execute import execute  # the compiler is only loaded where it is used
+
+    intervals = [probe.intervals for probe in probes.values()]
+    tables = [placement_table(probe, placements) for probe in probes.values()]
+    lengths = {len(table) for table in tables}
+    if len(lengths) != 1:
+        raise ProbeError(f"probes that run together need equally many placements, not {sorted(lengths)}")
+    threads = np.zeros((len(probes), 5), dtype=np.int64)
+    begin = column = out_column = 0
+    programs = []
+    for i, (cpu, probe) in enumerate(probes.items()):
+        threads[i] = (cpu, begin, begin + len(probe), column, out_column)
+        programs.append(_program(probe, facts, begin))
+        begin += len(probe)
+        column += tables[i].shape[1]
+        out_column += intervals[i]
+    program = np.concatenate(programs)
+    table = np.ascontiguousarray(np.concatenate(tables, axis=1))
+    out = np.zeros((len(table), max(out_column, 1)), dtype=np.int64)
+    arrays = sim.arrays
+    execute(arrays.c, arrays.s, arrays.f, program, threads, table, np.zeros(len(program), dtype=np.int64), out)
+    if arrays.s[at.S_FAULT]:
+        _raise_fault(arrays, program, threads)
+    slices = {int(t[0]): (int(t[4]), n) for t, n in zip(threads, intervals, strict=True)}
+    return {cpu: out[warmup:, first : first + n].copy() for cpu, (first, n) in slices.items()}
+
+
+def _raise_fault(arrays: Arrays, program: Ints, threads: Ints) -> None:
+    row = int(arrays.s[at.S_FAULT]) - 1
+    arrays.s[at.S_FAULT] = 0
+    begin = max(int(begin) for begin in threads[:, 1] if begin <= row)
+    what = Kind(int(program[row, 0])).name.lower()
+    raise ProbeFault("SIGSEGV", row - begin, int(arrays.s[at.S_FAULT_ADDRESS]), what)

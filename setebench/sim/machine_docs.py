@@ -1,0 +1,215 @@
+"""The page docs/machine-files.md, made from the schema.
+
+`python -m setebench.sim.machine_docs > docs/machine-files.md` writes it anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from setebench.sim import spec
+from setebench.sim.dump import literal
+from setebench.sim.fields import PREFETCHERS, Field, allowed, is_table, kind_of, table_fields
+from setebench.sim.limits import Table
+
+EXAMPLE = """\
+name = "tiny"
+description = "a small in-order core with a streamer"
+
+[core]
+cores = 2
+out_of_order = false
+blocking_load = true
+
+[[levels]]
+sets = 64
+ways = 4
+latency_cycles = 3
+mshr_entries = 4
+
+[[levels]]
+sets = 256
+ways = 8
+latency_cycles = 15
+mshr_entries = 12
+inclusion = "inclusive"
+
+[memory]
+latency_cycles = 180
+spread_cycles = 5
+
+[[prefetchers]]
+kind = "stream"
+level = 2
+fills = "l2"
+trained_by = ["load", "store"]
+trigger = 2
+degree = 2
+max_distance = 8
+"""
+
+INTRODUCTION = f"""\
+# Machine files
+
+<!-- Made by `python -m setebench.sim.machine_docs` from setebench/sim/spec.py, limits.py and fields.py; edit those. -->
+
+A simulated machine is one TOML file. The file is the truth: what `setebench sim truth NAME` prints follows from its
+fields alone, and a scenario that measures the machine sees nothing of it but ticks.
+
+| command | what it does |
+| --- | --- |
+| `setebench sim list` | names the machines that come with setebench |
+| `setebench sim show NAME` | prints a machine file |
+| `setebench sim truth NAME` | prints what a scenario should find; `--format json` as a result file |
+| `setebench sim new FILE` | writes a commented file to start from |
+| `setebench SCENARIO --machine sim:NAME` | measures it |
+
+NAME is a shipped machine, `random:SEED`, or the path of a file (with a `/` in it or ending in `.toml`). Shipped are:
+
+- `knc` and `sandybridge`: the machines of Fang et al. 2014, with every value of its Tables I to VI. Each line of the
+  file names its source; "chosen" marks what the paper doesn't give.
+- `zen-like`: a KVM guest on a Zen 5 EPYC, with its coarse counter, trapping `cpuid`, splintered 2 MiB pages and five
+  prefetchers. What nobody has published about them is chosen.
+- `plain`: an out-of-order core with a fine and quiet clock and no prefetchers, to start with.
+- `random:SEED`: drawn from the ranges that `setebench/sim/random_ranges.py` lists with their reasons: in-order and
+  out-of-order cores, two or three levels, with and without SMT, fine and coarse clocks, quiet to guest noise, every
+  page arrangement, and each kind of prefetcher on its own, so that every combination comes up.
+
+## A small example
+
+```toml
+{EXAMPLE}```
+
+Save it as `tiny.toml`. `setebench sim truth tiny.toml` then tells, among others, `latency.l2` 15 cycles,
+`mshr.l1.prefetch` 4 entries, `mshr.l1.demand` 1 entry (the core blocks on a load, so there is never a second miss)
+and `prefetcher.l2.stream.max_distance` 8 lines. All that the file doesn't say is as in the tables below.
+
+A mistake gets one line with the place and what is allowed:
+
+    tiny.toml:11: levels[0].ways: 40 is not allowed; allowed: whole number from 1 to 32
+
+## Conventions
+
+Cycles are core cycles, and a latency is the total from load to use on an idle machine with a TLB hit. Numbers may be
+written with or without a fraction unless the table says "whole number". A field without a default must be given.
+A file has at most 256 KiB and lines of at most 1000 characters.
+"""
+
+RULES = """\
+## Rules across fields
+
+- Each level holds more lines (`sets` times `ways`) and has a longer latency than the one above, and memory, less its
+  spread, is slower than the last level. All caches together hold at most 8388608 lines.
+- `hashed_index` is for levels 2 and 3. A miss queue's limits don't exceed its `mshr_entries`.
+- A TLB's `entries` divided by its `ways` is a power of two; level 2 is not smaller and not cheaper to miss than
+  level 1. A fully associative one has at most 4096 entries.
+- `access_sizes` holds 8 and `page_sizes` holds 4096. A core that blocks is in-order.
+- A prefetcher doesn't fill a level above its own, nor one the machine lacks; there is one of a kind per level. What
+  crosses 4 KiB boundaries in small pages does so in 2 MiB pages.
+- `degree` doesn't exceed `max_distance`; `trigger_at_page_edge` has four numbers or none; `l1_prefetcher` trains
+  prefetchers of level 2 only; two streams per page need both directions.
+- `distance_cycles` has a row per core and in it a number per core, or is empty.
+
+## How the truth follows
+
+Most parameters are a field's value. These are not:
+
+- `mshr.lN.demand` and `.prefetch` are misses *in flight*. A blocking core has one. Level 2 never has more demand misses
+  than level 1 lets through, nor more than the load queue holds. For prefetches the hint that gets furthest counts.
+- `clock.overhead.METHOD` is in ticks, the file's `brackets` in cycles.
+- `tlb.*.2m` of a machine with splintered pages are those of its tables for 4 KiB pages.
+- `latency.core_to_core.A-B.STATE` is told for all ordered pairs of up to 8 cores, beyond that for reads by core 0. A
+  shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is exclusive that
+  depends on the line's past, and nothing is told.
+- `software_prefetch.store_after.*` is a level-1 hit, after a shared prefetch plus `invalidate_cycles`.
+- `prefetcher.ID.max_distance` of a stream is the field: how far ahead of an access a batch may start, which is the
+  paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. Of a stride it is in strides,
+  and `degree` is what one access fetches until `max_distance` is reached.
+- A kind outside of the eight usual ones (`l2.up_down`) is told where a machine has it, and not as absent elsewhere.
+- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not told.
+- `loaded_latency.peak_bandwidth` is told where memory has an `interval_cycles` and the miss queues can keep it busy.
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, *(_section(table, title) for table, title in _sections()), RULES]
+    return "\n".join(part.strip() + "\n" for part in parts)
+
+
+def _sections() -> Iterator[tuple[Table, str]]:
+    """Tables in the order of a file, with the headers that open them."""
+    yield spec.Machine, "Top of the file"
+    yield spec.Clock, "`[clock]`"
+    yield spec.Noise, "`[noise]`"
+    yield spec.Core, "`[core]`"
+    yield spec.VectorExtra, "`[core.vector_load_extra]`"
+    yield spec.Level, "`[[levels]]`"
+    yield spec.Tlb, "`[tlb]`"
+    yield spec.TlbTable, "`[tlb.l1_4k]`, `[tlb.l2_4k]`, `[tlb.l1_2m]`, `[tlb.l2_2m]`"
+    yield spec.Memory, "`[memory]`"
+    yield spec.SoftwarePrefetch, "`[software_prefetch]`"
+    yield spec.Hint, "`[software_prefetch.hints.HINT]`"
+    yield spec.Prefetcher, "`[[prefetchers]]`: fields of all kinds"
+    for table in PREFETCHERS:
+        yield table, f'`[[prefetchers]]` with `kind = "{kind_of(table)}"`'
+    yield spec.Coherence, "`[coherence]`"
+
+
+def _section(table: Table, title: str) -> str:
+    lines = [f"## {title}", "", _introduction(table), ""]
+    fields = [field for field in table_fields(table).values() if not _inherited(table, field)]
+    if fields:
+        lines += ["| field | allowed | default | meaning |", "| --- | --- | --- | --- |"]
+        lines += [_row(field) for field in fields]
+    return "\n".join(lines)
+
+
+def _introduction(table: Table) -> str:
+    paragraphs = re.split(r"\n\s*\n", table.__doc__ or "")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _inherited(table: Table, field: Field) -> bool:
+    """True for what is told once for all prefetchers."""
+    return table in PREFETCHERS and field.name in table_fields(spec.Prefetcher)
+
+
+def _row(field: Field) -> str:
+    cells = (f"`{field.name}`", _allowed(field), _default(field), field.meaning)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _allowed(field: Field) -> str:
+    if is_table(field.type):
+        return f"table `[{field.name}]`"
+    if field.name in ("levels", "prefetchers"):
+        return f"{field.limit.least} to {field.limit.most} tables `[[{field.name}]]`"
+    return allowed(field)
+
+
+def _default(field: Field) -> str:
+    if field.required:
+        return "must be given"
+    return _default_text(field.default)
+
+
+def _default_text(value: Any) -> str:
+    if isinstance(value, dict):
+        plain = [f"`{key} = {literal(inner)}`" for key, inner in value.items() if not _is_record(inner)]
+        return ", ".join(plain) or "the usual five, see below"
+    if _is_record(value):
+        return "see below"
+    return f"`{literal(value)}`"
+
+
+def _is_record(value: Any) -> bool:
+    return isinstance(value, msgspec.Struct)
+
+
+if __name__ == "__main__":
+    print(render(), end="")

@@ -1,0 +1,139 @@
+"""Virtual and physical memory of a simulated machine: which pages are mapped, and to which frames."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError, UsageError
+from setebench.machine import Region
+from setebench.sim import layout as at
+from setebench.sim import spec
+from setebench.sim.build import SYSTEM_PAGES, Arrays
+
+HUGE_PAGE = 1 << at.HUGE_BITS
+PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
+
+
+class MemoryMap:
+    """Maps regions and takes them back. Free virtual pages are kept as a sorted list of (first, count)."""
+
+    def __init__(self, machine: spec.Machine, arrays: Arrays) -> None:
+        self._machine = machine
+        self._arrays = arrays
+        total = int(arrays.c[at.C_PAGES])
+        self._free = [(SYSTEM_PAGES, total - SYSTEM_PAGES)]
+        self._left = machine.memory.bytes
+        self._regions: dict[int, Region] = {}
+
+    def allocate(self, size: int, page_size: int, populate: bool) -> Region:
+        """Map a region; see `setebench.machine.Machine.allocate`."""
+        if page_size not in self._machine.memory.page_sizes:
+            raise UnsupportedError(f"{self._machine.name} has no pages of {page_size} bytes")
+        if size <= 0:
+            raise UsageError(f"a region needs a positive size, not {size}")
+        size = -(-size // page_size) * page_size
+        if size > self._left:
+            raise UnsupportedError(f"{self._machine.name} has {self._left} bytes left, not {size}")
+        first = self._take_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
+        self._map(first, size >> at.PAGE_BITS, page_size, populate)
+        self._left -= size
+        address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
+        region = Region(address, size, page_size, self._machine.line_size_bytes)
+        self._regions[address] = region
+        return region
+
+    def release(self, region: Region) -> None:
+        """Unmap a region: its lines leave the caches, its translations the TLBs."""
+        if self._regions.get(region.address) is not region:
+            raise UsageError(f"no region at {region.address:#x} to release")
+        del self._regions[region.address]
+        first = (region.address - at.BASE_ADDRESS) >> at.PAGE_BITS
+        pages = region.size >> at.PAGE_BITS
+        self._forget(first, pages)
+        self._unmap(first, pages, region.page_size)
+        self._left += region.size
+        self._give_back(first, pages)
+
+    def line_numbers(self, region: Region, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Virtual line numbers of addresses that must lie in the region."""
+        inside = (addresses >= region.address) & (addresses < region.address + region.size)
+        if not inside.all():
+            raise UsageError("an address to link lies outside of the region")
+        return (addresses - at.BASE_ADDRESS) >> int(self._arrays.c[at.C_LINE_BITS])
+
+    def _take_pages(self, pages: int, alignment: int) -> int:
+        for index, (begin, length) in enumerate(self._free):
+            first = -(-begin // alignment) * alignment
+            if first + pages <= begin + length:
+                rest = [(begin, first - begin), (first + pages, begin + length - first - pages)]
+                self._free[index : index + 1] = [piece for piece in rest if piece[1]]
+                return first
+        raise UnsupportedError(f"{self._machine.name}: no stretch of {pages} free pages; release some region")
+
+    def _give_back(self, first: int, pages: int) -> None:
+        merged: list[tuple[int, int]] = []
+        for begin, length in sorted([*self._free, (first, pages)]):
+            if merged and merged[-1][0] + merged[-1][1] == begin:
+                merged[-1] = (merged[-1][0], merged[-1][1] + length)
+            else:
+                merged.append((begin, length))
+        self._free = merged
+
+    def _scattered(self, page_size: int) -> bool:
+        return page_size == 1 << at.PAGE_BITS or not self._machine.memory.huge_pages_contiguous
+
+    def _map(self, first: int, pages: int, page_size: int, populate: bool) -> None:
+        c, s = self._arrays.c, self._arrays.s
+        if self._scattered(page_size):
+            frames = np.array(self._pop(self._arrays.small_frames, pages), dtype=np.int64)
+        else:
+            blocks = np.array(self._pop(self._arrays.huge_frames, pages // PARTS), dtype=np.int64)
+            frames = (blocks[:, None] + np.arange(PARTS)).ravel()
+        flags = at.MAPPED | (at.PRESENT if populate else 0)
+        if page_size == HUGE_PAGE:
+            flags |= at.HUGE | (0 if self._machine.memory.huge_pages_splintered else at.HUGE_TLB)
+        table = int(c[at.C_PAGE_TABLE])
+        s[table + first : table + first + pages] = (frames << at.FRAME_BITS) | flags
+        s[int(c[at.C_FRAME_TABLE]) + frames] = np.arange(first, first + pages) + 1
+
+    @staticmethod
+    def _pop(free: list[int], number: int) -> list[int]:
+        taken = free[len(free) - number :]
+        del free[len(free) - number :]
+        return taken
+
+    def _unmap(self, first: int, pages: int, page_size: int) -> None:
+        c, s = self._arrays.c, self._arrays.s
+        table = int(c[at.C_PAGE_TABLE])
+        words = s[table + first : table + first + pages]
+        frames = words >> at.FRAME_BITS
+        s[int(c[at.C_FRAME_TABLE]) + frames] = 0
+        words[:] = 0
+        bits = int(c[at.C_PAGE_LINES_BITS])
+        links = int(c[at.C_LINKS])
+        s[links + (first << bits) : links + ((first + pages) << bits)] = 0
+        if self._scattered(page_size):
+            self._arrays.small_frames.extend(frames.tolist())
+        else:
+            self._arrays.huge_frames.extend(frames[::PARTS].tolist())
+
+    def _forget(self, first: int, pages: int) -> None:
+        c, s = self._arrays.c, self._arrays.s
+        bits = int(c[at.C_PAGE_LINES_BITS])
+        for level in range(int(c[at.C_LEVELS])):
+            v = at.C_LEVEL + level * at.L_WORDS
+            lines = slice(int(c[v + at.L_TAGS]), int(c[v + at.L_STAMPS]))
+            numbers = s[lines] >> at.TAG_BITS
+            gone = np.flatnonzero((numbers >= first << bits) & (numbers < (first + pages) << bits))
+            s[lines][gone] = at.EMPTY
+            s[int(c[v + at.L_STAMPS]) + gone] = 0
+        for index in range(4):
+            x = at.C_TLB + index * at.X_WORDS
+            shift = 0 if index % 2 == 0 else at.HUGE_BITS - at.PAGE_BITS
+            keys = slice(int(c[x + at.X_TAGS]), int(c[x + at.X_STAMPS]))
+            numbers = (s[keys] - 1) << shift
+            gone = np.flatnonzero((numbers >= first) & (numbers < first + pages))
+            s[keys][gone] = 0
+            s[int(c[x + at.X_STAMPS]) + gone] = 0
+        s[int(c[at.C_THREADS]) + at.T_PAGE : int(c[at.C_WINDOW_RING]) : at.T_WORDS] = -1

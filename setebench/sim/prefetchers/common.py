@@ -1,0 +1,96 @@
+"""What prefetcher kinds share: tables of records with LRU, the page-boundary rules, handing out lines.
+
+A record's first two words are its key plus one (0: empty) and its LRU stamp; the rest is the kind's own.
+"""
+
+from __future__ import annotations
+
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import (
+    C_FRAME_TABLE,
+    C_OUT,
+    C_PAGE_LINES_BITS,
+    C_PAGE_TABLE,
+    C_PAGES,
+    HUGE,
+    HUGE_BITS,
+    MAX_OUT,
+    P_CROSS,
+    P_CROSS_HUGE,
+    P_LEVEL,
+    PAGE_BITS,
+    S_STAMP,
+)
+
+UP, DOWN, BOTH = 1, 2, 3
+DIRECTIONS = {"up": UP, "down": DOWN, "both": BOTH}
+BY_IP, BY_PAGE, BY_IP_PAGE, BY_IP_OFFSET, BY_OFFSET = range(5)
+INDEXES = {"ip": BY_IP, "page": BY_PAGE, "ip+page": BY_IP_PAGE, "ip+offset": BY_IP_OFFSET, "offset": BY_OFFSET}
+
+
+@compiled
+def find_record(s: Ints, table: int, records: int, words: int, key: int) -> int:
+    """Offset of the record with that key, or -1."""
+    for i in range(records):
+        if s[table + i * words] == key + 1:
+            return table + i * words
+    return -1
+
+
+@compiled
+def use(s: Ints, record: int) -> None:
+    """Make a record the latest used."""
+    s[S_STAMP] += 1
+    s[record + 1] = s[S_STAMP]
+
+
+@compiled
+def claim(s: Ints, table: int, records: int, words: int, key: int) -> int:
+    """Clear the empty or least recently used record and give it the key; returns its offset."""
+    oldest = table
+    for i in range(1, records):
+        record = table + i * words
+        if s[record + 1] < s[oldest + 1]:
+            oldest = record
+    for k in range(words):
+        s[oldest + k] = 0
+    s[oldest] = key + 1
+    use(s, oldest)
+    return oldest
+
+
+@compiled
+def _page_word(c: Ints, s: Ints, p: int, page: int) -> int:
+    """Page-table word of a virtual (level 1) or physical (level 2) page number, 0 for none."""
+    if page < 0 or page >= c[C_PAGES]:
+        return 0
+    if c[p + P_LEVEL] == 2:
+        page = s[c[C_FRAME_TABLE] + page] - 1
+        if page < 0:
+            return 0
+    return s[c[C_PAGE_TABLE] + page]
+
+
+@compiled
+def may_go(c: Ints, s: Ints, p: int, line: int, target: int) -> bool:
+    """Whether the boundary rules of the prefetcher at `p` let it go from one line to another."""
+    bits = c[C_PAGE_LINES_BITS]
+    if line >> bits == target >> bits:
+        return True
+    if target < 0:
+        return False
+    if c[p + P_CROSS]:
+        return True
+    huge_bits = bits + HUGE_BITS - PAGE_BITS
+    if not c[p + P_CROSS_HUGE] or line >> huge_bits != target >> huge_bits:
+        return False
+    return (_page_word(c, s, p, line >> bits) & HUGE) != 0
+
+
+@compiled
+def hand_out(c: Ints, s: Ints, n: int, line: int) -> int:
+    """Ask for a line; returns the new number of lines asked for."""
+    if n >= MAX_OUT:
+        return n
+    s[c[C_OUT] + n] = line
+    return n + 1

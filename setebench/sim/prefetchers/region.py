@@ -1,0 +1,101 @@
+"""Region prefetcher: remembers which lines of a region a visit touched, and fetches them on the next such visit.
+
+State: a table of active regions (footprint being recorded) followed by a table of footprints, in which every line of
+the region has a two-bit count of the latest visits in a row that touched it.
+"""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import P_OWN
+from setebench.sim.prefetchers.common import (
+    BY_IP,
+    BY_IP_OFFSET,
+    INDEXES,
+    claim,
+    find_record,
+    hand_out,
+    may_go,
+    use,
+)
+
+(G_LINES, G_TRIGGER, G_ACTIVE, G_ENTRIES, G_INDEX, G_IP_MASK) = range(P_OWN, P_OWN + 6)
+(A_KEY, A_FIRST, A_LINES, A_WORDS) = range(2, 6)
+(F_LOW, F_HIGH, F_WORDS) = range(2, 5)  # low and high bit of the count of every line
+
+
+def region_settings(kind: spec.Region, page_lines: int) -> tuple[list[int], int]:
+    """The kind's own configuration words and how many words of state it needs."""
+    lines = max(kind.region_size_bytes * page_lines // 4096, 1)
+    own = [lines, kind.trigger, kind.active_regions, kind.entries]
+    own += [INDEXES[kind.indexed_by], (1 << kind.ip_bits) - 1]
+    return own, kind.active_regions * A_WORDS + kind.entries * F_WORDS
+
+
+@compiled
+def _learn(c: Ints, s: Ints, p: int, q: int, active: int) -> None:
+    """Add a finished visit to the footprint of its key: touched lines count one up to three, the others fall to 0."""
+    key = s[active + A_KEY]
+    touched = s[active + A_LINES]
+    table = q + c[p + G_ACTIVE] * A_WORDS
+    record = find_record(s, table, c[p + G_ENTRIES], F_WORDS, key)
+    if record < 0:
+        record = claim(s, table, c[p + G_ENTRIES], F_WORDS, key)
+    use(s, record)
+    low, high = s[record + F_LOW], s[record + F_HIGH]
+    s[record + F_HIGH] = touched & (high | low)
+    s[record + F_LOW] = touched & (~low | high)
+
+
+@compiled
+def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n: int) -> int:
+    """The lines of the region that enough visits with this key touched, counted from the first access."""
+    lines = c[p + G_LINES]
+    record = find_record(s, q + c[p + G_ACTIVE] * A_WORDS, c[p + G_ENTRIES], F_WORDS, key)
+    if record < 0:
+        return n
+    use(s, record)
+    low, high = s[record + F_LOW], s[record + F_HIGH]
+    trigger = c[p + G_TRIGGER]
+    wanted = low | high
+    if trigger == 2:
+        wanted = high
+    elif trigger > 2:
+        wanted = low & high
+    for i in range(lines):
+        # footprints are kept relative to the first line touched, so they hold for any starting line
+        target = line - offset + ((offset + i) & (lines - 1))
+        if i > 0 and (wanted >> i) & 1 and may_go(c, s, p, line, target):
+            n = hand_out(c, s, n, target)
+    return n
+
+
+@compiled
+def train_region(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, ip: int, n: int) -> int:
+    """Note the access in its active region, or open the region and fetch what earlier visits touched."""
+    lines = c[p + G_LINES]
+    region = (line // lines) * 8 + owner
+    offset = line & (lines - 1)
+    active = find_record(s, q, c[p + G_ACTIVE], A_WORDS, region)
+    if active >= 0:
+        use(s, active)
+        s[active + A_LINES] |= 1 << ((offset - s[active + A_FIRST]) & (lines - 1))
+        return n
+    oldest = q
+    for i in range(1, c[p + G_ACTIVE]):
+        if s[q + i * A_WORDS + 1] < s[oldest + 1]:
+            oldest = q + i * A_WORDS
+    if s[oldest] > 0:
+        _learn(c, s, p, q, oldest)
+    masked = ip & c[p + G_IP_MASK]
+    key = offset
+    if c[p + G_INDEX] == BY_IP:
+        key = masked
+    elif c[p + G_INDEX] == BY_IP_OFFSET:
+        key = (masked << 6) | offset
+    active = claim(s, q, c[p + G_ACTIVE], A_WORDS, region)
+    s[active + A_KEY] = key * 8 + owner
+    s[active + A_FIRST] = offset
+    s[active + A_LINES] = 1
+    return _fetch(c, s, p, q, key * 8 + owner, line, offset, n)

@@ -1,0 +1,199 @@
+"""The streamer of the paper (sections 5.3 and 6, after Srinath et al. 2007): see `spec.Streamer` for the rules.
+
+Each record follows one stream. It is in training until `trigger` misses of its 4 KiB page went one way; then it is
+active and owns the lines from the first one it fetched up to `R_NEXT`, the line at which the next batch starts.
+"""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import BY_L1_PREFETCHER, C_PAGE_LINES_BITS, NEVER, P_OWN
+from setebench.sim.prefetchers.common import DIRECTIONS, DOWN, UP, claim, hand_out, may_go, use
+
+(
+    M_TRIGGER,
+    M_EDGE_FIRST,
+    M_EDGE_SECOND,
+    M_EDGE_LAST_BUT_ONE,
+    M_EDGE_LAST,
+    M_BY_PREFETCHER,
+    M_DEGREE,
+    M_DISTANCE,
+    M_DIRECTIONS,
+    M_STREAMS,
+    M_PER_PAGE,
+    M_RAMPS,
+    M_RAMP,
+) = range(P_OWN, P_OWN + 13)
+(R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
+
+
+def streamer_settings(kind: spec.Streamer, _page_lines: int) -> tuple[list[int], int]:
+    """The kind's own configuration words and how many words of state it needs."""
+    edges = kind.trigger_at_page_edge or (kind.trigger,) * 4
+    ramp = [*kind.ramp, 0, 0, 0, 0][:4]
+    own = [kind.trigger, *edges, kind.trigger_by_l1_prefetcher, kind.degree, kind.max_distance]
+    own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp), *ramp]
+    return own, kind.streams * R_WORDS
+
+
+@compiled
+def _needed(c: Ints, p: int, line: int) -> int:
+    """Misses that a run starting at this line needs."""
+    lines = 1 << c[C_PAGE_LINES_BITS]
+    at = line & (lines - 1)
+    if at == 0:
+        return c[p + M_EDGE_FIRST]
+    if at == 1:
+        return c[p + M_EDGE_SECOND]
+    if at == lines - 2:
+        return c[p + M_EDGE_LAST_BUT_ONE]
+    if at == lines - 1:
+        return c[p + M_EDGE_LAST]
+    return c[p + M_TRIGGER]
+
+
+@compiled
+def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
+    """Start a run of misses at this line; at a page's ends only one direction is possible."""
+    lines = 1 << c[C_PAGE_LINES_BITS]
+    at = line & (lines - 1)
+    s[record + R_DIRECTION] = 0
+    if at == 0:
+        s[record + R_DIRECTION] = 1
+    elif at == lines - 1:
+        s[record + R_DIRECTION] = -1
+    s[record + R_COUNT] = 1
+    s[record + R_NEEDED] = _needed(c, p, line)
+    s[record + R_LAST] = line
+    s[record + R_ACTIVE] = 0
+
+
+@compiled
+def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
+    """Fetch the next batch of an active stream if it starts near enough ahead of the access."""
+    step = s[record + R_DIRECTION]
+    start = s[record + R_NEXT]
+    if (start - line) * step >= c[p + M_DISTANCE]:
+        return n
+    batches = s[record + R_BATCHES]
+    size = c[p + M_RAMP + batches] if batches < c[p + M_RAMPS] else c[p + M_DEGREE]
+    s[record + R_BATCHES] += 1
+    for _ in range(size):
+        target = s[record + R_NEXT]
+        if not may_go(c, s, p, target - step, target):
+            break
+        n = hand_out(c, s, n, target)
+        s[record + R_NEXT] = target + step
+    return n
+
+
+@compiled
+def _activate(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
+    """The run is long enough: the stream begins at the next line."""
+    step = s[record + R_DIRECTION]
+    if not (c[p + M_DIRECTIONS] & (UP if step > 0 else DOWN)):
+        return n
+    s[record + R_ACTIVE] = 1
+    s[record + R_FIRST] = line + step
+    s[record + R_NEXT] = line + step
+    s[record + R_BATCHES] = 0
+    return _batch(c, s, p, record, line, n)
+
+
+@compiled
+def _owns(s: Ints, record: int, line: int, owner: int) -> bool:
+    """Whether an active stream of that owner has fetched the line."""
+    if not s[record + R_ACTIVE] or (s[record] - 1) & 7 != owner:
+        return False
+    step = s[record + R_DIRECTION]
+    return (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > 0
+
+
+@compiled
+def _extend(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
+    """A miss of the record's page while it trains, or outside of what it fetched."""
+    step = 1 if line > s[record + R_LAST] else -1
+    if s[record + R_ACTIVE]:
+        _begin(c, s, p, record, line)
+    elif line != s[record + R_LAST]:
+        if s[record + R_DIRECTION] in (0, step):
+            s[record + R_COUNT] += 1
+        else:
+            s[record + R_COUNT] = 2
+            s[record + R_NEEDED] = c[p + M_TRIGGER]
+        s[record + R_DIRECTION] = step
+        s[record + R_LAST] = line
+    if s[record + R_COUNT] >= s[record + R_NEEDED] and s[record + R_DIRECTION] != 0:
+        n = _activate(c, s, p, record, line, n)
+    return n
+
+
+@compiled
+def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: bool, n: int) -> int:
+    """A miss of a level-1 prefetcher: it says which way the stream goes, so fewer misses will do."""
+    if first:
+        s[record + R_DIRECTION] = 1
+    elif line != s[record + R_LAST]:
+        s[record + R_DIRECTION] = 1 if line > s[record + R_LAST] else -1
+        s[record + R_COUNT] += 1
+    s[record + R_LAST] = line
+    if s[record + R_COUNT] >= c[p + M_BY_PREFETCHER]:
+        n = _activate(c, s, p, record, line, n)
+    return n
+
+
+@compiled
+def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[int, bool]:
+    """(record of the page that this miss belongs to, whether it is new)."""
+    own = 0
+    fits = -1
+    other = -1
+    nearest = c[p + M_DISTANCE] if c[p + M_PER_PAGE] > 1 else NEVER  # two streams of a page are told apart by nearness
+    for i in range(c[p + M_STREAMS]):
+        record = q + i * R_WORDS
+        if s[record] != key + 1:
+            continue
+        own += 1
+        other = record
+        step = 1 if line >= s[record + R_LAST] else -1
+        away = abs(line - s[record + R_LAST])
+        if s[record + R_DIRECTION] in (0, step) and away <= nearest:
+            nearest = away
+            fits = record
+    if fits >= 0:
+        return fits, False
+    if other >= 0 and own >= c[p + M_PER_PAGE]:
+        return other, False
+    record = claim(s, q, c[p + M_STREAMS], R_WORDS, key)
+    _begin(c, s, p, record, line)
+    return record, True
+
+
+@compiled
+def train_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, misses: bool, source: int, n: int) -> int:
+    """Lines that an access makes the streamer ask for; see the module's text."""
+    for i in range(c[p + M_STREAMS]):
+        record = q + i * R_WORDS
+        if _owns(s, record, line, owner):
+            ahead = (line - s[record + R_LAST]) * s[record + R_DIRECTION] > 0
+            if misses and not ahead:
+                break  # fetched, used, and gone again: a new run
+            if ahead:
+                s[record + R_LAST] = line
+            s[record] = ((line >> c[C_PAGE_LINES_BITS]) * 8 + owner) + 1
+            use(s, record)
+            return _batch(c, s, p, record, line, n)
+    if not misses:
+        return n
+    key = (line >> c[C_PAGE_LINES_BITS]) * 8 + owner
+    record, first = _record_for(c, s, p, q, key, line)
+    use(s, record)
+    if source == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
+        return _by_l1_prefetcher(c, s, p, record, line, first, n)
+    if first:
+        if s[record + R_COUNT] >= s[record + R_NEEDED] and s[record + R_DIRECTION] != 0:
+            n = _activate(c, s, p, record, line, n)
+        return n
+    return _extend(c, s, p, record, line, n)

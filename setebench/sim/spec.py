@@ -1,0 +1,268 @@
+"""The schema of a machine file: every parameter of a simulated memory system.
+
+A machine file is TOML; each table below is one of these classes. Defaults describe a quiet, plain out-of-order core
+without prefetchers. Latencies are totals, load to use, in core cycles, of an otherwise idle machine with a TLB hit.
+The file is the truth: what `setebench sim truth` prints is derived from these fields alone.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
+"""What may train a prefetcher: loads, stores, software prefetches, and (at level 2) requests of level-1 prefetchers."""
+
+FillLevel = Literal["l1", "l2", "l3", "none"]
+WhenFull = Literal["stalls", "drops"]
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Common settings of all tables: immutable, fields by name, an unknown field is an error."""
+
+
+class Clock(Table, frozen=True, kw_only=True):
+    """The time-stamp counter and how it is read."""
+
+    ticks_per_cycle: float = 1.0  # counter ticks per core cycle, the mean over time; > 0
+    ticks_per_second: float = 2.0e9  # told in Facts; the core runs at ticks_per_second / ticks_per_cycle
+    step_ticks: float = 1.0  # the counter moves in steps of this many ticks, >= 1, may be fractional
+    brackets: dict[str, float] = msgspec.field(default_factory=lambda: {"lfence": 20.0, "rdtscp": 25.0})
+    # overhead of an empty interval in cycles for each bracket that works; the first is the machine's own choice
+    drift: float = 0.0  # the core's frequency swings by this fraction around its mean, 0 to 0.2
+    drift_period_cycles: float = 1.0e9  # one swing up and down
+    jitter_cycles: float = 0.0  # each reading takes up to this much longer or shorter, uniformly
+
+
+class Noise(Table, frozen=True, kw_only=True):
+    """What the system around does to a measurement; zero intervals turn a disturbance off."""
+
+    interrupt_interval_cycles: float = 0.0  # mean cycles between interrupts (exponential); 0 = none
+    interrupt_cycles: float = 5000.0  # cycles an interrupt takes
+    interrupt_lines: int = 32  # lines that an interrupt brings into the core's caches
+    stall_interval_cycles: float = 0.0  # mean cycles between short stalls (steal, refresh); 0 = none
+    stall_cycles: float = 200.0  # cycles a stall takes
+
+
+class VectorExtra(Table, frozen=True, kw_only=True):
+    """Cycles that a vector load takes longer than an 8-byte load, from whatever level."""
+
+    bytes16: float = 0.0
+    bytes32: float = 0.0
+    bytes64: float = 0.0
+
+
+class Core(Table, frozen=True, kw_only=True):
+    """Cores and their pipelines."""
+
+    cores: int = 1  # 1 to 64
+    threads_per_core: int = 1  # SMT threads, 1 to 8; CPU number = thread * cores + core
+    out_of_order: bool = True  # False: operations start in program order
+    issue_width: int = 4  # instructions that enter the core per cycle, 1 to 12
+    reorder_window: int = 224  # instructions between the oldest unfinished one and the newest, 1 to 1024
+    load_queue: int = 72  # loads and software prefetches not yet retired, 1 to 512
+    store_queue: int = 56  # stores and flushes not yet written, 1 to 512
+    blocking_load: bool = False  # True: nothing starts before a load that missed level 1 is done
+    blocking_store: bool = False  # the same for stores
+    blocking_prefetch: bool = False  # the same for software prefetches
+    multiply_cycles: float = 3.0  # latency of an integer multiplication
+    integer_to_vector_cycles: float = 2.0  # moving a value from an integer to a vector register
+    vector_to_integer_cycles: float = 2.0  # and back; CHASE with vectors pays this one per step
+    vector_load_extra: VectorExtra = VectorExtra()
+    access_sizes: tuple[int, ...] = (8, 16, 32, 64)  # bytes per access that the core can do, of 8, 16, 32, 64
+    flush_cycles: float = 40.0  # a flush takes this long
+    flush_cached_extra_cycles: float = 0.0  # and this much more for a line that is in a cache
+    smt_extra_cycles: float = 0.0  # every load takes this much longer while a sibling thread runs
+
+
+class Level(Table, frozen=True, kw_only=True):
+    """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all."""
+
+    sets: int  # power of two
+    ways: int  # 1 to 32
+    latency_cycles: float  # load to use of a hit here
+    replacement: Literal["lru", "tree_plru", "random"] = "lru"
+    inclusion: Literal["inclusive", "exclusive", "neither"] = "neither"
+    # with respect to the levels above: inclusive = a line evicted here leaves them; exclusive = filled by their victims
+    # and emptied by a hit; ignored at level 1
+    hashed_index: bool = False  # the set is a hash of the whole physical line number (levels 2 and 3 only)
+    ports: int = 2  # accesses that may start here per cycle, 1 to 12
+    fill_interval_cycles: float = 1.0  # least time between two lines arriving in this level of one core
+    mshr_entries: int = 10  # misses of this level in flight, all causes together; 0 = no limit; at most 512
+    mshr_demand_limit: int = 0  # of these, at most so many by loads and stores; 0 = all
+    mshr_prefetch_limit: int = 0  # at most so many by software prefetches; 0 = all
+    mshr_hardware_limit: int = 0  # at most so many by hardware prefetchers; 0 = all
+    mshr_shared_by_smt: bool = True  # False: each SMT thread has mshr_entries of its own
+
+
+class TlbTable(Table, frozen=True, kw_only=True):
+    """One data TLB for one page size."""
+
+    entries: int = 64  # 0 = there is no such table: every lookup misses it at no cost of its own
+    ways: int = 0  # 0 = fully associative; else entries / ways must be a power of two
+    miss_penalty_cycles: float = 7.0
+    # level 1: a load that misses here and hits level 2 takes this much longer than with a hit;
+    # level 2: a load that misses both takes this much longer than with a level-1 hit (the page walk included)
+
+
+class Tlb(Table, frozen=True, kw_only=True):
+    """Data TLBs, private to a core, LRU."""
+
+    l1_4k: TlbTable = TlbTable()
+    l2_4k: TlbTable = TlbTable(entries=1536, ways=12, miss_penalty_cycles=40.0)
+    l1_2m: TlbTable = TlbTable(entries=32)
+    l2_2m: TlbTable = TlbTable(entries=1024, ways=8, miss_penalty_cycles=30.0)
+    walkers: int = 2  # page walks of a core at once, 1 to 16
+
+
+class Memory(Table, frozen=True, kw_only=True):
+    """Main memory and its pages."""
+
+    bytes: int = 1 << 30  # what may be allocated
+    latency_cycles: float = 300.0  # load to use of a miss in every cache, the mean
+    spread_cycles: float = 0.0  # latency varies uniformly by up to this much up or down
+    interval_cycles: float = 0.0  # least time between two lines from memory (all cores together); 0 = no limit
+    banks: int = 0  # 0 = no bank conflicts; else at most 1024
+    bank_busy_cycles: float = 0.0  # an access keeps its bank busy so long
+    page_sizes: tuple[int, ...] = (4096, 2097152)  # page sizes on offer, of 4096 and 2097152
+    huge_pages_splintered: bool = False  # True: 2 MiB pages count as 4 KiB pages in the TLBs (a hypervisor's doing)
+    huge_pages_contiguous: bool = True  # False: the 4 KiB parts of a 2 MiB page are scattered over physical memory
+    page_fault_4k_cycles: float = 2000.0  # first touch of a page that was not populated, over a TLB miss
+    page_fault_2m_cycles: float = 100000.0
+
+
+class Hint(Table, frozen=True, kw_only=True):
+    """What a software-prefetch hint does."""
+
+    fills: FillLevel = "l1"  # nearest level that gets the line; levels below get it too; none = no operation
+    exclusive: bool = False  # takes the line for writing: other cores lose it
+    bypasses_l2: bool = False  # a line for l1 is not put into l2 on its way (l2 must not be inclusive)
+
+
+def _usual_hints() -> dict[str, Hint]:
+    return {
+        "t0": Hint(),
+        "t1": Hint(fills="l2"),
+        "t2": Hint(fills="l2"),
+        "nta": Hint(),
+        "w": Hint(exclusive=True),
+    }
+
+
+class SoftwarePrefetch(Table, frozen=True, kw_only=True):
+    """Software prefetches. Whether they train a hardware prefetcher is that one's `trained_by`."""
+
+    hints: dict[str, Hint] = msgspec.field(default_factory=_usual_hints)  # of t0 t1 t2 nta w; others are unavailable
+    on_l1_tlb_miss: bool = True  # still done when it misses the level-1 TLB
+    on_l2_tlb_miss: bool = True  # still done when it misses both TLBs
+    on_page_fault: bool = False  # still done on a page that was never touched (without the fault's cost)
+    across_page: bool = True  # still done in another 4 KiB page than the latest load or store
+    when_full: WhenFull = "stalls"  # when the level it fills has no miss entry free
+    lower_hint_takes_l1_entry: bool = False  # a hint that fills l2 or l3 takes a level-1 miss entry as well
+
+
+class Prefetcher(Table, frozen=True, kw_only=True, tag_field="kind"):
+    """What all hardware prefetchers have in common."""
+
+    level: Literal[1, 2]  # sees the accesses to this level: level 1 virtual addresses, level 2 physical ones
+    fills: Literal["l1", "l2", "l3"] = "l2"  # nearest level that gets the lines (not above `level`)
+    trained_by: tuple[AccessKind, ...] = ("load",)
+    crosses_4k: bool = False  # goes past a 4 KiB boundary (at level 2: to the physically next page)
+    crosses_4k_in_2m: bool = False  # goes past a 4 KiB boundary inside a 2 MiB page
+    shared_by_smt: bool = True  # False: each SMT thread trains entries of its own
+    when_full: WhenFull = "drops"  # a prefetch that finds no miss entry free is dropped or waits for one
+
+
+class NextLine(Prefetcher, frozen=True, kw_only=True, tag="next_line"):
+    """The line after one that was accessed `trigger` times (Sandy Bridge's level-1 streamer: 3 loads)."""
+
+    trigger: int = 1  # accesses to the same line, in a row or not, before the next line is fetched; 1 to 16
+    only_misses: bool = False  # only accesses that miss this level count
+    streams: int = 8  # lines watched at once (LRU), 1 to 64; matters for trigger > 1 only
+
+
+class LinePair(Prefetcher, frozen=True, kw_only=True, tag="pair"):
+    """The other line of an aligned pair of lines, on a miss."""
+
+
+class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
+    """Ascending or descending misses in a 4 KiB page, then batches ahead of the accesses (the paper's Figure 7).
+
+    A batch starts after the last line fetched. On an access to a line fetched before, the next batch follows if its
+    first line lies less than `max_distance` lines ahead of the access; so batches reach `max_distance + degree - 2`
+    lines ahead at most. With trigger 3, degree 4, ramp 2, 3 and distance 16 that is Figure 7 line for line.
+    """
+
+    trigger: int = 3  # misses in one direction before the first batch; 1 to 16
+    trigger_at_page_edge: tuple[int, ...] = ()
+    # misses needed when a run starts at line 0, 1, last but one, last of a page; empty = `trigger` everywhere
+    trigger_by_l1_prefetcher: int = 0  # misses needed when they come from a level-1 prefetcher; 0 = as any other
+    degree: int = 4  # lines per batch in steady state, 1 to 16
+    ramp: tuple[int, ...] = ()  # lines of the first batches of a stream, before `degree` holds; at most 4
+    max_distance: int = 16  # lines, see above; 1 to 256
+    directions: Literal["up", "down", "both"] = "both"
+    streams: int = 16  # streams followed at once (LRU), 1 to 128
+    streams_per_page: Literal[1, 2] = 1  # 2 = one upwards and one downwards
+
+
+class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
+    """Equal distances between the accesses of one instruction (or page)."""
+
+    trigger: int = 3  # accesses at equal distances before the first prefetch; 2 to 16
+    degree: int = 1  # prefetches per access at most, 1 to 16
+    max_distance: int = 1  # furthest prefetch, in strides ahead of the access, >= degree; 1 to 64
+    min_stride_bytes: int = 1  # smaller strides are not followed
+    max_stride_bytes: int = 2048
+    directions: Literal["up", "down", "both"] = "both"
+    entries: int = 8  # table size (LRU), 1 to 256
+    indexed_by: Literal["ip", "page", "ip+page"] = "ip"
+    ip_bits: int = 8  # low bits of the instruction address that tell entries apart, 1 to 26
+
+
+class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):
+    """The lines of a region that earlier visits by the same key had touched, on the first access to a new region."""
+
+    region_size_bytes: int = 2048  # power of two, at most 64 lines
+    trigger: int = 1  # visits that must have touched a line before it is fetched, 1 to 3
+    active_regions: int = 16  # regions whose footprint is recorded at once (LRU), 1 to 128
+    entries: int = 64  # footprints remembered (LRU), 1 to 1024
+    indexed_by: Literal["ip", "ip+offset", "offset"] = "ip+offset"  # of the first access to the region
+    ip_bits: int = 12  # 1 to 26
+
+
+class UpDown(Prefetcher, frozen=True, kw_only=True, tag="up_down"):
+    """The next or the previous line on every miss, whichever way the page's latest accesses went."""
+
+    streams: int = 32  # pages whose direction is remembered (LRU), 1 to 128
+
+
+AnyPrefetcher = NextLine | LinePair | Streamer | Stride | Region | UpDown
+
+
+class Coherence(Table, frozen=True, kw_only=True):
+    """Several cores and the interconnect. Totals load to use; `distance_cycles[a][b]` is added to each."""
+
+    modified_cycles: float = 100.0  # a line that another core's caches hold modified
+    exclusive_cycles: float = 100.0  # exclusive (clean, only there)
+    shared_cycles: float = 0.0  # clean and held by several; 0 = level 3 or memory delivers it
+    invalidate_cycles: float = 60.0  # a store or exclusive prefetch to a line that other cores hold as well: extra time
+    invalidate_per_sharer_cycles: float = 0.0  # and this much more for every holder after the first
+    distance_cycles: tuple[tuple[float, ...], ...] = ()  # cores x cores; empty = zero everywhere
+
+
+class Machine(Table, frozen=True, kw_only=True):
+    """A machine file."""
+
+    name: str
+    description: str = ""
+    line_size_bytes: int = 64  # 32, 64 or 128
+    clock: Clock = Clock()
+    noise: Noise = Noise()
+    core: Core = Core()
+    levels: tuple[Level, ...]  # two or three; the first is level 1
+    tlb: Tlb = Tlb()
+    memory: Memory = Memory()
+    software_prefetch: SoftwarePrefetch = SoftwarePrefetch()
+    prefetchers: tuple[AnyPrefetcher, ...] = ()  # at most 16
+    coherence: Coherence = Coherence()

@@ -1,0 +1,232 @@
+"""What a scenario should find on a simulated machine: the machine file in the parameter names of findings.
+
+Every parameter is a plain function of the file's fields. Parameters that the machine doesn't define (bandwidths, the
+spread of thread starts) are left out. Queue sizes are what the parameter says, misses *in flight*: a blocking core has
+one, whatever its queue could hold, and level 2 never has more demand misses than level 1 lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setebench.results import Finding
+from setebench.sim import spec
+from setebench.sim.truth_finding import count, told
+from setebench.sim.truth_prefetchers import prefetchers
+
+MOST_CORES_IN_PAIRS = 8
+"""Up to so many cores latency is told for every ordered pair; beyond, for reads by core 0 (the paper's Figure 3)."""
+
+PAGES = (("4k", 4096), ("2m", 2097152))
+
+
+def truth(machine: spec.Machine) -> list[Finding]:
+    """The true value of every parameter that `machine` defines, as findings."""
+    parts = (
+        _clock,
+        _latency,
+        _core_to_core,
+        _caches,
+        _tlb,
+        _page_faults,
+        _blocking,
+        _miss_queues,
+        _software_prefetch,
+        _store_after,
+        prefetchers,
+        _loaded_latency,
+    )
+    return [finding for part in parts for finding in part(machine)]
+
+
+def _clock(machine: spec.Machine) -> Iterator[Finding]:
+    clock = machine.clock
+    yield told("clock.step", clock.step_ticks, "ticks")
+    for method, cycles in clock.brackets.items():
+        yield told(f"clock.overhead.{method}", cycles * clock.ticks_per_cycle, "ticks")
+    yield told("clock.cycles_per_tick", 1 / clock.ticks_per_cycle, "cycles/tick")
+
+
+def _latency(machine: spec.Machine) -> Iterator[Finding]:
+    core = machine.core
+    extra = core.vector_load_extra
+    levels = [(f"l{number}", level.latency_cycles) for number, level in enumerate(machine.levels, 1)]
+    for name, cycles in [*levels, ("memory", machine.memory.latency_cycles)]:
+        yield told(f"latency.{name}", cycles, "cycles")
+        for size, more in ((16, extra.bytes16), (32, extra.bytes32), (64, extra.bytes64)):
+            if size in core.access_sizes:
+                yield told(f"latency.{name}.vector{size}", cycles + more, "cycles")
+
+
+def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
+    cores = machine.core.cores
+    readers = range(cores) if cores <= MOST_CORES_IN_PAIRS else range(1)
+    states = _transfer_states(machine)
+    for reader in readers:
+        for owner in range(cores):
+            if reader != owner:
+                for state, (cycles, travels) in states.items():
+                    more = _distance(machine, reader, owner) if travels else 0.0
+                    yield told(f"latency.core_to_core.{reader}-{owner}.{state}", cycles + more, "cycles")
+
+
+def _transfer_states(machine: spec.Machine) -> dict[str, tuple[float, bool]]:
+    """Cycles per state, and whether the distance between the cores adds to them."""
+    coherence, last = machine.coherence, machine.levels[-1]
+    states = {"modified": (coherence.modified_cycles, True), "exclusive": (coherence.exclusive_cycles, True)}
+    if coherence.shared_cycles:
+        states["shared"] = (coherence.shared_cycles, True)
+    elif len(machine.levels) < 3:
+        states["shared"] = (machine.memory.latency_cycles, False)
+    elif last.inclusion != "exclusive":  # an exclusive one may or may not hold the line, by the line's past
+        states["shared"] = (last.latency_cycles, False)
+    return states
+
+
+def _distance(machine: spec.Machine, reader: int, owner: int) -> float:
+    table = machine.coherence.distance_cycles
+    return table[reader][owner] if table else 0.0
+
+
+def _caches(machine: spec.Machine) -> Iterator[Finding]:
+    for number, level in enumerate(machine.levels, 1):
+        yield told(f"cache.l{number}.size", level.sets * level.ways * machine.line_size_bytes, "bytes")
+        yield told(f"cache.l{number}.ways", level.ways, "ways")
+        yield told(f"cache.l{number}.line_size", machine.line_size_bytes, "bytes")
+    yield told("cache.l1.inclusive_in_l2", machine.levels[1].inclusion == "inclusive", "bool")
+
+
+def _tlb(machine: spec.Machine) -> Iterator[Finding]:
+    memory, tlb = machine.memory, machine.tlb
+    for pages, size in PAGES:
+        if size not in memory.page_sizes:
+            continue
+        source = "4k" if memory.huge_pages_splintered else pages
+        tables: dict[str, spec.TlbTable] = {"l1": getattr(tlb, f"l1_{source}"), "l2": getattr(tlb, f"l2_{source}")}
+        for level, table in tables.items():
+            yield count(f"tlb.{level}.entries.{pages}", table.entries, "entries")
+            if table.entries:
+                yield told(f"tlb.{level}.miss_penalty.{pages}", table.miss_penalty_cycles, "cycles")
+
+
+def _page_faults(machine: spec.Machine) -> Iterator[Finding]:
+    memory = machine.memory
+    cycles = {"4k": memory.page_fault_4k_cycles, "2m": memory.page_fault_2m_cycles}
+    for pages, size in PAGES:
+        if size in memory.page_sizes:
+            yield told(f"page_fault.minor.{pages}", cycles[pages], "cycles")
+
+
+def _blocking(machine: spec.Machine) -> Iterator[Finding]:
+    core = machine.core
+    blocks = {"load": core.blocking_load, "store": core.blocking_store}
+    if _working_hints(machine):
+        blocks["prefetch"] = core.blocking_prefetch
+    for access, blocking in blocks.items():
+        yield told(f"blocking.{access}", "blocking" if blocking else "nonblocking", "string")
+
+
+# -- miss queues -----------------------------------------------------------------------------------------------------
+
+
+def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
+    in_flight = {
+        "l1.demand": demand_in_flight(machine, 1),
+        "l2.demand": demand_in_flight(machine, 2),
+        "l1.prefetch": prefetches_in_flight(machine, 1),
+        "l2.prefetch": prefetches_in_flight(machine, 2),
+    }
+    for name, entries in in_flight.items():
+        if entries is not None:
+            yield count(f"mshr.{name}", entries, "entries")
+    if machine.core.threads_per_core > 1:
+        for number in (1, 2):
+            level = machine.levels[number - 1]
+            if level.mshr_entries:
+                yield told(f"mshr.l{number}.shared_by_smt", level.mshr_shared_by_smt, "bool")
+
+
+def demand_in_flight(machine: spec.Machine, number: int) -> int:
+    """Most misses of level `number` (1 or 2) that one thread's loads can have in flight."""
+    core = machine.core
+    if core.blocking_load:
+        return 1
+    limits = [_entries(level, level.mshr_demand_limit) for level in machine.levels[:number]]
+    return min(limit for limit in (*limits, core.load_queue, core.reorder_window) if limit)
+
+
+def prefetches_in_flight(machine: spec.Machine, number: int) -> int | None:
+    """Most misses of level `number` (1 or 2) that one thread's software prefetches can have in flight, over all hints;
+    0 where nothing limits them, None where no hint reaches the level."""
+    found = [_hint_in_flight(machine, hint, number) for hint in _working_hints(machine).values()]
+    known = [entries for entries in found if entries is not None]
+    if not known:
+        return None
+    if machine.core.blocking_prefetch:
+        return 1
+    return 0 if 0 in known else max(known)
+
+
+def _hint_in_flight(machine: spec.Machine, hint: spec.Hint, number: int) -> int | None:
+    if hint.fills not in ("l1", "l2")[:number]:
+        return None
+    first, second = (_entries(level, level.mshr_prefetch_limit) for level in machine.levels[:2])
+    takes_first = hint.fills == "l1" or machine.software_prefetch.lower_hint_takes_l1_entry
+    limits = [first] if number == 1 else [second, first if takes_first else 0]
+    return min((limit for limit in limits if limit), default=0)
+
+
+def _entries(level: spec.Level, limit: int) -> int:
+    """Entries of a miss queue for one cause; 0 = no limit."""
+    return limit or level.mshr_entries
+
+
+# -- software prefetch -----------------------------------------------------------------------------------------------
+
+
+def _working_hints(machine: spec.Machine) -> dict[str, spec.Hint]:
+    return {name: hint for name, hint in machine.software_prefetch.hints.items() if hint.fills != "none"}
+
+
+def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
+    prefetch = machine.software_prefetch
+    for name, hint in prefetch.hints.items():
+        yield told(f"software_prefetch.fills.{name}", hint.fills, "string")
+    if not _working_hints(machine):
+        return
+    yield told("software_prefetch.on_tlb_miss.l1", prefetch.on_l1_tlb_miss, "bool")
+    yield told("software_prefetch.on_tlb_miss.l2", prefetch.on_l2_tlb_miss, "bool")
+    yield told("software_prefetch.on_page_fault", prefetch.on_page_fault, "bool")
+    yield told("software_prefetch.across_page", prefetch.across_page, "bool")
+    yield told("software_prefetch.when_full", prefetch.when_full, "string")
+
+
+def _store_after(machine: spec.Machine) -> Iterator[Finding]:
+    """A store after a prefetch into level 1 of a line that one other core held."""
+    if machine.core.cores < 2:
+        return
+    hit = machine.levels[0].latency_cycles
+    kinds = {hint.exclusive for hint in _working_hints(machine).values() if hint.fills == "l1"}
+    if False in kinds:
+        yield told("software_prefetch.store_after.shared", hit + machine.coherence.invalidate_cycles, "cycles")
+    if True in kinds:
+        yield told("software_prefetch.store_after.exclusive", hit, "cycles")
+
+
+# -- memory under load -----------------------------------------------------------------------------------------------
+
+
+def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
+    hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
+    memory = machine.memory
+    yield told("loaded_latency.idle", memory.latency_cycles / hertz * 1e9, "ns")
+    if memory.interval_cycles and _saturates(machine):
+        peak = machine.line_size_bytes / memory.interval_cycles * hertz / 1e9
+        yield told("loaded_latency.peak_bandwidth", peak, "GB/s")
+
+
+def _saturates(machine: spec.Machine) -> bool:
+    """Whether the miss queues of all cores hold clearly more than keeps memory busy for one latency (Little's law)."""
+    per_core = max(demand_in_flight(machine, 2), prefetches_in_flight(machine, 2) or 0)
+    needed = machine.memory.latency_cycles / machine.memory.interval_cycles
+    return machine.core.cores * per_core > 1.2 * needed

@@ -1,0 +1,23 @@
+"""Findings of a truth: measured without doubt, or absent."""
+
+from __future__ import annotations
+
+from setebench.results import Finding, Outcome, Value
+
+METHOD = "machine file"
+
+
+def told(parameter: str, value: Value, unit: str) -> Finding:
+    """A value that the machine file defines."""
+    return Finding(parameter=parameter, value=value, unit=unit, method=METHOD)
+
+
+def count(parameter: str, value: int, unit: str) -> Finding:
+    """A count; zero says that there is none."""
+    outcome = Outcome.MEASURED if value else Outcome.ABSENT
+    return Finding(parameter=parameter, value=value, unit=unit, outcome=outcome, method=METHOD)
+
+
+def absent(parameter: str) -> Finding:
+    """Something that the machine does not have."""
+    return Finding(parameter=parameter, value=False, unit="bool", outcome=Outcome.ABSENT, method=METHOD)

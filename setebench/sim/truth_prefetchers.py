@@ -1,0 +1,108 @@
+"""The truth about hardware prefetchers, in the parameter names of findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setebench.results import Finding, Value
+from setebench.sim import spec
+from setebench.sim.fields import kind_of
+from setebench.sim.truth_finding import absent, told
+
+PREFETCHER_IDS = (
+    "l1.next_line",
+    "l1.stream",
+    "l1.stride",
+    "l1.region",
+    "l2.pair",
+    "l2.next_line",
+    "l2.stream",
+    "l2.stride",
+)
+"""Prefetchers that every machine has or lacks; a machine's others (`l2.up_down`) are told where it has them."""
+
+
+def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
+    """Every parameter of the machine's prefetchers, and the absence of the usual ones that it lacks."""
+    present = {f"l{each.level}.{kind_of(type(each))}": each for each in machine.prefetchers}
+    for identity in (*PREFETCHER_IDS, *(identity for identity in present if identity not in PREFETCHER_IDS)):
+        name = f"prefetcher.{identity}"
+        if identity not in present:
+            yield absent(f"{name}.present")
+            continue
+        yield told(f"{name}.present", True, "bool")
+        for parameter, value, unit in _facts_of(machine, present[identity]):
+            yield told(f"{name}.{parameter}", value, unit)
+
+
+Facts = Iterator[tuple[str, Value, str]]
+
+
+def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
+    yield "trained_by", [access for access in ("load", "store", "prefetch") if access in prefetcher.trained_by], "list"
+    yield "fills", prefetcher.fills, "string"
+    if machine.core.threads_per_core > 1:
+        yield "shared_by_smt", prefetcher.shared_by_smt, "bool"
+    if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
+        yield "crosses_4k", prefetcher.crosses_4k, "bool"
+        if 2097152 in machine.memory.page_sizes:
+            yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m, "bool"
+    yield from _own_facts(prefetcher)
+
+
+def _own_facts(prefetcher: spec.AnyPrefetcher) -> Facts:
+    if isinstance(prefetcher, spec.Streamer):
+        yield from _streamer(prefetcher)
+    elif isinstance(prefetcher, spec.Stride):
+        yield from _stride(prefetcher)
+    elif isinstance(prefetcher, spec.Region):
+        yield from _region(prefetcher)
+    else:
+        yield from _one_line(prefetcher)
+
+
+def _one_line(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Facts:
+    """Prefetchers that fetch one neighbouring line."""
+    yield "trigger", prefetcher.trigger if isinstance(prefetcher, spec.NextLine) else 1, "accesses"
+    yield "degree", 1, "lines"
+    yield "max_distance", 1, "lines"
+    if isinstance(prefetcher, spec.NextLine):
+        yield "directions", "up", "string"
+        if prefetcher.trigger > 1:
+            yield "streams", prefetcher.streams, "streams"
+    if isinstance(prefetcher, spec.UpDown):
+        yield "directions", "both", "string"
+
+
+def _streamer(prefetcher: spec.Streamer) -> Facts:
+    edges = prefetcher.trigger_at_page_edge or (prefetcher.trigger,) * 4
+    yield "trigger", prefetcher.trigger, "accesses"
+    yield "trigger_at_page_edge", list(edges), "list"
+    yield "degree", prefetcher.degree, "lines"
+    yield "max_distance", prefetcher.max_distance, "lines"
+    yield "directions", prefetcher.directions, "string"
+    yield "streams", prefetcher.streams, "streams"
+    yield "streams_per_page", prefetcher.streams_per_page, "streams"
+
+
+def _stride(prefetcher: spec.Stride) -> Facts:
+    """Distances are in strides, which are lines at a stride of one line."""
+    yield "trigger", prefetcher.trigger, "accesses"
+    yield "degree", prefetcher.degree, "lines"
+    yield "max_distance", prefetcher.max_distance, "lines"
+    yield "directions", prefetcher.directions, "string"
+    yield "streams", prefetcher.entries, "streams"
+    yield "min_stride", prefetcher.min_stride_bytes, "bytes"
+    yield "max_stride", prefetcher.max_stride_bytes, "bytes"
+    yield "indexed_by", prefetcher.indexed_by, "string"
+    if "ip" in prefetcher.indexed_by:
+        yield "ip_bits", list(range(prefetcher.ip_bits)), "list"
+
+
+def _region(prefetcher: spec.Region) -> Facts:
+    """Its trigger counts visits, not accesses, so it is no `trigger`."""
+    yield "region_size", prefetcher.region_size_bytes, "bytes"
+    yield "streams", prefetcher.active_regions, "streams"
+    yield "indexed_by", prefetcher.indexed_by, "string"
+    if "ip" in prefetcher.indexed_by:
+        yield "ip_bits", list(range(prefetcher.ip_bits)), "list"
