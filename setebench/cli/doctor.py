@@ -1,0 +1,176 @@
+"""`setebench doctor`: what would disturb a measurement here, what it means, what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from setebench.doctor import Check, ClockReport, PageReport, Status, checks, facts_checks
+from setebench.environment import Environment, read_environment
+from setebench.errors import SetebenchError, UsageError
+from setebench.machine import open_machine
+from setebench.tree import format_cpu_list
+
+T = TypeVar("T")
+SCHEMA = 1
+LIVE = Path("/")
+STYLES = {Status.GOOD: "green", Status.NOTE: "cyan", Status.BAD: "bold red", Status.UNKNOWN: "yellow"}
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON document of `doctor`. Environment and reports are null where they don't apply or weren't to be had."""
+
+    schema: int = SCHEMA
+    machine: str
+    checks: list[Check]
+    environment: Environment | None = None
+    clock: ClockReport | None = None
+    pages: PageReport | None = None
+
+
+@click.command()
+@click.option(
+    "--machine", default="native", show_default=True, help="Machine to examine: native, sim:NAME or module:factory."
+)
+@click.option("--cpu", type=click.IntRange(min=0), help="CPU to measure on.  [default: the machine's choice]")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True, help="What to print."
+)
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=LIVE,
+    show_default=True,
+    help="Read the system files below this directory (a recorded machine). Nothing is measured then.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
+def doctor(machine: str, cpu: int | None, form: str, root: Path, quiet: bool) -> None:
+    """Say what would disturb a measurement here, what it means and what to do. Changes nothing.
+
+    The exit status is 0 whatever is found: finding it is what this command is for.
+    """
+    if machine == "native":
+        examination = examine(root, cpu, _silent if quiet else _tell)
+    elif root != LIVE:
+        raise UsageError(f"--root is for the machine 'native'; {machine!r} has no system files")
+    else:
+        examination = examine_other(machine, cpu)
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(examination), indent=2))
+    else:
+        print_checks(examination.checks, sys.stdout)
+
+
+def _silent(_message: str) -> None:
+    """Progress that nobody reads."""
+
+
+def _tell(message: str) -> None:
+    click.echo(message, err=True)
+
+
+def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Examination:
+    """Examine this CPU, or without any measuring the recorded machine below `root`.
+
+    Raises `UsageError` for a CPU on which this process may not run.
+    """
+    environment = read_environment(root)
+    allowed = environment.topology.allowed or environment.topology.online
+    if cpu is not None and allowed and cpu not in allowed:
+        raise UsageError(f"CPU {cpu} can't be used; choose one of {format_cpu_list(allowed)}")
+    clock: ClockReport | None = None
+    pages: PageReport | None = None
+    why_no_clock = why_no_pages = "a recorded machine can't be measured"
+    if root.resolve() == LIVE:
+        progress("measuring the clock ...")
+        clock, why_no_clock = _measured(_clock_report, cpu)
+        progress("measuring the pages ...")
+        pages, why_no_pages = _measured(_page_report, cpu)
+    found = checks(environment, clock, pages, cpu=cpu, why_no_clock=why_no_clock, why_no_pages=why_no_pages)
+    return Examination(machine="native", checks=found, environment=environment, clock=clock, pages=pages)
+
+
+def _measured(measure: Callable[[int | None], T], cpu: int | None) -> tuple[T | None, str]:
+    try:
+        return measure(cpu), ""
+    except SetebenchError as error:
+        return None, str(error)
+    except ImportError as error:  # an installation without the extension can still tell what the system says
+        return None, f"the measuring part can't be loaded ({error})"
+
+
+def _clock_report(cpu: int | None) -> ClockReport:
+    from setebench.core.selfcheck import clock_report  # the extension is only loaded where it is used
+
+    report: ClockReport = clock_report(cpu=cpu)
+    return report
+
+
+def _page_report(cpu: int | None) -> PageReport:
+    from setebench.core.selfcheck import page_report
+
+    report: PageReport = page_report(cpu=cpu)
+    return report
+
+
+def examine_other(name: str, cpu: int | None) -> Examination:
+    """Examine a machine that is not this CPU, by its facts. Raises `UsageError` for a CPU that it lacks."""
+    machine = open_machine(name, cpu=cpu)
+    try:
+        facts = machine.facts
+    finally:
+        machine.close()
+    if cpu is not None and cpu not in facts.cpus:
+        raise UsageError(f"machine {name!r} has no CPU {cpu}; choose one of {format_cpu_list(facts.cpus)}")
+    return Examination(machine=name, checks=facts_checks(facts))
+
+
+# -- printing ---------------------------------------------------------------------------------------------------------
+
+
+def print_checks(found: Sequence[Check], file: TextIO) -> None:
+    """A table for a terminal; elsewhere plain unbroken lines, one for each check's finding, with two below at most."""
+    console = Console(file=file)
+    if console.is_terminal:
+        console.print(_table(found))
+    else:
+        file.write("".join(map(_plain, found)))
+    file.write(_summary(found) + "\n")
+
+
+def _table(found: Sequence[Check]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for title, options in (
+        ("Check", {"no_wrap": True}),
+        ("Status", {"no_wrap": True}),
+        ("What was found, what it means, what to do", {}),
+    ):
+        column: dict[str, Any] = options
+        table.add_column(title, **column)
+    for check in found:
+        text = Text(check.found)
+        text.append(f"\n{check.meaning}", style="dim")
+        if check.advice:
+            text.append(f"\nDo: {check.advice}")
+        table.add_row(Text(check.name), Text(check.status, style=STYLES[check.status]), text)
+    return table
+
+
+def _plain(check: Check) -> str:
+    advice = f"    Do: {check.advice}\n" if check.advice else ""
+    return f"{check.name}: {check.status}: {check.found}\n    {check.meaning}\n{advice}"
+
+
+def _summary(found: Sequence[Check]) -> str:
+    counts = Counter(check.status for check in found)
+    return ", ".join(f"{counts[status]} {status}" for status in (Status.BAD, Status.NOTE, Status.UNKNOWN, Status.GOOD))

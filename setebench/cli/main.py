@@ -1,0 +1,122 @@
+"""The command line: a group whose commands are only imported when they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from setebench import registry
+from setebench.errors import SetebenchError, UsageError
+
+TOOLS = {
+    "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
+    "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
+    "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
+    "show-asm": ("setebench.cli.show_asm:show_asm", "Show the machine code of a probe or a snippet."),
+    "sim": ("setebench.cli.sim:sim", "List simulated machines and print what is true of them."),
+}
+"""Commands that are no scenarios: where each lives, and its line in `--help`."""
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class _CouldNotRun(click.ClickException):
+    """A `SetebenchError` on its way out: one line on stderr, no traceback."""
+
+    exit_code = 1
+
+
+class _BadUse(click.ClickException):
+    """A `UsageError` on its way out."""
+
+    exit_code = 2
+
+
+class LazyGroup(click.Group):
+    """Lists scenarios and tools without importing them, and turns errors into exit statuses in one place."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*registry.catalogue(), *TOOLS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in TOOLS:
+            module, _, attribute = TOOLS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return command
+        entry = registry.catalogue().get(cmd_name)
+        if entry is None:
+            return None
+        from setebench.cli.options import scenario_command
+
+        return scenario_command(cmd_name, entry.load())
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names with their lines, again without importing: this runs at every press of the tab key."""
+        lines = {name: entry.summary for name, entry in registry.catalogue().items()}
+        lines |= {name: line for name, (_, line) in TOOLS.items()}
+        commands = [CompletionItem(name, help=lines[name]) for name in sorted(lines) if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 20
+        scenarios = [
+            (name, _clipped(entry.summary, limit)) for name, entry in registry.catalogue().items() if name not in TOOLS
+        ]
+        for heading, rows in (
+            ("Scenarios", scenarios),
+            ("Other commands", [(name, line) for name, (_, line) in TOOLS.items()]),
+        ):
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SetebenchError as error:
+            failure = _BadUse if isinstance(error, UsageError) else _CouldNotRun
+            raise failure(" ".join(str(error).split())) from error
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def _clipped(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 2 * limit else line[: 2 * limit - 1].rstrip() + "…"
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from setebench.store import this_tool
+
+    click.echo(f"setebench {this_tool().version}")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
+def setebench() -> None:
+    """Find out what a memory system does that its vendor doesn't say.
+
+    Each scenario asks one question of this machine, of a simulated one (--machine sim:NAME) or of anybody's
+    (--machine module:factory), and says how sure it is.
+
+    Exit status: 0 the question was answered, 1 it could not be run, 2 bad use, 130 interrupted.
+    """
+
+
+def main() -> None:
+    """The program `setebench`."""
+    setebench(prog_name="setebench")

@@ -1,0 +1,149 @@
+"""The options of commands; those of a scenario come from its own declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from setebench.errors import SetebenchError, UsageError
+
+if TYPE_CHECKING:
+    from setebench.scenario import Option, Scenario
+
+FORMS = ("table", "json", "csv", "markdown", "latex")
+_LARGEST_SEED = (1 << 63) - 1
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def output_parameters() -> list[click.Option]:
+    """--format, -o and --force: how every command that tells findings is told where to."""
+    return [
+        click.Option(
+            ["--format", "form"],
+            type=click.Choice(FORMS),
+            help="Form of the findings.  [default: table, or by FILE's extension]",
+        ),
+        click.Option(["-o", "--output"], metavar="FILE", help="Write to FILE instead of standard output (-)."),
+        click.Option(["--force"], is_flag=True, help="Replace files that exist."),
+    ]
+
+
+def output_options(function: _Function) -> _Function:
+    """Decorator that gives a command the options of `output_parameters` as `form`, `output` and `force`."""
+    parameters = list(reversed(output_parameters()))
+    function.__click_params__ = [*getattr(function, "__click_params__", []), *parameters]  # type: ignore[attr-defined]
+    return function
+
+
+def scenario_command(name: str, scenario: Scenario) -> click.Command:
+    """The command that runs `scenario`. Raises `SetebenchError` where its options clash with the common ones."""
+    own = {f"own_{index}": option for index, option in enumerate(scenario.options)}
+    parameters = [*(_own_parameter(key, option) for key, option in own.items()), *_common_parameters(scenario)]
+    _refuse_clashes(name, parameters)
+
+    def callback(**values: Any) -> None:
+        from setebench.cli.run import run
+
+        run(_request(scenario, own, values))
+
+    told = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
+    return click.Command(
+        name,
+        callback=callback,
+        params=list(parameters),
+        help=scenario.summary,
+        short_help=scenario.summary,
+        epilog=f"May tell: {told}" if told else None,
+    )
+
+
+def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any]) -> Any:
+    from setebench.cli.output import Output
+    from setebench.cli.run import Request
+
+    if values["quiet"] and values["verbose"]:
+        raise UsageError("--quiet and --verbose exclude each other")
+    return Request(
+        scenario=scenario,
+        machine=values["machine"],
+        cpu=values["cpu"],
+        seed=values["seed"],
+        fast=values["fast"],
+        options={option.name: list(values[key]) if option.multiple else values[key] for key, option in own.items()},
+        output=Output.choose(values["output"], values["form"], values["force"]),
+        plot=values.get("plot"),
+        quiet=values["quiet"],
+        verbose=values["verbose"],
+    )
+
+
+def _common_parameters(scenario: Scenario) -> list[click.Option]:
+    plot = (
+        [
+            click.Option(
+                ["--plot"],
+                metavar="FILE",
+                type=click.Path(path_type=Path),
+                help="Draw the findings into FILE (.png, .svg or .pdf).",
+            )
+        ]
+        if scenario.plot
+        else []
+    )
+    return [
+        click.Option(
+            ["--machine"],
+            metavar="NAME",
+            default="native",
+            show_default=True,
+            help="native, sim:NAME, sim:random:SEED, sim:FILE.toml or module:factory.",
+        ),
+        click.Option(
+            ["--cpu"],
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="CPU to measure on.  [default: the machine's choice]",
+        ),
+        click.Option(
+            ["--seed"],
+            type=click.IntRange(min=0, max=_LARGEST_SEED),
+            metavar="N",
+            default=1,
+            show_default=True,
+            help="Seed of everything that is drawn at random.",
+        ),
+        click.Option(["--fast"], is_flag=True, help="Fewer samples: sooner done, wider intervals."),
+        *output_parameters(),
+        *plot,
+        click.Option(["-q", "--quiet"], is_flag=True, help="No progress."),
+        click.Option(
+            ["-v", "--verbose"], is_flag=True, help="Progress with times, findings as they come, notes on the machine."
+        ),
+    ]
+
+
+def _own_parameter(key: str, option: Option) -> click.Option:
+    declaration = [f"--{option.name.replace('_', '-')}", key]
+    if option.flag:
+        return click.Option(declaration, is_flag=True, default=bool(option.default), help=option.help)
+    kind: Any = click.Choice(option.choices) if option.choices else option.type
+    shown = option.default not in (None, (), [])
+    if option.multiple:
+        return click.Option(
+            declaration, type=kind, multiple=True, default=option.default or (), show_default=shown, help=option.help
+        )
+    return click.Option(declaration, type=kind, default=option.default, show_default=shown, help=option.help)
+
+
+def _refuse_clashes(name: str, parameters: list[click.Option]) -> None:
+    seen = {"--help"}
+    for parameter in parameters:
+        for option in parameter.opts:
+            if option in seen:
+                raise SetebenchError(
+                    f"scenario {name!r} declares the option {option}, which there is already; rename it"
+                )
+            seen.add(option)

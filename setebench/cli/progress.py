@@ -1,0 +1,62 @@
+"""Progress on standard error: written when a scenario says something, never by a thread or a timer of its own.
+
+A redrawing thread would wake up in the middle of a measurement and take cache, GIL and clock frequency with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+from setebench.report.table import visible
+
+
+class Progress:
+    """One line that is overwritten on a terminal, a line each elsewhere; with `verbose` a line each, with times."""
+
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._quiet = quiet or sys.stderr is None  # as Python has it where the caller closed the descriptor
+        self._verbose = verbose
+        self._begin = time.monotonic()
+        self._overwrite = not self._quiet and not verbose and sys.stderr.isatty()
+        self._drawn = False
+
+    def __call__(self, message: str) -> None:
+        """Say what is done next."""
+        if self._quiet:
+            return
+        text = visible(message)
+        if self._overwrite:
+            self._draw(text)
+        else:
+            self._line(f"[{time.monotonic() - self._begin:7.2f} s] {text}" if self._verbose else text)
+
+    def detail(self, message: str) -> None:
+        """Say what only matters to those who asked for detail."""
+        if self._verbose:
+            self(message)
+
+    def close(self) -> None:
+        """Remove the line that is on the terminal."""
+        if self._drawn:
+            self._write("\r\x1b[K")
+            self._drawn = False
+
+    def result(self, message: str) -> None:
+        """A line that stays, after the last step."""
+        self.close()
+        if not self._quiet:
+            self._line(visible(message))
+
+    def _draw(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self._write("\r\x1b[K" + text[:width])
+        self._drawn = True
+
+    def _line(self, text: str) -> None:
+        self._write(text + "\n")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()

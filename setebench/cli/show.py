@@ -1,0 +1,21 @@
+"""`setebench show`: a result file in another form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from setebench import store
+from setebench.cli.options import output_options
+from setebench.cli.output import Output
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@output_options
+def show(file: Path, form: str | None, output: str | None, force: bool) -> None:
+    """Print the result file FILE, or write it to another file in another form."""
+    target = Output.choose(output, form, force)
+    target.check()
+    target.deliver(store.load(file))

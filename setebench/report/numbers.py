@@ -1,0 +1,102 @@
+"""Numbers for people: as many digits as the interval supports, and no more."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from setebench import store
+from setebench.results import Finding, Outcome
+
+_BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_MOST_DECIMALS = 6
+
+
+def decimals(low: float | None, high: float | None) -> int | None:
+    """Decimal places that an interval supports: its half width with one digit, with two where that digit is 1 or 2.
+
+    None where there is no interval, or one without width: nothing is known of the precision then.
+    """
+    if low is None or high is None or not math.isfinite(high - low) or high <= low:
+        return None
+    half = (high - low) / 2
+    if half == 0.0:
+        return None
+    places = -math.floor(math.log10(half))
+    leading = half * 10.0**places
+    return min(max(0, places + int(leading < 2.95)), _MOST_DECIMALS)
+
+
+def number(value: float, places: int | None) -> str:
+    """`value` with `places` decimals; without, integers as they are and others with four significant digits."""
+    if isinstance(value, int):
+        return str(value)
+    if places is not None:
+        return f"{value:.{places}f}"
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def in_bytes(value: float) -> str:
+    """A size: 32 KiB, 1.5 MiB, 48 bytes. Whole numbers that are no multiple of a sixteenth of a unit stay in bytes;
+    others, which are estimates anyway, get three digits: 28.3 KiB."""
+    whole = float(value).is_integer()
+    for factor, unit in _BINARY_UNITS:
+        if abs(value) >= 0.9995 * factor and (not whole or (value * 16 / factor).is_integer()):
+            amount = value / factor
+            digits = 10 if whole else 3 if abs(amount) < 999.5 else 4
+            return f"{amount:.{digits}g} {unit}"
+    return f"{number(value, None)} bytes"
+
+
+def value_text(finding: Finding) -> str:
+    """The value with its unit, as a person reads it: `4.00 cycles`, `≥ 64 entries`, `32 KiB`, `load, store`, `no`."""
+    if finding.value is None:
+        return "—"
+    text = _with_unit(store.plain(finding.value), finding.unit, decimals(finding.low, finding.high))
+    return f"≥ {text}" if finding.outcome is Outcome.AT_LEAST else text
+
+
+def interval_text(finding: Finding) -> str:
+    """The 95 % interval in the unit of the value: `[3.97, 4.03]`, `[60, …]` where one side is open."""
+    if finding.low is None and finding.high is None:
+        return ""
+    places = decimals(finding.low, finding.high)
+    return f"[{_bound(finding.low, finding.unit, places)}, {_bound(finding.high, finding.unit, places)}]"
+
+
+def nanoseconds(finding: Finding, cycles_per_ns: float) -> float | None:
+    """The value in ns, None where the finding isn't a number of cycles."""
+    value = store.plain(finding.value)
+    if finding.unit != "cycles" or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value / cycles_per_ns
+
+
+def nanoseconds_text(finding: Finding, cycles_per_ns: float) -> str:
+    """`nanoseconds` with the digits that the interval supports once it is in ns too."""
+    value = nanoseconds(finding, cycles_per_ns)
+    if value is None:
+        return ""
+    bounds = [None if bound is None else bound / cycles_per_ns for bound in (finding.low, finding.high)]
+    return number(value, decimals(*bounds))
+
+
+def _with_unit(value: Any, unit: str, places: int | None) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, float)):
+        return in_bytes(value) if unit == "bytes" else f"{number(value, places)} {unit}".rstrip()
+    if isinstance(value, list):
+        text = ", ".join(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in value)
+        return f"{text} {unit}".rstrip() if text and unit not in ("list", "string", "bool") else text or "(none)"
+    return str(value)
+
+
+def _bound(bound: float | None, unit: str, places: int | None) -> str:
+    if bound is None:
+        return "…"
+    value = store.plain(bound)
+    return in_bytes(value) if unit == "bytes" else number(value, places)

@@ -1,0 +1,213 @@
+"""Plots: one look, readable in grey, and files that come out the same from the same findings.
+
+Everything draws on `matplotlib.figure.Figure` directly; pyplot, backends and global settings stay as the user has them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from setebench import store
+from setebench.errors import SetebenchError, UsageError
+from setebench.report.numbers import in_bytes
+from setebench.report.table import visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EXTENSIONS = (".png", ".svg", ".pdf")
+SERIES = (
+    ("o", "-", "0.0"),
+    ("s", "--", "0.35"),
+    ("^", "-.", "0.55"),
+    ("D", ":", "0.2"),
+    ("v", (0, (9, 3)), "0.45"),
+    ("P", (0, (1, 1)), "0.1"),
+)
+"""Marker, line style and grey of the first, second, ... series: each tells them apart alone."""
+_SWEEP_RULE = "size_bytes and cycles, and low and high where they are there, must have one length"
+_LEVEL_NAMES = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory"}
+
+
+def check_extension(path: str | Path) -> str:
+    """The file's form by its name: png, svg or pdf. Raises `UsageError` for another."""
+    extension = Path(path).suffix.lower()
+    if extension not in EXTENSIONS:
+        raise UsageError(f"a plot can't be written to {str(path)!r}; name a file that ends in {', '.join(EXTENSIONS)}")
+    return extension[1:]
+
+
+# -- building -----------------------------------------------------------------------------------------------------
+
+
+def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """An empty figure with one pair of axes; `x` and `y` are their labels with units."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(title=_literal(title), xlabel=_literal(x), ylabel=_literal(y))
+    axes.grid(True, which="major", color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def style(index: int) -> dict[str, Any]:
+    """Keyword arguments of `Axes.plot` and `Axes.errorbar` for series number `index`."""
+    marker, line, grey = SERIES[index % len(SERIES)]
+    return {"marker": marker, "linestyle": line, "color": grey, "markersize": 4, "linewidth": 1.2}
+
+
+def add_machine(figure: Figure, machine: str) -> None:
+    """Put the machine's name over the figure, unless it has a heading already."""
+    if not figure.get_suptitle():
+        figure.suptitle(_literal(machine), fontsize=9, color="0.3")
+
+
+def _literal(text: str) -> str:
+    """`text` as it stands: a dollar sign would start mathematics, a control character ends up as a box."""
+    return visible(text).replace("$", r"\$")
+
+
+def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Load latency over the working set, from `evidence["sweep"]`.
+
+    Its entries: `size_bytes`, `cycles`, and where they are known `low` and `high`, of equal length (None where a point
+    is missing); `boundaries_bytes`, where one level ends and the next begins; `levels`, the latency of each in cycles.
+    Raises `SetebenchError` where there is no point to draw.
+    """
+    sweep = evidence.get("sweep")
+    points = _points(sweep) if isinstance(sweep, Mapping) else []
+    if not isinstance(sweep, Mapping) or not points:
+        raise SetebenchError("there is nothing to plot: the evidence holds no working-set sweep")
+    figure, axes = new_figure(
+        "Load-to-use latency over the working set", "working set (bytes, log scale)", "cycles per load (log scale)"
+    )
+    _draw_points(axes, points)
+    _draw_levels(axes, sweep.get("levels") or {})
+    _draw_boundaries(axes, sweep.get("boundaries_bytes") or [])
+    _size_axis(axes, [point[0] for point in points])
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def _points(sweep: Mapping[str, Any]) -> list[tuple[float, float, float, float]]:
+    """Size, cycles, low and high of each point that has cycles; a missing bound is the point itself."""
+    try:
+        sizes, cycles = sweep["size_bytes"], sweep["cycles"]
+        low, high = (sweep.get(bound) or [None] * len(sizes) for bound in ("low", "high"))
+        rows = list(zip(sizes, cycles, low, high, strict=True))
+    except (KeyError, TypeError, ValueError) as error:
+        raise SetebenchError(f"the working-set sweep in the evidence is damaged: {_SWEEP_RULE}") from error
+    known = [row for row in rows if row[1] is not None and row[1] > 0]
+    return [
+        (size, value, value if low is None else low, value if high is None else high)
+        for size, value, low, high in known
+    ]
+
+
+def _draw_points(axes: Axes, points: Sequence[tuple[float, float, float, float]]) -> None:
+    sizes, cycles, low, high = zip(*points, strict=True)
+    below = [max(0.0, value - bound) for value, bound in zip(cycles, low, strict=True)]
+    above = [max(0.0, bound - value) for value, bound in zip(cycles, high, strict=True)]
+    label = "measured, 95 % interval" if any(below) or any(above) else "measured"
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.errorbar(sizes, cycles, yerr=[below, above], capsize=2, elinewidth=0.8, label=label, **style(0))
+
+
+def _draw_levels(axes: Axes, levels: Mapping[str, float | None]) -> None:
+    known = sorted((cycles, name) for name, cycles in levels.items() if cycles is not None)
+    for index, (cycles, name) in enumerate(known, start=1):
+        look = {key: value for key, value in style(index).items() if key in ("linestyle", "color")}
+        axes.axhline(
+            cycles, linewidth=0.9, label=f"{_LEVEL_NAMES.get(name, _literal(name))}: {cycles:.3g} cycles", **look
+        )
+
+
+def _draw_boundaries(axes: Axes, boundaries: Sequence[float]) -> None:
+    """Lines with their sizes above the frame, where they hide no point."""
+    for size in boundaries:
+        axes.axvline(size, color="0.4", linewidth=0.8, linestyle=":")
+        label = axes.text(size, 1.01, in_bytes(size), transform=axes.get_xaxis_transform(), fontsize=8, color="0.25")
+        label.set(rotation=30, ha="left", va="bottom")
+    if boundaries:
+        axes.set_title(axes.get_title(), pad=28)
+
+
+def _size_axis(axes: Axes, sizes: Sequence[float]) -> None:
+    """Ticks at powers of two, at most a dozen, written 4 KiB, 32 KiB, 1 MiB."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    first, last = int(min(sizes)).bit_length() - 1, int(max(sizes)).bit_length()
+    step = 1 + (last - first) // 12
+    axes.xaxis.set_major_locator(FixedLocator([float(1 << power) for power in range(first, last + 1, step)]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _position: in_bytes(size)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda cycles, _position: f"{cycles:g}"))
+    axes.yaxis.set_minor_formatter(FuncFormatter(_minor_label))
+    axes.tick_params(axis="x", labelrotation=30)
+
+
+def _minor_label(cycles: float, _position: int) -> str:
+    """2, 5, 20, 50, ... : enough to read a value, not all nine per decade."""
+    return f"{cycles:g}" if f"{cycles:e}"[0] in "25" else ""
+
+
+# -- saving -------------------------------------------------------------------------------------------------------
+
+
+def alt_text(figure: Figure) -> str:
+    """What the figure shows, in words, for those who can't see it."""
+    parts = [figure.get_suptitle()]
+    for axes in figure.axes:
+        series = [text for text in axes.get_legend_handles_labels()[1] if text]
+        parts += [
+            axes.get_title(),
+            f"x: {axes.get_xlabel()}",
+            f"y: {axes.get_ylabel()}",
+            f"shown: {', '.join(series)}" if series else "",
+        ]
+    return ". ".join(part for part in parts if part).replace(r"\$", "$")
+
+
+def save(figure: Figure, path: str | Path, force: bool = False, alt: str | None = None) -> None:
+    """Write the figure as PNG, SVG or PDF by the name's extension, whole or not at all.
+
+    No date and no version goes into the file, so equal figures give equal bytes. `alt` describes the figure; by
+    default its titles, labels and legend do. Raises `UsageError` for an unknown extension or an unwritable file.
+    """
+    form = check_extension(path)
+    store.check_target(path, force)
+    store.write(path, encode(figure, form, alt_text(figure) if alt is None else alt), force)
+
+
+def encode(figure: Figure, form: str, alt: str) -> bytes:
+    """The bytes of the figure as `form` (png, svg or pdf)."""
+    from matplotlib import rc_context
+
+    stream = io.BytesIO()
+    # The salt makes identifiers of SVG elements depend on nothing random; rc_context puts the setting back.
+    with rc_context({"svg.hashsalt": "setebench", "svg.fonttype": "path", "pdf.fonttype": 42}):
+        figure.savefig(stream, format=form, dpi=150, metadata=_metadata(form, alt))
+    return _with_description(stream.getvalue(), alt) if form == "svg" else stream.getvalue()
+
+
+def _metadata(form: str, alt: str) -> dict[str, str | None]:
+    if form == "png":
+        return {"Software": None, "Description": alt}
+    if form == "pdf":
+        return {"Creator": None, "Producer": None, "CreationDate": None, "Subject": alt}
+    return {"Creator": None, "Date": None, "Format": None, "Type": None}
+
+
+def _with_description(svg: bytes, alt: str) -> bytes:
+    """Screen readers announce an SVG by its `desc`, which matplotlib can't write."""
+    head, tag, rest = svg.partition(b"<svg ")
+    attributes, end, body = rest.partition(b">")
+    return b"".join([head, tag, b'role="img" ', attributes, end, b"\n <desc>", escape(alt).encode(), b"</desc>", body])
