@@ -1,0 +1,119 @@
+"""What a stitched probe leaves behind for its caller."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+from asm_decoding import stitch
+from calling import DIRECTION, FILLED, MXCSR, Caller, executable
+
+from setebench.core import _engine
+from setebench.core.memory import SMALL_PAGE, map_region
+from setebench.errors import UnsupportedError
+from setebench.notation import parse
+from setebench.probe import BRACKETS
+
+PROBES = [
+    "",
+    "load a; store a+8; flush a; fence",
+    "start; load a; stop; start 1 dither=no; stop 1",
+    *(f"start bracket={name}; load a; stop bracket={name}" for name in BRACKETS),
+    "load a; load b; load c; load d; load e; load f; load g+8; store h",
+    "load a; load b; load c after=0; load d after=1; load e after=0",
+    "repeat 5 advance=64 { load a; prefetch b hint=t1; store g }",
+    "load a ip=A ip_bits=0x5c0; store b ip=B; load c ip=A",
+    "load a size=16; load b after=-1; store c size=16",
+    "load a size=32; load b after=-1; store c size=32",
+    "load a size=64; load b after=-1; store c size=64",
+    "chase a 3; chase b 3 size=16; chase c 3 size=32",
+    "wait 50; nop 5; multiply 3; multiply 3 free; add 4; transfer 3; fence serialize; fence s",
+]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["", "dirty"])
+def caller(request: pytest.FixtureRequest) -> Caller:
+    stitch(parse(""))  # indexes the snippets
+    if request.param and not _engine.available("load32"):
+        pytest.skip("this CPU has no wide vector registers")
+    return Caller(request.param)
+
+
+def linked(bases: int) -> tuple[object, np.ndarray]:
+    """A region and a placement row for each of two repetitions; every line points to itself, for chases."""
+    region = map_region(SMALL_PAGE * 2, SMALL_PAGE, True)
+    rows = region.address + 512 * np.arange(max(2 * bases, 1), dtype=np.int64).reshape(-1, max(bases, 1)) % 8192
+    for address in np.unique(rows):
+        region.link(np.array([address]))
+    return region, rows
+
+
+@pytest.mark.parametrize("text", PROBES)
+def test_leaves_the_callers_registers_as_they_were(text: str, caller: Caller) -> None:
+    probe = parse(text)
+    try:
+        stitched = stitch(probe)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    _region, rows = linked(len(probe.bases))
+    results = caller.run(stitched, rows)
+    assert caller.found == FILLED
+    assert caller.stack_moved == 0
+    assert caller.flags & DIRECTION == 0
+    assert caller.mxcsr & ~0x3F == MXCSR & ~0x3F
+    assert (results >= 0).all()
+
+
+def test_the_thunk_notices_what_bad_code_leaves(caller: Caller) -> None:
+    bad = "31 db"  # xor ebx, ebx
+    bad += " 49 ff c7"  # inc r15
+    bad += " 6a 00 0f ae 14 24 58"  # push 0; ldmxcsr [rsp]; pop rax
+    bad += " fd"  # std
+    bad += " c2 10 00"  # ret 16
+    _page, address = executable(bytes.fromhex(bad))
+    caller.call(address, 0, 0, 0, 0)
+    assert caller.found == (0, *FILLED[1:-1], FILLED[-1] + 1)
+    assert caller.flags & DIRECTION
+    assert caller.mxcsr == 0
+    assert caller.stack_moved == 16
+
+
+@pytest.mark.parametrize("size", [8, 16, 32, 64])
+def test_stores_zeros_whatever_the_caller_left_in_vector_registers(size: int, caller: Caller) -> None:
+    probe = parse(f"store a+64 size={size}")
+    try:
+        stitched = stitch(probe)
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
+    memory = region._own()
+    memory[:] = 0xFF
+    caller.run(stitched, np.array([[region.address]], dtype=np.int64))
+    assert set(np.flatnonzero(memory == 0)) == set(range(64, 64 + size))
+
+
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("load a; store bad; load a", 1),
+        ("load a; load bad ip=A; load a", 1),
+        ("load a ip=A; load bad ip=A; load a ip=A", 1),
+        ("load a ip=A ip_bits=0x40; load b ip=A; load bad ip=A; load a ip=A", 2),
+        ("load a ip=A ip_bits=0x3ffffff; load bad ip=A size=8 after=-1", 1),
+        ("store a; repeat 3 { load a ip=A; load bad ip=A }", 3),
+        ("start; load bad size=16; stop", 1),
+        ("fence; chase bad 5", 1),
+    ],
+)
+def test_a_fault_names_its_operation(text: str, operation: int) -> None:
+    probe = parse(text)
+    stitched = stitch(probe)
+    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
+    row = [[8 if base.name == "bad" else region.address for base in probe.bases]]
+    _engine.guard_install()
+    try:
+        fault = stitched.run(np.array(row), np.zeros((1, stitched.intervals), dtype=np.int64), np.zeros(9, np.int32))
+    finally:
+        _engine.guard_remove()
+    assert fault == (signal.SIGSEGV, operation, 8)

@@ -1,0 +1,254 @@
+"""Every snippet's bytes against its declared facts."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from asm_decoding import BASE_REGISTERS, READS, REGISTER_NAMES, WRITES, decode, memory, registers
+from iced_x86 import CpuidFeature, Decoder, FlowControl, Instruction, Mnemonic, Register, RflagsBits
+
+from setebench.core import _engine
+
+LOAD, STORE, PREFETCH, FLUSH, FENCE, CLOCK, DRIVER = (1 << bit for bit in range(7))
+OFFSET, COUNT, SLOT, ROW, TARGET, RESULT, ROW_SIZE, RESULT_SIZE = range(1, 9)
+PLACEHOLDER = (0x12345678).to_bytes(4, "little")
+
+TABLE = _engine.snippets()
+IDS = [f"{one['name']}-{REGISTER_NAMES[BASE_REGISTERS[one['base']]] if one['base'] >= 0 else 'any'}" for one in TABLE]
+every_snippet = pytest.mark.parametrize("snippet", TABLE, ids=IDS)
+
+FLAGS = {
+    **dict.fromkeys(("INTEL8086", "INTEL186", "INTEL286", "INTEL386", "INTEL486", "X64", "CMOV", "CPUID", "TSC"), ""),
+    **dict.fromkeys(("SSE", "SSE2", "PAUSE"), ""),
+    "AVX": "avx",
+    "AVX512F": "avx512f",
+    "CLFSH": "clflush",
+    "CLFLUSHOPT": "clflushopt",
+    "CLWB": "clwb",
+    "PREFETCHW": "3dnowprefetch",
+    "RDTSCP": "rdtscp",
+    "RDPRU": "rdpru",
+}
+"""CPUID features as the decoder names them, and the kernel's flag; "" for what every x86-64 CPU has."""
+IMPLIED = {"avx512f": {"avx"}}
+FEATURE_NAMES = {value: name for name, value in vars(CpuidFeature).items() if isinstance(value, int)}
+
+FENCES = {Mnemonic.MFENCE, Mnemonic.LFENCE, Mnemonic.SFENCE, Mnemonic.CPUID}
+CLOCKS = {Mnemonic.RDTSC, Mnemonic.RDTSCP, Mnemonic.RDPRU}
+HINTS = {
+    "prefetch.t0": Mnemonic.PREFETCHT0,
+    "prefetch.t1": Mnemonic.PREFETCHT1,
+    "prefetch.t2": Mnemonic.PREFETCHT2,
+    "prefetch.nta": Mnemonic.PREFETCHNTA,
+    "prefetch.w": Mnemonic.PREFETCHW,
+    "flush.clflush": Mnemonic.CLFLUSH,
+    "flush.clflushopt": Mnemonic.CLFLUSHOPT,
+    "flush.clwb": Mnemonic.CLWB,
+}
+
+SCRATCH = {"rax", "rdx", "zmm0", "zmm1", "zmm2"}
+"""What any snippet may use; asm/snippet.inc documents this and the following."""
+MAY_USE = {
+    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)",
+    "rcx": r"(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter|address\..*|depend\.(latest|use\d+)",
+    "rsp": r"(start|stop)\..*|driver\.(enter|leave|result)|barrier|call|return",
+    "rbp": r"driver\.(enter|leave)|address\.advance|repeat\.(begin|end)",
+    "r8": r"driver\.enter",
+    "rsi": r"driver\.enter",
+    "rdi": r"driver\.enter",
+    "r11": r"repeat\.(begin|end)",
+    "r12": r"driver\.(enter|leave|base|touch|next)|address\.row",
+    "r13": r"driver\.(enter|leave|result|next)",
+    "r14": r"driver\.(enter|leave|next)",
+    "r15": r"driver\.(enter|leave)|dither",
+    **{f"zmm{number}": rf"depend\.(keep|use){number}|driver\.vzeroupper" for number in range(8, 16)},
+    **{f"zmm{number}": r"driver\.vzeroupper" for number in range(3, 8)},
+}
+MOVES_STACK = r"driver\.(enter|leave)|call|return"
+
+
+def accesses(snippet: dict[str, Any], kinds: set[int]) -> list[tuple[int, int, int]]:
+    return [one for instruction in decode(snippet["code"]) for one in memory(instruction, kinds)]
+
+
+def mnemonics(snippet: dict[str, Any]) -> list[int]:
+    return [instruction.mnemonic for instruction in decode(snippet["code"])]
+
+
+def test_the_table_is_there() -> None:
+    assert len({one["name"] for one in TABLE}) > 50
+    assert len(set(IDS)) == len(IDS)
+
+
+@every_snippet
+def test_needs_the_cpu_feature_it_declares(snippet: dict[str, Any]) -> None:
+    needed = {FLAGS[FEATURE_NAMES[one]] for line in decode(snippet["code"]) for one in line.cpuid_features()} - {""}
+    for flag in list(needed):
+        needed -= IMPLIED.get(flag, set())
+    assert needed == ({snippet["feature"]} - {""})
+
+
+@every_snippet
+def test_touches_what_it_declares(snippet: dict[str, Any]) -> None:
+    touches = snippet["touches"]
+    if touches & DRIVER:
+        assert touches == DRIVER
+        bases = {base for base, _, _ in accesses(snippet, READS | WRITES)}
+        assert bases <= {Register.RSP, Register.R12, Register.R13, Register.R15, Register.RDX}
+        return
+    reads, writes = accesses(snippet, READS), accesses(snippet, WRITES)
+    if touches & CLOCK:
+        assert CLOCKS & set(mnemonics(snippet))
+        assert {base for base, _, _ in reads + writes} == {Register.RSP}
+        reads, writes = [], []
+    if touches & FLUSH:  # the decoder counts a flush as a read of one byte
+        assert reads.pop()[2] == 1
+    assert [size for _, _, size in reads] == ([snippet["size"]] if touches & LOAD else [])
+    assert [size for _, _, size in writes] == ([snippet["size"]] if touches & STORE else [])
+    assert bool(FENCES & set(mnemonics(snippet))) == bool(touches & FENCE)
+    named = [HINTS[snippet["name"]]] if touches & (PREFETCH | FLUSH) else []
+    assert [one for one in mnemonics(snippet) if one in HINTS.values()] == named
+    assert bool(named) == snippet["name"].startswith(("prefetch.", "flush."))
+
+
+@every_snippet
+def test_accesses_its_base_plus_the_offset(snippet: dict[str, Any]) -> None:
+    """The operand of an access is [base + offset]; a chase takes that address first and follows what it holds."""
+    if snippet["base"] < 0 or snippet["touches"] & DRIVER:
+        return
+    first = decode(snippet["code"])[0]
+    assert first.memory_base == BASE_REGISTERS[snippet["base"]]
+    assert first.memory_index == Register.NONE
+    assert first.memory_displacement == int.from_bytes(PLACEHOLDER, "little")
+    assert snippet["fields"][0][0] == OFFSET
+    if snippet["name"].startswith("chase"):
+        assert first.mnemonic == Mnemonic.LEA
+        assert [base for base, _, _ in accesses(snippet, READS)] == [Register.RAX]
+        assert first.op0_register == Register.RAX
+    else:
+        assert len(decode(snippet["code"])) == 1
+
+
+def test_there_is_a_variant_for_every_base() -> None:
+    bases = defaultdict(list)
+    for one in TABLE:
+        bases[one["name"]].append(one["base"])
+    assert all(found in ([-1], [0, 1, 2, 3, 4, 5]) for found in bases.values())
+
+
+@every_snippet
+def test_a_driver_variant_serves_its_base(snippet: dict[str, Any]) -> None:
+    if snippet["base"] < 0 or not snippet["touches"] & DRIVER:
+        return
+    base = REGISTER_NAMES[BASE_REGISTERS[snippet["base"]]]
+    (instruction,) = decode(snippet["code"])
+    kinds = WRITES if snippet["name"] == "driver.base" else READS
+    assert base in registers(instruction, kinds)
+
+
+# -- patched fields ----------------------------------------------------------------------------------------------------
+
+
+def instruction_of(code: bytes, end: int) -> Instruction:
+    return next(one for one in decode(code) if one.ip <= end - 4 and end <= one.ip + one.len)
+
+
+def carried(code: bytes, kind: int, end: int) -> int:
+    """The value in the field of `code` that ends at `end`, as the instruction means it."""
+    decoder = Decoder(64, code, ip=0)
+    for instruction in decoder:
+        if not instruction.ip <= end - 4 < instruction.ip + instruction.len:
+            continue
+        places, place = decoder.get_constant_offsets(instruction), end - 4 - instruction.ip
+        if kind == TARGET:
+            assert (places.immediate_offset, places.immediate_size) == (place, 4)
+            return instruction.near_branch_target - instruction.next_ip
+        if places.has_displacement and places.displacement_offset == place:
+            assert places.displacement_size == 4
+            return instruction.memory_displacement
+        assert (places.immediate_offset, places.immediate_size) == (place, 4)
+        wide = instruction.op0_kind == 0 and instruction.op0_register in _WIDE
+        return instruction.immediate32to64 if wide else instruction.immediate32
+    raise AssertionError(f"no instruction holds the field that ends at {end}")
+
+
+_WIDE = {getattr(Register, name) for name in ("RCX", "R12", "R13", "RBP")}
+
+
+def fields() -> Iterator[Any]:
+    for snippet, name in zip(TABLE, IDS, strict=True):
+        for kind, end in snippet["fields"]:
+            yield pytest.param(snippet["code"], kind, end, id=f"{name}-{kind}-{end}")
+
+
+@pytest.mark.parametrize(("code", "kind", "end"), list(fields()))
+@pytest.mark.parametrize("value", [0x0BADCAFE, -0x0BADCAFE, 1])
+def test_a_patched_field_reaches_the_instruction(code: bytes, kind: int, end: int, value: int) -> None:
+    if value < 0 and kind in (COUNT, SLOT, ROW, RESULT, ROW_SIZE, RESULT_SIZE):
+        value = -value
+    patched = code[: end - 4] + value.to_bytes(4, "little", signed=True) + code[end:]
+    found = carried(patched, kind, end)
+    assert (found - value) % 2**64 == 0
+    before, after = decode(code), decode(patched)
+    assert [one.ip for one in before] == [one.ip for one in after]
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+
+
+@pytest.mark.parametrize(("code", "kind", "end"), list(fields()))
+def test_a_field_belongs_to_the_register_it_is_for(code: bytes, kind: int, end: int) -> None:
+    instruction = instruction_of(code, end)
+    if kind in (SLOT, ROW, RESULT):
+        wanted = {SLOT: Register.RSP, ROW: Register.R12, RESULT: Register.R13}[kind]
+        assert instruction.memory_base == wanted
+    elif kind in (ROW_SIZE, RESULT_SIZE):
+        assert instruction.mnemonic == Mnemonic.ADD
+        assert instruction.op0_register == {ROW_SIZE: Register.R12, RESULT_SIZE: Register.R13}[kind]
+    elif kind == TARGET:
+        assert instruction.mnemonic in (Mnemonic.JNE, Mnemonic.CALL)
+
+
+@every_snippet
+def test_every_placeholder_is_patched(snippet: dict[str, Any]) -> None:
+    ends = {end for kind, end in snippet["fields"] if kind != TARGET}
+    found = {match.end() for match in re.finditer(re.escape(PLACEHOLDER), snippet["code"])}
+    assert found == ends
+
+
+# -- what it leaves alone ----------------------------------------------------------------------------------------------
+
+
+@every_snippet
+def test_uses_only_documented_registers(snippet: dict[str, Any]) -> None:
+    own = {REGISTER_NAMES[BASE_REGISTERS[snippet["base"]]]} if snippet["base"] >= 0 else set()
+    for instruction in decode(snippet["code"]):
+        for register in registers(instruction, READS | WRITES) - SCRATCH - own:
+            assert re.fullmatch(MAY_USE[register], snippet["name"]), f"{instruction} uses {register}"
+        changed = registers(instruction, WRITES)
+        if snippet["touches"] & ~DRIVER:
+            assert changed <= SCRATCH | {"rbx", "rcx"}, f"{instruction} changes {changed}"
+        if not re.fullmatch(MOVES_STACK, snippet["name"]):
+            assert "rsp" not in changed
+
+
+@every_snippet
+def test_no_branch_leaves_it_but_by_a_patched_target(snippet: dict[str, Any]) -> None:
+    targets = {end for kind, end in snippet["fields"] if kind == TARGET}
+    starts = {one.ip for one in decode(snippet["code"])}
+    for instruction in decode(snippet["code"]):
+        flow = instruction.flow_control
+        if flow == FlowControl.RETURN:
+            assert snippet["name"] in ("driver.leave", "return")
+        elif flow != FlowControl.NEXT:
+            assert flow in (FlowControl.CONDITIONAL_BRANCH, FlowControl.CALL)
+            assert instruction.next_ip in targets or instruction.near_branch_target in starts
+
+
+@every_snippet
+def test_leaves_direction_and_rounding_alone(snippet: dict[str, Any]) -> None:
+    for instruction in decode(snippet["code"]):
+        assert not instruction.rflags_modified & RflagsBits.DF
+        assert instruction.mnemonic not in (Mnemonic.LDMXCSR, Mnemonic.VLDMXCSR, Mnemonic.FLDCW, Mnemonic.POPFQ)

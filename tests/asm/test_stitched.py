@@ -1,0 +1,304 @@
+"""Whole probes as machine code: what is decoded, where shared code lies, what depends on what, what is stored."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from asm_decoding import READS, WRITES, decode, memory, registers, stitch, stub_code, trace
+from calling import Caller
+from hypothesis import assume, given, settings
+from iced_x86 import FlowControl, Instruction, Mnemonic, Register
+from probe_strategies import Choices, timed_probes
+
+from setebench.core import _engine
+from setebench.core.disassemble import disassemble
+from setebench.core.memory import SMALL_PAGE, NativeRegion, map_region
+from setebench.errors import ProbeError, UsageError
+from setebench.notation import parse
+from setebench.probe import (
+    ACCESS_SIZES,
+    BRACKETS,
+    FENCES,
+    FLUSHES,
+    HINTS,
+    IP_SPAN_BITS,
+    Kind,
+    Operation,
+    Probe,
+)
+
+IP_SPAN = 1 << IP_SPAN_BITS
+PREFETCHES = (
+    Mnemonic.PREFETCHT0,
+    Mnemonic.PREFETCHT1,
+    Mnemonic.PREFETCHT2,
+    Mnemonic.PREFETCHNTA,
+    Mnemonic.PREFETCHW,
+)
+FLUSH_MNEMONICS = (Mnemonic.CLFLUSH, Mnemonic.CLFLUSHOPT, Mnemonic.CLWB)
+
+
+def choices(**kwargs: object) -> Choices:
+    """What this CPU runs, with few bases, so that some lie in registers and some don't."""
+    stitch(Probe())  # indexes the snippets
+    return Choices(
+        sizes=tuple(size for size in ACCESS_SIZES if _engine.available(f"load{size}")),
+        hints=tuple(name for name in HINTS if _engine.available(f"prefetch.{name}")),
+        flushes=tuple(name for name in FLUSHES if _engine.available(f"flush.{name}")),
+        fences=FENCES,
+        brackets=(None, *(name for name in BRACKETS if _engine.available(f"stop.{name}"))),
+        bases=tuple("abcdefgh"),
+        by_kind=True,
+        **kwargs,  # type: ignore[arg-type]
+    )
+
+
+def stitched_or_refused(probe: Probe) -> _engine.Stitched:
+    """The code; probes that need more registers than there are for kept values are no examples."""
+    try:
+        return stitch(probe)
+    except ProbeError as error:
+        assume("addresses that depend on them later" not in str(error))
+        raise
+
+
+# -- decoding ----------------------------------------------------------------------------------------------------------
+
+
+def does_access(instruction: Instruction, operation: Operation) -> bool:
+    """Whether the instruction is the access that the operation asks for."""
+    if operation.kind == Kind.PREFETCH:
+        return instruction.mnemonic == PREFETCHES[HINTS.index(operation.variant)]
+    if operation.kind == Kind.FLUSH:
+        return instruction.mnemonic == FLUSH_MNEMONICS[FLUSHES.index(operation.variant)]
+    if operation.kind == Kind.STORE:
+        return [size for _, _, size in memory(instruction, WRITES)] == [operation.size]
+    reads = [size for base, _, size in memory(instruction, READS) if base not in (Register.R12, Register.RSP)]
+    return reads == [operation.size] and not memory(instruction, WRITES)
+
+
+@settings(max_examples=120, deadline=None)
+@given(timed_probes(choices(extra=("transfer", "barrier"))))
+def test_any_probe_becomes_its_operations_in_order(probe: Probe) -> None:
+    stitched = stitched_or_refused(probe)
+    code = decode(stitched.code_at(), stitched.address)
+    assert code[-1].flow_control == FlowControl.RETURN
+    assert sum(one.flow_control == FlowControl.RETURN for one in code) == 1
+    starts = {one.ip - stitched.address for one in code}
+    assert {stitched.operations_begin, *stitched.operation_ends} <= starts
+    assert sorted(stitched.operation_ends) == stitched.operation_ends
+    assert len(stitched.operation_ends) == len(probe)
+    for number, operation in enumerate(probe.operations):
+        ran = list(trace(stitched, probe, number))
+        if operation.operand is not None:
+            assert sum(does_access(one, operation) for one in ran) == 1, [str(one) for one in ran]
+        elif operation.kind in (Kind.NOP, Kind.ADD, Kind.MULTIPLY):
+            assert len(ran) == operation.count
+    for index, (_, _, first) in enumerate(stitched.stubs):
+        shared = stub_code(stitched, index)
+        assert shared[-1].flow_control == FlowControl.RETURN
+        assert len(shared) == 2
+        assert does_access(shared[0], list(probe.operations)[first])
+
+
+@settings(max_examples=30, deadline=None)
+@given(timed_probes(choices(extra=("transfer", "barrier"))))
+def test_the_parts_of_a_listing_are_the_code(probe: Probe) -> None:
+    stitched = stitched_or_refused(probe)
+    parts = disassemble(probe)
+    whole = parts[: len(probe) + 2]
+    lines = [line for part in whole for line in part.lines]
+    assert sum(part.code_bytes for part in whole) == stitched.code_bytes
+    assert [line.offset for line in lines] == [one.ip for one in decode(stitched.code_at())]
+    assert len(parts) == len(whole) + len(probe.instruction_addresses)
+
+
+# -- shared instruction addresses --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [0, 1, 0x5C0, 0xFFC, 0x2345678, IP_SPAN - 4096, IP_SPAN - 9, IP_SPAN - 1])
+@pytest.mark.parametrize("statement", ["load a", "store a size=16", "prefetch a hint=nta"])
+def test_a_placed_access_lies_at_its_low_bits(bits: int, statement: str) -> None:
+    probe = parse(f"{statement} ip=A ip_bits={bits}; {statement} ip=A; {statement}")
+    stitched = stitch(probe)
+    ((address, _, _),) = stitched.stubs
+    assert address % IP_SPAN == bits
+    first, second, alone = (list(trace(stitched, probe, number)) for number in range(3))
+    operation = next(iter(probe.operations))
+    assert [one.ip for one in first if does_access(one, operation)] == [address]
+    assert [one.ip for one in second if does_access(one, operation)] == [address]
+    assert [one.ip for one in alone if does_access(one, operation)] != [address]
+    # the code before it is whole: a placed access once overwrote the driver where the two met
+    assert (
+        stitched.code_at()[: stitched.operations_begin]
+        == stitch(parse(statement)).code_at()[: stitched.operations_begin]
+    )
+
+
+def test_many_placed_accesses_lie_at_theirs() -> None:
+    wanted = [64 * (7919 * number % 2**20) for number in range(200)]
+    stitched = stitch(parse("; ".join(f"load a ip_bits={bits}" for bits in wanted)))
+    assert [address % IP_SPAN for address, _, _ in stitched.stubs] == wanted
+
+
+@pytest.mark.parametrize("second", [0x100, 0x101, 0x107, 0xF9])
+def test_accesses_that_would_overlap_are_refused(second: int) -> None:
+    with pytest.raises(ProbeError, match="overlap"):
+        stitch(parse(f"load a ip=A ip_bits=0x100; load a ip=B ip_bits={second}"))
+    stitch(parse("load a ip=A ip_bits=0x100; load a ip=B ip_bits=0x108; load a ip=C ip_bits=0xf8"))
+
+
+def test_different_accesses_share_no_address() -> None:
+    with pytest.raises(ProbeError, match="same kind, size and hint"):
+        stitch(parse("load a ip=A; store a ip=A"))
+    with pytest.raises(UsageError, match="unknown bracket"):
+        stitch(Probe(), bracket="clock")
+
+
+# -- dependent addresses -----------------------------------------------------------------------------------------------
+
+
+def access_depends(probe: Probe, source: int, target: int) -> bool:
+    """Whether the address of `target`'s access is computed from what the load of operation `source` brought."""
+    stitched = stitch(probe)
+    operations = list(probe.operations)
+    tainted: set[str] = set()
+    loaded = False
+    for number in range(source, target + 1):
+        for one in trace(stitched, probe, number):
+            if number == target and does_access(one, operations[target]):
+                return bool(registers_of_address(one) & tainted)
+            is_source = number == source and not loaded and does_access(one, operations[source])
+            loaded = loaded or is_source
+            if is_source or registers(one, READS) & tainted:
+                tainted |= registers(one, WRITES)
+            else:
+                tainted -= registers(one, WRITES)
+    raise AssertionError("the target has no access")
+
+
+def registers_of_address(instruction: Instruction) -> set[str]:
+    names = {Register.RAX: "rax", Register.RCX: "rcx", Register.RSI: "rsi", Register.RDI: "rdi"}
+    return {names.get(instruction.memory_base, str(instruction.memory_base))}
+
+
+SOURCES = (
+    "load a",
+    "load a size=16",
+    "load a ip=A",
+    "load a size=16 ip=A ip_bits=64",
+    "chase a 2",
+    "chase a 2 size=16",
+)
+BETWEEN = (
+    "",
+    "fence; ",
+    "nop 2; load c; ",
+    "start; stop; ",
+    "add 3; transfer 2; multiply 2; wait 9; ",
+    "load c size=16; load d after=-1; load e after=-1; ",
+    "repeat 2 advance=64 { load c; load d after=-1 }; ",
+    "store c ip=B; barrier; ",
+)
+TARGETS = ("load b+8", "store b", "prefetch b", "flush b", "load b size=16 ip=T", "chase b 3")
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_after_makes_the_address_depend(source: str, between: str, target: str) -> None:
+    last = len(parse(f"{source}; {between}{target}")) - 1
+    assert access_depends(parse(f"{source}; {between}{target} after=0"), 0, last)
+    assert not access_depends(parse(f"{source}; {between}{target}"), 0, last)
+
+
+def test_several_values_are_kept_apart() -> None:
+    loads = "; ".join(f"load a+{64 * number}" for number in range(8))
+    uses = "; ".join(f"load b after={number}" for number in range(8))
+    probe = parse(f"{loads}; {uses}")
+    for source in range(8):
+        assert [access_depends(probe, source, 8 + use) for use in range(8)] == [use == source for use in range(8)]
+    with pytest.raises(ProbeError, match="more than 8 loads at once"):
+        stitch(parse("; ".join(["load a"] * 9 + ["fence"] + [f"load b after={number}" for number in range(9)])))
+
+
+# -- what is stored ----------------------------------------------------------------------------------------------------
+
+BASES = "abcdefgh"
+ROOM = SMALL_PAGE
+
+
+@cache
+def memory_of_bases() -> NativeRegion:
+    return map_region(len(BASES) * ROOM, SMALL_PAGE, True)
+
+
+@cache
+def caller() -> Caller:
+    return Caller(dirty_vectors=False)
+
+
+def stored(probe: Probe) -> set[int]:
+    """Bytes that running the probe once over a memory of ones turns to zero; base number i lies i pages up, in its
+    middle."""
+    region = memory_of_bases()
+    view = region._own()[: region.size]
+    view[:] = 0xFF
+    places = [region.address + BASES.index(base.name) * ROOM + ROOM // 2 for base in probe.bases]
+    caller().run(stitched_or_refused(probe), np.array([places], dtype=np.int64).reshape(1, -1))
+    assert set(np.unique(view)) <= {0, 0xFF}
+    return set(np.flatnonzero(view == 0).tolist())
+
+
+def expected(probe: Probe) -> set[int]:
+    """The same from the table of operations."""
+    found: set[int] = set()
+    operations = list(probe.operations)
+    rounds, advance = 1, 0
+    for operation in operations:
+        if operation.kind == Kind.REPEAT:
+            rounds, advance = operation.count, operation.advance
+        elif operation.kind == Kind.END:
+            rounds, advance = 1, 0
+        elif operation.kind == Kind.STORE:
+            assert operation.operand is not None
+            begin = BASES.index(operation.operand.base.name) * ROOM + ROOM // 2 + operation.operand.offset
+            for number in range(rounds):
+                found |= set(range(begin + number * advance, begin + number * advance + operation.size))
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "store a",
+        "store a-64 size=16; store b+8",
+        "repeat 5 advance=192 { store a }",
+        "repeat 5 advance=-192 { store a+8 size=16; store b ip=A ip_bits=0x40 }",
+        "repeat 3 advance=64 { load a; store b after=-1 }; store a",
+        "load a; repeat 2 advance=8 { store h }; store h+128 after=0",
+        "repeat 2 advance=64 { store a }; repeat 3 { store b }; repeat 4 advance=8 { store c+256 }",
+    ],
+)
+def test_stores_go_where_they_should(text: str) -> None:
+    # all eight bases are used, so some have no register of their own
+    probe = parse("; ".join(f"load {base}" for base in BASES) + "; " + text)
+    assert stored(probe) == expected(probe)
+    assert expected(probe)
+
+
+STORING = choices(
+    extra=("transfer", "barrier"),
+    verbs=("load", "store", "store", "prefetch", "flush", "fence", "wait"),
+    offsets=(-1000, 1000),
+    advances=(-200, 200),
+    most=8,
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(timed_probes(STORING))
+def test_any_probe_stores_where_it_should(probe: Probe) -> None:
+    assert stored(probe) == expected(probe)

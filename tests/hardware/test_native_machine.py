@@ -1,0 +1,328 @@
+"""The native machine as a `Machine`: opening, pinning, threads, running together, and every refusal in one line."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_fixture import LINE, in_python
+
+from setebench.core.native import NativeMachine
+from setebench.errors import ProbeError, UnsupportedError, UsageError
+from setebench.machine import Machine, Region
+from setebench.probe import Probe
+
+EMPTY = Probe().start().stop()
+TIMED = Probe().start().load(LINE).stop()
+
+
+def two_cpus(machine: NativeMachine) -> tuple[int, int]:
+    if len(machine.facts.cpus) < 2:
+        pytest.skip("this process may use one CPU only")
+    return machine.facts.cpus[0], machine.facts.cpus[1]
+
+
+# ---- facts --------------------------------------------------------------------------------------------------------
+
+
+def test_the_facts_make_sense(native: NativeMachine) -> None:
+    facts = native.facts
+    assert isinstance(native, Machine)
+    assert facts.kind == "native"
+    assert facts.line_size in (32, 64, 128)
+    assert 8 in facts.access_sizes
+    assert 4096 in facts.page_sizes
+    assert 1e8 < facts.ticks_per_second < 1e10
+    assert len(set(facts.brackets)) == len(facts.brackets) >= 1
+    assert sorted(cpu for group in facts.siblings for cpu in group) == sorted({c for g in facts.siblings for c in g})
+
+
+def test_every_variant_of_the_facts_runs(native: NativeMachine, region: Region) -> None:
+    facts = native.facts
+    probe = Probe()
+    for size in facts.access_sizes:
+        probe = probe.load(LINE, size).store(LINE, size)
+    for hint in facts.prefetch_hints:
+        probe = probe.prefetch(LINE, hint)
+    for how in facts.flushes:
+        probe = probe.flush(LINE, how)
+    for fence in facts.fences:
+        probe = probe.fence(fence)
+    for number, bracket in enumerate(facts.brackets):
+        probe = probe.start(number, bracket=bracket).add(100).stop(number, bracket=bracket)
+    ticks = native.run(probe, {LINE: region.random_lines(50, 1)})
+    assert ticks.shape == (50, len(facts.brackets))
+    assert (np.median(ticks, axis=0) > 0).all()
+
+
+def test_a_variant_that_the_cpu_lacks_is_refused(native: NativeMachine, region: Region) -> None:
+    lacking = [size for size in (16, 32, 64) if size not in native.facts.access_sizes]
+    if not lacking:
+        pytest.skip("this CPU has every access size")
+    with pytest.raises(UnsupportedError, match="this CPU has no"):
+        native.run(Probe().load(LINE, lacking[0]), {LINE: [region.address]})
+
+
+# ---- running ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("repetitions", "warmup", "rows"), [(0, 0, 0), (5, 0, 5), (5, 2, 3), (5, 5, 0), (5, 9, 0)])
+def test_warmups_are_not_returned(native: NativeMachine, repetitions: int, warmup: int, rows: int) -> None:
+    ticks = native.run(EMPTY, repetitions, warmup=warmup)
+    assert ticks.shape == (rows, 1)
+    assert ticks.dtype == np.int64
+
+
+def test_sixteen_intervals_nest_and_overlap(native: NativeMachine) -> None:
+    probe = Probe()
+    for interval in range(16):
+        probe = probe.start(interval, dither=False)
+    for interval in range(16):
+        probe = probe.stop(interval)
+    ticks = native.run(probe, 100)
+    assert ticks.shape == (100, 16)
+    assert (ticks >= 0).all()
+    assert (np.median(ticks, axis=0) > 0).all()
+
+
+def test_a_probe_without_intervals_returns_no_columns(native: NativeMachine, region: Region) -> None:
+    assert native.run(Probe().load(LINE), {LINE: [region.address] * 4}).shape == (4, 0)
+
+
+def test_a_repeat_advances_every_round(native: NativeMachine, region: Region) -> None:
+    """A walk of exactly the region's size stays inside; one step more leaves it."""
+    from setebench.errors import ProbeFault
+
+    last = region.pages - 1
+    native.run(Probe().repeat(region.pages, Probe().load(LINE), advance=4096), {LINE: [region.address]})
+    native.run(Probe().repeat(region.pages, Probe().load(LINE), advance=-4096), {LINE: [region.line(last)]})
+    with pytest.raises(ProbeFault):
+        native.run(Probe().repeat(2, Probe().load(LINE), advance=1 << 30).repeat(2, Probe().load(LINE)), {LINE: [4096]})
+
+
+def test_loads_of_many_ages_can_be_depended_on(native: NativeMachine, region: Region) -> None:
+    probe = Probe()
+    for _ in range(8):
+        probe = probe.load(LINE)
+    for load in range(8):
+        probe = probe.load(LINE + 64, after=load)
+    assert native.run(probe.start().stop(), {LINE: region.random_lines(20, 1) // 128 * 128}).shape == (20, 1)
+
+
+def test_more_values_than_registers_are_refused(native: NativeMachine, region: Region) -> None:
+    probe = Probe()
+    for _ in range(10):
+        probe = probe.load(LINE)
+    for load in range(10):
+        probe = probe.load(LINE, after=load)
+    with pytest.raises(ProbeError, match="more than 8 loads at once"):
+        native.run(probe, {LINE: [region.address]})
+
+
+def test_unlike_accesses_cannot_share_an_instruction(native: NativeMachine, region: Region) -> None:
+    with pytest.raises(ProbeError, match="must be of the same kind"):
+        native.run(Probe().load(LINE, ip="x").store(LINE, ip="x"), {LINE: [region.address]})
+    with pytest.raises(ProbeError, match="overlap"):
+        native.run(Probe().load(LINE, ip_bits=64).load(LINE, ip_bits=65), {LINE: [region.address]})
+
+
+@pytest.mark.parametrize("bits", [0, 1, 4095, 4090, 0x123_4567, (1 << 26) - 1])
+def test_an_instruction_lies_where_it_was_put(native: NativeMachine, region: Region, bits: int) -> None:
+    probe = Probe().load(LINE, ip_bits=bits).start().stop()
+    assert native.run(probe, {LINE: [region.address] * 3}).shape == (3, 1)
+    ((address, _size, operation),) = native.stitch(probe).stubs
+    assert address % (1 << 26) == bits
+    assert operation == 0
+
+
+def _mappings() -> int:
+    return len(Path("/proc/self/maps").read_text().splitlines())
+
+
+def test_hundreds_of_probes_are_stitched_and_forgotten(native: NativeMachine) -> None:
+    before = _mappings()
+    for number in range(1000):
+        native.run(Probe().nop(number % 500 + 1).start().add(number + 1).stop(), 1)
+    assert _mappings() < before + 600
+
+
+# ---- CPUs and threads ---------------------------------------------------------------------------------------------
+
+
+def test_a_cpu_that_is_not_allowed() -> None:
+    with pytest.raises(UsageError, match="CPU 4095 is offline or not allowed to this process; allowed are"):
+        NativeMachine(4095)
+
+
+def test_running_on_a_cpu_that_is_not_allowed(native: NativeMachine) -> None:
+    with pytest.raises(UsageError, match="CPU 4095"):
+        native.run(EMPTY, 1, cpu=4095)
+    with pytest.raises(UsageError, match="CPU 4095"):
+        native.run_together({4095: EMPTY}, 1)
+
+
+def test_the_thread_is_free_again_after_close() -> None:
+    code = """
+import os
+from setebench.core.native import NativeMachine
+before = os.sched_getaffinity(0)
+machines = [NativeMachine(cpu) for cpu in sorted(before)[:2]]
+for machine in machines:
+    assert set(machine.facts.cpus) == before, (machine.facts.cpus, before)
+    assert len(os.sched_getaffinity(0)) == 1
+for machine in machines:   # in the order of opening, not the reverse
+    machine.close()
+    machine.close()
+assert os.sched_getaffinity(0) == before, os.sched_getaffinity(0)
+print("ok")
+"""
+    done = in_python(code)
+    assert done.stdout.strip() == "ok", done.stderr
+
+
+def test_each_of_two_machines_runs_on_its_own_cpu(native: NativeMachine) -> None:
+    first, second = two_cpus(native)
+    one, two = NativeMachine(first), NativeMachine(second)
+    try:
+        for machine, cpu in ((one, first), (two, second), (one, first)):
+            seen: list[set[int]] = []
+            machine._dither = _spying(machine._dither, seen)  # type: ignore[method-assign]
+            machine.run(EMPTY, 10)
+            assert seen == [{cpu}]
+    finally:
+        one.close()
+        two.close()
+
+
+def _spying(method, seen: list[set[int]]):  # type: ignore[no-untyped-def]
+    """`method`, noting where the thread is pinned just before a probe runs."""
+
+    def spy(count: int) -> object:
+        seen.append(os.sched_getaffinity(0))
+        return method(count)
+
+    return spy
+
+
+def test_a_machine_opened_in_a_thread_leaves_others_alone() -> None:
+    before = os.sched_getaffinity(0)
+    results: list[object] = []
+
+    def work() -> None:
+        machine = NativeMachine()
+        results.append(machine.run(EMPTY, 10).shape)
+        machine.close()
+        results.append(set(machine.facts.cpus))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert results[0] == (10, 1)
+    assert os.sched_getaffinity(0) == before
+    assert before <= results[1]  # type: ignore[operator]
+
+
+def test_another_thread_may_run_probes(native: NativeMachine, region: Region) -> None:
+    shapes: list[tuple[int, ...]] = []
+    placed = {LINE: region.random_lines(100, 1)}
+    threads = [threading.Thread(target=lambda: shapes.append(native.run(TIMED, placed).shape)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shapes == [(100, 1)] * 4
+
+
+# ---- regions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_released_region_is_refused(native: NativeMachine) -> None:
+    gone = native.allocate(4096, 4096)
+    native.release(gone)
+    native.release(gone)
+    with pytest.raises(UsageError, match="released"):
+        native.link(gone, np.array([gone.address]))
+
+
+def test_a_strangers_region_is_refused(native: NativeMachine) -> None:
+    strange = Region(1 << 20, 4096, 4096)
+    for use in (lambda: native.release(strange), lambda: native.link(strange, np.array([strange.address]))):
+        with pytest.raises(UsageError, match="another machine"):
+            use()
+
+
+def test_linked_lines_are_followed_once_around(native: NativeMachine, region: Region) -> None:
+    """After as many steps as there are lines the chase is back at its start: a zero stored there stops it."""
+    from setebench.errors import ProbeFault
+
+    order = region.address + 64 * np.random.default_rng(1).permutation(1000)
+    native.link(region, order)
+    ends = {LINE: [order[0]]}
+    assert native.run(Probe().start().chase(LINE, 5000).stop(), ends)[0, 0] > 0
+    native.run(Probe().store(LINE), ends)
+    native.run(Probe().chase(LINE + int(order[1] - order[0]), 999), ends)
+    with pytest.raises(ProbeFault):
+        native.run(Probe().chase(LINE + int(order[1] - order[0]), 1001), ends)
+
+
+# ---- together -----------------------------------------------------------------------------------------------------
+
+
+def test_two_cpus_meet_at_every_barrier(native: NativeMachine, region: Region) -> None:
+    first, second = two_cpus(native)
+    placed = {LINE: region.random_lines(300, 1)}
+    fast = Probe().barrier().start().barrier().stop()
+    slow = Probe().barrier().start().wait(20_000).fence("l").barrier().stop()
+    together = native.run_together({first: fast, second: slow}, placed, warmup=20)
+    assert set(together) == {first, second}
+    for ticks in together.values():
+        assert ticks.shape == (280, 1)
+        assert (ticks > 0).all()
+    alone = native.run(Probe().start().stop(), 300)
+    # the fast one waits for the slow one at the second barrier, every time
+    assert np.median(together[first]) > 0.5 * np.median(together[second]) > 5 * np.median(alone)
+
+
+def test_one_cpu_can_run_together_with_nobody(native: NativeMachine) -> None:
+    cpu = native.facts.cpus[0]
+    ticks = native.run_together({cpu: Probe().barrier().start().stop()}, 50)
+    assert ticks[cpu].shape == (50, 1)
+
+
+def test_a_barrier_alone_holds_up_nobody(native: NativeMachine) -> None:
+    assert native.run(Probe().start().barrier().stop(), 20).shape == (20, 1)
+
+
+NEVER_HANGS = """
+from setebench.core.native import NativeMachine
+from setebench.errors import SetebenchError
+from setebench.probe import Base, Probe
+
+machine = NativeMachine()
+first, second = machine.facts.cpus[:2]
+region = machine.allocate(4096, 4096)
+here, gone = Base("here"), Base("gone")
+try:
+    machine.run_together({{first: {FIRST}, second: {SECOND}}}, {{here: [region.address] * 50}})
+except SetebenchError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("Probe().load(here)", "Probe().load(gone)", "ProbeError no placement for gone"),
+        ("Probe().barrier()", "Probe().barrier().barrier()", "ProbeError probes that run together need equally many"),
+        ("Probe().start().stop()", "Probe().stop()", "ProbeError interval 0 is stopped without a start"),
+    ],
+)
+def test_a_probe_that_cannot_run_keeps_nobody_waiting(
+    native: NativeMachine, first: str, second: str, told: str
+) -> None:
+    two_cpus(native)
+    done = in_python(NEVER_HANGS.format(FIRST=first, SECOND=second), timeout=30)
+    assert done.stdout.startswith(told), done.stderr

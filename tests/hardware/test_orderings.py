@@ -1,0 +1,159 @@
+"""What must be slower than what on every CPU, and ways of measuring that must agree. No absolute times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from native_fixture import LINE, means
+
+from setebench.core.native import NativeMachine
+from setebench.layout import by_windows, lay
+from setebench.machine import Region, run_interleaved
+from setebench.probe import Base, Probe
+
+OTHER = Base("other")
+SAMPLES = 3000
+
+
+def test_empty_then_hit_then_miss(native: NativeMachine, region: Region) -> None:
+    warm = Probe().load(LINE).fence()
+    cold = Probe().flush(LINE).fence().wait(1000).fence()
+    probes = {
+        "empty": warm.start().stop(),
+        "four hits": warm.start().load(LINE).load(LINE, after=-1).load(LINE, after=-1).load(LINE, after=-1).stop(),
+        "miss": cold.start().load(LINE).stop(),
+    }
+    ticks = means(native, probes, {LINE: region.random_lines(SAMPLES, 1)})
+    assert ticks["empty"] < ticks["four hits"] < ticks["miss"]
+
+
+def test_a_chain_of_dependent_misses_takes_longer_than_as_many_at_once(native: NativeMachine, region: Region) -> None:
+    """Chases of flushed lines wait for each other; free loads overlap on any core that holds more than one miss."""
+    bases = [Base(f"b{n}") for n in range(4)]
+    flushed = Probe()
+    for base in bases:
+        flushed = flushed.flush(base)
+    flushed = flushed.fence().wait(1000).fence().start()
+    chained, free = flushed.load(bases[0]), flushed.load(bases[0])
+    for base in bases[1:]:
+        chained, free = chained.load(base, after=-1), free.load(base)
+    # pages apart, so that no prefetcher finds a pattern
+    pages = region.address + 4096 * np.random.default_rng(2).integers(0, region.pages // 4, SAMPLES // 4)
+    placed = {base: pages + n * region.size // 4 + 64 * (7 * n + 3) for n, base in enumerate(bases)}
+    ticks = means(native, {"chained": chained.stop(), "free": free.stop()}, placed)
+    assert ticks["free"] < 0.8 * ticks["chained"]
+
+
+def test_a_step_of_a_chase_costs_more_in_memory_than_in_the_first_cache(native: NativeMachine, region: Region) -> None:
+    rng = np.random.default_rng(3)
+    near = by_windows(lay(region, 4096, rng), rng)[:32]
+    native.link(region, near)
+    warm = Probe().chase(LINE, 64).fence().start().chase(LINE, 64).stop()
+    cached = float(np.median(native.run(warm, {LINE: np.full(200, near[0])}, warmup=10)))
+    flush = Probe()
+    for address in near:
+        flush = flush.flush(LINE + int(address - near[0]))
+    cold = flush.fence().wait(1000).fence().start().chase(LINE, 32).stop()
+    missed = float(np.median(native.run(cold, {LINE: np.full(200, near[0])}, warmup=10)))
+    assert missed / 32 > 3 * cached / 64
+
+
+@pytest.mark.parametrize("operation", ["add", "multiply", "nop", "wait"])
+def test_twice_the_work_takes_longer(native: NativeMachine, operation: str) -> None:
+    probes = {str(n): getattr(Probe().start(), operation)(n).stop() for n in (400, 800, 1600)}
+    ticks = means(native, probes, 600)
+    assert ticks["400"] < ticks["800"] < ticks["1600"]
+
+
+def test_chained_additions_are_a_straight_line(native: NativeMachine) -> None:
+    """The ruler: differences of equal length take equal time, whatever the clock's step and overhead."""
+    probes = {str(n): Probe().start().add(n).stop() for n in (500, 1500, 2500)}
+    ticks = means(native, probes, 2000)
+    assert ticks["2500"] - ticks["1500"] == pytest.approx(ticks["1500"] - ticks["500"], rel=0.1)
+
+
+def test_a_chase_and_single_loads_agree_about_memory(native: NativeMachine, region: Region) -> None:
+    """One miss in an interval, against three dependent misses less two: both are the time of one miss."""
+    bases = [Base(f"b{n}") for n in range(3)]
+    flushed = Probe()
+    for base in bases:
+        flushed = flushed.flush(base)
+    flushed = flushed.fence().wait(2000).fence().start()
+    one = flushed.load(bases[0])
+    two = one.load(bases[1], after=-1)
+    probes = {
+        "none": flushed.add(1).stop(),
+        "one": one.stop(),
+        "two": two.stop(),
+        "three": two.load(bases[2], after=-1).stop(),
+    }
+    pages = region.address + 4096 * np.random.default_rng(4).integers(0, region.pages // 4, SAMPLES)
+    placed = {base: pages + n * region.size // 4 + 64 * (11 * n + 5) for n, base in enumerate(bases)}
+    ticks = means(native, probes, placed)
+    single, chained = ticks["one"] - ticks["none"], ticks["three"] - ticks["two"]
+    # neighbours fill the memory's queues now and then, TLB misses are part of each, so this is no close match
+    assert 0.5 < chained / single < 2.0
+
+
+def test_brackets_agree_about_a_long_interval(native: NativeMachine) -> None:
+    """Whatever a bracket costs itself, the difference of two lengths is the same by each of those that read the TSC."""
+    brackets = [name for name in native.facts.brackets if name != "rdpru"]
+    probes = [Probe().start(bracket=b).add(n).stop(bracket=b) for b in brackets for n in (1000, 6000)]
+    ticks = run_interleaved(native, probes, 400, np.random.default_rng(5), block=20)
+    medians = [float(np.median(each)) for each in ticks]
+    differences = [far - near for near, far in zip(medians[::2], medians[1::2], strict=True)]
+    assert differences == pytest.approx([float(np.median(differences))] * len(brackets), rel=0.1)
+
+
+def test_shared_instruction_addresses_load_what_their_own_would(native: NativeMachine, region: Region) -> None:
+    """Through a call and with a computed address, a load still brings the line it is given."""
+    cold = Probe().flush(LINE).fence().wait(1000)
+    probes = {
+        "untouched": cold.fence().start().load(LINE).stop(),
+        "shared": cold.load(OTHER, ip="x").load(LINE, ip="x").fence().start().load(LINE).stop(),
+        "placed": cold.load(LINE, ip="y", ip_bits=0x12340).fence().start().load(LINE).stop(),
+        "fetched": cold.load(LINE).fence().start().load(LINE).stop(),
+    }
+    lines = region.address + 64 * (2 * np.random.default_rng(6).integers(0, region.lines // 4, SAMPLES))
+    ticks = means(native, probes, {LINE: lines, OTHER: lines + region.size // 2})
+    for name in ("shared", "placed", "fetched"):
+        assert ticks[name] < 0.7 * ticks["untouched"]
+
+
+def test_forty_bases_each_reach_their_own_line(native: NativeMachine, region: Region) -> None:
+    """Flush forty lines, load all but one again: only that one is slow."""
+    bases = [Base(f"b{n}") for n in range(40)]
+    addresses = {base: np.full(200, region.line(n, n)) for n, base in enumerate(bases)}
+    flushed = Probe()
+    for base in bases:
+        flushed = flushed.flush(base)
+    flushed = flushed.fence().wait(1000)
+    for missing in (0, 4, 5, 6, 38, 39):
+        loaded = flushed
+        for number, base in enumerate(bases):
+            loaded = loaded if number == missing else loaded.load(base)
+        timed = loaded.fence().wait(1000).fence()
+        beside = bases[(missing + 1) % 40]
+        probes = {"missing": timed.start().load(bases[missing]).stop(), "beside": timed.start().load(beside).stop()}
+        ticks = means(native, probes, addresses)
+        assert ticks["beside"] < ticks["missing"], f"base {missing}"
+
+
+def test_a_store_is_there_for_a_later_load(native: NativeMachine, region: Region) -> None:
+    """A stored zero ends a chase: its next step would be address 0."""
+    native.link(region, np.array([region.address, region.address + 4096]))
+    intact = native.run(Probe().start().chase(LINE, 4).stop(), {LINE: np.full(3, region.address)})
+    assert (intact > 0).all()
+    from setebench.errors import ProbeFault
+
+    with pytest.raises(ProbeFault, match="SIGSEGV"):
+        native.run(Probe().store(LINE).chase(LINE, 2), {LINE: region.address})
+
+
+@pytest.mark.parametrize("size", [16, 32, 64])
+def test_vector_loads_and_stores_run(native: NativeMachine, region: Region, size: int) -> None:
+    if size not in native.facts.access_sizes:
+        pytest.skip(f"this CPU has no loads of {size} bytes")
+    native.link(region, np.array([region.address, region.address + 4096]))
+    probe = Probe().load(LINE, size).store(LINE + 128, size).start().chase(LINE, 4, size).stop()
+    assert (native.run(probe, {LINE: np.full(5, region.address)}) > 0).all()

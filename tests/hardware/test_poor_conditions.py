@@ -1,0 +1,189 @@
+"""The program where rights, memory or time are short: it still measures, or says in one line why not."""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from native_fixture import ENVIRONMENT, in_python, setebench
+
+NOBODY = 65534
+
+
+def one_line(text: str) -> bool:
+    """Whether stderr holds one message and no traceback; progress, which -q silences, is not meant."""
+    return len(text.strip().splitlines()) == 1 and "Traceback" not in text
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    done = setebench("latency", "--fast", "--format", "json", "-q")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_latency_ends_with_a_valid_document(document: dict[str, Any]) -> None:
+    assert document["schema"] == 1
+    assert document["machine"]["kind"] == "native"
+    parameters = [finding["parameter"] for finding in document["findings"]]
+    assert len(parameters) == len(set(parameters))
+    assert {"clock.step", "clock.cycles_per_tick", "latency.l1", "latency.memory"} <= set(parameters)
+    for finding in document["findings"]:
+        if finding.get("outcome", "measured") == "measured":
+            assert finding["low"] <= finding["value"] <= finding["high"], finding["parameter"]
+        else:
+            assert finding["reason"], finding["parameter"]
+
+
+def test_levels_are_in_order(document: dict[str, Any]) -> None:
+    """Intervals, not values: what a noisy neighbour widened may overlap, but no level is surely faster than an inner
+    one."""
+    told = {f["parameter"]: f for f in document["findings"] if f.get("outcome", "measured") == "measured"}
+    for way in ("", ".chase", ".sete"):
+        levels = [told[name] for level in ("l1", "l2", "l3", "memory") if (name := f"latency.{level}{way}") in told]
+        for inner, outer in pairwise(levels):
+            assert inner["low"] <= outer["high"], (inner["parameter"], outer["parameter"])
+        if {"latency.l1" + way, "latency.memory" + way} <= set(told):
+            assert told["latency.l1" + way]["value"] < told["latency.memory" + way]["value"]
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    target = tmp_path / "found.json"
+    done = setebench("latency", "--fast", "-q", "-o", str(target), "--plot", str(tmp_path / "sweep.svg"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(target.read_text())["findings"]
+    assert (tmp_path / "sweep.svg").read_text().rstrip().endswith("</svg>")
+    again = setebench("latency", "--fast", "-q", "-o", str(target))
+    assert again.returncode == 2
+    assert one_line(again.stderr.split("\n", 1)[-1] if again.stderr.startswith("Usage") else again.stderr)
+
+
+def test_a_cpu_that_is_not_allowed_is_bad_use() -> None:
+    done = setebench("latency", "--fast", "-q", "--cpu", "4095")
+    assert done.returncode == 2
+    assert one_line(done.stderr)
+    assert "CPU 4095" in done.stderr
+
+
+MEASURE = """
+from setebench.core.native import NativeMachine
+from setebench.errors import SetebenchError
+from setebench.machine import run_interleaved
+from setebench.probe import Base, Probe
+import numpy as np
+
+try:
+    machine = NativeMachine()
+    region = machine.allocate(1 << 20, 4096)
+    line = Base("line")
+    warm = Probe().load(line).fence().start().load(line).stop()
+    cold = Probe().flush(line).fence().wait(1000).fence().start().load(line).stop()
+    hit, miss = run_interleaved(machine, [warm, cold], {line: region.random_lines(2000, 1)}, np.random.default_rng(1))
+    print(hit.mean() < np.median(miss) * 2, np.median(hit) < np.median(miss), region.locked, machine.facts.page_sizes)
+except SetebenchError as error:
+    print(type(error).__name__, error)
+"""
+
+
+AS_NOBODY = f"""
+import os
+from setebench.core.native import NativeMachine
+NativeMachine().close()
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+    os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+assert os.getuid() != 0
+"""
+"""Drops every right, after a machine was opened once: the interpreter may lie where nobody may look, and libraries
+import parts of themselves when these are first used. Tests that don't run as root are unprivileged as they are."""
+
+
+def test_an_unprivileged_user_can_measure() -> None:
+    done = in_python(AS_NOBODY + MEASURE)
+    assert done.stdout.split()[:2] == ["True", "True"], done.stdout + done.stderr
+
+
+def _limit(kind: int, most: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(kind, (most, most))
+
+
+def test_without_the_right_to_lock_memory_it_measures() -> None:
+    """Root may lock whatever the limit, so the right itself is dropped as well."""
+    done = in_python(AS_NOBODY + MEASURE, limits=_limit(resource.RLIMIT_MEMLOCK, 0))
+    assert done.stdout.split()[:3] == ["True", "True", "False"], done.stdout + done.stderr
+
+
+def test_without_huge_pages_it_measures() -> None:
+    """Transparent huge pages are switched off for the process, as `prctl` lets anyone do."""
+    code = "import ctypes\nassert ctypes.CDLL(None).prctl(41, 1, 0, 0, 0) == 0\n" + MEASURE
+    done = in_python(code)
+    assert done.stdout.split()[:2] == ["True", "True"], done.stdout + done.stderr
+    reserved = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    if not reserved.exists() or int(reserved.read_text()) == 0:
+        assert "2097152" not in done.stdout
+
+
+def test_with_little_address_space_it_measures_or_says_so_in_one_line(tmp_path: Path) -> None:
+    """Enough to start, not enough for the largest working memory: it goes on with less, or ends with one line."""
+    used = in_python("import setebench.core.native\nprint(open('/proc/self/status').read())")
+    peak = re.search(r"VmPeak:\s+(\d+) kB", used.stdout)
+    assert peak is not None
+    most = (int(peak[1]) << 10) + (64 << 20)
+    target = tmp_path / "found.json"
+    done = setebench("latency", "--fast", "-o", str(target), limits=_limit(resource.RLIMIT_AS, most))
+    if done.returncode == 0:
+        assert "little memory" in done.stderr
+        assert json.loads(target.read_text())["findings"]
+    else:
+        assert done.returncode in (1, 2), done.stderr
+        assert re.search(r"MiB|memory", done.stderr)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("after_seconds", [0.0, 1.0])
+def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, after_seconds: float) -> None:
+    """Right behind the first word of progress, and in the middle of measuring."""
+    target = tmp_path / "found.json"
+    line = [sys.executable, "-m", "setebench", "latency", "-o", str(target)]
+    child = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert child.stderr is not None
+    said = [child.stderr.readline()]
+    time.sleep(after_seconds)
+    child.send_signal(signal.SIGINT)
+    stdout, rest = child.communicate(timeout=60)
+    said += rest.splitlines()
+    assert child.returncode == 130, said
+    assert stdout == ""
+    assert said[-1].startswith("Interrupted; nothing was written"), said
+    assert "Traceback" not in rest
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_machine_lets_its_memory_go() -> None:
+    """Opening and closing again and again grows neither mappings nor threads."""
+    code = """
+from setebench.core.native import NativeMachine
+from setebench.probe import Probe
+sizes = []
+for _ in range(6):
+    machine = NativeMachine()
+    machine.run(Probe().start().stop(), 10)
+    machine.close()
+    sizes.append(len(open("/proc/self/maps").readlines()))
+print(sizes[-1] - sizes[1])
+"""
+    done = in_python(code)
+    assert int(done.stdout) < 20, done.stderr

@@ -1,0 +1,214 @@
+"""Caches, TLBs and pages of simulated machines, held against what a textbook says."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+from quiet_machines import (
+    HUGE,
+    L1,
+    L2,
+    L3,
+    LINE,
+    LINE_BASE,
+    MEMORY,
+    PAGE,
+    PAGE_BASE,
+    cycles,
+    pages_of,
+    quiet,
+    timed,
+)
+
+from setebench.probe import Probe
+from setebench.sim import spec
+from setebench.sim.inspect import counters
+
+
+class TextbookCache:
+    """LRU, write-allocate; counts misses and tells the victim."""
+
+    def __init__(self, sets: int, ways: int) -> None:
+        self.sets = [OrderedDict[int, None]() for _ in range(sets)]
+        self.ways = ways
+        self.misses = 0
+
+    def access(self, line: int) -> tuple[bool, int | None]:
+        chosen = self.sets[line % len(self.sets)]
+        if line in chosen:
+            chosen.move_to_end(line)
+            return True, None
+        self.misses += 1
+        victim = chosen.popitem(last=False)[0] if len(chosen) == self.ways else None
+        chosen[line] = None
+        return False, victim
+
+    def drop(self, line: int) -> None:
+        self.sets[line % len(self.sets)].pop(line, None)
+
+
+def textbook_misses(lines: list[int], inclusive: bool) -> tuple[int, int, int]:
+    one, two, three = TextbookCache(64, 8), TextbookCache(256, 8), TextbookCache(512, 16)
+    for line in lines:
+        if one.access(line)[0]:
+            continue
+        hit, victim = two.access(line)
+        if inclusive and victim is not None:
+            one.drop(victim)
+        if hit:
+            continue
+        hit, victim = three.access(line)
+        if inclusive and victim is not None:
+            one.drop(victim)
+            two.drop(victim)
+    return one.misses, two.misses, three.misses
+
+
+@pytest.mark.parametrize("inclusion", ["inclusive", "neither"])
+@pytest.mark.parametrize("span", [300, 3000, 12000])
+def test_misses_of_random_loads_are_the_textbooks(inclusion: str, span: int) -> None:
+    machine = quiet(l2={"sets": 256, "inclusion": inclusion}, l3={"sets": 512, "inclusion": inclusion})
+    region = machine.allocate(HUGE, HUGE)
+    lines = np.random.default_rng(span).integers(0, span, 20000)
+    machine.run(Probe().load(LINE_BASE), {LINE_BASE: region.address + lines * LINE})
+    seen = counters(machine)
+    expected = textbook_misses(lines.tolist(), inclusion == "inclusive")
+    assert (seen["l1_misses"], seen["l2_misses"], seen["l3_misses"]) == expected
+    assert seen["l1_hits"] + seen["l1_in_flight_hits"] == len(lines) - expected[0]
+
+
+def test_stores_allocate_and_write_back() -> None:
+    machine = quiet()
+    region = machine.allocate(HUGE, HUGE)
+    conflicting = region.address + np.arange(9) * 64 * LINE
+    machine.run(Probe().store(LINE_BASE), {LINE_BASE: conflicting[:1]})
+    assert counters(machine)["l1_misses"] == 1
+    machine.run(Probe().load(LINE_BASE), {LINE_BASE: conflicting})
+    seen = counters(machine)
+    assert seen["l1_hits"] + seen["l1_in_flight_hits"] == 1  # the stored line
+    assert seen["l1_writebacks"] == 1  # pushed out by the ninth line of its set
+    assert seen["memory_writes"] == 0
+
+
+@pytest.mark.parametrize("replacement", ["lru", "tree_plru", "random"])
+def test_replacement(replacement: str) -> None:
+    """Eight lines fill a set, a ninth pushes out the oldest under LRU and PLRU, otherwise a random one."""
+    machine = quiet(l1={"replacement": replacement})
+    lost = []
+    region = machine.allocate(64 * HUGE, HUGE)
+    for trial in range(64):
+        where = region.address + trial * HUGE + np.arange(9) * 64 * LINE
+        machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: where})
+        times = cycles(machine, timed(LINE_BASE), {LINE_BASE: where[:1]})
+        lost.append(times[0] > L1)
+    share = sum(lost) / len(lost)
+    if replacement != "random":
+        assert share == 1.0
+    else:
+        assert 0.4 < share < 0.9  # in full sets 1 - (7/8)**8 = 0.66 of them
+
+
+def test_inclusive_l2_eviction_removes_the_l1_line() -> None:
+    for inclusion, expected in (("inclusive", MEMORY), ("neither", L1)):
+        machine = quiet(l2={"sets": 1024, "ways": 4, "inclusion": inclusion}, l3=None)
+        region = machine.allocate(2 * HUGE, HUGE)
+        kept = region.address
+        others = Probe()
+        for k in range(1, 7):  # more lines of the L2 set than it has ways, but fewer than L1's
+            others = others.load(LINE_BASE + k * 1024 * LINE).fence()
+        probe = Probe().load(LINE_BASE).fence() + others + timed(LINE_BASE)
+        assert cycles(machine, probe, {LINE_BASE: [kept]}) == [expected]
+
+
+def test_exclusive_l3_gets_victims_and_gives_lines_up() -> None:
+    machine = quiet(l2={"sets": 64, "ways": 8}, l3={"inclusion": "exclusive"})
+    region = machine.allocate(4 * HUGE, HUGE)
+    many = region.address + np.arange(1, 20) * 64 * LINE
+    first = {LINE_BASE: [region.address]}
+    assert cycles(machine, timed(LINE_BASE), first)[0] >= MEMORY
+    machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: many})
+    assert cycles(machine, timed(LINE_BASE), first) == [L3]
+    machine.run(Probe().flush(LINE_BASE).fence(), first)
+    assert cycles(machine, timed(LINE_BASE), first) == [MEMORY]
+
+
+def test_flush_and_levels() -> None:
+    machine = quiet()
+    region = machine.allocate(PAGE, PAGE)
+    here = {LINE_BASE: [region.address] * 3}
+    assert cycles(machine, Probe().flush(LINE_BASE) + timed(LINE_BASE), here) == [MEMORY] * 3
+    assert cycles(machine, timed(LINE_BASE), here) == [L1] * 3
+    to_l2 = Probe().flush(LINE_BASE).fence().prefetch(LINE_BASE, "t1").wait(1000).fence()
+    assert cycles(machine, to_l2 + timed(LINE_BASE), here) == [L2] * 3
+    assert cycles(machine, Probe().load(LINE_BASE).flush(LINE_BASE, "clwb") + timed(LINE_BASE), here) == [L1] * 3
+
+
+def test_tlb_penalties() -> None:
+    """One line in each of n pages, again and again: free up to the entries, then each level's penalty."""
+    tlb = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=16, ways=0, miss_penalty_cycles=7),
+        l2_4k=spec.TlbTable(entries=64, ways=4, miss_penalty_cycles=40),
+    )
+    for count, expected in ((16, 0), (17, 7), (64, 7), (65, 40), (300, 40)):
+        machine = quiet(tlb=tlb)
+        region = machine.allocate(count * PAGE, PAGE)
+        where = pages_of(region, count) + (np.arange(count) % 64) * LINE
+        turns = np.tile(where, 3)
+        times = cycles(machine, timed(LINE_BASE), {LINE_BASE: turns})[2 * count :]
+        # with 65 pages only the overfull set of the second level misses
+        assert max(times) == L1 + expected
+        if expected != 40:
+            assert min(times) == L1 + expected
+
+
+@pytest.mark.parametrize(("splintered", "expected"), [(False, 0), (True, 7)])
+def test_huge_pages_may_be_fiction(splintered: bool, expected: int) -> None:
+    machine = quiet(tlb=spec.Tlb(l1_4k=spec.TlbTable(entries=16)), memory=spec.Memory(huge_pages_splintered=splintered))
+    region = machine.allocate(HUGE, HUGE)
+    where = pages_of(region, 40) + np.arange(40) * LINE
+    times = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 3)})[80:]
+    assert set(times) == {L1 + expected}
+
+
+def test_first_touch_of_a_page_faults_once() -> None:
+    machine = quiet(memory=spec.Memory(page_fault_4k_cycles=2261, page_fault_2m_cycles=90000))
+    for size, fault in ((PAGE, 2261), (HUGE, 90000)):
+        region = machine.allocate(size, size, populate=False)
+        walk = 40 if size == PAGE else 30
+        assert cycles(machine, timed(LINE_BASE), {LINE_BASE: [region.address]}) == [fault + walk + MEMORY]
+        again = Probe().flush(LINE_BASE) + timed(LINE_BASE)
+        assert cycles(machine, again, {LINE_BASE: [region.address]}) == [MEMORY]
+    assert counters(machine)["page_faults"] == 2
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_software_prefetch_and_page_faults(allowed: bool) -> None:
+    machine = quiet(software_prefetch=spec.SoftwarePrefetch(on_page_fault=allowed))
+    region = machine.allocate(PAGE, PAGE, populate=False)
+    machine.run(Probe().prefetch(PAGE_BASE).wait(3000).fence(), {PAGE_BASE: [region.address]})
+    time = cycles(machine, timed(PAGE_BASE), {PAGE_BASE: [region.address]})[0]
+    assert (time == L1) == allowed
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_software_prefetch_and_tlb_misses(allowed: bool) -> None:
+    machine = quiet(
+        tlb=spec.Tlb(l1_4k=spec.TlbTable(entries=8)), software_prefetch=spec.SoftwarePrefetch(on_l1_tlb_miss=allowed)
+    )
+    region = machine.allocate(64 * PAGE, PAGE)
+    machine.run(Probe().load(LINE_BASE).fence(), {LINE_BASE: pages_of(region, 64)})
+    probe = Probe().prefetch(PAGE_BASE + LINE).wait(2000).fence().load(PAGE_BASE + 2 * LINE) + timed(PAGE_BASE + LINE)
+    time = cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
+    assert (time == L1) == allowed
+
+
+def test_level_two_conflicts_follow_physical_addresses() -> None:
+    """Lines 64 KiB apart share a set of L2 inside a 2 MiB page, and are scattered in 4 KiB pages."""
+    for page_size, together in ((HUGE, True), (PAGE, False)):
+        machine = quiet(l1={"sets": 1, "ways": 1}, l3=None)
+        region = machine.allocate(2 * HUGE, page_size)
+        where = region.address + np.arange(12) * 1024 * LINE
+        turns = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 4)})[12 * 3 :]
+        assert all(time >= MEMORY for time in turns) == together

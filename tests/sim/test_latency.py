@@ -1,0 +1,41 @@
+"""The latency scenario on presets after published machines: one with two levels and a slow clock, one with three."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from setebench.judge import Judgement, Verdict
+from setebench.score import Task, judge_all, perform
+
+PREFIXES = ("clock.", "latency.l", "latency.memory")
+
+
+@cache
+def judged(machine: str) -> dict[str, Judgement]:
+    answer = perform(Task(machine=machine, scenarios=("latency",), noise="drawn", seed=1, fast=True))
+    assert answer.failures == []
+    return {judgement.parameter: judgement for judgement in judge_all([answer], PREFIXES)}
+
+
+@pytest.mark.parametrize(
+    ("machine", "levels"),
+    [("knc", ("l1", "l2", "memory")), ("sandybridge", ("l1", "l2", "l3", "memory"))],
+)
+def test_levels_are_told_right(machine: str, levels: tuple[str, ...]) -> None:
+    found = judged(machine)
+    assert {level: found[f"latency.{level}"].verdict for level in levels} == dict.fromkeys(levels, Verdict.RIGHT)
+
+
+@pytest.mark.parametrize("machine", ["knc", "sandybridge"])
+def test_nothing_is_told_wrong(machine: str) -> None:
+    """Also no third level on a machine that has two."""
+    assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
+
+
+@pytest.mark.parametrize("machine", ["knc", "sandybridge"])
+def test_intervals_hold_the_truth(machine: str) -> None:
+    asked = [j.covered for j in judged(machine).values() if j.covered is not None]
+    assert len(asked) >= 6
+    assert sum(asked) >= 0.85 * len(asked)

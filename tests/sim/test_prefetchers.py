@@ -1,0 +1,259 @@
+"""Every kind of hardware prefetcher alone, seen from outside: which lines are in a cache after some accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from quiet_machines import HUGE, L2, LINE, MEMORY, PAGE, PAGE_BASE, cycles, fetched, quiet, timed
+
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+from setebench.sim import spec
+from setebench.sim.inspect import counters
+from setebench.sim.machine import SimulatedMachine
+
+KNC_EDGES = (1, 2, 2, 1)
+PAPER = spec.Streamer(
+    level=2,
+    trained_by=("load", "store"),
+    trigger=3,
+    trigger_at_page_edge=KNC_EDGES,
+    degree=4,
+    ramp=(2, 3),
+    max_distance=16,
+    streams=16,
+    when_full="stalls",
+)
+
+
+def with_prefetchers(*prefetchers: Any, **changes: Any) -> SimulatedMachine:
+    changes.setdefault("l3", None)
+    return quiet(prefetchers=prefetchers, **changes)
+
+
+def loads(lines: Sequence[int], how: str = "load", ip: str | None = None) -> Probe:
+    """Accesses to lines of a page, each done before the next."""
+    probe = Probe()
+    for line in lines:
+        where = PAGE_BASE + line * LINE
+        if how == "store":
+            probe = probe.store(where, ip=ip)
+        elif how == "prefetch":
+            probe = probe.prefetch(where, "t1", ip=ip)
+        else:
+            probe = probe.load(where, ip=ip)
+        probe = probe.fence().wait(2000).fence()
+    return probe
+
+
+def near(machine: SimulatedMachine, train: Probe, touched: Sequence[int], lines: range = range(64)) -> set[int]:
+    """Lines that training brought in beside those it touched."""
+    return fetched(machine, train, [line for line in lines if line not in touched])
+
+
+def stepwise(machine: SimulatedMachine, region: Region, lines: Sequence[int]) -> list[int]:
+    """How many lines level 2's prefetchers fetch at each of these accesses."""
+    fresh = []
+    for line in lines:
+        before = counters(machine)["hardware_prefetches_l2"]
+        machine.run(Probe().load(PAGE_BASE + line * LINE).fence().wait(2000), {PAGE_BASE: [region.address]})
+        fresh.append(counters(machine)["hardware_prefetches_l2"] - before)
+    return fresh
+
+
+def test_streamer_reproduces_figure_7() -> None:
+    machine = with_prefetchers(PAPER)
+    region = machine.allocate(PAGE, PAGE)
+    batches = stepwise(machine, region, range(64))
+    triggering = [line for line, batch in enumerate(batches) if batch]
+    assert triggering == [0, 1, 2, 3, 4, 5, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47]
+    assert [batches[line] for line in triggering] == [2, 3, *[4] * 14, 2]
+    assert counters(machine)["l2_misses"] == 1
+
+
+def test_streamer_needs_one_miss_and_sixteen_hits_for_a_page() -> None:
+    machine = with_prefetchers(PAPER)
+    region = machine.allocate(PAGE, PAGE)
+    stepwise(machine, region, [0, 1, 2, 3, 4, 5, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47])
+    probe = Probe()
+    for line in range(48, 64):
+        assert cycles(machine, probe + timed(PAGE_BASE + line * LINE), {PAGE_BASE: [region.address]}) == [L2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([20, 21], set()),
+        ([20, 21, 22], {23, 24}),
+        ([22, 21, 20], {19, 18}),
+        ([10, 14, 20], {21, 22}),
+        ([10, 20, 14], set()),
+        ([0], {1, 2}),
+        ([63], {62, 61}),
+        ([1], set()),
+        ([1, 2], {3, 4}),
+        ([62, 61], {60, 59}),
+        ([61, 62, 63], set()),
+    ],
+)
+def test_streamer_triggers(lines: list[int], expected: set[int]) -> None:
+    assert near(with_prefetchers(PAPER), loads(lines), lines) == expected
+
+
+@pytest.mark.parametrize("how", ["load", "store", "prefetch"])
+def test_streamer_is_trained_by_what_the_file_says(how: str) -> None:
+    expected = {23, 24} if how != "prefetch" else set()
+    assert near(with_prefetchers(PAPER), loads([20, 21, 22], how), [20, 21, 22]) == expected
+
+
+def test_streamer_follows_as_many_streams_as_it_has() -> None:
+    """Train m pages, then one access each to continue: with more streams than entries the first is lost."""
+    for count, alive in ((16, True), (17, False)):
+        machine = with_prefetchers(PAPER)
+        region = machine.allocate((count + 1) * HUGE, HUGE)
+        bases = [Base(f"b{k}") for k in range(count)]
+        train = Probe()
+        for base in bases:
+            for line in (20, 21, 22):
+                train = train.load(base + line * LINE).fence()
+        probe = train.wait(2000).fence().load(bases[0] + 23 * LINE).fence().wait(2000) + timed(bases[0] + 27 * LINE)
+        where = {base: [region.address + k * HUGE + k * PAGE] for k, base in enumerate(bases)}
+        assert (cycles(machine, probe, where)[0] < MEMORY) == alive
+
+
+def test_one_stream_per_page_or_one_each_way() -> None:
+    lines = [10, 40, 11, 39, 12, 38]
+    one = near(with_prefetchers(PAPER), loads(lines), lines)
+    two = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=32, streams_per_page=2)
+    assert one == set()
+    assert near(with_prefetchers(two), loads(lines), lines) == {13, 14, 36, 37}
+
+
+def test_streamer_triggered_by_a_level_one_prefetcher() -> None:
+    """Sandy Bridge: five misses of loads, or one that a level-1 prefetcher sent."""
+    streamer = spec.Streamer(
+        level=2,
+        trigger=5,
+        trigger_by_l1_prefetcher=1,
+        degree=2,
+        max_distance=20,
+        streams=32,
+        streams_per_page=2,
+        trained_by=("load", "store", "prefetch", "l1_prefetcher"),
+    )
+    next_line = spec.NextLine(level=1, fills="l1", trigger=3)
+    four = [20, 21, 22, 23]
+    assert near(with_prefetchers(streamer), loads(four), four) == set()
+    five = [*four, 24]
+    assert near(with_prefetchers(streamer), loads(five), five) == {25, 26}
+    thrice = loads([30, 30, 30])
+    assert near(with_prefetchers(next_line), thrice, [30]) == {31}
+    assert near(with_prefetchers(streamer, next_line), thrice, [30]) == {31, 32, 33}
+
+
+@pytest.mark.parametrize(
+    ("page_size", "in_2m", "expected"), [(PAGE, True, False), (HUGE, True, True), (HUGE, False, False)]
+)
+def test_streamer_at_the_page_boundary(page_size: int, in_2m: bool, expected: bool) -> None:
+    streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, crosses_4k_in_2m=in_2m)
+    machine = with_prefetchers(streamer)
+    region = machine.allocate(HUGE, page_size)
+    probe = loads([60, 61, 62]).fence() + timed(PAGE_BASE + 65 * LINE)
+    assert (cycles(machine, probe, {PAGE_BASE: [region.address + 5 * PAGE]})[0] < MEMORY) == expected
+
+
+def test_next_line_needs_its_accesses() -> None:
+    machine = with_prefetchers(spec.NextLine(level=1, fills="l1", trigger=3, streams=8))
+    assert near(machine, loads([30, 30]), [30]) == set()
+    assert near(machine, loads([30, 30, 30]), [30]) == {31}
+    assert near(machine, loads([63, 63, 63]), [63], range(62, 66)) == set()
+    assert near(machine, loads([30] * 3, "store"), [30]) == set()
+
+
+@pytest.mark.parametrize(("line", "other"), [(30, 31), (31, 30)])
+def test_pair_brings_the_other_line_on_a_miss(line: int, other: int) -> None:
+    machine = with_prefetchers(spec.LinePair(level=2))
+    assert near(machine, loads([line]), [line]) == {other}
+
+
+STRIDE = spec.Stride(level=1, fills="l1", trigger=3, max_stride_bytes=2048, entries=8, ip_bits=8)
+
+
+@pytest.mark.parametrize(("step", "expected"), [(5, {25}), (-5, {5}), (32, set()), (33, set())])
+def test_stride_follows_one_instruction(step: int, expected: set[int]) -> None:
+    lines = [15 + k * step for k in range(3)] if step < 0 else [10 + k * step for k in range(3)]
+    if step == -5:
+        expected = {0}
+    in_page = [line for line in lines if 0 <= line < 64]
+    found = near(with_prefetchers(STRIDE), loads(in_page, ip="A"), in_page)
+    assert found == {line for line in expected if 0 <= line < 64}
+
+
+def test_stride_limits_degree_and_distance() -> None:
+    far = spec.Stride(level=1, fills="l1", trigger=3, degree=2, max_distance=4, max_stride_bytes=128)
+    machine = with_prefetchers(far)
+    assert near(machine, loads([10, 12, 14], ip="A"), [10, 12, 14]) == {16, 18}
+    assert near(machine, loads([10, 12, 14, 16, 18], ip="A"), [10, 12, 14, 16, 18]) == {20, 22, 24, 26}
+    assert near(machine, loads([10, 13, 16, 19], ip="A"), [10, 13, 16, 19]) == set()
+    assert near(machine, loads([10, 12, 15], ip="A"), [10, 12, 15]) == set()
+
+
+@pytest.mark.parametrize(("bit", "same"), [(7, False), (8, True)])
+def test_stride_tells_instructions_apart_by_low_address_bits(bit: int, same: bool) -> None:
+    probe = Probe()
+    for line, place in zip((10, 15, 20), (0x10, 0x10, 0x10 | 1 << bit), strict=True):
+        probe = probe.load(PAGE_BASE + line * LINE, ip_bits=place).fence().wait(1000).fence()
+    assert near(with_prefetchers(STRIDE), probe, [10, 15, 20]) == ({25} if same else set())
+
+
+def test_stride_table_holds_so_many_instructions() -> None:
+    for count, alive in ((8, True), (9, False)):
+        machine = with_prefetchers(STRIDE)
+        region = machine.allocate(HUGE, HUGE)
+        probe = Probe()
+        for k in range(count):
+            for line in (10, 15):
+                probe = probe.load(PAGE_BASE + k * PAGE + line * LINE, ip_bits=k).fence()
+        probe = probe.load(PAGE_BASE + 20 * LINE, ip_bits=0).fence().wait(2000) + timed(PAGE_BASE + 25 * LINE)
+        assert (cycles(machine, probe, {PAGE_BASE: [region.address]})[0] < MEMORY) == alive
+
+
+def test_region_repeats_what_earlier_visits_touched() -> None:
+    machine = with_prefetchers(spec.Region(level=1, fills="l1", region_size_bytes=2048, active_regions=2, trigger=1))
+    region = machine.allocate(HUGE, HUGE)
+    visit = Probe()
+    for line in (4, 9, 17):
+        visit = visit.load(PAGE_BASE + line * LINE, ip="first" if line == 4 else None).fence()
+    where = [region.address + k * PAGE for k in (3, 7, 11, 15)]
+    machine.run(visit, {PAGE_BASE: where})
+    begin = Probe().load(PAGE_BASE + 4 * LINE, ip="first").fence().wait(2000).fence()
+    for index, (line, expected) in enumerate(((9, True), (17, True), (10, False), (36, False))):
+        probe = begin + timed(PAGE_BASE + line * LINE)
+        time = cycles(machine, probe, {PAGE_BASE: [region.address + (20 + 3 * index) * PAGE]})[0]
+        assert (time < MEMORY) == expected
+
+
+@pytest.mark.parametrize(("lines", "expected"), [([30], {31}), ([30, 20], {31, 19}), ([30, 40], {31, 41})])
+def test_up_down_follows_the_pages_direction(lines: list[int], expected: set[int]) -> None:
+    machine = with_prefetchers(spec.UpDown(level=2))
+    assert near(machine, loads(lines), lines) == expected
+
+
+def test_hardware_prefetches_take_entries_of_their_own_limit() -> None:
+    streamer = spec.Streamer(level=2, trigger=3, degree=8, max_distance=32, when_full="drops")
+    machine = with_prefetchers(streamer, l2={"mshr_entries": 16, "mshr_hardware_limit": 3})
+    assert near(machine, loads([20, 21, 22]), [20, 21, 22]) == {23, 24, 25}
+    assert counters(machine)["hardware_prefetches_dropped_full"] > 0
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_smt_threads_may_train_one_stream(shared: bool) -> None:
+    streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
+    machine = with_prefetchers(streamer, core=spec.Core(threads_per_core=3))
+    region = machine.allocate(HUGE, HUGE)
+    where = {PAGE_BASE: [region.address]}
+    for cpu, line in enumerate((20, 21, 22)):
+        machine.run(Probe().load(PAGE_BASE + line * LINE).fence().wait(1000), where, cpu=cpu)
+    assert (cycles(machine, timed(PAGE_BASE + 24 * LINE), where, cpu=0)[0] < MEMORY) == shared

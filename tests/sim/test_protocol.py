@@ -1,0 +1,151 @@
+"""Simulated machines as machines: the protocol, errors, what a scenario can reach, repeatability."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from quiet_machines import HUGE, LINE, LINE_BASE, PAGE, PAGE_BASE, quiet
+
+from setebench.errors import ProbeFault, SetebenchError, UnsupportedError, UsageError
+from setebench.machine import Machine
+from setebench.probe import Probe
+from setebench.sim import spec
+from setebench.sim.inspect import spec_of
+from setebench.sim.machine import simulation
+from setebench.sim.memory_map import MemoryMap
+
+
+def reachable(start: object) -> list[object]:
+    """Every object that can be reached from `start` without passing a module, a class or a function's globals."""
+    barriers = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType)
+    seen = {id(start)}
+    found = [start]
+    queue = [start]
+    while queue:
+        for referent in gc.get_referents(queue.pop()):
+            if id(referent) in seen or isinstance(referent, barriers):
+                continue
+            seen.add(id(referent))
+            found.append(referent)
+            queue.append(referent)
+    return found
+
+
+def test_the_truth_cannot_be_reached_from_the_machine() -> None:
+    machine = quiet()
+    region = machine.allocate(PAGE, PAGE)
+    machine.run(Probe().load(LINE_BASE), {LINE_BASE: [region.address]})
+    hidden = simulation(machine._number)
+    for start in (machine, region, machine.run, machine.facts):
+        for thing in reachable(start):
+            assert not isinstance(thing, (spec.Table, MemoryMap, np.ndarray, type(hidden)))
+            assert thing is not hidden
+    assert isinstance(spec_of(machine), spec.Machine)  # the walk would have known one
+
+
+def test_it_is_a_machine() -> None:
+    machine = quiet(core=spec.Core(cores=2, threads_per_core=2))
+    assert isinstance(machine, Machine)
+    assert machine.facts.cpus == (0, 1, 2, 3)
+    assert machine.facts.siblings == ((0, 2), (1, 3))
+    assert machine.facts.kind == "sim"
+
+
+def test_regions_do_not_overlap_and_come_back() -> None:
+    machine = quiet(memory=spec.Memory(bytes=8 * HUGE))
+    first = machine.allocate(3 * HUGE, HUGE)
+    second = machine.allocate(5 * PAGE, PAGE)
+    assert first.address % HUGE == 0
+    assert second.address + second.size <= first.address or first.address + first.size <= second.address
+    with pytest.raises(UnsupportedError):
+        machine.allocate(7 * HUGE, PAGE)
+    machine.release(first)
+    with pytest.raises(UsageError):
+        machine.release(first)
+    for _ in range(20):
+        machine.release(machine.allocate(7 * HUGE, PAGE))
+
+
+def test_a_released_region_leaves_nothing_behind() -> None:
+    machine = quiet(memory=spec.Memory(bytes=2 * HUGE))
+    region = machine.allocate(2 * HUGE, HUGE)
+    machine.run(Probe().load(LINE_BASE), {LINE_BASE: [region.address]})
+    machine.release(region)
+    with pytest.raises(ProbeFault) as error:
+        machine.run(Probe().nop(3).load(LINE_BASE), {LINE_BASE: [region.address]})
+    assert (error.value.signal, error.value.operation, error.value.address) == ("SIGSEGV", 1, region.address)
+    again = machine.allocate(2 * HUGE, HUGE)
+    time = machine.run(Probe().fence().start(dither=False).load(LINE_BASE).stop(), {LINE_BASE: [again.address]})[0, 0]
+    assert time > 300
+
+
+def test_a_prefetch_of_unmapped_memory_does_nothing() -> None:
+    quiet().run(Probe().prefetch(LINE_BASE), {LINE_BASE: [64]})
+
+
+def test_variants_that_a_machine_lacks() -> None:
+    machine = quiet(
+        clock=spec.Clock(brackets={"lfence": 20.0}),
+        core=spec.Core(access_sizes=(8,)),
+        software_prefetch=spec.SoftwarePrefetch(hints={"t0": spec.Hint()}),
+    )
+    region = machine.allocate(PAGE, PAGE)
+    where = {LINE_BASE: [region.address]}
+    for probe in (
+        Probe().prefetch(LINE_BASE, "w"),
+        Probe().load(LINE_BASE, 64),
+        Probe().load(LINE_BASE).start(bracket="rdpru").stop(bracket="rdpru"),
+        Probe().load(LINE_BASE).fence("serialize"),
+    ):
+        with pytest.raises(UnsupportedError):
+            machine.run(probe, where)
+    with pytest.raises(UsageError):
+        machine.run(Probe().load(LINE_BASE), where, cpu=5)
+    with pytest.raises(UnsupportedError):
+        machine.allocate(1 << 30, 1 << 30)
+
+
+def test_a_closed_machine_says_so() -> None:
+    machine = quiet()
+    machine.close()
+    with pytest.raises(SetebenchError, match="closed"):
+        machine.run(Probe().nop(1), 1)
+
+
+def test_a_loop_runs_its_body_and_moves_on() -> None:
+    machine = quiet()
+    region = machine.allocate(PAGE, PAGE)
+    looped = Probe().repeat(8, Probe().load(PAGE_BASE), advance=2 * LINE).fence()
+    machine.run(looped, {PAGE_BASE: [region.address]})
+    for line, cached in ((0, True), (14, True), (1, False), (16, False)):
+        probe = Probe().load(PAGE_BASE + 63 * LINE).fence().start(dither=False).load(PAGE_BASE + line * LINE).stop()
+        assert (machine.run(probe, {PAGE_BASE: [region.address]})[0, 0] < 100) == cached
+        machine.run(Probe().flush(PAGE_BASE + line * LINE).fence(), {PAGE_BASE: [region.address]})
+
+
+def test_warmup_runs_are_not_returned() -> None:
+    machine = quiet()
+    region = machine.allocate(PAGE, PAGE)
+    probe = Probe().start(dither=False).load(LINE_BASE).stop()
+    ticks = machine.run(probe, {LINE_BASE: [region.address] * 5}, warmup=2)
+    assert ticks.shape == (3, 1)
+    assert set(ticks[:, 0].tolist()) == {24}
+
+
+def test_the_kernel_loads_from_its_file() -> None:
+    """A second process compiles nothing, says nothing and is up within two seconds."""
+    quiet()
+    program = (
+        "import time; t = time.perf_counter(); from setebench.sim import spec;"
+        "from setebench.sim.machine import open_machine_file;"
+        "l = spec.Level(sets=64, ways=8, latency_cycles=4);"
+        "open_machine_file(spec.Machine(name='x', levels=(l, l))); print(time.perf_counter() - t)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert float(done.stdout) < 4  # 2 s on an idle machine; tests share theirs

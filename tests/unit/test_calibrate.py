@@ -1,0 +1,91 @@
+"""Clock calibrations against a machine whose clock, overhead and frequency are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from quantised import read_clock, triangular_waits
+
+from setebench.calibrate import measure_ruler, overheads, quick_cycles_per_tick, step_ticks
+from setebench.machine import Facts, Region, Ticks
+from setebench.probe import Kind, Placements, Probe, placement_table
+from setebench.scenario import Context
+
+
+class Clockwork:
+    """Every round of a wait and every chained addition takes one core cycle, a bracket `overhead` ticks."""
+
+    facts = Facts(
+        name="clockwork", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9, brackets=("lfence", "cpuid")
+    )
+
+    def __init__(self, step: float, ticks_per_cycle: float, overhead: float) -> None:
+        self.step = step
+        self.ticks_per_cycle = ticks_per_cycle
+        self.overhead = overhead
+        self._rng = np.random.default_rng(1)
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        return Region(0, size, page_size)
+
+    def release(self, region: Region) -> None: ...
+
+    def link(self, region: Region, addresses: Any) -> None: ...
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        count = len(placement_table(probe, placements))
+        cycles = sum(op.count for op in probe.operations if op.kind in (Kind.WAIT, Kind.ADD))
+        slow = any(op.variant == "cpuid" for op in probe.operations)
+        duration = self.overhead + cycles * self.ticks_per_cycle + (9000 if slow else 0)
+        waits = triangular_waits(self._rng, count, self.step)
+        return read_clock(self._rng, np.full(count, duration), waits, self.step)[warmup:, None]
+
+    def run_together(self, probes: Any, placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        return {cpu: self.run(probe, placements, warmup=warmup) for cpu, probe in probes.items()}
+
+    def close(self) -> None: ...
+
+
+CLOCKS = [(26.0, 0.61), (24.4543, 0.76), (1.0, 0.7), (1.0, 1.0), (2.0, 0.9)]
+
+
+def context(step: float, ticks_per_cycle: float, overhead: float = 43.0) -> Context:
+    return Context(machine=Clockwork(step, ticks_per_cycle, overhead))
+
+
+@pytest.mark.parametrize("overhead", [0.0, 43.0, 46.9, 67.0, 134.0])
+@pytest.mark.parametrize(("step", "ticks_per_cycle"), CLOCKS)
+def test_the_waits_themselves_do_not_look_like_a_step(step: float, ticks_per_cycle: float, overhead: float) -> None:
+    """Evenly spaced waits would, wherever the overhead happens to be a multiple of their distance."""
+    assert step_ticks(context(step, ticks_per_cycle, overhead)) == pytest.approx(step, rel=0.003)
+
+
+def test_the_step_is_measured_once() -> None:
+    own = context(26.0, 0.61)
+    first = step_ticks(own)
+    own.machine.step = 100.0  # type: ignore[attr-defined]
+    assert step_ticks(own) == first
+
+
+@pytest.mark.parametrize(("step", "ticks_per_cycle"), CLOCKS)
+def test_an_empty_interval_is_the_overhead(step: float, ticks_per_cycle: float) -> None:
+    found = overheads(context(step, ticks_per_cycle, 42.7), 8000)
+    assert list(found) == ["lfence", "cpuid"]
+    # 8,000 samples on a step of 26 ticks: 0.15 ticks of standard error, and a tick of rounding where a step is no
+    # whole number of ticks averages out
+    assert found["lfence"] == pytest.approx(42.7, abs=0.7)
+    assert found["cpuid"] == pytest.approx(9042.7, abs=3.5)
+
+
+@pytest.mark.parametrize(("step", "ticks_per_cycle"), CLOCKS)
+def test_the_ruler_turns_ticks_into_cycles(step: float, ticks_per_cycle: float) -> None:
+    ruler = measure_ruler(context(step, ticks_per_cycle), 8000)
+    assert ruler.cycles_per_tick == pytest.approx(1 / ticks_per_cycle, rel=0.002)
+    assert ruler.cycles(43.0 + 14 * ticks_per_cycle) == pytest.approx(14.0, abs=0.6)
+
+
+@pytest.mark.parametrize(("step", "ticks_per_cycle"), CLOCKS)
+def test_the_quick_ruler_is_close(step: float, ticks_per_cycle: float) -> None:
+    assert quick_cycles_per_tick(context(step, ticks_per_cycle)) == pytest.approx(1 / ticks_per_cycle, rel=0.03)

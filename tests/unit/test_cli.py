@@ -1,0 +1,236 @@
+"""The command line: what it lists, prints, draws and writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from fake_command_line import FAKE_MODULE, FakeMachine, Run, fake_scenarios, run, said
+
+from setebench import store
+from setebench.cli import output
+from setebench.cli.progress import Progress
+
+__all__ = ["fake_scenarios", "run"]  # fixtures
+
+
+# -- what there is ------------------------------------------------------------------------------------------------
+
+
+def test_help_lists_scenarios_and_tools(run: Run) -> None:
+    result = run("--help", machine=None)
+    assert result.exit_code == 0
+    for name in ("fake", "plain-one", "doctor", "sim", "show-asm", "score", "show"):
+        assert f"\n  {name} " in result.stdout
+    assert not FakeMachine.opened
+
+
+def test_version(run: Run) -> None:
+    result = run("--version", machine=None)
+    assert result.exit_code == 0 and result.stdout == f"setebench {store.this_tool().version}\n"
+
+
+def test_a_scenario_shows_its_own_and_the_common_options(run: Run) -> None:
+    text = run("fake", "--help", machine=None).stdout
+    for part in (
+        "Times one load.",
+        "--max-lines INTEGER",
+        "[default: 8]",
+        "[load|store]",
+        "--huge",
+        "--machine",
+        "--cpu",
+        "--seed",
+        "--fast",
+        "--plot",
+        "-o, --output",
+        "latency.*",
+    ):
+        assert part in text
+    assert "--plot" not in run("plain-one", "--help", machine=None).stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["fake", "--nonsense"],
+        ["fake", "--seed", "-1"],
+        ["fake", "--cpu", "x"],
+        ["fake", "--kind", "jump"],
+        ["fake", "--format", "xml"],
+        ["plain-one", "--plot", "a.png"],
+        ["fake", "-q", "-v"],
+    ],
+)
+def test_bad_use_ends_with_2(run: Run, arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2 and said(result) and result.stdout == "" and not FakeMachine.opened
+
+
+# -- answers ------------------------------------------------------------------------------------------------------
+
+
+def test_json_on_stdout_is_the_document_alone(run: Run, tmp_path: Path) -> None:
+    result = run(
+        "fake",
+        "--format",
+        "json",
+        "--seed",
+        "7",
+        "--cpu",
+        "1",
+        "--fast",
+        "--max-lines",
+        "3",
+        "--size",
+        "1.5",
+        "--size",
+        "2",
+    )
+    assert result.exit_code == 0
+    (tmp_path / "a.json").write_text(result.stdout)
+    document = store.load(tmp_path / "a.json")
+    options = {"max_lines": 3, "kind": "load", "huge": False, "size": [1.5, 2.0]}
+    assert document.settings == {
+        "scenario": "fake",
+        "machine": f"{FAKE_MODULE}:open_fake",
+        "seed": 7,
+        "cpu": 1,
+        "fast": True,
+        "options": options,
+    }
+    assert document.evidence == {"ticks": [40] * 10, "options": options, "missing": None}
+    assert (
+        document.machine.kind == "plugin"
+        and document.machine.facts["cpus"] == [0, 1]
+        and document.machine.environment == {}
+    )
+    assert document.started.endswith("+00:00") and document.elapsed_seconds >= 0
+    assert [finding.outcome for finding in document.findings] == ["measured", "unresolved"]
+    assert FakeMachine.opened[0].arguments == {"cpu": 1, "seed": 7} and FakeMachine.opened[0].closed
+
+
+def test_a_table_by_default_and_progress_on_stderr(run: Run) -> None:
+    result = run("fake")
+    assert result.exit_code == 0
+    assert "40.0 cycles" in result.stdout and "timing" not in result.stdout and "\x1b" not in result.stdout
+    assert said(result) == "timing one load\\x1b[2J\nlooking for a knee\n"
+
+
+def test_quiet_is_silent_and_verbose_says_more(run: Run) -> None:
+    assert said(run("fake", "-q", "-o", "a.json")) == ""
+    text = said(run("fake", "-v"))
+    assert (
+        "no 2 MiB pages" in text
+        and "latency.l1: 40.0 cycles [39.5, 40.5]" in text
+        and "mshr.l1.demand: no knee was seen" in text
+    )
+    assert " s] timing one load" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"), [("csv", "parameter,value,unit"), ("markdown", "|:---"), ("latex", r"\toprule"), ("table", "───")]
+)
+def test_forms(run: Run, form: str, sign: str) -> None:
+    assert sign in run("fake", "--format", form).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a.json", "{"), ("a", "{"), ("a.csv", "parameter,"), ("a.md", "fake on"), ("a.tex", "%"), ("a.txt", "fake on")],
+)
+def test_the_extension_chooses_the_form(run: Run, tmp_path: Path, name: str, start: str) -> None:
+    result = run("fake", "-o", name)
+    assert (
+        result.exit_code == 0
+        and result.stdout == ""
+        and said(result).endswith(f"wrote 2 findings to {name} ({output.FORM_OF_EXTENSION[Path(name).suffix]})\n")
+    )
+    assert (tmp_path / name).read_text().startswith(start)
+
+
+def test_the_form_asked_for_wins_over_the_extension(run: Run, tmp_path: Path) -> None:
+    assert run("fake", "-o", "a.xyz", "--format", "csv").exit_code == 0
+    assert len(list(csv.reader(io.StringIO((tmp_path / "a.xyz").read_text())))) == 3
+
+
+def test_a_dash_is_standard_output(run: Run, tmp_path: Path) -> None:
+    assert run("fake", "-o", "-", "--format", "json").stdout.startswith("{") and os.listdir(tmp_path) == []
+
+
+def test_a_plot_beside_the_findings(run: Run, tmp_path: Path) -> None:
+    result = run("fake", "--plot", "a.svg", "-o", "a.json")
+    assert result.exit_code == 0 and said(result).endswith("wrote the plot to a.svg\n")
+    assert sorted(os.listdir(tmp_path)) == ["a.json", "a.svg"]
+    assert rb"fake \x1b machine" in (tmp_path / "a.svg").read_bytes()
+
+
+# -- terminals ----------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """Standard error of somebody who watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_on_a_terminal_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "20")
+    progress = Progress()
+    progress("a" * 50)
+    progress.detail("hidden")
+    progress.result("done")
+    assert terminal.getvalue() == "\r\x1b[K" + "a" * 19 + "\r\x1b[Kdone\n"
+
+
+def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Coloured(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    document = store.load(_written(run))
+    for encoding, sign in (("utf-8", "─"), ("ascii", "-")):
+        stream = Coloured(io.BytesIO(), encoding=encoding)
+        monkeypatch.setattr(sys, "stdout", stream)
+        output.Output("table", None).deliver(document)
+        text = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
+        assert "\x1b[" in text and sign in text
+
+
+def _written(run: Run) -> Path:
+    assert run("fake", "-o", "written.json").exit_code == 0
+    return Path("written.json")
+
+
+# -- show ---------------------------------------------------------------------------------------------------------
+
+
+def test_show_prints_a_result_file_in_another_form(run: Run, tmp_path: Path) -> None:
+    _written(run)
+    assert "40.0 cycles" in run("show", "written.json", machine=None).stdout
+    assert (
+        run("show", "written.json", "--format", "json", machine=None).stdout == (tmp_path / "written.json").read_text()
+    )
+    assert run("show", "written.json", "-o", "a.csv", machine=None).exit_code == 0
+    assert (tmp_path / "a.csv").read_text().startswith("parameter,")
+
+
+def test_show_refuses_what_it_cannot_read_or_write(run: Run, tmp_path: Path) -> None:
+    _written(run)
+    (tmp_path / "bad.json").write_text("{")
+    for arguments in (["bad.json"], ["none.json"], ["written.json", "-o", "bad.json"], ["written.json", "-o", "a.xyz"]):
+        result = run("show", *arguments, machine=None)
+        assert result.exit_code == 2 and len(said(result).splitlines()) == 1, arguments
+
+
+def test_files_are_json_that_anybody_reads(run: Run) -> None:
+    assert json.loads(_written(run).read_text())["schema"] == 1

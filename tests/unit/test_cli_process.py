@@ -1,0 +1,164 @@
+"""The program as a process of its own: what it imports, and how pipes, full disks and Ctrl-C end it.
+
+A package in a temporary folder brings a machine and scenarios, as somebody else's would be installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import setebench
+
+PLUGIN = """
+import time
+import numpy as np
+from setebench.machine import Facts
+from setebench.results import Finding
+from setebench.scenario import Scenario
+
+
+class Machine:
+    facts = Facts(name="plug", kind="plugin", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
+
+    def allocate(self, size, page_size, *, populate=True): ...
+    def release(self, region): ...
+    def link(self, region, addresses): ...
+    def run(self, probe, placements, *, cpu=None, warmup=0): ...
+    def run_together(self, probes, placements, *, warmup=0): ...
+    def close(self): ...
+
+
+def machine(cpu, seed):
+    return Machine()
+
+
+def answer(context):
+    for index in range(3000):
+        yield Finding(parameter=f"latency.x{index}", value=index, unit="cycles")
+
+
+def wait(context):
+    context.progress("waiting")
+    time.sleep(60)
+    yield Finding(parameter="latency.x", value=1)
+
+
+MANY = Scenario(name="many", summary="Many findings.", answer=answer, parameters=("latency",))
+WAITING = Scenario(name="waiting", summary="Waits.", answer=wait, parameters=())
+"""
+ENTRY_POINTS = """[setebench.scenarios]
+many = plugin:MANY
+waiting = plugin:WAITING
+broken = plugin:NOTHING
+
+[setebench.machines]
+plug = plugin:machine
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "plugin.py").write_text(PLUGIN)
+    metadata = folder / "memory_plugin-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: memory-plugin\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    checkout = Path(setebench.__file__).parents[1]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(checkout)])}
+
+
+def program(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "setebench", *arguments]
+
+
+def run(environment: dict[str, str], *arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        program(*arguments), env=environment, text=True, capture_output="stdout" not in settings, timeout=60, **settings
+    )
+
+
+def test_help_imports_nothing_heavy(environment: dict[str, str]) -> None:
+    asking = "from setebench.cli.main import setebench; setebench(['--help'], standalone_mode=False)"
+    listing = f"import sys; {asking}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", listing], env=environment, text=True, capture_output=True, check=True)
+    *text, modules = done.stdout.splitlines()
+    assert any("many" in line and "memory-plugin" in line for line in text)
+    loaded = {module.partition(".")[0] for module in modules.split()}
+    assert not loaded & {"numpy", "numba", "matplotlib", "rich", "msgspec", "tabulate", "plugin"}
+
+
+def test_the_tab_key_completes_without_importing(environment: dict[str, str]) -> None:
+    pressed = {**environment, "_SETEBENCH_COMPLETE": "bash_complete", "COMP_WORDS": "setebench m", "COMP_CWORD": "1"}
+    pressing = "import sys; from setebench.cli.main import setebench; setebench(prog_name='setebench')"
+    reporting = f"import atexit, sys; atexit.register(lambda: print('numpy' in sys.modules)); {pressing}"
+    done = subprocess.run([sys.executable, "-c", reporting], env=pressed, text=True, capture_output=True, check=False)
+    assert "plain,many" in done.stdout.splitlines() and done.stdout.endswith("False\n"), done
+
+
+def test_an_installed_scenario_runs_on_an_installed_machine(environment: dict[str, str]) -> None:
+    done = run(environment, "many", "--machine", "plug", "--format", "json")
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(json.loads(done.stdout)["findings"]) == 3000
+
+
+def test_a_broken_package_is_named_in_one_line(environment: dict[str, str]) -> None:
+    done = run(environment, "broken")
+    assert done.returncode == 1 and "the package 'memory-plugin' can't be loaded: AttributeError" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "table"])
+def test_a_reader_that_leaves_early_is_no_error_to_tell(environment: dict[str, str], form: str) -> None:
+    with subprocess.Popen(
+        program("many", "--machine", "plug", "--format", form),
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_a_full_disk_behind_standard_output_is_one_line(environment: dict[str, str]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = run(environment, "many", "--machine", "plug", stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1 and done.stderr == "Error: can't write to standard output: No space left on device\n"
+
+
+def test_closed_descriptors_are_told_or_done_without(environment: dict[str, str]) -> None:
+    command = " ".join(program("waiting", "--machine", "plug"))
+    done = subprocess.run(
+        ["sh", "-c", f"{command} >&-"], env=environment, text=True, stderr=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 2 and done.stderr == "Error: standard output is closed; use -o FILE\n"
+    command = " ".join(program("many", "--machine", "plug", "--format", "csv"))
+    done = subprocess.run(
+        ["sh", "-c", f"{command} 2>&-"], env=environment, text=True, stdout=subprocess.PIPE, check=False
+    )
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 3001
+
+
+def test_output_is_utf_8_or_ascii_as_the_terminal_has_it(environment: dict[str, str]) -> None:
+    done = run({**environment, "PYTHONIOENCODING": "ascii"}, "many", "--machine", "plug")
+    assert done.returncode == 0 and done.stdout.isascii() and "---" in done.stdout
+
+
+def test_ctrl_c_ends_with_130_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    command = program("waiting", "--machine", "plug", "-o", str(tmp_path / "a.json"))
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None and process.stderr.readline() == b"waiting\n"
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130 and rest == b"\nInterrupted; nothing was written.\n"
+    assert os.listdir(tmp_path) == []

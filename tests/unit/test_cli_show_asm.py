@@ -1,0 +1,122 @@
+"""`setebench show-asm`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from setebench.cli.main import setebench
+
+
+def show_asm(*arguments: str, given: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(setebench, ["show-asm", *arguments], input=given)
+
+
+def test_shows_each_operation_with_its_bytes() -> None:
+    result = show_asm("flush a; fence; start; load a+64; stop")
+    assert result.exit_code == 0
+    titles = re.findall(r"^(\S.*) \((\d+) bytes\)$", result.stdout, re.MULTILINE)
+    assert [title for title, _ in titles] == [
+        "driver: enter, and begin a repetition",
+        "operation 0: flush a",
+        "operation 1: fence m",
+        "operation 2: start",
+        "operation 3: load a+64",
+        "operation 4: stop",
+        "driver: end a repetition, and leave",
+    ]
+    lines = re.findall(r"^ +([0-9a-f]+)  ((?:[0-9a-f]{2} )*[0-9a-f]{2}) +(\S.*)$", result.stdout, re.MULTILINE)
+    sizes = [len(code.split()) for _, code, _ in lines]
+    assert sum(sizes) == sum(int(size) for _, size in titles)
+    assert [int(at, 16) for at, _, _ in lines] == [sum(sizes[:index]) for index in range(len(sizes))]
+    assert "48 8b 86 40 00 00 00  mov rax, [rsi+0x40]" in result.stdout
+    assert lines[-1][2] == "ret"
+
+
+def test_names_shared_instruction_addresses() -> None:
+    result = show_asm("load a ip=A ip_bits=0x5c0; load b ip=A; load c size=16 ip=B")
+    assert result.exit_code == 0
+    assert result.stdout.count("call A\n") == 2
+    assert result.stdout.count("call B\n") == 1
+    assert "shared instruction address A, first used by operation 0, low 26 bits of its address 0x5c0" in result.stdout
+    assert re.search(r"^ +-4\w+  48 8b 81 00 00 00 00  mov rax, \[rcx\]$", result.stdout, re.MULTILINE)
+
+
+def test_shows_jumps_as_offsets_of_the_listing() -> None:
+    result = show_asm("repeat 3 { load a }")
+    target = re.search(r"operation 1: load a .*\n +(\w+) ", result.stdout)
+    assert target is not None
+    assert f"jne 0x{target[1]}\n" in result.stdout
+
+
+def test_takes_the_bracket_and_joint_runs() -> None:
+    assert "rdtscp" not in show_asm("start; stop").stdout
+    assert "rdtscp" in show_asm("start; stop", "--bracket", "rdtscp").stdout
+    assert "lock inc" not in show_asm("barrier").stdout
+    assert show_asm("barrier", "--together").stdout.count("lock inc") == 2
+
+
+def test_reads_standard_input() -> None:
+    assert show_asm("-", given="load a # first\nnop 2\n").stdout == show_asm("load a; nop 2").stdout
+
+
+def test_lists_snippets_and_shows_one() -> None:
+    listing = show_asm("--list")
+    assert listing.exit_code == 0
+    assert re.search(r"^load64 +avx512f +load +64 +load 64 bytes$", listing.stdout, re.MULTILINE)
+    one = show_asm("--snippet", "load64")
+    assert one.exit_code == 0
+    assert one.stdout.count("vmovups zmm0, [") == 6
+    assert "CPU feature:    avx512f" in one.stdout
+    assert "hold the offset" in one.stdout
+
+
+def test_help_explains_the_notation_by_examples() -> None:
+    text = show_asm("--help").stdout
+    examples = re.findall(r"setebench show-asm (.*?)'(.*)'", text)
+    assert len(examples) == 3
+    for options, probe in examples:
+        assert show_asm(*options.split(), probe).exit_code == 0 or "this CPU has no" in show_asm(probe).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give one of PROBE, --snippet NAME and --list"),
+        (["load a", "--list"], "give one of PROBE"),
+        (["read a"], "statement 1 (line 1, column 1): unknown operation 'read'"),
+        (["load a; stop"], "interval 0 is stopped without a start of its own"),
+        (["load a", "--bracket", "clock"], "unknown bracket 'clock'; one of lfence"),
+        (["--snippet", "load"], "no snippet 'load'; did you mean load8"),
+        (["--snippet", "qqqq"], "--list shows them all"),
+        (["load a ip_bits=0; load b ip_bits=1"], "overlap at 0x1"),
+    ],
+)
+def test_says_what_is_wrong_in_one_line(arguments: list[str], said: str) -> None:
+    result = show_asm(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_refuses_input_that_is_no_text() -> None:
+    result = show_asm("-", given=b"load \xff")
+    assert result.exit_code == 2
+    assert "no UTF-8 text" in result.stderr
+
+
+def test_says_which_cpu_feature_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from setebench.core import _engine, disassemble
+    from setebench.processor import Processor, read_processor
+    from setebench.tree import Tree
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disassemble, "read_processor", lambda tree: Processor(flags=("sse2",)))
+        result = show_asm("load a size=32")
+    _engine.prepare(frozenset(read_processor(Tree(Path("/"))).flags))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: this CPU has no avx, which 'load 32 bytes' needs\n"

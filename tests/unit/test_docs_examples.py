@@ -1,0 +1,122 @@
+"""The worked examples of docs/, run as a reader would run them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from setebench import registry
+from setebench.errors import ProbeFault, UnsupportedError, UsageError
+from setebench.machine import Machine, open_machine
+from setebench.probe import Base, Probe
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TRUTH = {"clock.step": 8.0, "clock.cycles_per_tick": 1.6, "latency.l1": 5.0, "latency.memory": 120.0}
+LINE, OTHER = Base("line"), Base("other")
+
+
+def _blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    monkeypatch.syspath_prepend(DOCS / "examples")
+    machine = open_machine("toy_machine:toy", seed=3)
+    yield machine
+    machine.close()
+
+
+def _mean(machine: Machine, probe: Probe) -> float:
+    return float(machine.run(probe, {LINE: np.full(400, 1 << 21), OTHER: np.full(400, 1 << 22)}).mean())
+
+
+# -- docs/machine-plugins.md --------------------------------------------------------------------------------------
+
+
+def test_the_page_shows_the_example_as_it_is() -> None:
+    assert (DOCS / "examples/toy_machine.py").read_text() in _blocks("machine-plugins.md", "python")
+
+
+def test_latency_finds_out_what_the_toy_is(toy: Machine) -> None:
+    found: dict[str, Finding] = {
+        finding.parameter: finding
+        for finding in registry.scenario("latency").answer(Context(machine=toy, seed=3, fast=True))
+    }
+    assert "latency.l2" not in found
+    for parameter, true in TRUTH.items():
+        told = found[parameter]
+        assert told.outcome is Outcome.MEASURED
+        assert isinstance(told.value, float)
+        allowed = max(0.05 * true, 1.0) if told.unit == "cycles" else 0.05 * true
+        assert abs(told.value - true) <= allowed, told
+
+
+def test_the_toy_does_what_the_protocol_asks(toy: Machine) -> None:
+    region = toy.allocate(5000, 4096)
+    assert region.size == 8192 and region.address % 4096 == 0
+    lines = np.array([region.line(0, 5), region.line(1, 3), region.line(0, 9)])
+    toy.link(region, lines)
+    chase = Probe().start().chase(LINE, 4).stop()
+    assert toy.run(chase, {LINE: lines}, warmup=1).shape == (2, 1)
+    with pytest.raises(ProbeFault, match="SIGSEGV in operation 1"):
+        toy.run(chase, {LINE: lines[:1] + 64})
+    with pytest.raises(UnsupportedError):
+        toy.run(Probe().load(LINE, 32), {LINE: lines})
+    with pytest.raises(UnsupportedError):
+        toy.allocate(4096, 2 << 20)
+    with pytest.raises(UsageError):
+        toy.run(Probe().start().stop(), 3, cpu=1)
+    assert set(toy.run_together({0: chase}, {LINE: lines})) == {0}
+
+
+def test_the_toy_runs_loops_and_forgets_flushed_lines(toy: Machine) -> None:
+    body = Probe().load(LINE)
+    swept = Probe().flush(LINE + 128).repeat(3, body, advance=64).start().load(LINE + 128).stop()
+    missed = Probe().load(LINE).flush(LINE).start().load(LINE).stop()
+    evicted = Probe().load(LINE).repeat(8, Probe().load(OTHER), advance=2048).start().load(LINE).stop()
+    hit, miss = _mean(toy, Probe().load(LINE).start().load(LINE).stop()), _mean(toy, missed)
+    assert 1.6 * (miss - hit) == pytest.approx(115, abs=5)
+    assert _mean(toy, swept) == pytest.approx(hit, abs=2)
+    assert _mean(toy, evicted) == pytest.approx(miss, abs=2)
+
+
+# -- docs/add-a-probe.md ------------------------------------------------------------------------------------------
+
+
+def test_the_snippet_of_the_page_assembles(tmp_path: Path) -> None:
+    (snippet,) = _blocks("add-a-probe.md", "asm")
+    source = tmp_path / "new.S"
+    source.write_text(f'#include "snippet.inc"\n{snippet}\n    END_OF_FILE\n')
+    build = ["gcc", "-c", "-I", str(DOCS.parent / "asm"), str(source), "-o", str(tmp_path / "new.o")]
+    subprocess.run(build, check=True, timeout=60)
+    sections = subprocess.run(["objdump", "-h", str(tmp_path / "new.o")], capture_output=True, text=True, check=True)
+    assert "setebench_snippets" in sections.stdout
+
+
+@pytest.fixture
+def question() -> ModuleType:
+    module = ModuleType("read_prefetch")
+    (code,) = (block for block in _blocks("add-a-probe.md", "python") if "SCENARIO" in block)
+    exec(compile(code, "docs/add-a-probe.md", "exec"), module.__dict__)
+    return module
+
+
+def test_the_question_of_the_page_is_unavailable_without_the_instruction(question: ModuleType, toy: Machine) -> None:
+    (finding,) = question.SCENARIO.answer(Context(machine=toy))
+    assert finding.outcome is Outcome.UNAVAILABLE and finding.reason
+
+
+def test_the_question_of_the_page_is_answered(question: ModuleType, toy: Machine) -> None:
+    """With a hint that the toy has: its prefetch fills the cache."""
+    question.HINT = "t0"
+    (finding,) = question.SCENARIO.answer(Context(machine=toy, fast=True))
+    assert (finding.outcome, finding.value) == (Outcome.MEASURED, "l1")

@@ -1,0 +1,402 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from setebench.cli.doctor import Examination, doctor, print_checks
+from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Status, checks, facts_checks
+from setebench.doctor.records import size_text
+from setebench.environment import Activity, Frequency, HugePages, Hypervisor, Memory, read_environment
+from setebench.errors import UnsupportedError, UsageError
+from setebench.machine import Facts
+from setebench.processor import Processor, Topology
+
+MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
+ALL = sorted(path.name for path in MACHINES.iterdir())
+DOCS = Path(__file__).parents[2] / "docs" / "doctor.md"
+GUEST_CLOCK = ClockReport(
+    step_ticks=26,
+    ticks_per_second=2.596e9,
+    brackets=(
+        BracketReport(name="lfence", overhead_ticks=42.7, jitter_ticks=13.0),
+        BracketReport(name="cpuid", overhead_ticks=19_200.0, jitter_ticks=900.0),
+    ),
+    chosen="lfence",
+    cpuid_traps=True,
+    cpuid_ticks=9_600,
+    cycles_per_tick=1.641,
+    cycles_per_tick_low=1.638,
+    cycles_per_tick_high=1.644,
+)
+BARE_CLOCK = msgspec.structs.replace(
+    GUEST_CLOCK,
+    step_ticks=1,
+    cpuid_traps=False,
+    cpuid_ticks=110,
+    brackets=(BracketReport(name="lfence", overhead_ticks=30, jitter_ticks=1.2),),
+)
+REAL = PageReport(granted=True, how="hugetlb", tlb_behaviour="real", reason="300 lines 4 KiB apart cost no misses")
+
+
+def by_name(found: list[Check]) -> dict[str, Check]:
+    names = [check.name for check in found]
+    assert len(set(names)) == len(names)
+    return {check.name: check for check in found}
+
+
+def of_machine(
+    name: str, clock: ClockReport | None = None, pages: PageReport | None = None, cpu: int | None = None
+) -> dict[str, Check]:
+    return by_name(checks(read_environment(MACHINES / name), clock, pages, cpu=cpu))
+
+
+def of(**parts: object) -> dict[str, Check]:
+    """Checks of a machine of which only `parts` are known."""
+    empty = read_environment(MACHINES / "nowhere")
+    return by_name(checks(msgspec.structs.replace(empty, **parts), None, None))
+
+
+def statuses(found: dict[str, Check], *names: str) -> list[str]:
+    return [found[name].status.value for name in names]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_check_explains_itself(name: str) -> None:
+    for check in of_machine(name).values():
+        assert check.found and check.meaning
+        if check.status is Status.BAD:
+            assert check.advice, check.name
+
+
+def test_every_machine_gets_the_same_checks_in_the_same_order() -> None:
+    orders = [[name for name in of_machine(machine) if name != "unread files"] for machine in ALL]
+    assert orders.count(orders[0]) == len(orders)
+
+
+def test_nothing_known_means_unknown_and_never_good() -> None:
+    found = of()
+    assert {check.status for check in found.values()} == {Status.UNKNOWN}
+
+
+def test_guest_with_a_coarse_clock_and_splintered_pages() -> None:
+    pages = PageReport(granted=True, how="madvise", tlb_behaviour="splintered", reason="a step of 7 cycles at line 97")
+    found = of_machine("epyc_guest", GUEST_CLOCK, pages)
+    assert statuses(found, "cpuid", "clock brackets", "clock step", "cycles per tick") == [
+        "note",
+        "good",
+        "note",
+        "good",
+    ]
+    assert "9,600 ticks" in found["cpuid"].found
+    assert "26 ticks (10.02 ns, 43 core cycles)" in found["clock step"].found
+    assert "lfence 42.7 (spread 13.0), cpuid 19,200.0 (spread 900.0)" in found["clock brackets"].found
+    assert "4,260 MHz" in found["cycles per tick"].found
+    assert statuses(found, "hypervisor", "2 MiB page", "2 MiB in the TLB") == ["note", "good", "note"]
+    assert "step of 7 cycles" in found["2 MiB in the TLB"].found
+
+
+def test_bare_desktop() -> None:
+    found = of_machine("intel_desktop", BARE_CLOCK, REAL)
+    assert statuses(found, "cpuid", "clock step", "hypervisor", "steal time", "2 MiB in the TLB") == ["good"] * 5
+    assert statuses(found, "SMT sibling", "frequency governor", "frequency boost", "load") == ["note"] * 4
+    assert "0,4; 1,5; 2,6; 3,7" in found["SMT sibling"].found
+    assert "--cpu 3" in found["CPU isolation"].advice
+
+
+def test_the_chosen_cpu_narrows_what_is_said() -> None:
+    found = of_machine("intel_desktop", cpu=7)
+    assert found["SMT sibling"].found == "these share a core: 3,7"
+    assert found["CPU isolation"].status is Status.GOOD
+    assert of_machine("intel_desktop", cpu=1)["CPU isolation"].status is Status.NOTE
+    assert of_machine("intel_desktop", cpu=9)["allowed CPUs"].status is Status.BAD
+
+
+def test_container_limits_are_bad() -> None:
+    found = of_machine("container")
+    assert statuses(found, "CPU quota", "memory", "allowed CPUs", "store bypass") == ["bad", "bad", "note", "note"]
+
+
+def test_malformed_files_are_listed() -> None:
+    assert "node/online" in of_machine("malformed")["unread files"].found
+    assert "unread files" not in of_machine("epyc_guest")
+
+
+def test_reasons_for_missing_reports_are_told() -> None:
+    found = by_name(
+        checks(
+            read_environment(MACHINES / "container"),
+            None,
+            None,
+            why_no_clock="no clock here",
+            why_no_pages="no pages here",
+        )
+    )
+    assert all(
+        "no clock here" in found[name].found for name in ("cpuid", "clock brackets", "clock step", "cycles per tick")
+    )
+    assert all("no pages here" in found[name].found for name in ("2 MiB page", "2 MiB in the TLB"))
+
+
+def test_a_jittery_clock_is_bad_and_an_uncalibrated_one_unknown() -> None:
+    shaken = msgspec.structs.replace(
+        BARE_CLOCK, cycles_per_tick=None, brackets=(BracketReport(name="lfence", overhead_ticks=30, jitter_ticks=400),)
+    )
+    found = of_machine("intel_desktop", shaken)
+    assert statuses(found, "clock brackets", "cycles per tick") == ["bad", "unknown"]
+
+
+def test_a_moving_core_clock_is_noted() -> None:
+    moving = msgspec.structs.replace(BARE_CLOCK, cycles_per_tick_low=1.5, cycles_per_tick_high=1.7)
+    assert of_machine("intel_desktop", moving)["cycles per tick"].status is Status.NOTE
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "granted", "expected"),
+    [
+        ("real", True, ["good", "good"]),
+        ("splintered", True, ["good", "note"]),
+        ("unresolved", True, ["good", "unknown"]),
+        ("unavailable", False, ["bad", "unknown"]),
+    ],
+)
+def test_huge_pages(behaviour: str, granted: bool, expected: list[str]) -> None:
+    report = msgspec.convert(
+        {"granted": granted, "how": "hugetlb" if granted else "none", "tlb_behaviour": behaviour, "reason": "because"},
+        PageReport,
+    )
+    found = of_machine("epyc_guest", None, report)
+    assert statuses(found, "2 MiB page", "2 MiB in the TLB") == expected
+    assert "because" in found["2 MiB in the TLB"].found
+
+
+@pytest.mark.parametrize(
+    ("stolen", "status"), [(0.0, "good"), (0.001, "good"), (0.01, "note"), (0.02, "bad"), (0.5, "bad")]
+)
+def test_steal_time(stolen: float, status: str) -> None:
+    assert of(activity=Activity(stolen=stolen))["steal time"].status == status
+
+
+@pytest.mark.parametrize(("load", "status"), [(0.0, "good"), (1.5, "note"), (3.9, "bad")])
+def test_load(load: float, status: str) -> None:
+    assert of(activity=Activity(load=load), topology=Topology(online=(0, 1, 2, 3)))["load"].status == status
+
+
+@pytest.mark.parametrize(
+    ("flags", "guest", "status"),
+    [
+        (("constant_tsc", "nonstop_tsc"), False, "good"),
+        (("constant_tsc",), False, "note"),
+        (("nonstop_tsc",), False, "bad"),
+        (("tsc",), True, "note"),
+        ((), None, "unknown"),
+    ],
+)
+def test_invariant_clock(flags: tuple[str, ...], guest: bool | None, status: str) -> None:
+    found = of(cpu=Processor(flags=flags), hypervisor=Hypervisor(present=guest))
+    assert found["invariant clock"].status == status
+
+
+@pytest.mark.parametrize(
+    ("transparent", "free", "status"),
+    [
+        ("never", 0, "bad"),
+        ("never", 3, "good"),
+        ("madvise", 0, "good"),
+        ("never", None, "unknown"),
+        (None, 0, "unknown"),
+    ],
+)
+def test_page_sizes_on_offer(transparent: str | None, free: int | None, status: str) -> None:
+    memory = Memory(transparent=transparent, huge_pages=(HugePages(size_bytes=2 << 20, total=4, free=free),))
+    assert of(memory=memory)["page sizes"].status == status
+
+
+def test_a_steady_machine_is_good() -> None:
+    found = of(
+        frequency=Frequency(governors=("performance",), driver="acpi-cpufreq", boost=False),
+        memory=Memory(numa_nodes=(0,), locked_limit_bytes=1 << 30, available_bytes=8 << 30),
+        topology=Topology(siblings=((0,), (1,)), allowed=(0, 1), online=(0, 1)),
+        hypervisor=Hypervisor(present=False),
+    )
+    names = (
+        "frequency governor",
+        "frequency boost",
+        "NUMA nodes",
+        "locked memory",
+        "memory",
+        "SMT sibling",
+        "allowed CPUs",
+        "hypervisor",
+    )
+    assert statuses(found, *names) == ["good"] * len(names)
+
+
+def test_several_nodes_and_kinds_of_core_are_noted() -> None:
+    found = of(memory=Memory(numa_nodes=(0, 1)), topology=Topology(kinds={"cpu_core": (0, 1), "cpu_atom": (2, 3)}))
+    assert statuses(found, "NUMA nodes", "kinds of core") == ["note", "note"]
+    assert "cpu_atom: 2-3" in found["kinds of core"].found
+
+
+def test_documentation_has_every_check() -> None:
+    known = {name for machine in ALL for name in of_machine(machine)} | {"kinds of core"}
+    headings = {line.removeprefix("### ") for line in DOCS.read_text().splitlines() if line.startswith("### ")}
+    assert known == headings
+
+
+def test_sizes_are_readable() -> None:
+    assert [size_text(size) for size in (512, 4096, 2 << 20, 1 << 30, 3 << 40)] == [
+        "512 B",
+        "4 KiB",
+        "2 MiB",
+        "1 GiB",
+        "3 TiB",
+    ]
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_machine_prints_plain_lines() -> None:
+    result = CliRunner().invoke(doctor, ["--root", str(MACHINES / "intel_desktop")])
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert "frequency boost: note: on" in lines
+    assert "hypervisor: good: none" in lines
+    assert lines[-1] == "0 bad, 7 note, 7 unknown, 12 good"
+    assert "\x1b" not in result.stdout
+
+
+def test_json_is_one_document_that_comes_back() -> None:
+    result = CliRunner().invoke(doctor, ["--root", str(MACHINES / "epyc_guest"), "--format", "json", "--cpu", "1"])
+    assert result.exit_code == 0
+    document = msgspec.json.decode(result.stdout, type=Examination)
+    assert document.environment == read_environment(MACHINES / "epyc_guest")
+    assert (document.clock, document.pages, document.schema) == (None, None, 1)
+    assert str(MACHINES) not in result.stdout
+
+
+def test_a_terminal_gets_a_table_with_the_status_in_words() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    file = Terminal()
+    print_checks(list(of_machine("container").values()), file)
+    text = file.getvalue()
+    assert "Check" in text and "Status" in text
+    assert "bad" in text and "Do: " in text
+
+
+def fake_selfcheck(monkeypatch: pytest.MonkeyPatch, clock: object, pages: object) -> list[int | None]:
+    """Put a selfcheck in place that returns or raises what is given; returns the CPUs that it was asked for."""
+    asked: list[int | None] = []
+
+    def answer(what: object, cpu: int | None) -> object:
+        asked.append(cpu)
+        if isinstance(what, Exception):
+            raise what
+        return what
+
+    module = ModuleType("setebench.core.selfcheck")
+    module.__dict__.update(
+        clock_report=lambda *, cpu=None: answer(clock, cpu), page_report=lambda *, cpu=None: answer(pages, cpu)
+    )
+    monkeypatch.setitem(sys.modules, "setebench.core.selfcheck", module)
+    return asked
+
+
+def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = fake_selfcheck(monkeypatch, GUEST_CLOCK, REAL)
+    cpu = read_environment().topology.allowed or (0,)
+    result = CliRunner().invoke(doctor, ["--format", "json", "--cpu", str(cpu[-1])])
+    document = msgspec.json.decode(result.stdout, type=Examination)
+    assert (document.clock, document.pages) == (GUEST_CLOCK, REAL)
+    assert asked == [cpu[-1]] * 2
+    assert "measuring the clock" in result.stderr
+
+
+def test_quiet_keeps_standard_error_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_selfcheck(monkeypatch, GUEST_CLOCK, REAL)
+    result = CliRunner().invoke(doctor, ["-q"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "cpuid: note: traps to the hypervisor" in result.stdout
+
+
+def test_what_can_not_be_measured_is_unknown_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_selfcheck(monkeypatch, UnsupportedError("the counter is forbidden here"), UnsupportedError("no memory at all"))
+    result = CliRunner().invoke(doctor, ["-q"])
+    assert result.exit_code == 0
+    assert "cpuid: unknown: not known: the counter is forbidden here" in result.stdout
+    assert "2 MiB page: unknown: not known: no memory at all" in result.stdout
+
+
+def test_a_missing_extension_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "setebench.core.selfcheck", None)
+    result = CliRunner().invoke(doctor, ["-q"])
+    assert result.exit_code == 0
+    assert "the measuring part can't be loaded" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--root", str(MACHINES / "intel_desktop"), "--cpu", "99"], "CPU 99 can't be used; choose one of 0-7"),
+        (["--root", str(MACHINES / "container"), "--machine", "sim:knc"], "--root is for the machine 'native'"),
+        (["--machine", "nobody"], "unknown machine 'nobody'"),
+    ],
+)
+def test_wrong_requests_are_refused(arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(doctor, arguments)
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception)
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--root", "/nonexistent"], ["--cpu", "-1"], ["--cpu", "x"], ["--format", "xml"]]
+)
+def test_click_refuses_malformed_options(arguments: list[str]) -> None:
+    result = CliRunner().invoke(doctor, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+FACTS = Facts(
+    name="toy",
+    kind="sim",
+    cpus=(0, 1),
+    siblings=((0, 1),),
+    ticks_per_second=1e9,
+    page_sizes=(4096, 2 << 20),
+    notes=("has no TLB",),
+)
+
+
+def test_facts_of_another_machine() -> None:
+    found = by_name(facts_checks(FACTS))
+    assert statuses(found, "page sizes", "CPUs", "memory", "note of the machine") == ["good", "good", "good", "note"]
+    assert found["SMT sibling"].found == "these share a core: 0-1"
+    poor = by_name(
+        facts_checks(msgspec.structs.replace(FACTS, page_sizes=(4096,), cpus=(0,), siblings=(), memory_bytes=1 << 20))
+    )
+    assert statuses(poor, "page sizes", "CPUs", "memory") == ["note", "note", "note"]
+
+
+def test_another_machine_is_examined_by_its_facts_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+    machine = SimpleNamespace(facts=FACTS, close=lambda: closed.append(True))
+    monkeypatch.setattr("setebench.cli.doctor.open_machine", lambda name, cpu: machine)
+    result = CliRunner().invoke(doctor, ["--machine", "sim:toy", "--format", "json"])
+    document = json.loads(result.stdout)
+    assert document["environment"] is None
+    assert closed == [True]
+    assert document["checks"][0]["found"] == "toy (sim)"
+    refused = CliRunner().invoke(doctor, ["--machine", "sim:toy", "--cpu", "5"])
+    assert isinstance(refused.exception, UsageError)

@@ -1,0 +1,156 @@
+"""The documents: links lead somewhere, commands exist, lists of files match the files that there are."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from setebench.cli.main import setebench
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+INDENTED = re.compile(r"(?:^|\n\n)((?: {4}.*\n)+)")
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def _prose(page: Path) -> str:
+    return re.sub(r"`[^`\n]*`", "", FENCE.sub("", _text(page)))
+
+
+def test_the_pages_that_must_be_there_are_there() -> None:
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    wanted = "index tutorial method parameters architecture add-a-probe machine-plugins machine-files doctor notation"
+    assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in wanted.split())} <= names
+
+
+# -- links --------------------------------------------------------------------------------------------------------
+
+
+def _links(page: Path) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", _prose(page))
+
+
+@cache
+def _anchors(page: Path) -> set[str]:
+    """Headings as GitHub makes anchors of them."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", _text(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@every_page
+def test_relative_links_resolve(page: Path) -> None:
+    for link in _links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link
+
+
+def test_the_index_links_every_page() -> None:
+    index = ROOT / "docs/index.md"
+    linked = {(index.parent / link).resolve() for link in _links(index)}
+    assert {page for page in PAGES if page != index} <= linked
+
+
+@every_page
+def test_no_path_of_the_machine_it_was_written_on(page: Path) -> None:
+    assert re.findall(r"(?<![\w.])/(?:work|tmp|root|home|opt|mnt)\b[^\s`]*", _text(page)) == []
+
+
+# -- commands -----------------------------------------------------------------------------------------------------
+
+
+def _commands(page: Path) -> list[str]:
+    """Every `setebench ...` of code blocks and inline code, one each."""
+    text = _text(page)
+    blocks = FENCE.findall(text) + INDENTED.findall(FENCE.sub("", text))
+    lines = [line for block in blocks for line in block.splitlines()]
+    found = [match[1] for line in lines if (match := re.match(r"\s*(?:\$ |\w+=\S+ )?(setebench .+)$", line))]
+    found += re.findall(r"`(setebench [^`\n]+)`", FENCE.sub("", text))
+    return sorted({re.sub(r"\s+# .*$", "", command) for command in found})
+
+
+COMMANDS = [(str(page.relative_to(ROOT)), command) for page in PAGES for command in _commands(page)]
+NEW_IN_THE_TEXT = {"read-prefetch", "SCENARIO"}
+"""A scenario that docs/add-a-probe.md adds, and the placeholder for any."""
+
+
+def _resolved(arguments: list[str]) -> tuple[click.Command, list[str]]:
+    command: click.Command = setebench
+    while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
+        name, *arguments = arguments
+        name = "latency" if name in NEW_IN_THE_TEXT else name
+        found = command.get_command(click.Context(command), name)
+        assert found is not None, f"no command {name!r}"
+        command = found
+    return command, arguments
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(COMMANDS) > 20
+    assert {"README.md", "docs/tutorial.md"} <= {page for page, _ in COMMANDS}
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_a_command_of_the_documents_parses(page: str, line: str) -> None:
+    command, arguments = _resolved(shlex.split(line)[1:])
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    known |= {"-h", "--help", "--version"}
+    used = {argument.partition("=")[0] for argument in arguments if re.match(r"--?[a-z]", argument)}
+    assert used <= known
+    if any(option in arguments for option in ("-h", "--help", "--version")) or isinstance(command, click.Group):
+        return
+    try:
+        command.make_context(command.name, arguments)
+    except click.UsageError as error:
+        # the reader's files and directories are not here, and a bare name of a command is no call of it
+        assert "does not exist" in error.message or not arguments or "requires an argument" in error.message, error
+
+
+def _is_quick(line: str) -> bool:
+    """Prints what is there, of machines that come with setebench; nothing is measured."""
+    words = line.split()
+    names = {"plain", "knc", "sandybridge", "zen-like"}
+    return words[1:3] == ["sim", "list"] or (words[1] == "sim" and words[2] in ("truth", "show") and words[3] in names)
+
+
+@pytest.mark.parametrize("line", sorted({line for _, line in COMMANDS if len(line.split()) > 2 and _is_quick(line)}))
+def test_a_quick_command_of_the_documents_runs(line: str) -> None:
+    result = CliRunner().invoke(setebench, shlex.split(line)[1:])
+    assert result.exit_code == 0 and result.output
+
+
+# -- lists of files -----------------------------------------------------------------------------------------------
+
+
+def _described() -> list[str]:
+    text = _text(ROOT / "docs/architecture.md").partition("\n## Modules\n")[2]
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def _existing() -> set[str]:
+    suffixes = {".py", ".pyx", ".pyi", ".c", ".h", ".S", ".inc"}
+    files = [path for folder in ("asm", "setebench", "scenarios") for path in (ROOT / folder).rglob("*")]
+    files = [
+        path for path in files if path.suffix in suffixes and path.name != "_engine.c" and path.read_text().strip()
+    ]
+    return {str(path.relative_to(ROOT)) for path in files}
+
+
+def test_the_architecture_page_lists_the_files_that_exist() -> None:
+    described = _described()
+    assert len(described) == len(set(described))
+    assert set(described) == _existing()

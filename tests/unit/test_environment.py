@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from setebench.environment import Environment, Frequency, HugePages, read_environment
+from setebench.processor import Cache, Processor, Topology
+
+MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
+ALL = sorted(path.name for path in MACHINES.iterdir())
+
+
+def machine(name: str) -> Environment:
+    return read_environment(MACHINES / name)
+
+
+def write(root: Path, files: dict[str, str]) -> Environment:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return read_environment(root)
+
+
+def test_recorded_guest() -> None:
+    guest = machine("epyc_guest")
+    assert (guest.cpu.vendor, guest.cpu.family, guest.cpu.model, guest.cpu.stepping) == ("AuthenticAMD", 25, 1, 1)
+    assert {"clflushopt", "avx2", "hypervisor"} <= set(guest.cpu.flags)
+    assert (guest.hypervisor.present, guest.hypervisor.name) == (True, "KVM")
+    assert guest.topology.allowed == guest.topology.online == (0, 1)
+    assert guest.siblings == ((0,), (1,))
+    assert guest.frequency == Frequency()
+    assert guest.memory.huge_pages == (
+        HugePages(size_bytes=2 << 20, total=0, free=0),
+        HugePages(size_bytes=1 << 30, total=0, free=0),
+    )
+    assert (guest.memory.transparent, guest.memory.locked_limit_bytes) == ("madvise", 8 << 20)
+    assert guest.activity.stolen == pytest.approx(25 / (8088 + 3406 + 52 + 25))
+    assert (guest.access.pmu, guest.access.msr, guest.access.pagemap) == (False, "absent", None)
+    assert (guest.limits.cpu_quota, guest.limits.memory_bytes) == ("unlimited", "unlimited")
+    assert guest.kernel.clocksources == ("tsc", "kvm-clock")
+    assert guest.unread == ()
+
+
+def test_desktop() -> None:
+    desktop = machine("intel_desktop")
+    assert (desktop.hypervisor.present, desktop.hypervisor.name) == (False, None)
+    assert desktop.siblings == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert desktop.topology.isolated == desktop.topology.full_ticks_off == (3, 7)
+    assert desktop.frequency == Frequency(
+        driver="intel_pstate", governors=("powersave",), boost=True, min_hz=800_000_000, max_hz=4_300_000_000
+    )
+    assert desktop.memory.locked_limit_bytes == "unlimited"
+    assert desktop.memory.huge_pages is not None
+    assert [page.free for page in desktop.memory.huge_pages] == [60, 0]
+    assert desktop.topology.caches is not None
+    data, _, second, third = desktop.topology.caches
+    assert data == Cache(level=1, type="Data", size_bytes=32768, ways=8, sets=64, line_bytes=64, sharing=2)
+    assert (second.size_bytes, third.size_bytes, third.sharing) == (256 << 10, 6 << 20, 8)
+    assert (desktop.access.pmu, desktop.access.perf_event_paranoid) == (True, 4)
+    assert desktop.kernel.version == "6.8.0"
+    assert desktop.limits.cpu_quota == "unlimited"
+    assert desktop.unread == ()
+
+
+def test_container_with_hardly_any_files_makes_up_nothing() -> None:
+    container = machine("container")
+    assert container.topology == Topology(online=(0,), allowed=(0,))
+    assert container.frequency == Frequency()
+    assert container.memory.huge_pages is None
+    assert container.activity.stolen is None
+    assert container.access.msr is None
+    assert (container.limits.cpu_quota, container.limits.memory_bytes) == (0.5, 512 << 20)
+    assert container.kernel.store_bypass == "thread force mitigated"
+    assert container.unread == ()
+
+
+def test_malformed_files_are_unknown_and_told() -> None:
+    odd = machine("malformed")
+    assert odd.cpu == Processor()
+    assert odd.topology == Topology(online=(0,), isolated=(), caches=(Cache(level=1),))
+    assert odd.memory.huge_pages == (HugePages(size_bytes=2 << 20),)
+    assert (odd.memory.total_bytes, odd.memory.numa_nodes, odd.memory.transparent) == (None, None, None)
+    assert (odd.limits.cpu_quota, odd.activity.load, odd.activity.stolen) == (None, None, None)
+    assert odd.frequency == Frequency()
+    told = "\n".join(odd.unread)
+    for name in ("online", "meminfo MemTotal", "loadavg", "proc/stat", "boost", "limits", "node/online", "osrelease"):
+        assert name in told
+    assert "\x1b" not in told
+
+
+def test_an_empty_root_knows_nothing(tmp_path: Path) -> None:
+    empty = read_environment(tmp_path)
+    assert empty.unread == ()
+    values = [
+        value for part in msgspec.to_builtins(empty).values() if isinstance(part, dict) for value in part.values()
+    ]
+    assert set(map(str, values)) == {"None", "()"}
+
+
+def test_a_root_that_is_not_there_knows_nothing(tmp_path: Path) -> None:
+    assert read_environment(tmp_path / "nowhere") == read_environment(tmp_path)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_environment_is_plain_json_and_comes_back(name: str) -> None:
+    environment = machine(name)
+    plain = environment.to_builtins()
+    assert json.loads(json.dumps(plain)) == plain  # lists, not tuples: a document in memory equals the one read back
+    assert msgspec.convert(plain, Environment) == environment
+
+
+def test_this_machine_is_readable_and_names_nobody() -> None:
+    environment = read_environment()
+    assert environment.topology.allowed == tuple(sorted(os.sched_getaffinity(0)))
+    assert environment.access.pagemap in ("frames", "hidden", "unreadable", "absent")
+    assert environment.kernel.version is not None
+    assert os.uname().release.startswith(environment.kernel.version)
+    text = json.dumps(environment.to_builtins())
+    assert os.uname().release not in text or os.uname().release == environment.kernel.version
+    assert str(Path.cwd()) not in text
+
+
+def test_private_words_of_a_recorded_machine_are_not_kept(tmp_path: Path) -> None:
+    secret = "zanzibar"
+    environment = write(
+        tmp_path,
+        {
+            "proc/sys/kernel/osrelease": f"6.1.0-{secret}",
+            "proc/sys/kernel/hostname": secret,
+            "proc/self/cgroup": f"0::/user-{secret}",
+            "sys/fs/cgroup/cgroup.controllers": "cpu",
+            f"sys/fs/cgroup/user-{secret}/cpu.max": "broken",
+            "proc/cpuinfo": "processor: 0\nflags: hypervisor\n",
+            "sys/class/dmi/id/sys_vendor": secret,
+            "sys/class/dmi/id/product_name": f"KVM {secret}",
+            "sys/class/dmi/id/product_serial": secret,
+        },
+    )
+    assert environment.hypervisor.name == "KVM"
+    assert environment.unread == ("sys/fs/cgroup: a limit can't be read or understood",)
+    assert environment.limits.cpu_quota is None
+    assert secret not in json.dumps(environment.to_builtins())
+
+
+def test_cores_are_grouped_by_cpuinfo_where_sysfs_is_missing(tmp_path: Path) -> None:
+    blocks = (f"processor: {cpu}\nphysical id: 0\ncore id: {cpu % 2}\n" for cpu in range(4))
+    environment = write(tmp_path, {"proc/cpuinfo": "\n".join(blocks)})
+    assert environment.siblings == ((0, 2), (1, 3))
+    assert environment.topology.online == (0, 1, 2, 3)
+
+
+def test_hybrid_processor(tmp_path: Path) -> None:
+    environment = write(tmp_path, {"sys/devices/cpu_core/cpus": "0-3\n", "sys/devices/cpu_atom/cpus": "4-7\n"})
+    assert environment.topology.kinds == {"cpu_core": (0, 1, 2, 3), "cpu_atom": (4, 5, 6, 7)}
+
+
+@pytest.mark.parametrize(
+    ("files", "quota", "memory"),
+    [
+        ({"cpu/a/cpu.cfs_quota_us": "-1", "cpu/a/cpu.cfs_period_us": "100000"}, "unlimited", None),
+        ({"cpu/cpu.cfs_quota_us": "150000", "cpu/cpu.cfs_period_us": "100000"}, 1.5, None),
+        ({"cpu/x": "", "memory/b/memory.limit_in_bytes": "9223372036854771712"}, "unlimited", "unlimited"),
+        ({"memory/memory.limit_in_bytes": "1048576"}, None, 1 << 20),
+        ({"cpu/a/cpu.cfs_quota_us": "some", "cpu/a/cpu.cfs_period_us": "100000"}, None, None),
+    ],
+)
+def test_limits_of_the_first_cgroup_version(
+    tmp_path: Path, files: dict[str, str], quota: object, memory: object
+) -> None:
+    tree = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    limits = write(tmp_path, {"proc/self/cgroup": "2:cpu,cpuacct:/a\n1:memory:/b\n", **tree}).limits
+    assert (limits.cpu_quota, limits.memory_bytes) == (quota, memory)
+
+
+def test_the_narrowest_surrounding_group_counts(tmp_path: Path) -> None:
+    group = "sys/fs/cgroup"
+    limits = write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/a/b",
+            f"{group}/cgroup.controllers": "cpu",
+            f"{group}/a/b/cpu.max": "max 100000",
+            f"{group}/a/cpu.max": "200000 100000",
+            f"{group}/a/memory.max": "max",
+        },
+    ).limits
+    assert (limits.cpu_quota, limits.memory_bytes) == (2.0, "unlimited")
+
+
+def test_groups_never_lead_out_of_the_root(tmp_path: Path) -> None:
+    (tmp_path / "cpu.max").write_text("1 100000")
+    inner = tmp_path / "root"
+    limits = write(inner, {"proc/self/cgroup": "0::/../../../../", "sys/fs/cgroup/cgroup.controllers": "cpu"}).limits
+    assert limits.cpu_quota is None
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({"sys/hypervisor/type": "xen"}, "Xen"),
+        ({"sys/class/dmi/id/sys_vendor": "VMware, Inc."}, "VMware"),
+        (
+            {
+                "sys/class/dmi/id/sys_vendor": "Microsoft Corporation",
+                "sys/class/dmi/id/product_name": "Virtual Machine",
+            },
+            "Hyper-V",
+        ),
+        ({"sys/class/dmi/id/sys_vendor": "Nobody"}, None),
+    ],
+)
+def test_hypervisor_names(tmp_path: Path, files: dict[str, str], name: str | None) -> None:
+    hypervisor = write(tmp_path, {"proc/cpuinfo": "processor: 0\nflags: hypervisor\n", **files}).hypervisor
+    assert (hypervisor.present, hypervisor.name) == (True, name)
+
+
+def test_stolen_time_is_a_share_of_wanted_time(tmp_path: Path) -> None:
+    assert write(tmp_path, {"proc/stat": "cpu  60 0 20 5000 5 0 0 20 7 0\n"}).activity.stolen == pytest.approx(0.2)
+    assert write(tmp_path, {"proc/stat": "cpu  60 0 20 5000\n"}).activity.stolen is None
+    assert write(tmp_path, {"proc/stat": "cpu  0 0 0 5000 5 0 0 0\n"}).activity.stolen is None
+
+
+def test_msr_device(tmp_path: Path) -> None:
+    assert write(tmp_path, {"dev/null": ""}).access.msr == "absent"
+    assert write(tmp_path, {"dev/cpu/0/msr": "x"}).access.msr == "unreadable"
+    assert write(tmp_path, {"dev/cpu/0/msr": "x" * 24}).access.msr == "readable"

@@ -1,0 +1,173 @@
+"""Who may import whom, and who may print or exit: the one-way flow of docs/architecture.md, held against the source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE = "setebench.core._engine"
+STANDALONE = {"numpy"}
+"""What inference may import beside the standard library, itself, and the findings that it yields."""
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "setebench" else ("setebench", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {
+    _module(path): path for folder in ("setebench", "scenarios") for path in sorted((ROOT / folder).rglob("*.py"))
+}
+
+
+def _tree(name: str) -> ast.Module:
+    return ast.parse(SOURCES[name].read_text(encoding="utf-8"))
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert not node.level, "imports name their module in full"
+        # `from setebench import store` imports setebench.store
+        for alias in node.names:
+            longer = f"{node.module}.{alias.name}"
+            yield longer if longer in SOURCES or longer == ENGINE else str(node.module)
+
+
+@cache
+def imports(name: str) -> frozenset[str]:
+    """Every module that `name` imports anywhere, in functions and for types too."""
+    return frozenset(imported for node in ast.walk(_tree(name)) for imported in _named(node))
+
+
+def room(module: str) -> str:
+    """The package below setebench that a module belongs to, or the module itself where it lies beside them."""
+    return module.split(".")[1] if module.count(".") else "setebench"
+
+
+def _in(*rooms: str) -> list[str]:
+    return [name for name in SOURCES if room(name) in rooms]
+
+
+def _rooms_of(name: str) -> set[str]:
+    return {room(imported) for imported in imports(name) if imported.startswith("setebench.")}
+
+
+# -- the rules that carry the design ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("importer", "forbidden"),
+    [
+        ("scenarios", {"core", "sim", "cli", "score", "judge", "environment"}),
+        ("sim", {"scenarios", "core", "cli", "score", "judge", "calibrate", "layout", "infer"}),
+        ("core", {"scenarios", "sim", "cli", "report", "score", "judge"}),
+        ("report", {"scenarios", "core", "sim", "cli", "machine"}),
+        ("doctor", {"scenarios", "core", "sim", "cli"}),
+    ],
+)
+def test_a_room_imports_nothing_from(importer: str, forbidden: set[str]) -> None:
+    members = _in(importer)
+    assert members
+    assert {name: found for name in members if (found := _rooms_of(name) & forbidden)} == {}
+
+
+def test_inference_knows_numbers_and_findings_only() -> None:
+    import sys
+
+    foreign = {
+        imported
+        for name in _in("infer")
+        for imported in imports(name)
+        if imported.split(".")[0] not in STANDALONE | sys.stdlib_module_names
+        and room(imported) not in ("infer", "results")
+    }
+    assert _in("infer") and foreign == set()
+
+
+def test_only_core_imports_the_engine() -> None:
+    importers = {room(name) for name in SOURCES if ENGINE in imports(name)}
+    assert importers == {"core"}
+
+
+def test_truth_and_findings_only_meet_in_the_score() -> None:
+    """Who imports sim: opening a machine by name, the score, and the command line."""
+    importers = {room(name) for name in SOURCES if "sim" in _rooms_of(name)} - {"sim"}
+    assert importers == {"machine", "score", "cli"}
+    assert {room(name) for name in SOURCES if "setebench.sim.inspect" in imports(name)} == set()
+
+
+def test_no_module_needs_itself_to_be_imported() -> None:
+    """Imports at the top of modules form no circle; those inside functions wait until they are called."""
+    at_top = {
+        name: {imported for node in _tree(name).body for imported in _named(node) if imported in SOURCES}
+        for name in SOURCES
+    }
+    assert len(list(TopologicalSorter(at_top).static_order())) >= len(SOURCES)
+
+
+# -- the table in docs/architecture.md ----------------------------------------------------------------------------
+
+
+@cache
+def documented() -> dict[str, set[str]]:
+    """Room -> rooms that it may import, as the table `room | may import` of docs/architecture.md says."""
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = re.search(r"^\| room \| may import .*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table, "docs/architecture.md has no table of rooms"
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in table[1].splitlines()]
+    return {re.findall(r"`(\w+)`", row[0])[0]: set(re.findall(r"`(\w+)`", row[1])) for row in rows}
+
+
+def test_every_room_is_documented() -> None:
+    assert set(documented()) == {room(name) for name in SOURCES} - {"setebench", "__main__"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_module_imports_what_its_room_may(name: str) -> None:
+    if name in ("setebench", "setebench.__main__"):
+        return
+    assert _rooms_of(name) - {room(name)} <= documented()[room(name)]
+
+
+# -- printing and exiting -----------------------------------------------------------------------------------------
+
+ANNOUNCES = {"setebench.sim.compiled"}
+"""May write one line to stderr: that the simulator is being compiled, which nobody above it can foresee."""
+
+ENDINGS = {"sys.exit", "os._exit", "exit", "quit", "SystemExit", "sys.stdout.write", "sys.stderr.write"}
+
+
+def _outside_main(tree: ast.Module) -> Iterator[ast.AST]:
+    """All nodes but those under `if __name__ == "__main__":`, where a module is a program."""
+    for node in tree.body:
+        if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)):
+            yield from ast.walk(node)
+
+
+def _prints(name: str) -> list[str]:
+    calls = [node for node in _outside_main(_tree(name)) if isinstance(node, ast.Call)]
+    found = [ast.unparse(call) for call in calls if ast.unparse(call.func) in {"print", *ENDINGS}]
+    if name in ANNOUNCES:
+        return [call for call in found if not call.endswith("file=sys.stderr)")]
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if room(name) != "cli"])
+def test_only_the_command_line_prints_or_exits(name: str) -> None:
+    assert _prints(name) == []
+
+
+def test_the_check_for_printing_sees_what_it_looks_for() -> None:
+    code = "import sys\ndef f():\n    print(1)\n    sys.exit(2)\nif __name__ == '__main__':\n    print(3)\n"
+    calls = [ast.unparse(n.func) for n in _outside_main(ast.parse(code)) if isinstance(n, ast.Call)]
+    assert calls == ["print", "sys.exit"]

@@ -1,0 +1,210 @@
+"""What counts as right, wrong and unresolved: every rule of docs/parameters.md, "The score document"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from setebench.judge import Judgement, Verdict, judge, summary
+from setebench.results import Finding, Outcome
+
+RIGHT, WRONG, UNRESOLVED = Verdict.RIGHT, Verdict.WRONG, Verdict.UNRESOLVED
+
+
+def one(told: Finding | None, truth: Finding) -> Judgement:
+    """The judgement of a single finding."""
+    judged = judge("m", [told] if told else [], [truth], frozenset({truth.parameter}))
+    assert len(judged) == 1 and judged[0].machine == "m" and judged[0].parameter == truth.parameter
+    return judged[0]
+
+
+def verdict(value: Any, truth: Any, unit: str = "", **told: Any) -> Verdict:
+    """The verdict on a value told, and true, in a unit."""
+    return one(
+        Finding(parameter="p", value=value, unit=unit, **told), Finding(parameter="p", value=truth, unit=unit)
+    ).verdict
+
+
+@pytest.mark.parametrize(
+    ("value", "truth", "unit", "expected"),
+    [
+        (10, 10, "entries", RIGHT),
+        (11, 10, "entries", WRONG),
+        (100.0, 101.0, "entries", WRONG),  # 1 % off, but a count
+        (32768, 32768, "bytes", RIGHT),
+        (32000, 32768, "bytes", WRONG),
+        ("nonblocking", "nonblocking", "", RIGHT),
+        ("blocking", "nonblocking", "", WRONG),
+        (True, True, "", RIGHT),
+        (True, False, "", WRONG),
+        (False, True, "", WRONG),
+        (["load", "store"], ["load", "store"], "", RIGHT),
+        (["load"], ["load", "store"], "", WRONG),
+        ([2, 2, 3, 3], [2, 2, 3, 4], "accesses", WRONG),
+        ("l1", 1, "", WRONG),
+        (True, 1.0, "", RIGHT),  # one of Python's equalities
+    ],
+)
+def test_counts_strings_lists_and_booleans_must_be_equal(value: Any, truth: Any, unit: str, expected: Verdict) -> None:
+    assert verdict(value, truth, unit) is expected
+
+
+@pytest.mark.parametrize(
+    ("value", "truth", "unit", "expected"),
+    [
+        (4.99, 4.0, "cycles", RIGHT),  # within a cycle
+        (5.01, 4.0, "cycles", WRONG),
+        (3.01, 4.0, "cycles", RIGHT),
+        (2.99, 4.0, "cycles", WRONG),
+        (314.9, 300.0, "cycles", RIGHT),  # within 5 %
+        (315.1, 300.0, "cycles", WRONG),
+        (285.1, 300.0, "cycles", RIGHT),
+        (284.9, 300.0, "cycles", WRONG),
+        (4.1, 4.0, "ns", RIGHT),
+        (4.5, 4.0, "ns", WRONG),  # a cycle's grace is for cycles
+        (10.4, 10.0, "GB/s", RIGHT),
+        (10.6, 10.0, "GB/s", WRONG),
+        (24.4, 24.5, "ticks", RIGHT),
+        (1.32, 1.25, "cycles/tick", WRONG),
+        (2.05, 2.0, "microseconds", RIGHT),
+    ],
+)
+def test_latencies_and_rates_may_be_5_percent_or_a_cycle_off(
+    value: float, truth: float, unit: str, expected: Verdict
+) -> None:
+    assert verdict(value, truth, unit) is expected
+
+
+@pytest.mark.parametrize(("value", "expected"), [(8, RIGHT), (10, RIGHT), (11, WRONG)])
+def test_at_least_may_not_exceed_the_truth(value: int, expected: Verdict) -> None:
+    assert verdict(value, 10, "entries", outcome=Outcome.AT_LEAST) is expected
+
+
+def finding(outcome: Outcome, value: Any = None) -> Finding:
+    return Finding(parameter="p", value=value, outcome=outcome, reason="because")
+
+
+@pytest.mark.parametrize(
+    ("told", "truth", "expected"),
+    [
+        (finding(Outcome.ABSENT, False), finding(Outcome.ABSENT, False), RIGHT),
+        (finding(Outcome.ABSENT, 0), finding(Outcome.ABSENT, False), RIGHT),
+        (finding(Outcome.ABSENT, False), finding(Outcome.MEASURED, False), RIGHT),
+        (finding(Outcome.ABSENT, False), finding(Outcome.MEASURED, True), WRONG),
+        (finding(Outcome.ABSENT, 0), finding(Outcome.MEASURED, 16), WRONG),
+        (finding(Outcome.MEASURED, True), finding(Outcome.ABSENT, False), WRONG),
+        (finding(Outcome.AT_LEAST, 4), finding(Outcome.ABSENT, 0), WRONG),
+    ],
+)
+def test_absent_is_right_where_there_is_none(told: Finding, truth: Finding, expected: Verdict) -> None:
+    assert one(told, truth).verdict is expected
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNRESOLVED, Outcome.UNAVAILABLE])
+def test_no_answer_is_unresolved_and_keeps_its_outcome(outcome: Outcome) -> None:
+    judged = one(finding(outcome), finding(Outcome.MEASURED, 4))
+    assert (judged.verdict, judged.outcome, judged.value, judged.truth) == (UNRESOLVED, outcome.value, None, 4)
+    assert judged.covered is None
+
+
+def test_a_parameter_that_nothing_mentions_is_unresolved() -> None:
+    assert one(None, finding(Outcome.MEASURED, 4)).verdict is UNRESOLVED
+    assert one(None, finding(Outcome.MEASURED, 4)).outcome == "not told"
+
+
+# -- parameters that this machine lacks ----------------------------------------------------------------------------
+
+L3 = "latency.l3"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.MEASURED, Outcome.AT_LEAST])
+def test_a_value_for_what_the_machine_lacks_is_wrong(outcome: Outcome) -> None:
+    judged = judge("m", [Finding(parameter=L3, value=40.0, unit="cycles", outcome=outcome)], [], frozenset({L3}))
+    assert [(j.parameter, j.verdict, j.value, j.truth) for j in judged] == [(L3, WRONG, 40.0, None)]
+
+
+def test_what_no_machine_has_is_not_judged() -> None:
+    assert judge("m", [Finding(parameter="latency.l3.sete", value=40.0)], [], frozenset({L3})) == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNRESOLVED, Outcome.UNAVAILABLE, Outcome.ABSENT])
+def test_no_claim_about_what_the_machine_lacks_is_not_judged(outcome: Outcome) -> None:
+    value = False if outcome is Outcome.ABSENT else None
+    assert judge("m", [Finding(parameter=L3, value=value, outcome=outcome, reason="r")], [], frozenset({L3})) == []
+
+
+# -- intervals, and truths that are a range ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "covered"), [(3.9, 4.2, True), (4.0, 4.0, True), (4.1, 4.5, False), (3.0, 3.9, False)]
+)
+def test_coverage_is_whether_the_interval_holds_the_truth(low: float, high: float, covered: bool) -> None:
+    told = Finding(parameter="p", value=(low + high) / 2, unit="cycles", low=low, high=high)
+    judged = one(told, Finding(parameter="p", value=4.0, unit="cycles"))
+    assert judged.covered is covered and judged.verdict is RIGHT
+
+
+def test_without_an_interval_or_a_number_nothing_is_asked_of_coverage() -> None:
+    assert one(Finding(parameter="p", value=4.0), Finding(parameter="p", value=4.0)).covered is None
+    told = Finding(parameter="p", value="up", low=0.0, high=1.0)
+    assert one(told, Finding(parameter="p", value="up")).covered is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(60.0, RIGHT), (80.0, RIGHT), (100.0, RIGHT), (57.1, RIGHT), (104.9, RIGHT), (106.0, WRONG)]
+)
+def test_a_latency_may_lie_anywhere_in_a_true_range(value: float, expected: Verdict) -> None:
+    truth = Finding(parameter="p", value=80.0, unit="cycles", low=60.0, high=100.0)
+    judged = one(Finding(parameter="p", value=value, unit="cycles", low=value - 1, high=value + 1), truth)
+    assert judged.verdict is expected
+    assert judged.covered is (59.0 <= value <= 101.0)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(8, RIGHT), (10, RIGHT), (12, RIGHT), (7, WRONG), (13, WRONG)])
+def test_a_count_may_lie_in_a_true_range_and_not_beside(value: int, expected: Verdict) -> None:
+    truth = Finding(parameter="p", value=10, unit="entries", low=8, high=12)
+    assert one(Finding(parameter="p", value=value, unit="entries"), truth).verdict is expected
+
+
+def test_at_least_is_held_against_the_upper_end_of_a_range() -> None:
+    truth = Finding(parameter="p", value=10, low=8, high=12)
+    assert one(finding(Outcome.AT_LEAST, 12), truth).verdict is RIGHT
+    assert one(finding(Outcome.AT_LEAST, 13), truth).verdict is WRONG
+
+
+# -- the document --------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_counts_per_parameter_and_in_all() -> None:
+    truths = [Finding(parameter=p, value=4.0, unit="cycles") for p in ("b", "a", "c")]
+    first = judge("m1", [Finding(parameter="a", value=4.0, unit="cycles", low=3.9, high=4.1)], truths, frozenset("abc"))
+    second = judge(
+        "m2", [Finding(parameter="a", value=9.0, unit="cycles", low=8.9, high=9.1)], truths, frozenset("abc")
+    )
+    document = summary(7, ["m1", "m2"], first + second)
+    assert document == {
+        "schema": 1,
+        "seed": 7,
+        "machines": ["m1", "m2"],
+        "parameters": {
+            "a": {"right": 1, "wrong": 1, "unresolved": 0},
+            "b": {"right": 0, "wrong": 0, "unresolved": 2},
+            "c": {"right": 0, "wrong": 0, "unresolved": 2},
+        },
+        "totals": {"right": 1, "wrong": 1, "unresolved": 4, "interval_coverage": 0.5},
+        "wrong": [{"machine": "m2", "parameter": "a", "value": 9.0, "truth": 4.0, "outcome": "measured"}],
+    }
+    assert list(document["parameters"]) == ["a", "b", "c"]
+
+
+def test_without_intervals_there_is_no_coverage() -> None:
+    assert summary(1, ["m"], [])["totals"] == {"right": 0, "wrong": 0, "unresolved": 0, "interval_coverage": None}
+
+
+def test_what_a_machine_lacks_counts_as_wrong_in_the_summary() -> None:
+    told = [Finding(parameter=L3, value=40.0, unit="cycles", low=39.0, high=41.0)]
+    document = summary(1, ["m"], judge("m", told, [], frozenset({L3})))
+    assert document["totals"] == {"right": 0, "wrong": 1, "unresolved": 0, "interval_coverage": None}
+    assert document["wrong"][0]["truth"] is None

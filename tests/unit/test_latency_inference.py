@@ -1,0 +1,248 @@
+"""From rounds of single loads and chains to findings, on made-up rounds whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from setebench.infer.latency import LEAST_SHARE, RUN_TO_RUN, Samples, findings
+from setebench.results import Finding, Outcome
+
+TRUTH = {"l1": 4.0, "l2": 14.0, "l3": 45.0, "memory": 300.0}
+SHORT_TRANSFERS, LONG_TRANSFERS = [2.0] * 12, [9.0] * 12
+
+
+def level(
+    cycles: float,
+    *,
+    single: float | None = None,
+    rounds: int = 12,
+    noise: float = 0.003,
+    share: float = 1.0,
+    excess: float = 0.0,
+    vector: float | None = None,
+    seed: int = 1,
+) -> Samples:
+    """Rounds of a level that takes `cycles`; single loads take `single`; `noise` is the relative spread of rounds;
+    a step of a chase of 16-byte loads takes `vector` longer."""
+    rng = np.random.default_rng((seed, int(cycles)))
+
+    def around(value: float) -> list[float]:
+        return list((value * (1 + noise * rng.standard_normal(rounds))).tolist())
+
+    alone = cycles if single is None else single
+    chain = {8: around(cycles)}
+    if vector is not None:
+        chain[16] = [value + vector for value in chain[8]]
+    return Samples(
+        single=around(alone),
+        all_singles=around(alone),
+        share=[share] * rounds,
+        all_chains=around(cycles),
+        excess=[excess] * rounds,
+        chain=chain,
+    )
+
+
+def told(transfers: list[float] = SHORT_TRANSFERS, /, **changed: Samples) -> dict[str, Finding]:
+    """Findings by parameter, of levels as in `TRUTH` but for those changed."""
+    samples = {name: changed.get(name, level(cycles)) for name, cycles in TRUTH.items()}
+    return {finding.parameter: finding for finding in findings(samples, transfers)}
+
+
+def holds(finding: Finding, truth: float) -> bool:
+    assert finding.low is not None and finding.high is not None
+    return finding.low <= truth <= finding.high
+
+
+# -- agreement -----------------------------------------------------------------------------------------------------
+
+
+def test_ways_that_agree_are_told_with_an_interval_that_holds_the_truth() -> None:
+    found = told()
+    assert list(found)[:3] == ["latency.l1.sete", "latency.l1.chase", "latency.l1"]
+    for name, cycles in TRUTH.items():
+        finding = found[f"latency.{name}"]
+        assert finding.outcome is Outcome.MEASURED
+        assert finding.value == pytest.approx(cycles, rel=0.01)
+        assert holds(finding, cycles)
+
+
+def test_an_interval_is_never_narrower_than_runs_differ() -> None:
+    finding = told(l2=level(14.0, noise=0.0))["latency.l2"]
+    assert finding.low is not None and finding.high is not None
+    assert finding.high - finding.low >= 2 * RUN_TO_RUN * 14.0 * 0.999
+
+
+def test_an_interval_holds_the_values_of_both_ways() -> None:
+    found = told(l2=level(14.0, single=14.6))
+    assert found["latency.l2"].outcome is Outcome.MEASURED
+    assert found["latency.l2"].value == found["latency.l2.chase"].value
+    for way in ("sete", "chase"):
+        value = found[f"latency.l2.{way}"].value
+        assert isinstance(value, float) and holds(found["latency.l2"], value)
+
+
+def test_ways_a_little_apart_widen_the_interval_over_both() -> None:
+    finding = told(l3=level(45.0, single=50.0))["latency.l3"]
+    assert finding.outcome is Outcome.MEASURED and "widened" in finding.method
+    assert holds(finding, 45.0) and holds(finding, 50.0)
+
+
+@pytest.mark.parametrize(("name", "single"), [("l1", 8.0), ("l2", 22.0), ("l3", 70.0), ("memory", 200.0)])
+def test_ways_far_apart_leave_the_level_unresolved_and_name_both_values(name: str, single: float) -> None:
+    found = told(**{name: level(TRUTH[name], single=single)})
+    finding = found[f"latency.{name}"]
+    assert finding.outcome is Outcome.UNRESOLVED and finding.reason is not None
+    assert f"{TRUTH[name]:.0f}." in finding.reason or f"{TRUTH[name] - 1:.0f}." in finding.reason
+    assert found[f"latency.{name}.sete"].outcome is Outcome.MEASURED
+    assert found[f"latency.{name}.chase"].outcome is Outcome.MEASURED
+
+
+def test_lines_that_the_clock_parts_are_no_mixture() -> None:
+    """Where single loads show the level alone, a chain's variance says nothing against it."""
+    own = level(46.0, single=40.0, share=0.85, excess=0.09 * 200.0**2)
+    own.all_singles = list(own.all_chains)
+    assert told(l3=own)["latency.l3"].value == pytest.approx(40.0, rel=0.01)
+
+
+def test_where_all_loads_agree_the_largest_group_of_single_loads_is_told() -> None:
+    """Lines pushed out of the level fall on both ways alike; only single loads can be parted from them."""
+    own = level(50.0, single=40.0, share=0.85)
+    own.all_singles = list(own.all_chains)
+    finding = told(l3=own)["latency.l3"]
+    assert finding.outcome is Outcome.MEASURED
+    assert finding.value == pytest.approx(40.0, rel=0.01) and "85%" in finding.method
+
+
+def test_single_loads_that_answer_too_differently_tell_nothing() -> None:
+    finding = told(l3=level(45.0, share=LEAST_SHARE - 0.1))["latency.l3"]
+    assert finding.outcome is Outcome.UNRESOLVED and f"{LEAST_SHARE - 0.1:.0%}" in str(finding.reason)
+
+
+# -- doubts about levels -------------------------------------------------------------------------------------------
+
+
+def test_a_mixture_leaves_its_level_and_the_outer_caches_unresolved() -> None:
+    """A tenth of L2's lines answered from 40 cycles further out: variance grows by 0.1 * 0.9 * 40 ** 2 a step."""
+    found = told(l2=level(18.0, excess=0.09 * 40.0**2))
+    assert found["latency.l1"].outcome is Outcome.MEASURED
+    assert found["latency.l2"].outcome is Outcome.UNRESOLVED
+    assert found["latency.l3"].outcome is Outcome.UNRESOLVED and "l2 is a mixture" in str(found["latency.l3"].reason)
+    assert found["latency.memory"].outcome is Outcome.MEASURED
+
+
+def test_what_may_be_mixed_in_lowers_the_interval() -> None:
+    """An excess of 10 and a next level 31 cycles away: the mean is too high by 0.32 cycles at most."""
+    pure, mixed = told(), told(l2=level(14.0, excess=10.0))
+    low, lower = pure["latency.l2"].low, mixed["latency.l2"].low
+    assert low is not None and lower is not None
+    assert low - lower == pytest.approx(10 / 31, abs=0.02)
+
+
+def test_levels_behind_a_hidden_one_have_no_number() -> None:
+    samples = {name: level(cycles) for name, cycles in TRUTH.items()}
+    found = {finding.parameter: finding for finding in findings(samples, SHORT_TRANSFERS, 25.0)}
+    assert found["latency.l2"].outcome is found["latency.memory"].outcome is Outcome.MEASURED
+    assert found["latency.l3"].outcome is Outcome.UNRESOLVED and "25.0" in str(found["latency.l3"].reason)
+
+
+def test_memory_varies_by_nature() -> None:
+    assert told(memory=level(300.0, excess=300.0**2))["latency.memory"].outcome is Outcome.MEASURED
+
+
+def test_a_little_excess_is_no_mixture() -> None:
+    found = told(l2=level(14.0, excess=10.0))
+    assert found["latency.l2"].outcome is found["latency.l3"].outcome is Outcome.MEASURED
+
+
+def test_a_level_hardly_slower_than_the_one_before_is_unresolved() -> None:
+    found = told(l3=level(18.0))
+    assert found["latency.l2"].outcome is Outcome.MEASURED
+    assert found["latency.l3"].outcome is Outcome.UNRESOLVED
+    assert "hardly longer than the level before" in str(found["latency.l3"].reason)
+
+
+def test_a_cache_as_slow_as_memory_is_unresolved() -> None:
+    found = told(l3=level(280.0))
+    assert found["latency.l3"].outcome is Outcome.UNRESOLVED
+    assert "nearly as long as memory" in str(found["latency.l3"].reason)
+    assert found["latency.memory"].outcome is Outcome.MEASURED
+
+
+# -- noise ---------------------------------------------------------------------------------------------------------
+
+
+def test_rounds_that_differ_wildly_tell_nothing() -> None:
+    found = told(l2=level(14.0, noise=1.5, rounds=6))
+    assert found["latency.l2"].outcome is Outcome.UNRESOLVED
+    assert found["latency.l2.sete"].outcome is Outcome.UNRESOLVED
+    assert "too noisy" in str(found["latency.l2.sete"].reason)
+
+
+def test_one_round_is_no_answer() -> None:
+    found = told(l2=level(14.0, rounds=1))
+    assert found["latency.l2"].outcome is found["latency.l2.chase"].outcome is Outcome.UNRESOLVED
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+def test_few_calm_rounds_still_hold_the_truth(rounds: int) -> None:
+    finding = told(l2=level(14.0, rounds=rounds, noise=0.002))["latency.l2"]
+    assert finding.outcome is Outcome.MEASURED and holds(finding, 14.0)
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    covering = 0
+    for seed in range(300):
+        finding = told(l2=level(14.0, noise=0.02, seed=seed))["latency.l2"]
+        covering += finding.outcome is Outcome.MEASURED and holds(finding, 14.0)
+    assert covering >= 0.93 * 300
+
+
+# -- vector loads --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["l1", "l2"])
+def test_a_short_round_trip_lets_vector_loads_be_told(name: str) -> None:
+    """The step of a vector chase is the vector load and the way back: half of a round trip of 2 cycles."""
+    truth = TRUTH[name] + 2.0
+    finding = told(SHORT_TRANSFERS, **{name: level(TRUTH[name], vector=3.0, noise=0.001)})[f"latency.{name}.vector16"]
+    assert finding.outcome is Outcome.MEASURED
+    assert finding.value == pytest.approx(truth, abs=0.1) and holds(finding, truth)
+
+
+def test_a_long_round_trip_leaves_vector_loads_unresolved() -> None:
+    found = told(LONG_TRANSFERS, l1=level(4.0, vector=5.0))
+    assert found["latency.l1"].outcome is Outcome.MEASURED
+    assert found["latency.l1.vector16"].outcome is Outcome.UNRESOLVED
+    assert "round trip takes 9.0 cycles" in str(found["latency.l1.vector16"].reason)
+
+
+def test_beside_memory_even_a_long_round_trip_is_little() -> None:
+    finding = told(LONG_TRANSFERS, memory=level(300.0, vector=6.0))["latency.memory.vector16"]
+    assert finding.outcome is Outcome.MEASURED and holds(finding, 300.0 + 6.0 - 4.5)
+
+
+def test_vector_loads_need_the_8_byte_latency() -> None:
+    found = told(l2=level(14.0, single=30.0, vector=2.0))
+    assert found["latency.l2.vector16"].outcome is Outcome.UNRESOLVED
+    assert "8-byte latency" in str(found["latency.l2.vector16"].reason)
+
+
+def test_vector_loads_need_rounds_of_their_own() -> None:
+    own = level(14.0, vector=2.0)
+    own.chain[16] = own.chain[16][:1]
+    assert told(l2=own)["latency.l2.vector16"].outcome is Outcome.UNRESOLVED
+
+
+# -- rounds --------------------------------------------------------------------------------------------------------
+
+
+def test_samples_of_some_rounds() -> None:
+    own = level(14.0, rounds=8, vector=2.0)
+    own.chain[16] = own.chain[16][:4]
+    some = own.of(np.array([1, 3, 6]))
+    assert some.single == [own.single[n] for n in (1, 3, 6)]
+    assert some.chain[8] == [own.chain[8][n] for n in (1, 3, 6)]
+    assert some.chain[16] == [own.chain[16][n] for n in (1, 3)]
+    assert len(some.share) == len(some.excess) == len(some.all_chains) == len(some.all_singles) == 3

@@ -1,0 +1,180 @@
+"""Opening machines by name, and running probes interleaved, with a machine whose ticks tell where they came from."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import setebench.machine
+from setebench.errors import ProbeError, SetebenchError, UsageError
+from setebench.machine import Facts, Machine, Region, Ticks, open_machine, run_interleaved
+from setebench.probe import Base, Placements, Probe, placement_table
+
+A, B = Base("a"), Base("b")
+ONE = Probe().load(A).start().stop()
+TWO = Probe().load(B).load(A).start().stop().start(1).stop(1)
+NONE = Probe().start().stop()
+
+
+class TellingMachine:
+    """Interval i of a repetition takes 10 * (sum of its bases) + i ticks; without bases, its number since the start."""
+
+    facts = Facts(name="telling", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
+
+    def __init__(self, **opened: Any) -> None:
+        self.opened = opened
+        self.calls: list[tuple[Probe, list[list[int]], int, int | None]] = []
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        return Region(0, size, page_size)
+
+    def release(self, region: Region) -> None: ...
+
+    def link(self, region: Region, addresses: Any) -> None: ...
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        table = placement_table(probe, placements)
+        self.calls.append((probe, table.tolist(), warmup, cpu))
+        return (10 * table.sum(axis=1)[:, None] + np.arange(probe.intervals))[warmup:]
+
+    def run_together(self, probes: Any, placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        return {cpu: self.run(probe, placements, warmup=warmup) for cpu, probe in probes.items()}
+
+    def close(self) -> None: ...
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+# ---- interleaving -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 1000])
+@pytest.mark.parametrize("warmup", [0, 2, 150])
+def test_rows_come_back_in_the_order_of_the_placements(block: int, warmup: int) -> None:
+    placed: Placements = {A: np.arange(100), B: np.arange(100) * 1000}
+    one, two = run_interleaved(TellingMachine(), [ONE, TWO], placed, rng(), block=block, warmup=warmup)
+    assert one.tolist() == [[10 * n] for n in range(100)]
+    assert two.tolist() == [[10 * 1001 * n, 10 * 1001 * n + 1] for n in range(100)]
+
+
+def test_each_probe_may_have_placements_of_its_own() -> None:
+    own = [{A: range(10)}, {A: range(50, 200)}]
+    first, second = run_interleaved(TellingMachine(), [ONE, ONE], own, rng(), block=16)
+    assert first.ravel().tolist() == [10 * n for n in range(10)]
+    assert second.ravel().tolist() == [10 * n for n in range(50, 200)]
+
+
+def test_blocks_of_all_probes_alternate_in_random_order() -> None:
+    machine = TellingMachine()
+    run_interleaved(machine, [ONE, TWO], {A: range(640), B: 0}, rng(), block=64)
+    order = [call[0] for call in machine.calls]
+    pairs = [order[n : n + 2] for n in range(0, 20, 2)]
+    assert all(set(pair) == {ONE, TWO} for pair in pairs)
+    assert len({pair[0] for pair in pairs}) == 2
+
+
+def test_a_block_is_warmed_by_the_placements_before_it() -> None:
+    machine = TellingMachine()
+    run_interleaved(machine, [ONE], {A: range(10)}, rng(), block=4, warmup=2)
+    rows = [[row[0] for row in call[1]] for call in machine.calls]
+    assert rows == [[8, 9, 0, 1, 2, 3], [2, 3, 4, 5, 6, 7], [6, 7, 8, 9]]
+    assert {call[2] for call in machine.calls} == {2}
+
+
+def test_a_probe_without_bases_is_run_by_number() -> None:
+    machine = TellingMachine()
+    (ticks,) = run_interleaved(machine, [NONE], 10, rng(), cpu=3, block=4)
+    assert ticks.shape == (10, 1)
+    assert [len(call[1]) for call in machine.calls] == [6, 6, 4]
+    assert {call[3] for call in machine.calls} == {3}
+
+
+def test_a_missing_placement_is_told_before_anything_runs() -> None:
+    machine = TellingMachine()
+    with pytest.raises(ProbeError, match="no placement for b"):
+        run_interleaved(machine, [ONE, TWO], {A: range(10)}, rng())
+    assert machine.calls == []
+
+
+# ---- names --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    module = ModuleType("somebodys_machine")
+    vars(module).update(telling=TellingMachine, torn=lambda cpu, seed: "no machine", number=3)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
+    machine = open_machine("somebodys_machine:telling", cpu=5, seed=9)
+    assert isinstance(machine, TellingMachine)
+    assert isinstance(machine, Machine)
+    assert machine.opened == {"cpu": 5, "seed": 9}
+
+
+def test_an_entry_point_is_opened_by_its_name(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(group: str, name: str) -> list[EntryPoint]:
+        return [EntryPoint("mine", "somebodys_machine:telling", group)] if name == "mine" else []
+
+    monkeypatch.setattr(setebench.machine, "entry_points", found)
+    machine = open_machine("mine", cpu=1)
+    assert isinstance(machine, TellingMachine)
+    assert machine.opened == {"cpu": 1, "seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nonsense", "unknown machine 'nonsense'; use native"),
+        ("", "unknown machine ''"),
+        ("no_such_module:factory", "'no_such_module:factory' can't be opened: No module named"),
+        ("somebodys_machine:missing", r"can't be opened: .* has no attribute 'missing'"),
+        (":factory", "can't be opened"),
+        ("somebodys_machine:", "can't be opened"),
+    ],
+)
+def test_names_that_lead_nowhere(plugin: ModuleType, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        open_machine(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("mine", "no_such_module:factory", setebench.machine.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(setebench.machine, "entry_points", lambda group, name: [broken])
+    with pytest.raises(UsageError, match="machine 'mine' can't be opened: No module named"):
+        open_machine("mine")
+
+
+def test_what_is_no_machine_is_told(plugin: ModuleType) -> None:
+    with pytest.raises(SetebenchError, match="factory returned a str, which is no"):
+        open_machine("somebodys_machine:torn")
+
+
+def test_what_is_no_factory_is_told(plugin: ModuleType) -> None:
+    with pytest.raises(UsageError, match=r"can't be opened: .* is no factory"):
+        open_machine("somebodys_machine:number")
+
+
+# ---- regions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_region_counts_lines_and_pages() -> None:
+    region = Region(1 << 20, 1 << 16, 4096)
+    assert (region.lines, region.pages) == (1024, 16)
+    assert region.line(2, 3) == (1 << 20) + 2 * 4096 + 3 * 64
+    drawn = region.random_lines(5000, 1)
+    assert (drawn % 64 == 0).all()
+    assert len(np.unique(drawn)) > 900
+    assert drawn.min() >= region.address
+    assert drawn.max() < region.address + region.size
+    assert (region.random_lines(10, 4) == region.random_lines(10, 4)).all()

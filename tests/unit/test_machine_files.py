@@ -1,0 +1,461 @@
+"""Machine files: what is shipped loads, what is written loads back, and what is wrong gets one clear line."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.sim import loader, machine_docs, spec
+from setebench.sim.dump import dump, example, template
+from setebench.sim.fields import PREFETCHERS, table_fields
+from setebench.sim.limits import LIMITS, UNLIMITED
+from setebench.sim.random_machine import random_machine
+from setebench.sim.toml_lines import key_lines
+from setebench.sim.truth import truth
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "machine-files.md"
+NAMES = [name for name, _ in loader.shipped()]
+TINY = machine_docs.EXAMPLE
+
+
+def refused(text: str) -> str:
+    """The message for a file of this text; always one line of bearable length."""
+    with pytest.raises(UsageError) as caught:
+        loader.parse(text, "m.toml")
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 700
+    return message
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(setebench, ["sim", *arguments])
+
+
+# -- what is shipped ---------------------------------------------------------------------------------------------------
+
+
+def test_the_shipped_machines() -> None:
+    assert {"knc", "sandybridge", "zen-like", "plain"} <= set(NAMES)
+    assert all(description for _, description in loader.shipped())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("comments", [False, True])
+def test_a_shipped_machine_survives_being_written(name: str, comments: bool) -> None:
+    machine = loader.load(name)
+    assert machine.name == name
+    assert loader.parse(dump(machine, comments=comments), "again") == machine
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_file_leaves_nothing_to_defaults_and_names_its_sources(name: str) -> None:
+    text = loader.shipped_text(name)
+    written = _keys(tomllib.loads(text))
+    assert _keys(tomllib.loads(dump(loader.load(name)))) - written <= {("prefetchers",)}
+    for line in text.splitlines():
+        if " = " in line and not line.startswith(("name", "description", "#")):
+            assert re.search(r"\S  # \S", line), line
+
+
+def _keys(node: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    found = {path} if path else set()
+    for key, inner in items:
+        found |= _keys(inner, (*path, key)) if isinstance(inner, dict | list) else {(*path, key)}
+    return found
+
+
+def test_the_plain_machine_has_no_prefetchers_and_a_quiet_clock() -> None:
+    plain = loader.load("plain")
+    assert plain.prefetchers == ()
+    assert plain.clock.step_ticks == 1
+    assert plain.noise.interrupt_interval_cycles == plain.noise.stall_interval_cycles == 0
+
+
+# -- names and paths ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["nope", "", "KNC", "random:", "random:x", "random:-1", "random:1.5", "random:" + "9" * 30, "a\nb"]
+)
+def test_an_unknown_name_gets_one_line(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        loader.load(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_is_told_from_a_name_and_a_seed_from_both(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    assert loader.load(str(tmp_path / "tiny.toml")).name == "tiny"
+    assert loader.load("random:7") == random_machine(7)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the field name is missing"),
+        (b"name = '\xff'\n", ":1: not UTF-8"),
+        (b"#" * (loader.MOST_BYTES + 1), "larger than"),
+        (b"a = " + b"[" * 900 + b"]" * 900, "longer than|nested too deeply"),
+        (b"a = [\n" + b"[\n" * 5000 + b"]\n" * 5001, "nested too deeply"),
+        (b"a" + b".a" * 5000 + b" = 1", ":1: a line longer"),
+        (b"a = " + b"9" * 900, "unknown field"),
+        (b"\n\nname == 3\n", ":3:7: not TOML"),
+        (b'name = "x', "not TOML"),
+        (b"a = 2024-99-99\n", "not TOML|unknown field"),
+        (b"\x00", ":1:1: not TOML"),
+    ],
+)
+def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "m.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=said) as caught:
+        loader.load(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_file_gets_one_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.toml")
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "loop.toml").symlink_to(tmp_path / "loop.toml")
+    names = [
+        "missing.toml",
+        "fifo.toml",
+        "folder.toml",
+        "loop.toml",
+        "nul\0.toml",
+        "new\nline.toml",
+        "x" * 5000 + ".toml",
+    ]
+    for name in [*(f"{tmp_path}/{name}" for name in names), "/dev/zero", "/"]:
+        with pytest.raises(UsageError, match="can't be read") as caught:
+            loader.load(name)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_gets_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text(TINY)
+    path.chmod(0)
+    with pytest.raises(UsageError, match="can't be read: Permission denied"):
+        loader.load(str(path))
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+MISTAKES = [
+    ("ways = 4", "ways = 40", "levels[0].ways: 40 is not allowed; allowed: whole number from 1 to 32"),
+    ("ways = 4", "ways = 4.5", "levels[0].ways: must be whole number from 1 to 32, not a number with a fraction"),
+    ("ways = 4", 'ways = "4"', "levels[0].ways: must be whole number from 1 to 32, not text"),
+    ("ways = 4", "ways = true", "levels[0].ways: must be whole number from 1 to 32, not true or false"),
+    ("ways = 4", "ways = -1", "levels[0].ways: -1 is not allowed"),
+    ("ways = 4", "way = 4", "levels[0].way: unknown field (did you mean ways?); allowed: fill_interval_cycles"),
+    ("sets = 256", "sets = 255", "levels[1].sets: 255 is not allowed; allowed: power of two"),
+    (
+        "sets = 256",
+        "sets = 16",
+        "levels[1].sets: level 2 holds 128 lines (sets * ways), not more than the 256 of level 1",
+    ),
+    ("sets = 256", "sets = 99999999999999999999", "levels[1].sets: 99999999999999999999 is not allowed"),
+    ("sets = 256", "sets = " + "9" * 300, "levels[1].sets: a number of more than 60 digits is not allowed"),
+    ("latency_cycles = 15", "latency_cycles = nan", "levels[1].latency_cycles: nan is not allowed"),
+    ("latency_cycles = 15", "latency_cycles = inf", "levels[1].latency_cycles: inf is not allowed"),
+    ("latency_cycles = 15", "latency_cycles = 1e999", "levels[1].latency_cycles: inf is not allowed"),
+    ("latency_cycles = 15", "latency_cycles = 3", "levels[1].latency_cycles: 3 is not more than the 3 of level 1"),
+    (
+        "latency_cycles = 15",
+        "latency_cycles = 1979-05-27",
+        "levels[1].latency_cycles: must be number from 0.25 to 100000, not a date",
+    ),
+    (
+        "latency_cycles = 180",
+        "latency_cycles = 20",
+        "memory.latency_cycles: 20 less spread_cycles 5 is not more than the 15 of level 2",
+    ),
+    (
+        'inclusion = "inclusive"',
+        'inclusion = "both"',
+        'levels[1].inclusion: "both" is not allowed; allowed: one of "inclusive"',
+    ),
+    ('inclusion = "inclusive"', "mshr_demand_limit = 13", "levels[1].mshr_demand_limit: 13 of only 12 mshr_entries"),
+    (
+        'kind = "stream"',
+        'kind = "streamer"',
+        'prefetchers[0].kind: "streamer" is not allowed; allowed: one of "next_line"',
+    ),
+    ('kind = "stream"', "kind = 3", "prefetchers[0].kind: 3 is not allowed"),
+    ('fills = "l2"', 'fills = "l3"', 'prefetchers[0].fills: "l3" for a prefetcher of level 2, with 2 levels'),
+    ('fills = "l2"', 'fills = "l1"', 'prefetchers[0].fills: "l1" for a prefetcher of level 2, with 2 levels'),
+    ('["load", "store"]', "[]", "prefetchers[0].trained_by: 0 elements; allowed: a list of 1 to 4"),
+    ('["load", "store"]', '["load", "load"]', "prefetchers[0].trained_by: an element stands there twice"),
+    ('["load", "store"]', '"load"', "prefetchers[0].trained_by: must be a list, not text"),
+    ("max_distance = 8", "max_distance = 1", "prefetchers[0].degree: 2 is more than max_distance 1"),
+    ("max_distance = 8", "trigger_at_page_edge = [1]", "prefetchers[0].trigger_at_page_edge: needs four numbers"),
+    ("max_distance = 8", "crosses_4k = true", "prefetchers[0].crosses_4k_in_2m: false, but crosses_4k is true"),
+    ("out_of_order = false\n", "", "core.blocking_load: true needs an in-order core"),
+    ("cores = 2", "access_sizes = [16]", "core.access_sizes: 8 must be among them"),
+    ("[memory]", "[memory]\nbytes = 100000001", "memory.bytes: 100000001 is not a multiple of 2097152"),
+    ("[memory]", "[memory]\npage_sizes = [2097152]", "memory.page_sizes: 4096 must be among them"),
+    (
+        "[memory]",
+        "[coherence]\ndistance_cycles = [[0]]\n[memory]",
+        "coherence.distance_cycles: must have 2 rows of 2 numbers",
+    ),
+    (
+        "[memory]",
+        "[tlb.l1_4k]\nentries = 64\nways = 5\n[memory]",
+        "tlb.l1_4k.ways: 64 entries / 5 ways is not a power of two",
+    ),
+    (
+        "[memory]",
+        "[tlb.l2_4k]\nentries = 16\nways = 0\n[memory]",
+        "tlb.l2_4k.entries: 16 is less than the 64 of level 1",
+    ),
+    (
+        "[memory]",
+        "[tlb.l2_4k]\nentries = 9999\nways = 0\n[memory]",
+        "tlb.l2_4k.ways: 0 (fully associative) is for at most 4096",
+    ),
+    ("[memory]", "[clock.brackets]\n[memory]", "clock.brackets: is empty"),
+    ("[memory]", "[clock.brackets]\nrdtsc = 3\n[memory]", "clock.brackets.rdtsc: unknown key; allowed: lfence, rdtscp"),
+    (
+        "[memory]",
+        '[software_prefetch.hints.t1]\nfills = "l3"\n[memory]',
+        'software_prefetch.hints.t1.fills: "l3", but there are only two levels',
+    ),
+    (
+        "[memory]",
+        "[software_prefetch.hints.t1]\nbypasses_l2 = true\n[memory]",
+        "software_prefetch.hints.t1.bypasses_l2: true needs",
+    ),
+    ("[memory]", "[memories]", "memories: unknown field (did you mean memory?); allowed: clock, coherence"),
+    ("[core]", "[[core]]", "core: must be a table, not a list"),
+    ("[[prefetchers]]", "[prefetchers]", "prefetchers: must be a list, not a table"),
+    ('description = "a', 'description = "\\u0007a', "description: "),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), MISTAKES)
+def test_a_mistake_is_named_with_its_line(old: str, new: str, said: str) -> None:
+    assert old in TINY
+    text = TINY.replace(old, new, 1)
+    message = refused(text)
+    place, _, rest = message.partition(": ")
+    assert rest.startswith(said)
+    line = text.splitlines()[int(place.removeprefix("m.toml:")) - 1]
+    field = said.partition(":")[0].rpartition(".")[2].partition("[")[0]
+    enclosing = said.partition(":")[0].rpartition(".")[0].partition("[")[0].rpartition(".")[2]
+    assert field in line or line in (f"[{enclosing}]", f"[[{enclosing}]]")
+
+
+def test_the_first_mistake_is_told_and_the_others_are_counted() -> None:
+    message = refused(
+        TINY.replace("ways = 4", "ways = 400").replace("ways = 8", "ways = 800").replace("trigger = 2", "trigger = 0")
+    )
+    assert message.startswith("m.toml:11: levels[0].ways")
+    assert message.endswith("(and 2 more)")
+
+
+def test_missing_fields_are_named_with_their_table() -> None:
+    text = TINY.replace("sets = 256\n", "")
+    message = refused(text)
+    assert "levels[1]: the field sets is missing; it is power of two, whole number from 1 to 1048576" in message
+    assert text.splitlines()[int(message.split(":")[1]) - 1] == "[[levels]]"
+    assert "prefetchers[0]: the field level is missing" in refused(TINY.replace("level = 2\n", ""))
+    assert "prefetchers[0]: the field kind is missing" in refused(TINY.replace('kind = "stream"\n', ""))
+
+
+def test_two_of_a_kind_and_an_impossible_total_are_refused() -> None:
+    second = TINY + TINY[TINY.index("[[prefetchers]]") :]
+    assert 'prefetchers[1].kind: a second "stream" at level 2' in refused(second)
+    huge = TINY.replace("sets = 256", "sets = 1048576").replace("cores = 2", "cores = 64")
+    assert "levels: all caches together hold" in refused(huge)
+
+
+def test_lines_of_keys_in_every_notation() -> None:
+    text = '''
+top = 1 # [not.a.table]
+a."b c".d = """
+[neither]
+"quoted" \\""""
+[t]
+x = [1, # ]
+  {y = "]"}]
+[[list]]
+k = 'it''s'
+'''.replace("'it''s'", "'its'")
+    lines = key_lines(text + "[[list]]\nk = 1\n[list.inner]\nz = 0\n[[list.deep]]\nq = 1\n[[list.deep]]\nq = 2\n")
+    assert lines["top",] == 2
+    assert lines["a", "b c", "d"] == 3
+    assert (lines["t",], lines["t", "x"], lines["t", "x", 1, "y"]) == (6, 7, 7)
+    assert (lines["list", 0, "k"], lines["list", 1], lines["list", 1, "inner", "z"]) == (10, 11, 14)
+    assert lines["list", 1, "deep", 1, "q"] == 18
+
+
+# -- nothing but one line, whatever the file holds ---------------------------------------------------------------------
+
+VALUES = st.one_of(
+    st.integers().map(str),
+    st.floats().map(repr),
+    st.sampled_from(
+        ["true", "nan", "-inf", '"l2"', '""', "[]", "[[]]", "{}", "{a = 1}", "[1, 2]", "1979-05-27", "00:00:00", "0x7f"]
+    ),
+    st.text(max_size=8),
+)
+
+
+@st.composite
+def mutated_files(draw: st.DrawFn) -> str:
+    lines = draw(st.sampled_from(SOURCES)).splitlines()
+    for _ in range(draw(st.integers(1, 4))):
+        index = draw(st.integers(0, len(lines) - 1))
+        lines[index] = draw(_mutations(lines[index], lines))
+    return "\n".join(lines)
+
+
+def _mutations(line: str, lines: list[str]) -> st.SearchStrategy[str]:
+    key = line.partition("=")[0]
+    return st.one_of(
+        VALUES.map(lambda value: f"{key}= {value}"),
+        st.just(""),
+        st.sampled_from(lines),
+        st.text(max_size=20),
+        st.integers(0, len(line)).map(lambda cut: line[:cut]),
+        st.sampled_from(lines).map(lambda other: f"{line}\n{other}"),
+    )
+
+
+SOURCES = [TINY, dump(loader.load("plain")), dump(loader.load("zen-like")), dump(random_machine(1))]
+
+
+@settings(max_examples=250, deadline=None)
+@given(mutated_files())
+def test_a_damaged_file_is_a_machine_or_one_line(text: str) -> None:
+    try:
+        machine = loader.parse(text, "m.toml")
+    except UsageError as error:
+        assert str(error).startswith("m.toml")
+        assert str(error).isprintable()
+    else:
+        assert loader.parse(dump(machine), "again") == machine
+        assert truth(machine)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_machine_or_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("any") / "m.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as caught:  # 200 bytes hold no machine
+        loader.load(str(path))
+    assert str(caught.value).isprintable()
+
+
+# -- templates, docs, limits -------------------------------------------------------------------------------------------
+
+
+def test_the_template_loads_as_it_is_and_with_each_example() -> None:
+    plain = loader.load("plain")
+    text = template(plain, "mine")
+    written = msgspec.structs.replace(loader.parse(text, "mine"), name=plain.name, description=plain.description)
+    assert written == plain
+    head, _, examples = text.rpartition("# Hardware prefetchers")
+    uncommented = re.sub(r"(?m)^#(?! )", "", examples.partition("\n")[2])
+    full = loader.parse(head.replace("prefetchers = []\n", "") + uncommented, "mine")
+    assert full.prefetchers == tuple(example(table) for table in PREFETCHERS)
+
+
+def test_every_field_is_explained_and_limited() -> None:
+    for table in (*LIMITS, *PREFETCHERS):
+        for field in table_fields(table).values():
+            assert len(field.meaning) > 3, (table, field.name)
+            if field.type in (int, float):
+                bounded = field.limit.low is not None and field.limit.high is not None
+                assert bounded or field.limit.choices, (table, field.name)
+    for table, limits in LIMITS.items():
+        assert set(limits) <= set(table_fields(table)), table
+    assert UNLIMITED.low is None
+
+
+def test_defaults_are_within_their_limits() -> None:
+    levels = (spec.Level(sets=64, ways=8, latency_cycles=4), spec.Level(sets=512, ways=8, latency_cycles=14))
+    machine = spec.Machine(name="defaults", levels=levels, prefetchers=tuple(example(table) for table in PREFETCHERS))
+    assert loader.parse(dump(machine), "defaults") == machine
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert DOCS.read_text(encoding="utf-8") == machine_docs.render(), (
+        "run python -m setebench.sim.machine_docs > docs/machine-files.md"
+    )
+
+
+def test_the_example_of_the_page_is_true() -> None:
+    found = {finding.parameter: finding.value for finding in truth(loader.parse(TINY, "tiny.toml"))}
+    assert found["latency.l2"] == 15
+    assert found["mshr.l1.prefetch"] == 4
+    assert found["mshr.l1.demand"] == 1
+    assert found["prefetcher.l2.stream.max_distance"] == 8
+    said = refused(TINY.replace("ways = 4", "ways = 40")).replace("m.toml", "tiny.toml")
+    assert f"    {said}\n" in machine_docs.render()
+
+
+# -- the commands ------------------------------------------------------------------------------------------------------
+
+
+def test_list_and_show() -> None:
+    listed = run("list")
+    assert listed.exit_code == 0
+    assert all(name in listed.stdout for name in [*NAMES, "random:SEED"])
+    assert run("show", "knc").stdout == loader.shipped_text("knc")
+    assert loader.parse(run("show", "random:5").stdout, "five") == random_machine(5)
+
+
+def test_new_writes_once_and_show_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert run("new", str(path)).exit_code == 0
+    assert loader.load(str(path)).name == "mine"
+    before = path.read_bytes()
+    again = run("new", str(path))
+    assert again.exit_code == 2
+    assert again.stderr.count("\n") == 1
+    assert path.read_bytes() == before
+    assert run("new", str(path), "--from", "knc", "--force").exit_code == 0
+    assert len(loader.load(str(path)).prefetchers) == 1
+    assert loader.parse(run("show", str(path)).stdout, "shown") == loader.load(str(path))
+    assert loader.parse(run("new", "-").stdout, "stdout").name == "my-machine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "nope"),
+        ("truth", "nope"),
+        ("truth", "missing.toml"),
+        ("show", "random:x"),
+        ("new", "mine.json"),
+        ("new", "/no/such/folder/mine.toml"),
+        ("new", "-", "--from", "nope"),
+        ("truth", "plain", "--format", "xml"),
+        ("frobnicate",),
+    ],
+)
+def test_bad_use_ends_with_status_2_and_says_why(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.strip()
+    assert "Traceback" not in result.stderr

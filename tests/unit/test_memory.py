@@ -1,0 +1,155 @@
+"""Regions without a measurement: what the kernel is asked and what its answers mean."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench.core import memory
+from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, huge_backed_bytes, map_region
+from setebench.errors import UnsupportedError, UsageError
+from setebench.layout import by_windows, lay
+
+SMAPS = """\
+00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/dash-name 7f00-8f00
+Size:                328 kB
+AnonHugePages:         0 kB
+VmFlags: rd ex mr mw me
+7f2a40000000-7f2a40800000 rw-p 00000000 00:00 0
+Size:               8192 kB
+KernelPageSize:        4 kB
+Rss:                8192 kB
+AnonHugePages:      6144 kB
+ShmemPmdMapped:        0 kB
+VmFlags: rd wr mr mw me ac lo hg
+7f2a40800000-7f2a40a00000 rw-p 00000000 00:00 0                          [anon: a name]
+Size:               2048 kB
+AnonHugePages:      2048 kB
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+AnonHugePages:         0 kB
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (0x400000, 0),
+        (0x7F2A40000000, 6144 << 10),
+        (0x7F2A407FFFFF, 6144 << 10),
+        (0x7F2A40800000, 2048 << 10),
+        (0x7F2A40A00000, 0),
+        (0x1000, 0),
+        (0xFFFFFFFFFF600000, 0),
+    ],
+)
+def test_huge_pages_are_read_of_the_mapping_that_holds_the_address(address: int, expected: int) -> None:
+    assert huge_backed_bytes(address, SMAPS) == expected
+
+
+@pytest.mark.parametrize("text", ["", "Size: 4 kB\n", "7f0000000000-7f0000200000 rw-p 0 0 0\nRss: 4 kB\n"])
+def test_a_listing_that_says_nothing_proves_nothing(text: str) -> None:
+    assert huge_backed_bytes(0x7F0000000000, text) == 0
+
+
+def test_this_processes_own_listing_can_be_read() -> None:
+    with mmap.mmap(-1, 8192) as mapping:
+        address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+        listing = Path("/proc/self/smaps").read_text()
+        assert huge_backed_bytes(address, listing) in range(0, 1 << 40, 4096)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("MemTotal: 9 kB\nMemAvailable:    2048 kB\n", 2 << 20), ("MemTotal: 9 kB\n", 0), ("XMemAvailable: 1 kB\n", 0)],
+)
+def test_available_memory(tmp_path: Path, text: str, expected: int) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(text)
+    assert available_bytes(tmp_path) == expected
+
+
+@pytest.mark.parametrize("page_size", [0, -1, 1, 1024, 8192, 1 << 20, 1 << 30])
+def test_pages_that_there_are_not(page_size: int) -> None:
+    with pytest.raises(UsageError, match=f"pages have 4096 or 2097152 bytes, not {page_size}"):
+        map_region(4096, page_size, True)
+
+
+@pytest.mark.parametrize("page_size", [SMALL_PAGE, HUGE_PAGE])
+def test_more_than_there_is(page_size: int) -> None:
+    with pytest.raises(UnsupportedError, match=r"\d+ MiB were asked for, but only \d+ MiB of memory are available"):
+        map_region(1 << 60, page_size, True)
+
+
+def test_a_refused_mapping_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object, **_named: object) -> mmap.mmap:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(memory.mmap, "mmap", refuse)
+    for page_size in (SMALL_PAGE, HUGE_PAGE):
+        with pytest.raises(UnsupportedError) as caught:
+            map_region(1 << 20, page_size, True)
+        assert "\n" not in str(caught.value)
+
+
+@given(st.integers(-10, 5 * SMALL_PAGE))
+def test_sizes_are_rounded_up_to_pages(size: int) -> None:
+    region = map_region(size, SMALL_PAGE, False)
+    try:
+        assert region.size == max(1, -(-size // SMALL_PAGE)) * SMALL_PAGE
+        assert region.address % SMALL_PAGE == 0
+    finally:
+        region.release()
+
+
+def test_a_released_region_is_an_error() -> None:
+    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
+    region.release()
+    region.release()
+    with pytest.raises(UsageError, match="released"):
+        region.touch()
+    with pytest.raises(UsageError, match="released"):
+        region.link(np.array([region.address]))
+
+
+def test_addresses_outside_the_region_are_not_linked() -> None:
+    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
+    try:
+        for outside in (region.address - 64, region.address + region.size, region.address + 4):
+            with pytest.raises(UsageError, match="region"):
+                region.link(np.array([region.address, outside]))
+    finally:
+        region.release()
+
+
+@pytest.mark.parametrize("size", [64, 4096, 60_000, 300_000])
+def test_linked_pointers_are_one_cycle(size: int) -> None:
+    region = map_region(2 << 20, SMALL_PAGE, True)
+    try:
+        order = by_windows(lay(region, size, np.random.default_rng(1)), np.random.default_rng(2))
+        region.link(order)
+        words = region._own()[region._skip :].view(np.int64).copy()
+        address, walked = int(order[0]), []
+        for _ in range(len(order)):
+            walked.append(address)
+            address = int(words[(address - region.address) // 8])
+        assert walked == order.tolist()
+        assert address == order[0]
+    finally:
+        region.release()
+
+
+def test_pages_are_there_before_use() -> None:
+    region = map_region(64 * SMALL_PAGE, SMALL_PAGE, True)
+    try:
+        pagemap = Path("/proc/self/pagemap").open("rb", buffering=0)  # noqa: SIM115
+        with pagemap:
+            pagemap.seek(region.address // SMALL_PAGE * 8)
+            entries = np.frombuffer(pagemap.read(8 * region.pages), dtype=np.uint64)
+        assert (entries >> np.uint64(63) == 1).all()
+    finally:
+        region.release()

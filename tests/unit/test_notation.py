@@ -1,0 +1,159 @@
+"""The pattern notation: what it reads, what it writes, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from probe_strategies import probes
+
+from setebench.errors import ProbeError
+from setebench.notation import parse, render, statements
+from setebench.notation_reader import FORMS
+from setebench.probe import Base, Kind, Probe
+
+A, B = Base("a"), Base("b")
+
+READ = {
+    "": Probe(),
+    " ;;\n# nothing\n": Probe(),
+    "load a": Probe().load(A),
+    "load a+64; load b-0x10": Probe().load(A + 64).load(B - 16),
+    "load a+3l; load a-2p; load a+1p+2l+8": Probe().load(A + 192).load(A - 8192).load(A + 4096 + 128 + 8),
+    "load a size=32 ip=A\nload a after=-1": Probe().load(A, 32, ip="A").load(A, after=-1),
+    "load a; load a; load b after=0": Probe().load(A).load(A).load(B, after=0),
+    "load a ip_bits=0x5c0": Probe().load(A, ip_bits=0x5C0),
+    'load "two words"+8 ip="; #"': Probe().load(Base("two words") + 8, ip="; #"),
+    "store a+8 size=16 ip=12": Probe().store(A + 8, 16, ip="12"),
+    "prefetch a+128 hint=t1; prefetch a": Probe().prefetch(A + 128, "t1").prefetch(A),
+    "flush a; flush a how=clwb # kept": Probe().flush(A).flush(A, "clwb"),
+    "chase a 100 size=16": Probe().chase(A, 100, 16),
+    "fence; fence m; fence serialize": Probe().fence().fence("m").fence("serialize"),
+    "wait 500; nop 8; add 100; transfer 4": Probe().wait(500).nop(8).add(100).transfer(4),
+    "multiply 8 free; multiply 3; multiply 2 chained": Probe().multiply(8, chained=False).multiply(3).multiply(2),
+    "start 1 bracket=rdtscp dither=no; stop 1 bracket=rdtscp": (
+        Probe().start(1, bracket="rdtscp", dither=False).stop(1, bracket="rdtscp")
+    ),
+    "start; stop; barrier": Probe().start().stop().barrier(),
+    "start dither=yes": Probe().start(),
+    "repeat 8 advance=64 { load a; prefetch a+64 hint=w }": (
+        Probe().repeat(8, Probe().load(A).prefetch(A + 64, "w"), advance=64)
+    ),
+    "repeat 2 advance=-1p {\n load a\n\n flush a after=-1;\n}\nfence": (
+        Probe().repeat(2, Probe().load(A).flush(A, after=-1), advance=-4096).fence()
+    ),
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_reads(text: str) -> None:
+    assert parse(text) == READ[text]
+
+
+@pytest.mark.parametrize("probe", READ.values(), ids=str)
+def test_reads_what_it_writes(probe: Probe) -> None:
+    assert parse(render(probe)) == probe == parse(str(probe))
+
+
+@settings(max_examples=150, deadline=None)
+@given(probes())
+def test_reads_what_it_writes_of_any_probe(probe: Probe) -> None:
+    text = render(probe)
+    assert parse(text) == probe
+    assert "\n" not in text
+    assert len(statements(probe)) == len(probe)
+
+
+@settings(max_examples=50, deadline=None)
+@given(probes(), probes())
+def test_reads_what_it_writes_of_a_sum(first: Probe, second: Probe) -> None:
+    try:
+        both = first + second
+    except ProbeError:  # the same instruction address at two places
+        return
+    assert parse(render(both)) == both
+
+
+def test_writes_the_shortest_form() -> None:
+    text = "flush a; fence m; start; load a+64; stop"
+    assert str(parse(" flush   a ;fence;start 0 dither=yes;load a+1l size=8 ; stop 0; ")) == text
+
+
+def test_every_operation_has_a_form() -> None:
+    assert set(FORMS) == {kind.name.lower() for kind in Kind} - {"end"}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("load a; read b", "statement 2 (line 1, column 9)", "unknown operation 'read'; allowed: load, store"),
+        ("load a;\n  load", "statement 2 (line 2, column 7)", "expected BASE, found the end; allowed: load BASE"),
+        ("load 5", "statement 1 (line 1, column 6)", "a base, whose name starts with a letter"),
+        ("load a+", "statement 1 (line 1, column 8)", "expected an offset as a number"),
+        ("load a+3x", "statement 1 (line 1, column 8)", "found '3x'"),
+        ("load a+" + "9" * 5000, "statement 1 (line 1, column 8)", "more than 20 digits"),
+        ("load a+4294967296", "statement 1 (line 1, column 1)", "does not fit 32 bits"),
+        ("load a size=7", "statement 1 (line 1, column 1)", "8, 16, 32 or 64 bytes, not 7; allowed: load BASE"),
+        ("load a width=8", "statement 1 (line 1, column 8)", "nothing known by 'width' here; allowed: load BASE"),
+        ("load a size=8 size=8", "statement 1 (line 1, column 15)", "size is given twice"),
+        ("load a after=-1", "statement 1 (line 1, column 1)", "the probe has 0 loads before"),
+        ("load a load b", "statement 1 (line 1, column 8)", "nothing known by 'load'"),
+        ("load a $", "statement 1 (line 1, column 8)", "'$'"),
+        ('load "a', "statement 1 (line 1, column 6)", "expected"),
+        ('load "\\q"', "statement 1 (line 1, column 6)", "backslash"),
+        ('load "\\n"+9999999999', "statement 1 (line 1, column 1)", "does not fit 32 bits"),
+        ("load a ip=A ip_bits=1; load a ip=A ip_bits=2", "statement 2 (line 1, column 24)", "is placed twice"),
+        ("prefetch a hint=t9", "statement 1 (line 1, column 1)", "one of t0, t1, t2, nta, w"),
+        ("chase a", "statement 1 (line 1, column 8)", "expected STEPS"),
+        ("wait 0", "statement 1 (line 1, column 1)", "from 1 to 1000000000, not 0; allowed: wait CYCLES"),
+        ("multiply 3 some", "statement 1 (line 1, column 12)", "chained or free, found 'some'"),
+        ("start 64", "statement 1 (line 1, column 1)", "0 to 63, not 64"),
+        ("start bracket=clock", "statement 1 (line 1, column 1)", "unknown bracket 'clock'; one of lfence"),
+        ("start dither=maybe", "statement 1 (line 1, column 14)", "yes or no, found 'maybe'"),
+        ("fence m s", "statement 1 (line 1, column 9)", "nothing known by 's'"),
+        ("nop 1; repeat 2", "statement 2 (line 1, column 16)", "expected {"),
+        ("repeat 2 { nop 1", "statement 1 (line 1, column 1)", "its { is never closed"),
+        ("repeat 2 { }", "statement 1 (line 1, column 1)", "at least one operation"),
+        ("repeat 2 { start }", "statement 1 (line 1, column 1)", "can't hold another repeat, a start"),
+        ("repeat 2 { nop 1; repeat", "statement 3 (line 1, column 25)", "expected COUNT"),
+        ("repeat 2 { repeat 2 { nop 1 } }", "statement 2 (line 1, column 12)", "can't hold another repeat"),
+        ("repeat 2 { nop 1 } nop 1", "statement 1 (line 1, column 20)", "expected ; or a new line"),
+        ("nop 1 }", "statement 1 (line 1, column 7)", "expected ; or a new line"),
+        ("nop 1; }", "statement 2 (line 1, column 8)", "this } closes nothing"),
+        ("repeat 1 {" * 5000, "statement 2", "can't hold another repeat"),
+    ],
+)
+def test_names_a_mistake_and_its_place(text: str, place: str, said: str) -> None:
+    with pytest.raises(ProbeError) as caught:
+        parse(text)
+    message = str(caught.value)
+    assert message.startswith(place)
+    assert said in message
+    assert "\n" not in message
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from('load starep 012x+-={}";#\n\\,é$@._'), max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        probe = parse(text)
+    except ProbeError as error:
+        assert "\n" not in str(error)
+    else:
+        assert parse(render(probe)) == probe
+
+
+def test_the_document_says_what_is_true() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "notation.md").read_text()
+    examples = re.findall(r"(?:^    .+\n)+", text.split("## Examples")[1].split("## Mistakes")[0], re.MULTILINE)
+    assert len(examples) == 3
+    for example in examples:
+        assert parse(example).intervals > 0
+    operations = text.split("## Operations")[1].split("## Options")[0]
+    named = {statement.split()[0] for statement in re.findall(r"`([^`]+)`", operations)}
+    assert set(FORMS) <= named
+    options = re.findall(r"^\| `(\w+)=", text.split("## Options")[1], re.MULTILINE)
+    assert set(options) == {option for form in FORMS.values() for option in form.options}

@@ -1,0 +1,185 @@
+"""Plots: what is on them, that files are whole and reproducible, and that matplotlib's settings are left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+
+from setebench.errors import SetebenchError, UsageError
+from setebench.report import plot
+
+SWEEP: dict[str, Any] = {
+    "size_bytes": [4096 << step for step in range(15)],
+    "cycles": [4.0] * 4 + [14.0] * 5 + [50.0] * 3 + [450.0, None, 455.0],
+    "low": [3.9] * 4 + [13.0] * 5 + [48.0] * 3 + [430.0, None, None],
+    "high": [4.1] * 4 + [15.0] * 5 + [54.0] * 3 + [470.0, None, 480.0],
+    "boundaries_bytes": [49152, 1 << 20, 32 << 20],
+    "levels": {"memory": 450.0, "l1": 4.0, "l2": 14.0, "l3": None},
+}
+
+
+def sweep_figure(**changes: Any) -> Figure:
+    return plot.sweep_figure({"sweep": {**SWEEP, **changes}})
+
+
+def bars(figure: Figure) -> ErrorbarContainer:
+    (container,) = figure.axes[0].containers
+    assert isinstance(container, ErrorbarContainer)
+    return container
+
+
+def test_the_sweep_shows_points_levels_and_boundaries() -> None:
+    figure = sweep_figure()
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "log" and axes.get_yscale() == "log"
+    assert "bytes" in axes.get_xlabel() and "cycles per load" in axes.get_ylabel() and axes.get_title()
+    (line, *_rest) = bars(figure).lines
+    assert np.asarray(line.get_xdata()).tolist() == [
+        size for index, size in enumerate(SWEEP["size_bytes"]) if index != 13
+    ]
+    assert {"48 KiB", "1 MiB", "32 MiB"} <= {text.get_text() for text in axes.texts}
+    shown = plot.alt_text(figure)
+    assert (
+        all(level in shown for level in ("L1: 4 cycles", "L2: 14 cycles", "memory: 450 cycles")) and "L3" not in shown
+    )
+
+
+def test_sizes_on_the_axis_are_powers_of_two_with_units() -> None:
+    figure = sweep_figure()
+    figure.draw_without_rendering()
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert {"4 KiB", "64 KiB", "1 MiB"} <= set(labels) and len(labels) <= 13
+
+
+def test_intervals_are_drawn_where_they_are_known() -> None:
+    (stems,) = bars(sweep_figure()).lines[2]
+    heights = [segment[1][1] - segment[0][1] for segment in stems.get_segments()]
+    assert heights[0] == pytest.approx(0.2) and heights[-1] == pytest.approx(25.0)
+
+
+def test_series_differ_without_colour() -> None:
+    looks = [plot.style(index) for index in range(len(plot.SERIES))]
+    assert len({look["marker"] for look in looks}) == len({str(look["linestyle"]) for look in looks}) == len(looks)
+    assert all(0.0 <= float(look["color"]) <= 0.6 for look in looks)
+    assert plot.style(len(looks)) == looks[0]
+
+
+@pytest.mark.parametrize(
+    "evidence", [{}, {"sweep": None}, {"sweep": {"size_bytes": [], "cycles": [], "low": [], "high": []}}]
+)
+def test_nothing_to_plot_is_one_line(evidence: dict[str, Any]) -> None:
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        plot.sweep_figure(evidence)
+
+
+@pytest.mark.parametrize("changes", [{"cycles": [1.0]}, {"low": [1.0]}, {"size_bytes": 3}, {"cycles": None}])
+def test_damaged_evidence_is_one_line(changes: dict[str, Any]) -> None:
+    with pytest.raises(SetebenchError, match="damaged"):
+        sweep_figure(**changes)
+
+
+def test_nothing_lies_over_the_points() -> None:
+    figure = sweep_figure()
+    figure.draw_without_rendering()
+    frame = figure.axes[0].get_window_extent()
+    beside = [*figure.axes[0].texts, *figure.legends]
+    assert len(beside) == 4
+    assert not any(frame.overlaps(each.get_window_extent()) for each in beside)
+
+
+def test_bounds_may_be_missing_altogether() -> None:
+    figure = sweep_figure(low=None, high=None)
+    assert "measured" in plot.alt_text(figure) and "interval" not in plot.alt_text(figure)
+    (stems,) = bars(figure).lines[2]
+    assert all(segment[0][1] == segment[1][1] for segment in stems.get_segments())
+
+
+def test_one_point_is_enough() -> None:
+    figure = sweep_figure(size_bytes=[5000], cycles=[4.0], low=[None], high=[None], boundaries_bytes=[], levels={})
+    assert plot.encode(figure, "png", "")
+
+
+def test_the_machine_is_named_once_and_literally() -> None:
+    figure = sweep_figure()
+    plot.add_machine(figure, "AMD $x$ \x1b")
+    plot.add_machine(figure, "another")
+    assert figure.get_suptitle() == r"AMD \$x\$ \x1b"
+    assert plot.alt_text(figure).startswith(r"AMD $x$ \x1b. Load-to-use latency")
+    assert plot.encode(figure, "svg", "")
+
+
+@pytest.mark.parametrize(
+    ("extension", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("SVG", b"<?xml")]
+)
+def test_files_are_whole_and_reproducible(tmp_path: Path, extension: str, magic: bytes) -> None:
+    for name in ("one", "two"):
+        plot.save(sweep_figure(), tmp_path / f"{name}.{extension}")
+    data = (tmp_path / f"one.{extension}").read_bytes()
+    assert data.startswith(magic) and data == (tmp_path / f"two.{extension}").read_bytes()
+    assert not re.search(rb"CreationDate|Matplotlib v|dc:date|20[0-9]{2}-[0-9]{2}-[0-9]{2}T", data)
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_an_svg_is_the_same_in_another_process(tmp_path: Path) -> None:
+    drawing = "plot.save(plot.sweep_figure(json.load(sys.stdin)), sys.argv[1])"
+    program = f"import json, sys; from setebench.report import plot; {drawing}"
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "a.svg")],
+        input=json.dumps({"sweep": SWEEP}).encode(),
+        env=environment,
+        check=True,
+    )
+    figure = sweep_figure()
+    assert (tmp_path / "a.svg").read_bytes() == plot.encode(figure, "svg", plot.alt_text(figure))
+
+
+def test_an_svg_describes_itself(tmp_path: Path) -> None:
+    plot.save(sweep_figure(), tmp_path / "a.svg", alt="steps <at> 48 KiB & more")
+    root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
+    assert root.get("role") == "img"
+    assert root[0].tag.endswith("desc") and root[0].text == "steps <at> 48 KiB & more"
+
+
+def test_by_default_the_description_tells_axes_and_series() -> None:
+    text = plot.alt_text(sweep_figure())
+    assert "working set" in text and "cycles per load" in text and "L1: 4 cycles" in text
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "a.svg.gz", ".svg"])
+def test_an_unknown_extension_is_bad_use(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match=r"\.png, \.svg, \.pdf"):
+        plot.save(sweep_figure(), tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_existing_plot_is_kept_without_force(tmp_path: Path) -> None:
+    (tmp_path / "a.svg").write_bytes(b"mine")
+    with pytest.raises(UsageError, match="--force"):
+        plot.save(sweep_figure(), tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_bytes() == b"mine"
+    plot.save(sweep_figure(), tmp_path / "a.svg", force=True)
+    assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_the_settings_of_matplotlib_stay_as_they_were() -> None:
+    before = dict(matplotlib.rcParams)
+    plot.encode(sweep_figure(), "svg", "")
+    assert dict(matplotlib.rcParams) == before
+    drawing = "plot.encode(plot.new_figure('t', 'x', 'y')[0], 'png', '')"
+    program = f"import sys; from setebench.report import plot; {drawing}; print('matplotlib.pyplot' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,321 @@
+"""Probes as data: what each method appends, how probes join, and every request that makes no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench.errors import ProbeError, UsageError
+from setebench.probe import (
+    ACCESS_SIZES,
+    BRACKETS,
+    COLUMNS,
+    FENCES,
+    FLUSHES,
+    HINTS,
+    IP_SPAN_BITS,
+    MAX_INTERVALS,
+    Base,
+    InstructionAddress,
+    Kind,
+    Operand,
+    Probe,
+)
+
+A, B, C = Base("a"), Base("b"), Base("c")
+
+
+def columns(probe: Probe, row: int = -1) -> dict[str, int]:
+    """One row by column name."""
+    return dict(zip(COLUMNS, (int(value) for value in probe.rows[row]), strict=True))
+
+
+EMPTY_ROW = {
+    "base": -1,
+    "offset": 0,
+    "size": 0,
+    "variant": 0,
+    "count": 0,
+    "ip": -1,
+    "after": -1,
+    "interval": -1,
+    "dither": 0,
+}
+
+ONE_OPERATION: list[tuple[Probe, dict[str, int]]] = [
+    *((Probe().load(A + 8, size), {"kind": Kind.LOAD, "base": 0, "offset": 8, "size": size}) for size in ACCESS_SIZES),
+    (Probe().store(A - 8, 16), {"kind": Kind.STORE, "base": 0, "offset": -8, "size": 16}),
+    *((Probe().prefetch(A, hint), {"kind": Kind.PREFETCH, "base": 0, "variant": n}) for n, hint in enumerate(HINTS)),
+    *((Probe().flush(A, how), {"kind": Kind.FLUSH, "base": 0, "variant": n}) for n, how in enumerate(FLUSHES)),
+    *((Probe().fence(kind), {"kind": Kind.FENCE, "variant": n}) for n, kind in enumerate(FENCES)),
+    (Probe().chase(A, 7, 32), {"kind": Kind.CHASE, "base": 0, "size": 32, "count": 7}),
+    (Probe().wait(5), {"kind": Kind.WAIT, "count": 5}),
+    (Probe().nop(6), {"kind": Kind.NOP, "count": 6}),
+    (Probe().multiply(7), {"kind": Kind.MULTIPLY, "count": 7, "variant": 1}),
+    (Probe().multiply(7, chained=False), {"kind": Kind.MULTIPLY, "count": 7}),
+    (Probe().add(8), {"kind": Kind.ADD, "count": 8}),
+    (Probe().transfer(9), {"kind": Kind.TRANSFER, "count": 9}),
+    (Probe().barrier(), {"kind": Kind.BARRIER}),
+    (Probe().start(), {"kind": Kind.START, "variant": -1, "interval": 0, "dither": 1}),
+    (Probe().start(3, dither=False), {"kind": Kind.START, "variant": -1, "interval": 3}),
+    (Probe().stop(2), {"kind": Kind.STOP, "variant": -1, "interval": 2}),
+    *(
+        (Probe().start(bracket=b), {"kind": Kind.START, "variant": n, "interval": 0, "dither": 1})
+        for n, b in enumerate(BRACKETS)
+    ),
+]
+
+
+@pytest.mark.parametrize(("probe", "expected"), ONE_OPERATION, ids=lambda v: v["kind"].name if type(v) is dict else "")
+def test_a_method_appends_one_row(probe: Probe, expected: dict[str, int]) -> None:
+    assert len(probe) == 1
+    assert columns(probe) == EMPTY_ROW | expected
+
+
+def test_methods_leave_the_probe_as_it_was() -> None:
+    short = Probe().load(A)
+    longer = short.load(B)
+    assert (len(short), short.bases) == (1, (A,))
+    assert (len(longer), longer.bases) == (2, (A, B))
+
+
+def test_rows_are_read_only() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        Probe().load(A).rows[0, 0] = 3
+
+
+def test_equal_probes_are_one_key() -> None:
+    made = {Probe().load(A).fence(): 1}
+    assert made[Probe().load(A).fence()] == 1
+    assert Probe().load(A) != Probe().load(B)
+
+
+def test_operands_add_up() -> None:
+    moved, back = (A + 64) + 8 - 4, A - 64
+    assert (moved.base, moved.offset) == (A, 68)
+    assert (back.base, back.offset) == (A, -64)
+
+
+def test_operations_carry_names() -> None:
+    probe = Probe().load(A, ip="x", ip_bits=64).prefetch(B + 1, "nta", after=-1).start(dither=False).stop()
+    load, prefetch, start, _ = probe.operations
+    assert (load.kind, load.operand, load.ip) == (Kind.LOAD, Operand(A, 0), InstructionAddress("x", 64))
+    assert (prefetch.variant, prefetch.operand, prefetch.after) == ("nta", Operand(B, 1), 0)
+    assert (start.interval, start.dither, start.variant, start.operand) == (0, False, "", None)
+
+
+# ---- after= -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("after", "row"), [(-1, 3), (-2, 1), (-3, 0), (0, 0), (1, 1), (2, 3)])
+def test_after_counts_loads_and_chases(after: int, row: int) -> None:
+    probe = Probe().load(A).chase(A, 4).flush(A).load(B).fence()
+    assert columns(probe.load(A, after=after))["after"] == row
+
+
+@pytest.mark.parametrize("after", [-4, 3])
+def test_after_a_load_that_is_not_there(after: int) -> None:
+    probe = Probe().load(A).chase(A, 4).flush(A).load(B)
+    with pytest.raises(ProbeError, match=f"after={after}: the probe has 3 loads"):
+        probe.load(A, after=after)
+
+
+# ---- joins --------------------------------------------------------------------------------------------------------
+
+
+def test_a_join_renumbers_bases_addresses_and_loads() -> None:
+    left = Probe().load(A, ip="x").load(B)
+    right = Probe().load(C, ip="y").load(B, ip="x", after=-1)
+    joined = left + right
+    assert joined.bases == (A, B, C)
+    assert [address.label for address in joined.instruction_addresses] == ["x", "y"]
+    assert joined.rows[:, COLUMNS.index("base")].tolist() == [0, 1, 2, 1]
+    assert joined.rows[:, COLUMNS.index("ip")].tolist() == [0, -1, 1, 0]
+    assert joined.rows[:, COLUMNS.index("after")].tolist() == [-1, -1, -1, 2]
+
+
+def test_a_join_places_an_address_that_one_side_left_open() -> None:
+    for joined in (
+        Probe().load(A, ip="x") + Probe().load(A, ip="x", ip_bits=4096),
+        Probe().load(A, ip="x", ip_bits=4096) + Probe().load(A, ip="x"),
+    ):
+        assert joined.instruction_addresses == (InstructionAddress("x", 4096),)
+
+
+def test_an_address_cannot_lie_in_two_places() -> None:
+    with pytest.raises(ProbeError, match="'x' is placed twice, at 0x40 and 0x80"):
+        Probe().load(A, ip="x", ip_bits=64) + Probe().load(A, ip="x", ip_bits=128)
+
+
+def test_a_placed_address_without_a_name_is_shared_by_its_place() -> None:
+    probe = Probe().load(A, ip_bits=64).load(B, ip_bits=64).load(A, ip_bits=128)
+    assert probe.rows[:, COLUMNS.index("ip")].tolist() == [0, 0, 1]
+
+
+STEPS: list[Callable[[Probe], Probe]] = [
+    lambda p: p.load(A),
+    lambda p: p.load(B + 64, 16),
+    lambda p: p.load(C, ip="x"),
+    lambda p: p.store(A, ip="y"),
+    lambda p: p.load(A, after=-1) if Kind.LOAD in p.rows[:, 0] else p.load(A),
+    lambda p: p.flush(B),
+    lambda p: p.prefetch(C, "t1", ip="z"),
+    lambda p: p.fence(),
+    lambda p: p.wait(10),
+    lambda p: p.repeat(3, Probe().load(C).load(A, ip="y2"), advance=64),
+]
+built = st.lists(st.sampled_from(STEPS), max_size=8).map(lambda steps: _build(steps))
+
+
+def _build(steps: list[Callable[[Probe], Probe]]) -> Probe:
+    probe = Probe()
+    for step in steps:
+        probe = step(probe)
+    return probe
+
+
+@given(built, built)
+def test_a_join_keeps_the_operations_of_both(left: Probe, right: Probe) -> None:
+    joined = list((left + right).operations)
+    shifted = [replace(op, after=None if op.after is None else op.after + len(left)) for op in right.operations]
+    assert joined == [*left.operations, *shifted]
+
+
+@given(built, built, built)
+def test_joins_can_be_grouped_as_one_likes(first: Probe, second: Probe, third: Probe) -> None:
+    assert (first + second) + third == first + (second + third)
+
+
+@given(built)
+def test_the_empty_probe_changes_nothing(probe: Probe) -> None:
+    assert probe + Probe() == probe == Probe() + probe
+
+
+@given(built)
+def test_references_stay_inside_the_probe(probe: Probe) -> None:
+    rows = probe.rows
+    base, ip, after = (rows[:, COLUMNS.index(name)] for name in ("base", "ip", "after"))
+    assert ((base >= -1) & (base < len(probe.bases))).all()
+    assert ((ip >= -1) & (ip < len(probe.instruction_addresses))).all()
+    assert (after < np.arange(len(rows))).all()
+    assert all(rows[row, 0] in (Kind.LOAD, Kind.CHASE) for row in after[after >= 0])
+
+
+# ---- repeats ------------------------------------------------------------------------------------------------------
+
+
+def test_a_repeat_brackets_its_body() -> None:
+    body = Probe().load(B).load(A, after=-1)
+    probe = Probe().load(A).repeat(5, body, advance=-128)
+    assert [Kind(kind).name for kind in probe.rows[:, 0]] == ["LOAD", "REPEAT", "LOAD", "LOAD", "END"]
+    assert (columns(probe, 1)["count"], columns(probe, 1)["offset"]) == (5, -128)
+    assert columns(probe, 3)["after"] == 2
+    assert list(probe.operations)[1].advance == -128
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Probe().repeat(2, Probe().load(A)),
+        Probe().start().stop(),
+        Probe().stop(),
+        Probe().barrier(),
+        Probe().load(A).start(),
+    ],
+)
+def test_what_a_repeat_cannot_hold(body: Probe) -> None:
+    with pytest.raises(ProbeError, match="can't hold another repeat, a start, a stop or a barrier"):
+        Probe().repeat(2, body)
+
+
+def test_a_repeat_of_nothing() -> None:
+    with pytest.raises(ProbeError, match="at least one operation"):
+        Probe().repeat(2, Probe())
+
+
+@pytest.mark.parametrize("advance", [2**31, -(2**31) - 1])
+def test_an_advance_fits_32_bits(advance: int) -> None:
+    with pytest.raises(ProbeError, match="32 bits"):
+        Probe().repeat(2, Probe().load(A), advance=advance)
+
+
+# ---- intervals ----------------------------------------------------------------------------------------------------
+
+
+def test_intervals_are_counted() -> None:
+    assert Probe().load(A).intervals == 0
+    assert Probe().start(1).start(0).stop(1).stop(0).intervals == 2
+    every = Probe()
+    for interval in range(MAX_INTERVALS):
+        every = every.start(interval).stop(interval)
+    assert every.intervals == MAX_INTERVALS
+
+
+@pytest.mark.parametrize(
+    ("probe", "message"),
+    [
+        (Probe().start(), "every started interval needs a stop"),
+        (Probe().start(1).stop(1), "numbered 0, 1, 2"),
+        (Probe().start(0).stop(0).start(2).stop(2), "numbered 0, 1, 2"),
+        (Probe().stop(), "interval 0 is stopped without a start"),
+        (Probe().stop().start(), "interval 0 is stopped without a start"),
+        (Probe().start().stop().stop(), "interval 0 is stopped without a start"),
+        (Probe().start().start().stop(), "interval 0 is started twice"),
+        (Probe().start().stop().start().stop(), "interval 0 is started twice"),
+        (Probe().start(bracket="rdtscp").stop(), "different brackets"),
+        (Probe().start().stop(bracket="lfence"), "different brackets"),
+    ],
+)
+def test_intervals_that_make_no_sense(probe: Probe, message: str) -> None:
+    with pytest.raises(ProbeError, match=message):
+        _ = probe.intervals
+
+
+# ---- every other error --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Probe().load(A, 4), "8, 16, 32 or 64 bytes, not 4"),
+        (lambda: Probe().store(A, 128), "8, 16, 32 or 64 bytes, not 128"),
+        (lambda: Probe().chase(A, 3, 1), "8, 16, 32 or 64 bytes, not 1"),
+        (lambda: Probe().prefetch(A, "t3"), "unknown prefetch hint 't3'; one of t0, t1, t2, nta, w"),
+        (lambda: Probe().flush(A, "wbinvd"), "unknown flush 'wbinvd'"),
+        (lambda: Probe().fence("x"), "unknown fence 'x'"),
+        (lambda: Probe().start(bracket="hpet"), "unknown bracket 'hpet'"),
+        (lambda: Probe().stop(bracket="hpet"), "unknown bracket 'hpet'"),
+        (lambda: Probe().start(-1), "numbered 0 to 63, not -1"),
+        (lambda: Probe().stop(64), "numbered 0 to 63, not 64"),
+        (lambda: Probe().wait(0), "wait takes a count from 1 to 1000000000, not 0"),
+        (lambda: Probe().wait(10**9 + 1), "wait takes a count"),
+        (lambda: Probe().nop(65537), "nop takes a count from 1 to 65536, not 65537"),
+        (lambda: Probe().multiply(-1), "multiply takes a count"),
+        (lambda: Probe().add(0), "add takes a count"),
+        (lambda: Probe().transfer(0), "transfer takes a count"),
+        (lambda: Probe().chase(A, 0), "chase takes a count"),
+        (lambda: Probe().repeat(0, Probe().load(A)), "repeat takes a count"),
+        (lambda: Probe().repeat(10**9 + 1, Probe().load(A)), "repeat takes a count"),
+        (lambda: Probe().load(A + 2**31), "offset 2147483648 of a does not fit 32 bits"),
+        (lambda: Probe().load(A - 2**31 - 1), "does not fit 32 bits"),
+        (lambda: Probe().load(A, ip="x", ip_bits=2**IP_SPAN_BITS), "ip_bits must lie in 0 to"),
+        (lambda: Probe().load(A, ip_bits=-1), "ip_bits must lie in 0 to"),
+        (lambda: Probe().load(A, ip="x", ip_bits=0).load(A, ip="x", ip_bits=64), "placed twice"),
+    ],
+)
+def test_requests_that_make_no_sense(build: Callable[[], Probe], message: str) -> None:
+    with pytest.raises(ProbeError, match=message) as caught:
+        build()
+    assert isinstance(caught.value, UsageError)
+    assert "\n" not in str(caught.value)
+
+
+def test_extreme_offsets_are_kept() -> None:
+    probe = Probe().load(A + (2**31 - 1)).load(A - 2**31).load(A, ip_bits=2**IP_SPAN_BITS - 1)
+    assert probe.rows[:2, COLUMNS.index("offset")].tolist() == [2**31 - 1, -(2**31)]
+    assert probe.instruction_addresses[0].bits == 2**IP_SPAN_BITS - 1

@@ -1,0 +1,108 @@
+"""Random machines: valid, repeatable, and of every kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from setebench.sim import loader, random_ranges, spec
+from setebench.sim import random_machine as random_machine_module
+from setebench.sim.dump import dump
+from setebench.sim.fields import PREFETCHERS
+from setebench.sim.random_machine import random_machine
+from setebench.sim.truth import demand_in_flight
+
+SEEDS = range(200)
+
+
+@pytest.fixture(scope="module")
+def machines() -> list[spec.Machine]:
+    return [random_machine(seed) for seed in SEEDS]
+
+
+def test_every_one_is_valid(machines: list[spec.Machine]) -> None:
+    for machine in machines:
+        assert loader.parse(dump(machine), machine.name) == machine
+
+
+def test_the_same_seed_gives_the_same_machine_and_another_a_new_one(machines: list[spec.Machine]) -> None:
+    assert machines == [random_machine(seed) for seed in SEEDS]
+    assert len({dump(machine).partition("[clock]")[2] for machine in machines}) == len(machines)
+    assert random_machine(10**17).name == "random:100000000000000000"
+
+
+def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
+    seen = Counter[object]()
+    for machine in machines:
+        seen.update({type(each) for each in machine.prefetchers})
+        seen.update({("out-of-order", machine.core.out_of_order), ("blocking", machine.core.blocking_load)})
+        seen.update({("levels", len(machine.levels)), ("smt", machine.core.threads_per_core > 1)})
+        seen.update(
+            {("fine", machine.clock.step_ticks == 1), ("drops", machine.software_prefetch.when_full == "drops")}
+        )
+        seen.update({("pages", machine.memory.page_sizes), ("splintered", machine.memory.huge_pages_splintered)})
+        seen.update({("interrupts", machine.noise.interrupt_interval_cycles > 0)})
+        seen.update({("stalls", machine.noise.stall_interval_cycles > 0), ("drift", machine.clock.drift > 0)})
+        seen.update({("split", machine.levels[0].mshr_demand_limit > 0), ("several", machine.core.cores > 1)})
+        seen.update({("inclusive", machine.levels[1].inclusion), ("l3", machine.levels[-1].inclusion)})
+    for table in PREFETCHERS:
+        assert seen[table] > 10, table
+    for name in (
+        "out-of-order",
+        "blocking",
+        "smt",
+        "fine",
+        "drops",
+        "splintered",
+        "interrupts",
+        "stalls",
+        "split",
+        "several",
+    ):
+        assert min(seen[name, True], seen[name, False]) > 10, name
+    assert min(seen["levels", 2], seen["levels", 3]) > 10
+    assert min(seen["pages", (4096,)], seen["pages", (4096, 2097152)]) > 10
+    assert min(seen["inclusive", "inclusive"], seen["inclusive", "neither"], seen["l3", "exclusive"]) > 10
+
+
+def test_combinations_of_prefetchers_come_up(machines: list[spec.Machine]) -> None:
+    combinations = {
+        frozenset((each.level, type(each).__name__) for each in machine.prefetchers) for machine in machines
+    }
+    assert frozenset() in combinations
+    assert max(map(len, combinations)) >= 5
+    assert len(combinations) > 60
+
+
+def test_nothing_hides_what_is_to_be_measured(machines: list[spec.Machine]) -> None:
+    for machine in machines:
+        first = machine.levels[0]
+        if not machine.core.blocking_load:
+            assert demand_in_flight(machine, 1) == (first.mshr_demand_limit or first.mshr_entries)
+        busy = machine.memory.interval_cycles * max(level.mshr_entries for level in machine.levels[:2])
+        assert busy < machine.memory.latency_cycles  # full miss queues don't wait for memory's bandwidth
+        contiguous = 2097152 in machine.memory.page_sizes and machine.memory.huge_pages_contiguous
+        for prefetcher in machine.prefetchers:
+            if prefetcher.level == 2:
+                assert not prefetcher.crosses_4k
+                assert contiguous or not prefetcher.crosses_4k_in_2m
+        coherence = machine.coherence
+        furthest = max((max(row) for row in coherence.distance_cycles), default=0.0)
+        assert machine.levels[-1].latency_cycles < coherence.exclusive_cycles
+        assert coherence.exclusive_cycles + furthest < machine.memory.latency_cycles
+
+
+def test_every_range_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = set()
+
+    class Watched(dict[str, tuple[object, ...]]):
+        def __getitem__(self, name: str) -> tuple[object, ...]:
+            used.add(name)
+            return super().__getitem__(name)
+
+    monkeypatch.setattr(random_ranges, "RANGES", Watched(random_ranges.RANGES))
+    monkeypatch.setattr(random_machine_module, "RANGES", random_ranges.RANGES)
+    for seed in range(100):
+        random_machine(seed)
+    assert used == set(random_ranges.RANGES)

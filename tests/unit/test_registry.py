@@ -1,0 +1,98 @@
+"""Finding scenarios: from source text without importing it, and from a checkout that isn't installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from setebench import registry
+from setebench.errors import SetebenchError, UsageError
+from setebench.scenario import Scenario
+
+GOOD = '''"""Docstring line.
+
+More."""
+from setebench.scenario import Scenario
+SCENARIO = Scenario(name="good-one", summary="The declared summary.", answer=lambda context: [], parameters=())
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder in the place of `setebench.scenarios`."""
+    before = {name: module for name, module in sys.modules.items() if name.startswith(registry.PACKAGE)}
+    for name in before:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    registry._mount(tmp_path)
+    registry.catalogue.cache_clear()
+    yield tmp_path
+    registry.catalogue.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(registry.PACKAGE)]:
+        del sys.modules[name]
+
+
+def test_modules_with_a_scenario_are_listed_without_being_imported(folder: Path) -> None:
+    (folder / "good_one.py").write_text(GOOD)
+    (folder / "annotated.py").write_text('"""First line.\n\nSecond."""\nraise SystemExit\nSCENARIO: object = 3\n')
+    (folder / "helper.py").write_text('"""No scenario."""\nfrom x import SCENARIO\n')
+    (folder / "torn.py").write_text("SCENARIO = (")
+    (folder / "note.txt").write_text("SCENARIO = 1")
+    summaries = {name: entry.summary for name, entry in registry.catalogue().items()}
+    assert summaries == {
+        "annotated": "First line.",
+        "good-one": "The declared summary.",
+        "torn": "(has a syntax error; it says where when it is used)",
+    }
+    assert "setebench.scenarios.good_one" not in sys.modules
+
+
+def test_a_scenario_is_loaded_by_either_spelling(folder: Path) -> None:
+    (folder / "good_one.py").write_text(GOOD)
+    assert isinstance(registry.scenario("good-one"), Scenario)
+    assert registry.scenario("good_one") is registry.scenarios()["good-one"]
+
+
+def test_an_unknown_scenario_is_bad_use(folder: Path) -> None:
+    (folder / "good_one.py").write_text(GOOD)
+    with pytest.raises(UsageError, match="unknown scenario 'x'; one of good-one"):
+        registry.scenario("x")
+
+
+def test_a_file_whose_scenario_is_something_else_is_told(folder: Path) -> None:
+    (folder / "wrong.py").write_text("SCENARIO = 3")
+    with pytest.raises(SetebenchError, match=r"scenario 'wrong' of setebench\.scenarios\.wrong is no .* but a int"):
+        registry.scenarios()
+
+
+def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "good_one.py").write_text(GOOD)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("good_one", "elsewhere:SCENARIO", group)])
+    registry.catalogue.cache_clear()
+    assert list(registry.catalogue()) == ["elsewhere.good-one", "good-one"]
+    assert registry.catalogue()["good-one"].entry_point is None
+    with pytest.raises(SetebenchError, match="'elsewhere' can't be loaded: ModuleNotFoundError"):
+        registry.scenarios()
+
+
+def test_what_a_module_raises_while_imported_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "exploding_plugin.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("boom", "exploding_plugin", group)])
+    with pytest.raises(
+        SetebenchError, match="'boom' of the package 'exploding_plugin' can't be loaded: ZeroDivisionError"
+    ):
+        registry.scenarios()
+
+
+def test_a_checkout_serves_its_scenarios_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    found = registry._folder()
+    checkout = Path(registry.__file__).parents[1] / "scenarios"
+    assert found == (checkout if checkout.is_dir() else None)

@@ -1,0 +1,79 @@
+"""Noise of scored machines, and which judgements a scenario answers for. Runs no simulation."""
+
+from __future__ import annotations
+
+import pytest
+
+from setebench.results import Finding
+from setebench.score import NOISES, Answer, judge_all, with_noise
+from setebench.sim import spec
+from setebench.sim.loader import load
+from setebench.sim.truth import truth
+
+MACHINES = ("plain", "knc", "sandybridge", "zen-like", "random:3")
+
+
+def true_values(machine: spec.Machine) -> dict[str, object]:
+    return {finding.parameter: (finding.value, finding.low, finding.high) for finding in truth(machine)}
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("name", MACHINES)
+def test_noise_changes_nothing_that_is_true_of_a_machine(name: str, noise: str) -> None:
+    machine = load(name)
+    noisy = with_noise(machine, noise)
+    before, after = true_values(machine), true_values(noisy)
+    # cycles per tick is told as a range where the core's clock drifts: that is noise
+    drifting = {"clock.cycles_per_tick"}
+    assert {p: v for p, v in after.items() if p not in drifting} == {
+        p: v for p, v in before.items() if p not in drifting
+    }
+    assert drifting <= set(before) and set(after) == set(before)
+    assert after["clock.cycles_per_tick"][0] == before["clock.cycles_per_tick"][0]  # type: ignore[index]
+
+
+def test_drawn_noise_is_the_machine_s_own() -> None:
+    machine = load("random:3")
+    assert with_noise(machine, "drawn") == machine
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_quiet_machine_has_no_disturbance_at_all(name: str) -> None:
+    quiet = with_noise(load(name), "quiet")
+    assert quiet.noise == spec.Noise()
+    assert (quiet.clock.drift, quiet.clock.jitter_cycles) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_guest_is_disturbed_like_zen_like(name: str) -> None:
+    guest, like = with_noise(load(name), "guest"), load("zen-like")
+    assert guest.noise == like.noise
+    assert (guest.clock.drift, guest.clock.jitter_cycles) == (like.clock.drift, like.clock.jitter_cycles)
+    assert guest.clock.drift_period_cycles == like.clock.drift_period_cycles
+    assert like.noise != spec.Noise()
+
+
+def test_double_is_twice_as_often_and_twice_as_large() -> None:
+    guest, double = (with_noise(load("plain"), noise) for noise in ("guest", "double"))
+    assert double.clock.jitter_cycles == 2 * guest.clock.jitter_cycles
+    assert double.clock.drift == min(2 * guest.clock.drift, 0.2)
+    assert double.noise.interrupt_interval_cycles == guest.noise.interrupt_interval_cycles / 2
+    assert double.noise.stall_interval_cycles == guest.noise.stall_interval_cycles / 2
+
+
+def test_only_parameters_of_the_scenario_are_judged() -> None:
+    truths = [Finding(parameter=p, value=4.0, unit="cycles") for p in ("latency.l1", "tlb.l1.miss_penalty.4k")]
+    answer = Answer(machine="m", findings=[truths[0]], truths=truths, failures=[])
+    assert [j.parameter for j in judge_all([answer], ("latency.l",))] == ["latency.l1"]
+    assert [j.parameter for j in judge_all([answer], None)] == ["latency.l1", "tlb.l1.miss_penalty.4k"]
+
+
+def test_what_any_machine_has_is_known_of_all() -> None:
+    """A third level told on a machine with two is wrong, because another machine has one."""
+    level = Finding(parameter="latency.l3", value=40.0, unit="cycles")
+    has = Answer(machine="three", findings=[level], truths=[level], failures=[])
+    lacks = Answer(machine="two", findings=[level], truths=[], failures=[])
+    assert [(j.machine, j.verdict.value) for j in judge_all([has, lacks], None)] == [
+        ("three", "right"),
+        ("two", "wrong"),
+    ]

@@ -1,0 +1,318 @@
+"""Result files: what is written, how it is written, and what is refused when it is read."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench import store
+from setebench.errors import UsageError
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+
+
+def make_document(findings: list[Finding] | None = None, evidence: dict[str, Any] | None = None) -> Document:
+    return Document(
+        tool=Tool(name="setebench", version="1.0"),
+        machine=MachineRecord(kind="sim", name="small", facts={"cpus": [0, 1]}, environment={}),
+        settings={"scenario": "latency", "seed": 1},
+        started="2026-11-21T10:00:00+00:00",
+        elapsed_seconds=1.25,
+        findings=[Finding(parameter="latency.l1", value=4.0, unit="cycles")] if findings is None else findings,
+        evidence=evidence or {},
+    )
+
+
+# -- dumps --------------------------------------------------------------------------------------------------------
+
+
+def test_a_document_survives_the_file(tmp_path: Path) -> None:
+    findings = [
+        Finding(parameter="latency.l1", value=4.25, unit="cycles", low=4.0, high=4.5, method="m", evidence="e"),
+        Finding(parameter="mshr.l1.demand", value=64, unit="entries", outcome=Outcome.AT_LEAST),
+        Finding(parameter="prefetcher.l1.region.present", value=False, unit="bool", outcome=Outcome.ABSENT),
+        Finding(parameter="x", outcome=Outcome.UNRESOLVED, reason="ragged — ∞"),
+        Finding(parameter="y", value=["load", 1, [True]], unit="list"),
+    ]
+    document = make_document(findings, {"e": {"ticks": [1, 2, 3]}})
+    store.write(tmp_path / "a.json", store.dumps(document))
+    assert store.load(tmp_path / "a.json") == document
+
+
+def test_numpy_values_become_plain_numbers() -> None:
+    class Level(IntEnum):
+        L2 = 2
+
+    evidence: dict[Any, Any] = {
+        "scalars": [np.float64(1.5), np.int32(3), np.bool_(True), np.float32(0.5)],
+        "table": np.arange(4, dtype=np.int64).reshape(2, 2),
+        "point": np.array(7),
+        "level": Level.L2,
+        "set": {"b", "a"},
+        3: (1, 2),
+    }
+    read = json.loads(store.dumps(make_document(evidence=evidence)))["evidence"]
+    assert read == {
+        "scalars": [1.5, 3, True, 0.5],
+        "table": [[0, 1], [2, 3]],
+        "point": 7,
+        "level": 2,
+        "set": ["a", "b"],
+        "3": [1, 2],
+    }
+    assert read["scalars"][2] is True
+
+
+def test_equal_documents_give_equal_bytes_whatever_the_order_of_keys() -> None:
+    one = make_document(evidence={"a": 1, "b": {"x": 1, "y": 2}})
+    other = make_document(evidence={"b": {"y": 2, "x": 1}, "a": 1})
+    assert store.dumps(one) == store.dumps(other)
+    assert list(json.loads(store.dumps(one))) == list(Document.__struct_fields__)
+
+
+def test_findings_and_evidence_have_a_line_each() -> None:
+    findings = [Finding(parameter=name, value=1) for name in "abc"]
+    lines = store.dumps(make_document(findings, {"one": 1, "two": [1, 2]})).decode().splitlines()
+    assert sum(line.startswith('  {"parameter"') for line in lines) == 3
+    assert '  "two": [1, 2]' in lines
+
+
+@pytest.mark.parametrize("missing", [float("nan"), float("inf"), np.float64("-inf"), np.float32("nan")])
+def test_numbers_that_json_lacks_are_null_in_evidence_and_bounds(missing: float) -> None:
+    finding = Finding(parameter="mshr.l1.demand", value=60, low=60.0, high=missing, outcome=Outcome.AT_LEAST)
+    data = json.loads(store.dumps(make_document([finding], {"curve": [1.0, missing], "array": np.array([missing])})))
+    assert data["findings"][0]["high"] is None
+    assert data["evidence"] == {"curve": [1.0, None], "array": [None]}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("nan")], np.float64("nan")])
+def test_a_value_that_is_no_number_is_a_programming_error(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"latency\.l1"):
+        store.dumps(make_document([Finding(parameter="latency.l1", value=value)]))
+
+
+@pytest.mark.parametrize("evidence", [{"x": object()}, {"x": 1j}, {(1, 2): 3}, {"x": b"bytes"}])
+def test_what_json_cannot_hold_is_a_type_error(evidence: dict[Any, Any]) -> None:
+    with pytest.raises(TypeError, match="result file"):
+        store.dumps(make_document(evidence=evidence))
+
+
+def test_a_surrogate_of_a_file_name_is_still_utf8() -> None:
+    assert (
+        json.loads(store.dumps(make_document(evidence={"path": "a\udc80b"})).decode("utf-8"))["evidence"]["path"]
+        == "a?b"
+    )
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=4))
+def test_any_evidence_of_json_types_survives(
+    tmp_path_factory: pytest.TempPathFactory, evidence: dict[str, Any]
+) -> None:
+    document = make_document(evidence=evidence)
+    path = tmp_path_factory.mktemp("evidence") / "x.json"
+    store.write(path, store.dumps(document))
+    assert store.load(path) == document
+
+
+# -- write --------------------------------------------------------------------------------------------------------
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir() if each.name.startswith(".setebench")]
+
+
+def test_an_existing_file_is_kept_without_force(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    store.write(path, b"old")
+    with pytest.raises(UsageError, match="exists; use --force"):
+        store.write(path, b"new")
+    assert path.read_bytes() == b"old"
+    store.write(path, b"new", force=True)
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_a_file_that_comes_up_in_between_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    monkeypatch.setattr(store, "check_target", lambda *_: path.write_bytes(b"other"))
+    with pytest.raises(UsageError, match="exists"):
+        store.write(path, b"new")
+    assert path.read_bytes() == b"other" and leftovers(tmp_path) == []
+
+
+def test_without_hard_links_the_file_is_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    store.write(tmp_path / "a.json", b"new")
+    assert (tmp_path / "a.json").read_bytes() == b"new" and leftovers(tmp_path) == []
+
+
+def test_permissions_follow_the_umask_and_the_replaced_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    previous = os.umask(0o027)
+    try:
+        store.write(path, b"x")
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    store.write(path, b"y", force=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+def test_a_symbolic_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_bytes(b"old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    store.write(tmp_path / "link.json", b"new", force=True)
+    assert (tmp_path / "link.json").is_symlink() and (tmp_path / "real.json").read_bytes() == b"new"
+
+
+def test_a_device_is_written_and_not_replaced() -> None:
+    store.write("/dev/null", b"x")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_full_device_is_one_line() -> None:
+    with pytest.raises(UsageError, match=r"/dev/full.*No space left"):
+        store.write("/dev/full", b"x")
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt(), MemoryError()]
+)
+def test_a_failure_on_the_way_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise failure
+
+    (tmp_path / "a.json").write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(UsageError if isinstance(failure, OSError) else type(failure)):
+        store.write(tmp_path / "a.json", b"new", force=True)
+    assert os.listdir(tmp_path) == ["a.json"] and (tmp_path / "a.json").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (".", "is a directory"),
+        ("none/a.json", "is not a directory that exists"),
+        ("file/a.json", "can't write|Not a directory"),
+        ("n" * 300, "name too long"),
+    ],
+)
+def test_impossible_targets_are_one_line_before_and_while_writing(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(UsageError, match=message) as before:
+        store.check_target(tmp_path / name, True)
+    with pytest.raises(UsageError, match=message) as while_writing:
+        store.write(tmp_path / name, b"x", True)
+    assert "\n" not in str(before.value) + str(while_writing.value)
+
+
+def test_an_unwritable_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(UsageError, match="is not writable"):
+        store.check_target(tmp_path / "a.json", False)
+
+
+# -- load ---------------------------------------------------------------------------------------------------------
+
+
+def altered(**changes: Any) -> bytes:
+    return json.dumps({**json.loads(store.dumps(make_document())), **changes}).encode()
+
+
+BAD_FILES = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n", "is empty"),
+    "truncated": (store.dumps(make_document())[:-40], "cut short"),
+    "text": (b"no json", "damaged"),
+    "binary": (b"\x00\xff\xfe", "damaged"),
+    "not utf-8": (
+        store.dumps(make_document()).replace(b"latency.l1", b"\xff\xfe"),
+        "damaged|not a setebench result file",
+    ),
+    "two documents": (store.dumps(make_document()) * 2, "damaged"),
+    "a list": (b"[]", "not a setebench result file"),
+    "another json": (b'{"a": 1}', "not a setebench result file: .*schema"),
+    "from the future": (altered(schema=2, findings="other"), r"newer setebench \(schema 2"),
+    "schema zero": (altered(schema=0), "not a setebench result file"),
+    "schema true": (altered(schema=True), "not a setebench result file"),
+    "nan": (store.dumps(make_document()).replace(b"4.0", b"NaN"), "damaged"),
+    "overflow": (store.dumps(make_document()).replace(b"4.0", b"1e999"), "not a setebench result file"),
+    "huge integer": (altered(evidence={"x": 10**400}), "more than 64 bits"),
+    "huge value": (
+        store.dumps(make_document()).replace(b"4.0", b"1" + b"0" * 100),
+        "more than 64 bits|not a setebench",
+    ),
+    "deep": (
+        altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 200 + b"]" * 200 + b"}"),
+        "nested too deeply",
+    ),
+    "very deep": (b"[" * 10**6, "nested too deeply|not a setebench result file"),
+    "very deep evidence": (
+        altered(evidence={}).replace(b'"evidence": {}', b'"evidence": {"x": ' + b"[" * 10**5),
+        "nested too deeply|damaged",
+    ),
+    "wrong outcome": (store.dumps(make_document()).replace(b"measured", b"guessed"), "not a setebench result file"),
+    "no value": (store.dumps(make_document()).replace(b"4.0", b"null"), "latency.l1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+    data, message = BAD_FILES[case]
+    (tmp_path / "bad.json").write_bytes(data)
+    with pytest.raises(UsageError, match=message) as caught:
+        store.load(tmp_path / "bad.json")
+    assert "\n" not in str(caught.value) and "bad.json" in str(caught.value)
+
+
+def test_what_is_not_there_or_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        store.load(tmp_path / "none.json")
+    with pytest.raises(UsageError, match="Is a directory"):
+        store.load(tmp_path)
+    with pytest.raises(UsageError, match="null"):
+        store.load("a\0b")
+
+
+def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "LARGEST_FILE_BYTES", 1 << 20)
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
+        store.load("/dev/zero")
+
+
+def test_fields_of_a_later_minor_version_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(altered(comment="added later"))
+    assert store.load(tmp_path / "a.json") == make_document()
+
+
+def test_this_tool_names_itself() -> None:
+    assert store.this_tool().name == "setebench" and store.this_tool().version
+    assert msgspec.json.encode(store.this_tool())

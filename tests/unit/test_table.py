@@ -1,0 +1,279 @@
+"""Tables in every form. `golden/` holds one document in each; set SETEBENCH_GOLDEN=write to renew the files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench.errors import UsageError
+from setebench.report import numbers
+from setebench.report.table import FORMS, ascii_only, grouped, render, visible
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+
+GOLDEN = Path(__file__).parent / "golden"
+HOSTILE = '50% & a|b_c <b> $x$ {y} #1 ~ ^ \\ `z` *w* [l](u) \x1b[31mred\x1b[0m \u202eback, "quoted"\nnext line'
+FINDINGS = [
+    Finding(parameter="latency.l1", value=4.0012, unit="cycles", low=3.97, high=4.03, method="one dithered load"),
+    Finding(
+        parameter="mshr.l1.demand",
+        value=64,
+        unit="entries",
+        low=60.0,
+        outcome=Outcome.AT_LEAST,
+        method="parallel misses",
+    ),
+    Finding(parameter="latency.memory", value=451.3, unit="cycles", low=430.0, high=470.0, method="one dithered load"),
+    Finding(
+        parameter="cache.l1.size", value=49152, unit="bytes", low=49152.0, high=49152.0, method="working-set sweep"
+    ),
+    Finding(
+        parameter="mshr.l2.demand", unit="entries", outcome=Outcome.UNRESOLVED, reason="no knee was seen; try --cpu 1"
+    ),
+    Finding(parameter="tlb.l2.entries.2m", unit="entries", outcome=Outcome.UNAVAILABLE, reason="no 2 MiB pages"),
+    Finding(
+        parameter="prefetcher.l1.region.present",
+        value=False,
+        unit="bool",
+        outcome=Outcome.ABSENT,
+        method="trained pages",
+    ),
+    Finding(
+        parameter="prefetcher.l2.stream.trained_by", value=["load", "store"], unit="list", method="one kind at a time"
+    ),
+    Finding(parameter="prefetcher.l2.stream.present", value=True, unit="bool", method="a run of lines"),
+]
+
+
+def make_document(findings: list[Finding] | None = None, name: str = "sim small", cycles_per_ns: Any = 4.0) -> Document:
+    return Document(
+        tool=Tool(name="setebench", version="1.0"),
+        machine=MachineRecord(kind="sim", name=name, facts={}, environment={}),
+        settings={"scenario": "everything", "seed": 1},
+        started="2026-11-21T10:00:00+00:00",
+        elapsed_seconds=12.5,
+        findings=FINDINGS if findings is None else findings,
+        evidence={"cycles": {"cycles_per_ns": cycles_per_ns}},
+    )
+
+
+EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
+
+
+@pytest.mark.parametrize("kind", ["plain", "hostile"])
+@pytest.mark.parametrize("form", FORMS)
+def test_golden(form: str, kind: str) -> None:
+    hostile = [
+        Finding(parameter="odd|name_x_", outcome=Outcome.UNRESOLVED, reason=HOSTILE),
+        Finding(parameter="s", value=HOSTILE, unit="string"),
+    ]
+    document = make_document() if kind == "plain" else make_document(hostile, name="a\x1b[2Jb\nc | $d$")
+    golden = GOLDEN / f"{kind}.{EXTENSIONS[form]}"
+    text = render(document, form)
+    if os.environ.get("SETEBENCH_GOLDEN") == "write":
+        golden.write_text(text, encoding="utf-8", newline="")
+    assert text == golden.read_bytes().decode()
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "json"])
+def test_no_control_character_reaches_the_reader(form: str) -> None:
+    document = make_document(
+        [Finding(parameter="x\x07", value=HOSTILE, unit="\x9b", reason=HOSTILE, method="\x00")], name=HOSTILE
+    )
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", render(document, form))
+
+
+def test_an_unknown_form_is_bad_use() -> None:
+    with pytest.raises(UsageError, match="unknown form 'html'; one of table"):
+        render(make_document(), "html")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_document_without_findings_has_a_form(form: str) -> None:
+    text = render(make_document([]), form)
+    assert text.endswith("\n") and "latency" not in text
+    assert form != "table" or "no findings" in text
+
+
+def test_groups_gather_what_belongs_together_in_order_of_appearance() -> None:
+    names = [[finding.parameter for finding in group] for group in grouped(FINDINGS)]
+    assert names[0] == ["latency.l1", "latency.memory"]
+    assert names[1] == ["mshr.l1.demand", "mshr.l2.demand"]
+    assert names[-2:] == [
+        ["prefetcher.l1.region.present"],
+        ["prefetcher.l2.stream.trained_by", "prefetcher.l2.stream.present"],
+    ]
+
+
+# -- the terminal -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 20, 60, 90, 120, 160, 400])
+def test_no_width_cuts_anything_off(width: int) -> None:
+    text = render(make_document(), "table", width=width)
+    joined = re.sub(r"\s+", "", text)
+    for finding in FINDINGS:
+        assert finding.parameter in text
+        assert numbers.value_text(finding) in text
+        assert numbers.interval_text(finding) in text
+        for word in (finding.reason or finding.method).split():
+            assert word in joined
+
+
+@pytest.mark.parametrize("width", [90, 120, 160])
+def test_a_terminal_with_room_for_the_values_is_not_overrun(width: int) -> None:
+    lines = render(make_document(), "table", width=width).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_colour_only_on_request() -> None:
+    assert "\x1b" not in render(make_document(), "table")
+    assert "\x1b[3" in render(make_document(), "table", width=200, colour=True)
+
+
+def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in render(make_document(), "table", width=200, colour=True)
+
+
+def test_ascii_keeps_the_meaning() -> None:
+    text = ascii_only(render(make_document(), "table"))
+    assert text.isascii() and ">= 64 entries" in text and "[60, ...]" in text
+
+
+# -- cycles and ns ------------------------------------------------------------------------------------------------
+
+
+def test_ns_has_a_column_of_its_own() -> None:
+    rows = list(csv.DictReader(io.StringIO(render(make_document(), "csv"))))
+    assert {row["parameter"]: row["value_ns"] for row in rows if row["value_ns"]} == {
+        "latency.l1": "1.0003",
+        "latency.memory": "112.825",
+    }
+
+
+@pytest.mark.parametrize("ratio", [None, 0, -1.0, True, "4", [4.0], float("nan")])
+def test_without_a_usable_clock_there_is_no_ns_column(ratio: Any) -> None:
+    document = make_document(cycles_per_ns=ratio)
+    assert "value_ns" not in render(document, "csv") and " ns " not in render(document, "table")
+
+
+def test_without_cycles_there_is_no_ns_column() -> None:
+    assert "value_ns" not in render(make_document(FINDINGS[1:2]), "csv")
+
+
+# -- forms that machines read -------------------------------------------------------------------------------------
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+@given(texts, texts)
+def test_any_text_survives_csv_but_for_control_characters(parameter: str, reason: str) -> None:
+    finding = Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+    rows = list(csv.reader(io.StringIO(render(make_document([finding]), "csv"), newline="")))
+    assert len(rows) == 2 and rows[1][0] == visible(parameter) and rows[1][-2] == visible(reason)
+
+
+@given(texts, texts)
+def test_any_text_stays_in_its_markdown_cell(parameter: str, reason: str) -> None:
+    finding = Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+    line = render(make_document([finding]), "markdown").split("\n")[4]
+    assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) == 6
+
+
+@given(texts)
+def test_any_text_stays_in_its_latex_cell(reason: str) -> None:
+    finding = Finding(parameter="x", outcome=Outcome.UNRESOLVED, reason=reason)
+    lines = render(make_document([finding]), "latex").split("\n")
+    row = lines[lines.index("\\midrule") + 1]
+    assert row.endswith("\\\\") and len(re.findall(r"(?<!\\)&", row)) == 4
+    assert not re.search(r"(?<!\\)[%#]", row)
+
+
+def test_csv_values_are_raw() -> None:
+    rows = {row["parameter"]: row for row in csv.DictReader(io.StringIO(render(make_document(), "csv")))}
+    assert rows["cache.l1.size"]["value"] == "49152" and rows["cache.l1.size"]["unit"] == "bytes"
+    assert rows["prefetcher.l1.region.present"]["value"] == "false"
+    assert json.loads(rows["prefetcher.l2.stream.trained_by"]["value"]) == ["load", "store"]
+    assert rows["mshr.l2.demand"]["value"] == ""
+
+
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "text", "interval"),
+    [
+        (4.0012, 3.97, 4.03, "4.00 cycles", "[3.97, 4.03]"),
+        (4.0012, 3.9, 4.1, "4.00 cycles", "[3.90, 4.10]"),
+        (4.0012, 3.5, 4.5, "4.0 cycles", "[3.5, 4.5]"),
+        (451.34, 430.0, 470.0, "451 cycles", "[430, 470]"),
+        (4.0, 4.0, 4.0, "4 cycles", "[4, 4]"),
+        (4, 3.6, 4.4, "4 cycles", "[3.6, 4.4]"),
+        (13.987654, None, None, "13.99 cycles", ""),
+        (0.0001234, None, None, "0.0001234 cycles", ""),
+        (-0.4, -0.5, -0.3, "-0.40 cycles", "[-0.50, -0.30]"),
+        (np.float64(4.0012), np.float64(3.97), np.float64(4.03), "4.00 cycles", "[3.97, 4.03]"),
+        (np.int64(7), 7, 7, "7 cycles", "[7, 7]"),
+        (1e300, -1e308, 1e308, f"{1e300:.4g} cycles", None),
+        (5.0, 5.0, 5.0 + 1e-15, "5.000000 cycles", None),
+    ],
+)
+def test_digits_follow_the_interval(value: Any, low: Any, high: Any, text: str, interval: str | None) -> None:
+    finding = Finding(parameter="x", value=value, unit="cycles", low=low, high=high)
+    assert numbers.value_text(finding) == text
+    assert interval is None or numbers.interval_text(finding) == interval
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (32768, "bytes", "32 KiB"),
+        (1.5 * 2**20, "bytes", "1.5 MiB"),
+        (2**30, "bytes", "1 GiB"),
+        (64, "bytes", "64 bytes"),
+        (32769, "bytes", "32769 bytes"),
+        (28945.704514406658, "bytes", "28.3 KiB"),
+        (0.5, "bytes", "0.5 bytes"),
+        (1023.9 * 1024, "bytes", "1 MiB"),
+        (1000.7 * 1024, "bytes", "1001 KiB"),
+        (True, "bool", "yes"),
+        (np.bool_(False), "bool", "no"),
+        ("ip+page", "string", "ip+page"),
+        ([3, 2, 2, 3], "list", "3, 2, 2, 3"),
+        ([3, 2], "accesses", "3, 2 accesses"),
+        ([], "list", "(none)"),
+        (np.array([6, 7]), "list", "6, 7"),
+        ([[1, 2], None], "list", "[1, 2], null"),
+        (3, "", "3"),
+    ],
+)
+def test_values_read_well(value: Any, unit: str, text: str) -> None:
+    assert numbers.value_text(Finding(parameter="x", value=value, unit=unit)) == text
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(finite, finite, finite)
+def test_any_finite_number_has_a_text(value: float, low: float, high: float) -> None:
+    finding = Finding(parameter="x", value=value, unit="cycles", low=low, high=high)
+    assert numbers.value_text(finding) and numbers.interval_text(finding)
+    size = Finding(parameter="x", value=value, unit="bytes", low=low, high=high)
+    assert numbers.value_text(size) and numbers.interval_text(size)
+
+
+@given(st.floats(0.1, 1e6), st.floats(1e-4, 1e4))
+def test_rounding_moves_a_value_by_less_than_a_sixth_of_its_interval(value: float, half: float) -> None:
+    finding = Finding(parameter="x", value=value, low=value - half, high=value + half)
+    assert abs(float(numbers.value_text(finding)) - value) <= half / 5.9 + 1e-9

@@ -1,0 +1,328 @@
+"""The truth of simulated machines: the paper's tables value by value, and names as scenarios use them."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from setebench import store
+from setebench.cli.main import setebench
+from setebench.results import Finding, Outcome
+from setebench.sim import loader, spec
+from setebench.sim.random_machine import random_machine
+from setebench.sim.truth import truth
+
+LEVEL = r"(l[123]|memory)"
+ID = r"(l1\.next_line|l1\.stream|l1\.stride|l1\.region|l2\.pair|l2\.next_line|l2\.stream|l2\.stride|l2\.up_down)"
+PATTERNS = {
+    r"clock\.step": "ticks",
+    r"clock\.overhead\.\w+": "ticks",
+    r"clock\.cycles_per_tick": "cycles/tick",
+    rf"latency\.{LEVEL}(\.vector(16|32|64))?": "cycles",
+    r"latency\.core_to_core\.\d+-\d+\.(modified|exclusive|shared)": "cycles",
+    r"cache\.l[123]\.(size|line_size)": "bytes",
+    r"cache\.l[123]\.ways": "ways",
+    r"cache\.l1\.inclusive_in_l2": "bool",
+    r"tlb\.l[12]\.entries\.(4k|2m)": "entries",
+    r"tlb\.l[12]\.miss_penalty\.(4k|2m)": "cycles",
+    r"page_fault\.minor\.(4k|2m)": "cycles",
+    r"blocking\.(load|store|prefetch)": "string",
+    r"mshr\.l[12]\.(demand|prefetch)": "entries",
+    r"mshr\.l[12]\.shared_by_smt": "bool",
+    r"software_prefetch\.fills\.(t0|t1|t2|nta|w)": "string",
+    r"software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page)": "bool",
+    r"software_prefetch\.when_full": "string",
+    r"software_prefetch\.store_after\.(shared|exclusive)": "cycles",
+    rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt)": "bool",
+    rf"prefetcher\.{ID}\.trigger": "accesses",
+    rf"prefetcher\.{ID}\.(trigger_at_page_edge|trained_by|ip_bits)": "list",
+    rf"prefetcher\.{ID}\.(degree|max_distance)": "lines",
+    rf"prefetcher\.{ID}\.(directions|indexed_by|fills)": "string",
+    rf"prefetcher\.{ID}\.(streams|streams_per_page)": "streams",
+    rf"prefetcher\.{ID}\.(min_stride|max_stride|region_size)": "bytes",
+    r"loaded_latency\.idle": "ns",
+    r"loaded_latency\.peak_bandwidth": "GB/s",
+}
+"""The names and units that findings and truth share (docs/parameters.md), as far as a machine file defines them."""
+
+KINDS = {"bool": bool, "string": str, "list": list}
+
+
+def values(machine: spec.Machine) -> dict[str, Any]:
+    return {finding.parameter: finding.value for finding in truth(machine)}
+
+
+def unit_of(parameter: str) -> str:
+    found = [unit for pattern, unit in PATTERNS.items() if re.fullmatch(pattern, parameter)]
+    assert len(found) == 1, parameter
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def knc() -> dict[str, Any]:
+    return values(loader.load("knc"))
+
+
+@pytest.fixture(scope="module")
+def sandybridge() -> dict[str, Any]:
+    return values(loader.load("sandybridge"))
+
+
+# -- the paper ---------------------------------------------------------------------------------------------------------
+
+
+def test_knc_is_table_1() -> None:
+    machine, found = loader.load("knc"), values(loader.load("knc"))
+    assert (machine.core.cores, machine.core.threads_per_core, machine.core.out_of_order) == (60, 4, False)
+    assert machine.clock.ticks_per_second / machine.clock.ticks_per_cycle == 1e9
+    assert found["cache.l1.size"] == 32 << 10
+    assert found["cache.l2.size"] == 512 << 10
+    assert found["cache.l1.inclusive_in_l2"] is True
+    assert found["cache.l1.line_size"] == found["cache.l2.line_size"] == 64
+    assert found["cache.l1.ways"] == found["cache.l2.ways"] == 8
+    assert {table.ways for table in (machine.tlb.l1_4k, machine.tlb.l2_4k, machine.tlb.l1_2m, machine.tlb.l2_2m)} == {4}
+    assert found["tlb.l1.entries.4k"] * 4096 == 256 << 10
+    assert found["tlb.l2.entries.4k"] * 4096 == 128 << 20
+    assert found["tlb.l1.entries.2m"] * (2 << 20) == 16 << 20
+    assert found["tlb.l2.entries.2m"] * (2 << 20) == 128 << 20
+    assert machine.memory.bytes == 4 << 30
+    assert [type(each) for each in machine.prefetchers] == [spec.Streamer]
+
+
+def test_knc_is_table_2(knc: dict[str, Any]) -> None:
+    assert (knc["tlb.l1.miss_penalty.4k"], knc["tlb.l2.miss_penalty.4k"], knc["page_fault.minor.4k"]) == (29, 91, 2261)
+    assert (knc["tlb.l1.miss_penalty.2m"], knc["tlb.l2.miss_penalty.2m"]) == (10, 86)
+    assert knc["page_fault.minor.2m"] == 2_898_353
+
+
+def test_knc_is_table_3(knc: dict[str, Any]) -> None:
+    assert knc["software_prefetch.on_tlb_miss.l1"] is True
+    assert knc["software_prefetch.on_tlb_miss.l2"] is True
+    assert knc["software_prefetch.on_page_fault"] is False
+    assert knc["software_prefetch.across_page"] is True
+
+
+def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> None:
+    stream = {name.removeprefix("prefetcher.l2.stream."): value for name, value in knc.items() if "l2.stream." in name}
+    assert stream == {
+        "present": True,
+        "trained_by": ["load", "store"],
+        "fills": "l2",
+        "shared_by_smt": True,
+        "crosses_4k": False,
+        "crosses_4k_in_2m": False,
+        "trigger": 3,
+        "trigger_at_page_edge": [1, 2, 2, 1],
+        "degree": 4,
+        "max_distance": 16,
+        "directions": "both",
+        "streams": 16,
+        "streams_per_page": 1,
+    }
+    (streamer,) = loader.load("knc").prefetchers
+    assert isinstance(streamer, spec.Streamer)
+    assert streamer.ramp == (2, 3)  # Figure 7
+
+
+def test_knc_is_table_5(knc: dict[str, Any]) -> None:
+    memory = loader.load("knc").memory
+    assert 1 <= knc["latency.l1"] <= 2
+    assert 22 <= knc["latency.l2"] <= 23
+    assert (memory.latency_cycles - memory.spread_cycles, memory.latency_cycles + memory.spread_cycles) == (318, 346)
+    assert knc["latency.l1.vector64"] == knc["latency.l1"]
+    ring = [value for name, value in knc.items() if re.fullmatch(r"latency\.core_to_core\.0-\d+\.exclusive", name)]
+    assert len(ring) == 59
+    assert statistics.fmean(ring) == pytest.approx(243, abs=0.1)
+    assert statistics.stdev(ring) == pytest.approx(32, abs=0.1)
+    assert knc["loaded_latency.peak_bandwidth"] == pytest.approx(91, rel=1e-3)
+    assert knc["mshr.l1.prefetch"] == 8
+    assert 56 <= knc["mshr.l2.prefetch"] <= 60
+    assert knc["mshr.l1.shared_by_smt"] is knc["mshr.l2.shared_by_smt"] is True
+    assert (knc["blocking.load"], knc["blocking.store"], knc["blocking.prefetch"]) == (
+        "blocking",
+        "blocking",
+        "nonblocking",
+    )
+    assert knc["software_prefetch.store_after.exclusive"] == knc["latency.l1"]
+    assert knc["software_prefetch.store_after.shared"] > 10 * knc["latency.l1"]
+    assert knc["clock.overhead.lfence"] == 6
+    assert loader.load("knc").core.smt_extra_cycles == 10
+
+
+def test_sandybridge_is_table_6(sandybridge: dict[str, Any]) -> None:
+    machine = loader.load("sandybridge")
+    assert (machine.core.cores, machine.core.threads_per_core, machine.core.out_of_order) == (8, 2, True)
+    assert (sandybridge["latency.l1"], sandybridge["latency.l2"], sandybridge["latency.memory"]) == (4, 12, 200)
+    assert 26 <= sandybridge["latency.l3"] <= 31
+    assert sandybridge["latency.core_to_core.0-1.exclusive"] == sandybridge["latency.core_to_core.7-3.modified"] == 60
+    assert sandybridge["loaded_latency.peak_bandwidth"] == pytest.approx(38, rel=1e-3)
+    for name in ("l1.demand", "l1.prefetch", "l2.demand", "l2.prefetch"):
+        assert sandybridge[f"mshr.{name}"] == 10
+    assert sandybridge["mshr.l1.shared_by_smt"] is sandybridge["mshr.l2.shared_by_smt"] is True
+    assert "software_prefetch.fills.w" not in sandybridge
+    assert "l3" not in {value for name, value in sandybridge.items() if name.startswith("software_prefetch.fills")}
+    assert sandybridge["software_prefetch.on_page_fault"] is False
+    assert sandybridge["clock.overhead.cpuid"] == 56
+
+
+def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, Any]) -> None:
+    expected = {
+        "l1.next_line": {"trigger": 3, "degree": 1, "streams": 8, "trained_by": ["load"], "fills": "l1"},
+        "l1.stride": {"streams": 8, "max_stride": 2048, "directions": "both", "indexed_by": "ip", "max_distance": 1},
+        "l2.pair": {"trigger": 1, "degree": 1, "fills": "l2"},
+        "l2.stream": {
+            "trigger": 5,
+            "degree": 2,
+            "max_distance": 20,
+            "streams": 32,
+            "streams_per_page": 2,
+            "trained_by": ["load", "store", "prefetch"],
+            "directions": "both",
+        },
+    }
+    for identity, facts in expected.items():
+        for name, value in facts.items():
+            assert sandybridge[f"prefetcher.{identity}.{name}"] == value, (identity, name)
+    present = {name.split(".present")[0] for name, value in sandybridge.items() if name.endswith("present") and value}
+    assert present == {f"prefetcher.{identity}" for identity in expected}
+    crossing = [value for name, value in sandybridge.items() if ".crosses_" in name]
+    assert crossing
+    assert not any(crossing)
+    streamer = loader.load("sandybridge").prefetchers[-1]
+    assert isinstance(streamer, spec.Streamer)
+    assert streamer.trigger_by_l1_prefetcher == 1
+
+
+def test_the_zen_like_guest() -> None:
+    found = values(loader.load("zen-like"))
+    assert found["clock.step"] == 26
+    assert found["clock.cycles_per_tick"] == pytest.approx(4260 / 2596, rel=1e-3)
+    assert found["clock.overhead.lfence"] == pytest.approx(42.7, rel=1e-3)
+    assert found["clock.overhead.cpuid"] == pytest.approx(9600, rel=1e-3)
+    assert [found[f"latency.{level}"] for level in ("l1", "l2", "l3", "memory")] == [4, 14, 50, 450]
+    assert [found[f"cache.l{level}.size"] for level in (1, 2, 3)] == [48 << 10, 1 << 20, 32 << 20]
+    assert [found[f"cache.l{level}.ways"] for level in (1, 2, 3)] == [12, 16, 16]
+    assert (found["tlb.l1.entries.4k"], found["tlb.l1.miss_penalty.4k"]) == (96, 7)
+    assert (found["mshr.l1.demand"], found["mshr.l1.prefetch"]) == (64, 124)
+    present = {name.split(".present")[0] for name, value in found.items() if name.endswith("present") and value}
+    assert present == {
+        f"prefetcher.{name}" for name in ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.up_down")
+    }
+
+
+# -- names, units, outcomes --------------------------------------------------------------------------------------------
+
+MACHINES = [*(name for name, _ in loader.shipped()), *(f"random:{seed}" for seed in range(40))]
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_names_units_and_kinds_are_those_of_findings(name: str) -> None:
+    findings = truth(loader.load(name))
+    names = [finding.parameter for finding in findings]
+    assert len(names) == len(set(names))
+    for finding in findings:
+        unit = unit_of(finding.parameter)
+        assert finding.unit == unit, finding.parameter
+        kind = KINDS.get(unit, (int, float))
+        assert isinstance(finding.value, kind), finding
+        assert isinstance(finding.value, bool) == (unit == "bool"), finding
+        assert finding.outcome is (Outcome.ABSENT if _is_none(finding) else Outcome.MEASURED), finding
+
+
+def _is_none(finding: Finding) -> bool:
+    if finding.parameter.endswith(".present"):
+        return finding.value is False
+    return finding.unit == "entries" and finding.value == 0
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_says_of_the_eight_prefetchers_whether_it_has_them(name: str) -> None:
+    found = values(loader.load(name))
+    for identity in (
+        "l1.next_line",
+        "l1.stream",
+        "l1.stride",
+        "l1.region",
+        "l2.pair",
+        "l2.next_line",
+        "l2.stream",
+        "l2.stride",
+    ):
+        assert isinstance(found[f"prefetcher.{identity}.present"], bool)
+        told = [parameter for parameter in found if parameter.startswith(f"prefetcher.{identity}.")]
+        assert (len(told) > 1) == found[f"prefetcher.{identity}.present"]
+
+
+# -- what follows from several fields ----------------------------------------------------------------------------------
+
+
+def changed(**tables: Any) -> dict[str, Any]:
+    plain = loader.load("plain")
+    fields = {name: msgspec.structs.replace(getattr(plain, name), **value) for name, value in tables.items()}
+    return values(msgspec.structs.replace(plain, **fields))
+
+
+def test_misses_in_flight_follow_from_the_narrowest_queue() -> None:
+    plain = loader.load("plain")
+    assert changed()["mshr.l1.demand"] == 10
+    assert changed()["mshr.l2.demand"] == 10  # level 1 lets no more through than it has entries
+    assert changed()["mshr.l2.prefetch"] == 16  # t1 fills level 2 past level 1
+    assert changed(software_prefetch={"lower_hint_takes_l1_entry": True})["mshr.l2.prefetch"] == 10
+    assert changed(core={"load_queue": 7})["mshr.l1.demand"] == 7
+    blocking = changed(core={"out_of_order": False, "blocking_load": True})
+    assert (blocking["mshr.l1.demand"], blocking["mshr.l2.demand"], blocking["mshr.l1.prefetch"]) == (1, 1, 10)
+    assert changed(core={"out_of_order": False, "blocking_prefetch": True})["mshr.l2.prefetch"] == 1
+    assert not [name for name in changed(software_prefetch={"hints": {}}) if name.endswith(".prefetch")]
+    first = msgspec.structs.replace(plain.levels[0], mshr_demand_limit=4, mshr_prefetch_limit=6)
+    limited = values(msgspec.structs.replace(plain, levels=(first, *plain.levels[1:])))
+    assert (limited["mshr.l1.demand"], limited["mshr.l1.prefetch"]) == (4, 6)
+    first = msgspec.structs.replace(plain.levels[0], mshr_entries=0)
+    unlimited = {f.parameter: f for f in truth(msgspec.structs.replace(plain, levels=(first, *plain.levels[1:])))}
+    assert unlimited["mshr.l1.prefetch"].outcome is Outcome.ABSENT
+    assert unlimited["mshr.l1.demand"].value == plain.core.load_queue
+    assert unlimited["mshr.l2.demand"].value == 16
+
+
+def test_splintered_pages_use_the_small_pages_tables() -> None:
+    real, splintered = changed(), changed(memory={"huge_pages_splintered": True})
+    assert (real["tlb.l1.entries.2m"], splintered["tlb.l1.entries.2m"]) == (32, 64)
+    assert splintered["tlb.l2.miss_penalty.2m"] == splintered["tlb.l2.miss_penalty.4k"] == 40
+    assert not [name for name in changed(memory={"page_sizes": (4096,)}) if "2m" in name]
+
+
+def test_overheads_are_in_ticks() -> None:
+    found = changed(clock={"ticks_per_cycle": 0.5})
+    assert found["clock.overhead.lfence"] == 10
+    assert found["clock.cycles_per_tick"] == 2
+    assert found["loaded_latency.idle"] == pytest.approx(250 / 4.0)  # 2e9 ticks/s at 0.5 ticks/cycle: 4 GHz
+
+
+def test_reading_from_other_cores() -> None:
+    distances = {"distance_cycles": ((0.0, 5.0), (7.0, 0.0))}
+    found = changed(coherence=distances)
+    assert found["latency.core_to_core.0-1.modified"] == 105
+    assert found["latency.core_to_core.1-0.exclusive"] == 107
+    assert found["latency.core_to_core.0-1.shared"] == 44  # the inclusive level 3
+    assert changed(coherence={"shared_cycles": 70.0, **distances})["latency.core_to_core.1-0.shared"] == 77
+    alone = changed(core={"cores": 1})
+    assert not [name for name in alone if "core_to_core" in name or "store_after" in name]
+
+
+def test_the_command_prints_a_document_that_reads_back(tmp_path: Path) -> None:
+    result = CliRunner().invoke(setebench, ["sim", "truth", "random:4", "--format", "json"])
+    assert result.exit_code == 0
+    path = tmp_path / "truth.json"
+    path.write_text(result.stdout)
+    document = store.load(path)
+    assert document.machine.kind == "sim"
+    assert document.machine.name == "sim:random:4"
+    assert document.findings == truth(random_machine(4))
+    table = CliRunner().invoke(setebench, ["sim", "truth", "knc"])
+    assert table.exit_code == 0
+    assert "prefetcher.l2.stream.max_distance" in table.stdout
