@@ -42,7 +42,9 @@ def test_latency_ends_with_a_valid_document(document: dict[str, Any]) -> None:
     assert {"clock.step", "clock.cycles_per_tick", "latency.l1", "latency.memory"} <= set(parameters)
     for finding in document["findings"]:
         if finding.get("outcome", "measured") == "measured":
-            assert finding["low"] <= finding["value"] <= finding["high"], finding["parameter"]
+            assert isinstance(finding["value"], (int, float, str)), finding["parameter"]
+            if finding["low"] is not None:  # a clock's step has no sampling error to tell an interval from
+                assert finding["low"] <= finding["value"] <= finding["high"], finding["parameter"]
         else:
             assert finding["reason"], finding["parameter"]
 
