@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 COHERENT = 0.97
 """A step is believed when the durations, as angles on a circle of that many ticks, point one way this well: 1 is as
@@ -41,7 +41,8 @@ def _candidates(values: NDArray[np.int64], counts: NDArray[np.int64], reach: int
     spectrum = np.fft.rfft(np.bincount(values % points, weights=counts, minlength=points)).real / counts.sum()
     first = int(points / min(MOST_STEP_TICKS, reach))
     frequencies = np.arange(first, len(spectrum)) / points
-    return frequencies[spectrum[first:] > _enough(frequencies, int(counts.sum())) - 0.05]
+    near: NDArray[np.float64] = frequencies[spectrum[first:] > _enough(frequencies, int(counts.sum())) - 0.05]
+    return near
 
 
 def _climb(values: NDArray[np.int64], counts: NDArray[np.int64], frequency: float, reach: int) -> float | None:
@@ -58,13 +59,13 @@ def _climb(values: NDArray[np.int64], counts: NDArray[np.int64], frequency: floa
     return 1.0 / frequency if frequency > 0 and coherence[best] > _enough(frequency, int(counts.sum())) else None
 
 
-def _enough(frequency: ArrayLike, samples: int) -> NDArray[np.float64]:
+def _enough(frequency: float | NDArray[np.float64], samples: int) -> NDArray[np.float64]:
     """The coherence from which that many steps per tick are believed.
 
     Where a step is no whole number of ticks, both readings of a duration are rounded, each by up to a tick. Each leaves
     sin(pi f) / (pi f) of the coherence: 0.88 together for a step of 5.1 ticks, where 5.0 ticks lose nothing. So many samples come
     within three standard errors of that."""
-    left = np.sinc(frequency) ** 2
+    left = np.sinc(np.asarray(frequency)) ** 2
     enough: NDArray[np.float64] = COHERENT * left - 3 * np.sqrt((1 - left**2) / samples)
     return enough
 
