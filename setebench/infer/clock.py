@@ -63,8 +63,8 @@ def _enough(frequency: float | NDArray[np.float64], samples: int) -> NDArray[np.
     """The coherence from which that many steps per tick are believed.
 
     Where a step is no whole number of ticks, both readings of a duration are rounded, each by up to a tick. Each leaves
-    sin(pi f) / (pi f) of the coherence: 0.88 together for a step of 5.1 ticks, where 5.0 ticks lose nothing. So many samples come
-    within three standard errors of that."""
+    sin(pi f) / (pi f) of the coherence: 0.88 together for a step of 5.1 ticks, where 5.0 ticks lose nothing. So many
+    samples come within three standard errors of that."""
     left = np.sinc(np.asarray(frequency)) ** 2
     enough: NDArray[np.float64] = COHERENT * left - 3 * np.sqrt((1 - left**2) / samples)
     return enough

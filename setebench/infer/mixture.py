@@ -1,0 +1,146 @@
+"""Which levels served some loads: raw ticks unmixed into shares of reference distributions. Knows no machine.
+
+A prefetcher brings a line in time in one repetition and not in the next, and a coarse clock reads neighbouring levels
+alike half of the time. So no threshold decides and no mean of two levels is taken: the histogram of the loads is
+explained as a mixture of histograms that were taken, in the same way, from loads known to be served by each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Counts = NDArray[np.int64]
+Fractions = NDArray[np.float64]
+
+LEAST_SHARE = 0.03
+"""A bin holds at least this share of some reference, so that its probability there is known to a few tenths."""
+
+SMOOTHING = 0.5
+"""Counts added to every bin of a reference: what it never showed is rare, not impossible."""
+
+BEYOND_SPANS = 3.0
+"""Samples further above the slowest reference than this many times its width were hit by a stall and say nothing."""
+
+ITERATIONS, BOOTSTRAPS = 200, 200
+
+NOTHING_SEEN = 3.0
+"""What never happened in n tries has a rate below 3 / n, with 95 % confidence."""
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Where ticks are cut into bins, and how often each reference falls into each, shape (levels, bins)."""
+
+    edges: Fractions
+    counts: Counts
+    most_ticks: float
+
+    def histogram(self, ticks: NDArray[np.int64]) -> Counts:
+        """Samples per bin of one set of loads, shape (n,) -> (bins,); samples that a stall hit are left out."""
+        kept = ticks[ticks <= self.most_ticks]
+        return np.bincount(np.searchsorted(self.edges, kept, side="right"), minlength=len(self.edges) + 1)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What part of some loads each level served: shapes (sets, levels), with 95 % intervals. `samples` per set counts
+    the loads that no stall hit; a set without any has shares of nan and intervals from 0 to 1."""
+
+    levels: tuple[str, ...]
+    value: Fractions
+    low: Fractions
+    high: Fractions
+    samples: Counts
+
+    def of(self, *levels: str) -> Fractions:
+        """Share of some levels together, shape (sets,); levels that the machine lacks have none."""
+        chosen = [name in levels for name in self.levels]
+        together: Fractions = self.value[:, chosen].sum(axis=1)
+        return together
+
+
+def cut(references: Sequence[NDArray[np.int64]]) -> Bins:
+    """Bins that part the references as well as their samples allow: between values that occur, none so narrow that it
+    holds less than `LEAST_SHARE` of every reference.
+
+    `references` are the ticks of loads of each level, shapes (n,), at least 50 each for useful bins."""
+    values = np.unique(np.concatenate(references))
+    shares = np.array([_shares_at(values, reference) for reference in references])
+    edges: list[float] = []
+    held = np.zeros(len(references))
+    for number in range(len(values) - 1):
+        held += shares[:, number]
+        if held.max() >= LEAST_SHARE:
+            edges.append((values[number] + values[number + 1]) / 2)
+            held[:] = 0
+    slowest = references[-1]
+    low, high = np.quantile(slowest, (0.05, 0.95))
+    most = float(high + BEYOND_SPANS * max(high - low, 0.1 * high))
+    empty = Bins(np.array(edges), np.zeros((0, 0), dtype=np.int64), most)
+    return Bins(empty.edges, np.array([empty.histogram(reference) for reference in references]), most)
+
+
+def _shares_at(values: NDArray[np.int64], reference: NDArray[np.int64]) -> Fractions:
+    counts = np.bincount(np.searchsorted(values, reference), minlength=len(values))
+    shares: Fractions = counts / len(reference)
+    return shares
+
+
+def unmix(
+    references: Mapping[str, NDArray[np.int64]],
+    sets: Sequence[NDArray[np.int64]],
+    rng: np.random.Generator | None = None,
+) -> Shares:
+    """Shares of the levels (in the order of `references`, fastest first) in each set of loads (shapes (n,), ticks).
+
+    With `rng` the intervals are a bootstrap over loads and references both, and wide enough for what never happened
+    in so few loads; without it they are as wide as that alone."""
+    bins = cut(list(references.values()))
+    counts = np.array([bins.histogram(each) for each in sets]).reshape(len(sets), len(bins.edges) + 1)
+    samples = counts.sum(axis=1)
+    value = expectation(counts, _densities(bins.counts))
+    low, high = value.copy(), value.copy()
+    if rng is not None:
+        low, high = _bootstrap(counts, bins.counts, rng)
+    room = NOTHING_SEEN / np.maximum(samples, 1)[:, None]
+    low, high = np.minimum(low, value - room), np.maximum(high, value + room)
+    value[samples == 0] = np.nan
+    low[samples == 0], high[samples == 0] = 0.0, 1.0
+    return Shares(tuple(references), value, np.clip(low, 0, 1), np.clip(high, 0, 1), samples)
+
+
+def expectation(counts: Counts, densities: Fractions) -> Fractions:
+    """Most likely shares (sets, levels) behind histograms (sets, bins) of known densities (levels, bins), by
+    expectation maximisation; the likelihood of shares has one maximum only."""
+    levels = len(densities)
+    shares = np.full((len(counts), levels), 1.0 / levels)
+    total = np.maximum(counts.sum(axis=1), 1)[:, None]
+    for _ in range(ITERATIONS):
+        expected = shares @ densities
+        shares = shares * ((counts / np.maximum(expected, 1e-300)) @ densities.T) / total
+    return shares
+
+
+def _densities(counts: Counts) -> Fractions:
+    smoothed = counts + SMOOTHING
+    densities: Fractions = smoothed / smoothed.sum(axis=1, keepdims=True)
+    return densities
+
+
+def _bootstrap(counts: Counts, references: Counts, rng: np.random.Generator) -> tuple[Fractions, Fractions]:
+    """2.5 % and 97.5 % points of the shares when loads and references are drawn again."""
+    drawn = np.array(
+        [expectation(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(BOOTSTRAPS)]
+    )
+    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
+    return low, high
+
+
+def _redrawn(counts: Counts, rng: np.random.Generator) -> Counts:
+    totals = counts.sum(axis=1)
+    drawn: Counts = rng.multinomial(totals, counts / np.maximum(totals, 1)[:, None])
+    return drawn
