@@ -78,5 +78,5 @@ setup(
     extras_require={
         "test": ["pytest>=8", "hypothesis>=6", "mypy>=1.10", "ruff>=0.5", "cython-lint>=0.16", "codespell>=2.3"],
     },
-    entry_points={"console_scripts": ["setebench = setebench.cli.main:main"]},
+    entry_points={"console_scripts": ["setebench = setebench.__main__:main"]},
 )

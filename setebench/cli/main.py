@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from setebench import registry
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 
 TOOLS = {
     "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
@@ -19,8 +19,6 @@ TOOLS = {
     "sim": ("setebench.cli.sim:sim", "List simulated machines and print what is true of them."),
 }
 """Commands that are no scenarios: where each lives, and its line in `--help`."""
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 class _CouldNotRun(click.ClickException):
@@ -115,8 +113,3 @@ def setebench() -> None:
 
     Exit status: 0 the question was answered, 1 it could not be run, 2 bad use, 130 interrupted.
     """
-
-
-def main() -> None:
-    """The program `setebench`."""
-    setebench(prog_name="setebench")

@@ -15,14 +15,12 @@ import msgspec
 from setebench import store
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
-from setebench.errors import UsageError
+from setebench.errors import INTERRUPTED, UsageError
 from setebench.machine import Facts, open_machine
 from setebench.report import plot
 from setebench.report.numbers import interval_text, value_text
 from setebench.results import Document, Finding, MachineRecord
 from setebench.scenario import Context, Scenario
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 @dataclass(frozen=True, kw_only=True)
