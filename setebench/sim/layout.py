@@ -16,8 +16,10 @@ IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
 MAX_PREFETCHERS = 16
 MAX_INTERVALS = 64
 
-PORT_WORDS = 256
+PORT_SLOTS = 256
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
+PORT_MASK = PORT_SLOTS - 1
+PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 3)
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
@@ -157,14 +159,13 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     S_NOW,
     S_STAMP,
     S_ACTIVE,  # bit mask of the cores that ever ran
-    S_TRASH,  # where releases of unlimited queues go
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
     S_SERVED,  # result: level that served it, 1 to 4 (memory), 5 another core
     S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
     S_FAULT,  # result: operation that touched an unmapped page, plus one
     S_FAULT_ADDRESS,
     S_WORDS,
-) = range(11)
+) = range(10)
 
 # state of a hardware thread
 (

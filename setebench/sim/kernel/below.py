@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from setebench.sim.kernel.basics import best_slot, count, random_below, reserve
+from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
 from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, remove, touch, write_back_to_l3
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
@@ -54,7 +54,6 @@ from setebench.sim.layout import (
     S_ACTIVE,
     S_FOUND_META,
     S_SERVED,
-    S_TRASH,
     SOFTWARE,
 )
 
@@ -80,20 +79,30 @@ def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, 
 
 @inlined
 def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tuple[int, int, int]:
-    """Wait for a miss entry: (when it is had, and the two state words that must be set to its release time)."""
+    """Wait for a miss entry: (when it is had, and what `keep_entry` must be told once the release time is known)."""
     base, entries, own, limit = slots_of(c, level, cpu, cause)
     if entries == 0:
-        return t, S_TRASH, S_TRASH
+        return t, 0, 0
     start = t
-    limited = S_TRASH
+    limited = 0
     if limit > 0:
-        limited = best_slot(s, own, limit, start)
+        limited = free_entry(s, own, limit, start)
         start = max(start, s[limited])
-    slot = best_slot(s, base, entries, start)
-    start = max(start, s[slot])
+    entry = free_entry(s, base, entries, start)
+    start = max(start, s[entry])
     if start > t:
         count(c, s, cpu % c[C_CORES], E_L1_FULL + level, start - t)
-    return start, slot, limited
+    return start, entry, limited
+
+
+@inlined
+def keep_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, entry: int, limited: int, done: int) -> None:
+    """Keep a miss entry until its line is there."""
+    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    if entries > 0:
+        hold_entry(s, base, entries, entry, done)
+        if limit > 0:
+            hold_entry(s, own, limit, limited, done)
 
 
 @compiled
@@ -102,9 +111,7 @@ def entry_free(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> bo
     base, entries, own, limit = slots_of(c, level, cpu, cause)
     if entries == 0:
         return True
-    if s[best_slot(s, base, entries, t)] > t:
-        return False
-    return limit == 0 or s[best_slot(s, own, limit, t)] <= t
+    return s[base] <= t and (limit == 0 or s[own] <= t)
 
 
 @inlined
@@ -231,10 +238,9 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
             touch(c, s, 2, at)
         return done
     count(c, s, core, E_L3_MISSES if cause == DEMAND else E_L3_PF_MISSES, 1)
-    start, slot, limited = take_entry(c, s, 2, cpu, cause, start)
+    start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
     done = arrive(c, s, 2, core, memory(c, s, core, line, start))
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
     if not exclusive:
         put_l3(c, s, core, line, 0, done)
     return done

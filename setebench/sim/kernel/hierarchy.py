@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, port, take_entry
+from setebench.sim.kernel.below import (
+    arrive,
+    entry_free,
+    fetch_below_l2,
+    invalidate_others,
+    keep_entry,
+    port,
+    take_entry,
+)
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, remove, touch
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
@@ -91,10 +99,9 @@ def fetch_l2(
         s[S_SERVED] = 2
     else:
         count(c, s, core, E_L2_MISSES if cause == DEMAND else E_L2_PF_MISSES, 1)
-        start, slot, limited = take_entry(c, s, 1, cpu, cause, start)
+        start, entry_at, limited = take_entry(c, s, 1, cpu, cause, start)
         done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, cause, start, writes, False))
-        s[slot] = done
-        s[limited] = done
+        keep_entry(c, s, 1, cpu, cause, entry_at, limited, done)
         s[S_ENTRY] = start
         found = s[S_FOUND_META]
         if own:
@@ -136,10 +143,9 @@ def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None
         count(c, s, core, E_HARDWARE_FULL, 1)
         return
     count(c, s, core, E_HARDWARE_L1, 1)
-    start, slot, limited = take_entry(c, s, 0, cpu, HARDWARE, t)
+    start, entry_at, limited = take_entry(c, s, 0, cpu, HARDWARE, t)
     done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, HARDWARE, BY_L1_PREFETCHER, start, False, 0))
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 0, cpu, HARDWARE, entry_at, limited, done)
     put_l1(c, s, core, line, s[S_FOUND_META] | BY_HARDWARE, done)
 
 
@@ -209,7 +215,7 @@ def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: i
         s[S_ENTRY] = start
     else:
         count(c, s, core, E_L1_MISSES, 1)
-        start, slot, limited = take_entry(c, s, 0, cpu, DEMAND, start)
+        start, entry_at, limited = take_entry(c, s, 0, cpu, DEMAND, start)
         source = BY_STORE if writes else BY_LOAD
         done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, DEMAND, source, start, writes, 0))
         found = s[S_FOUND_META]
@@ -217,8 +223,7 @@ def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: i
             if s[S_ACTIVE] & ~(1 << core):
                 done += invalidate_others(c, s, core, line)
             own_l2(c, s, core, line)
-        s[slot] = done
-        s[limited] = done
+        keep_entry(c, s, 0, cpu, DEMAND, entry_at, limited, done)
         s[S_ENTRY] = start
         put_l1(c, s, core, line, found | (DIRTY | OWNED if writes else 0), done)
     if c[C_L1_PREFETCHERS]:

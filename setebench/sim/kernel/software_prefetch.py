@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, take_entry
+from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, keep_entry, take_entry
 from setebench.sim.kernel.caches import find, first_way, put_l1, touch
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
@@ -67,7 +67,7 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
             s[c[L1 + L_READY] + at] = max(s[c[L1 + L_READY] + at], t + own_line(c, s, core, at, line))
     else:
         count(c, s, core, E_L1_PREFETCH_MISSES, 1)
-        entry, slot, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
+        entry, entry_at, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
         keep = -1 if bypass else 0
         done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, entry, exclusive, keep))
         found = s[S_FOUND_META]
@@ -76,8 +76,7 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
                 done += invalidate_others(c, s, core, line)
             own_l2(c, s, core, line)
             found |= OWNED
-        s[slot] = done
-        s[limited] = done
+        keep_entry(c, s, 0, cpu, SOFTWARE, entry_at, limited, done)
         put_l1(c, s, core, line, found | BY_SOFTWARE, done)
     if c[C_L1_PREFETCHERS]:
         train_l1(c, s, cpu, address - BASE_ADDRESS, ip, at < 0, BY_PREFETCH, entry)
@@ -94,10 +93,9 @@ def soft_prefetch_l2(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
     if not takes_l1:
         fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, t, exclusive, 1)
         return s[S_ENTRY]
-    entry, slot, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
+    entry, entry_at, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
     done = fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, entry, exclusive, 1)
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 0, cpu, SOFTWARE, entry_at, limited, done)
     return entry
 
 
