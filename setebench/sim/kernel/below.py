@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
-from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, remove, touch, write_back_to_l3
+from setebench.sim.kernel.caches import (
+    drop,
+    find,
+    first_way,
+    physical_line,
+    put_l3,
+    ready_at,
+    remove,
+    touch,
+    write_back_to_l3,
+)
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
     C_BANK_BUSY,
@@ -42,12 +52,10 @@ from setebench.sim.layout import (
     L_LATENCY,
     L_PORT,
     L_PORTS,
-    L_READY,
     L_SHARED,
     L_SLOT_WORDS,
     L_SLOTS,
     L_SOFTWARE,
-    L_TAGS,
     L_WORDS,
     OWNED,
     PORT_WORDS,
@@ -135,7 +143,7 @@ def _held(c: Ints, s: Ints, core: int, line: int) -> int:
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            bits = max(bits, 0) | (s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] & 3)
+            bits = max(bits, 0) | (s[at] & 3)
     return bits
 
 
@@ -144,7 +152,7 @@ def _make_shared(c: Ints, s: Ints, core: int, line: int) -> None:
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] &= ~(DIRTY | OWNED)
+            s[at] &= ~(DIRTY | OWNED)
 
 
 @compiled
@@ -227,15 +235,16 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
     v = C_LEVEL + 2 * L_WORDS
     exclusive = c[v + L_INCLUSION] == EXCLUSIVE and not keep
     start = port(c, s, 2, core, t)
-    at = find(c, s, 2, line, first_way(c, s, 2, core, line))
+    first = first_way(c, s, 2, core, line)
+    at = find(c, s, 2, line, first)
     if at >= 0:
         count(c, s, core, E_L3_HITS if cause == DEMAND else E_L3_PF_HITS, 1)
         s[S_SERVED] = 3
-        done = max(start + c[v + L_LATENCY], s[c[v + L_READY] + at])
+        done = max(start + c[v + L_LATENCY], s[ready_at(c, 2, at)])
         if exclusive:
-            s[S_FOUND_META] |= remove(c, s, 2, at) & DIRTY
+            s[S_FOUND_META] |= remove(s, at) & DIRTY
         else:
-            touch(c, s, 2, at)
+            touch(c, s, 2, first, at)
         return done
     count(c, s, core, E_L3_MISSES if cause == DEMAND else E_L3_PF_MISSES, 1)
     start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
