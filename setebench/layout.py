@@ -82,6 +82,10 @@ SHIFT_LINES = 16
 """How far whole groups are shifted within their pages. Region prefetchers learn which lines of a page follow which; the
 random shifts leave them nothing to learn."""
 
+REPEATED_SHIFTS = 8
+"""Shifts of a group whose lines are used again and again. Fewer would let region prefetchers guess right more often,
+more would not settle in a small cache."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -95,13 +99,13 @@ class Group:
     companions: tuple[int, ...]
 
 
-def group(rng: np.random.Generator, line_size: int) -> Group:
+def group(rng: np.random.Generator, line_size: int, group_pages: int = GROUP_PAGES) -> Group:
     """A random group: pages in random order, targets in the first half of each, companions in the last third, further
     from the targets than next-line, pair and short-distance prefetchers reach."""
     lines = TLB_PAGE_BYTES // line_size
-    pages = rng.permutation(GROUP_PAGES) * TLB_PAGE_BYTES
-    target = rng.permutation(np.arange(GROUP_PAGES) % SHIFT_LINES)
-    companion = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, GROUP_PAGES)
+    pages = rng.permutation(group_pages) * TLB_PAGE_BYTES
+    target = rng.permutation(np.arange(group_pages) % SHIFT_LINES)
+    companion = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, group_pages)
     return Group(tuple((pages + target * line_size).tolist()), tuple((pages + companion * line_size).tolist()))
 
 
@@ -116,3 +120,19 @@ def group_bases(
     begin = region.address + np.resize(groups, count).astype(np.int64) * size
     shifts = rng.integers(0, SHIFT_LINES, (2, count)) * region.line_size
     return begin + shifts[0], begin + shifts[1]
+
+
+def repeated_bases(
+    region: Region, first_byte: int, group_pages: int, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Bases of the targets and of the companions of one group's shifts, in pages of `region` from `first_byte` on,
+    shape (`REPEATED_SHIFTS`,) each.
+
+    The few lines of few pages are used again and again: they settle in the level that they are brought to, where ever
+    new lines would push others (and each other) out of a level that replaces at random."""
+    first = -(-first_byte // TLB_PAGE_BYTES)
+    page = int(rng.integers(first, region.size // TLB_PAGE_BYTES - group_pages))
+    shifts = rng.permutation(SHIFT_LINES)[:REPEATED_SHIFTS] * region.line_size
+    targets = region.address + page * TLB_PAGE_BYTES + shifts
+    companions = region.address + page * TLB_PAGE_BYTES + np.arange(REPEATED_SHIFTS) * region.line_size
+    return targets.astype(np.int64), companions.astype(np.int64)

@@ -92,16 +92,16 @@ def boundary(inner: Plateau, outer: Plateau, size_bytes: NDArray[np.float64], cy
 
 
 SAME_LEVEL_RATIO = 1.25
-OWN_SHARE, HIDDEN_SHARE = 0.5, 0.08
+OWN_SHARE, HIDDEN_SHARE = 0.25, 0.08
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A group of lines that answered alike behind a walk over `walk_bytes`: in how many cycles, and its share."""
+    """A group of lines that answered alike behind the walk of that number: in how many cycles, and its share."""
 
     cycles: float
     share: float
-    walk_bytes: float
+    walk: int
 
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
