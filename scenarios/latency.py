@@ -31,7 +31,7 @@ CHAIN_REPETITIONS = 16
 LONG_CHASE = (512, 2560)
 """Steps of the two chases in L1 whose difference is timed."""
 
-VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 64
+VECTOR_ROUNDS, LONG_VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 3, 64
 """Rounds in which vector loads are measured too (what they take longer hardly drifts), and groups of fenced loads in
 each, fewer behind long walks."""
 
@@ -147,7 +147,7 @@ def _replicate(
     found.chain.append(own_step * ruler.cycles_per_tick)
     found.all_chains.append(all_steps * ruler.cycles_per_tick)
     found.excess.append(excess * ruler.cycles_per_tick**2)
-    if len(found.chain) > VECTOR_ROUNDS:
+    if len(found.chain) > (LONG_VECTOR_ROUNDS if place.long else VECTOR_ROUNDS):
         return
     for size in (size for size in context.machine.facts.access_sizes if size > 8):
         found.longer.setdefault(size, []).append(_fenced_longer(context, place, size) * ruler.cycles_per_tick)
@@ -178,8 +178,9 @@ def _chains(context: Context, place: Place, step: float) -> tuple[float, float, 
     """Ticks per step of a chain, from the difference of long and short ones: of the largest group of each, and of all;
     and how much more the long ones of the largest group vary, in ticks squared per step."""
     wanted = CHAIN_REPETITIONS * (REPEATED_SHIFTS if place.repeated else 1)
-    placements = place.placements(2 * place.repetitions(wanted) + 1)
-    ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=1)
+    count = place.repetitions(wanted) * (1 if place.long else 2)
+    placements = place.placements(count + place.warmup)
+    ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=place.warmup)
     lengths = np.array(place.chain_lengths)
     short, long = (ticks[:, lengths == steps].ravel() for steps in (SHORT_CHAIN, LONG_CHAIN))
     own_short, own_long = short[dominant(short, step)], long[dominant(long, step)]
@@ -193,8 +194,8 @@ def _fenced_longer(context: Context, place: Place, size: int) -> float:
     """Ticks that a vector load takes longer than an 8-byte load, from fenced loads of both sizes in turn."""
     step = step_ticks(context)
     probe, loads = place.fenced((8, size, size, 8))
-    placements = place.placements(place.repetitions(FENCED_REPETITIONS) + 1)
-    ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=1)
+    placements = place.placements(place.repetitions(FENCED_REPETITIONS) + place.warmup)
+    ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=place.warmup)
     return (mean_ticks(ticks[:, 1:3].ravel(), step) - mean_ticks(ticks[:, [0, 3]].ravel(), step)) / loads
 
 

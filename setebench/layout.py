@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 from setebench.machine import Region
 
 BOX_LINES = 4
+DENSE = 1
+"""Lines of a box where nothing but eviction is wanted of a walk: it then uses whole pages, so that what prefetchers bring
+along is the walk's own lines. Between the lines of a sparse one they push a small cache's lines out."""
+
 WINDOW_PAGES = 8
 """Pages that a walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
 
@@ -36,31 +40,32 @@ class Layout:
         return int(self.lines.size)
 
 
-def lines_per_page(line_size: int) -> int:
+def lines_per_page(line_size: int, box_lines: int = BOX_LINES) -> int:
     """Lines of a walk in one page."""
-    return TLB_PAGE_BYTES // (BOX_LINES * line_size) - 1
+    return TLB_PAGE_BYTES // (box_lines * line_size) - 1
 
 
-def span_bytes(size_bytes: float, line_size: int) -> int:
+def span_bytes(size_bytes: float, line_size: int, box_lines: int = BOX_LINES) -> int:
     """Memory that a working set of `size_bytes` (counted in lines used) stretches over."""
-    pages = -(-int(size_bytes / line_size) // lines_per_page(line_size))
+    pages = -(-int(size_bytes / line_size) // lines_per_page(line_size, box_lines))
     return pages * TLB_PAGE_BYTES
 
 
-def lay(region: Region, size_bytes: float, rng: np.random.Generator) -> Layout:
-    """A working set of about `size_bytes` in random pages of `region`, shape (pages, lines per page)."""
-    per_page = lines_per_page(region.line_size)
-    pages = span_bytes(size_bytes, region.line_size) // TLB_PAGE_BYTES
+def lay(region: Region, size_bytes: float, rng: np.random.Generator, box_lines: int = BOX_LINES) -> Layout:
+    """A working set of about `size_bytes` in random pages of `region`, shape (pages, lines per page); one line of every
+    box of `box_lines`."""
+    per_page = lines_per_page(region.line_size, box_lines)
+    pages = span_bytes(size_bytes, region.line_size, box_lines) // TLB_PAGE_BYTES
     chosen = rng.permutation(region.size // TLB_PAGE_BYTES)[:pages]
     number = np.arange(pages)
     # balanced, not random: each line of a box and each box serve equally often over any run of pages
-    fours = np.argsort(rng.random((-(-pages // BOX_LINES), BOX_LINES, per_page)), axis=1)
+    fours = np.argsort(rng.random((-(-pages // box_lines), box_lines, per_page)), axis=1)
     position = fours.reshape(-1, per_page)[:pages]
-    companion_box = (number // BOX_LINES + rng.integers(per_page + 1)) % (per_page + 1)
+    companion_box = (number // box_lines + rng.integers(per_page + 1)) % (per_page + 1)
     boxes = np.arange(per_page)[None, :]
     boxes = boxes + (boxes >= companion_box[:, None])
     begin = region.address + chosen * TLB_PAGE_BYTES
-    box_bytes = BOX_LINES * region.line_size
+    box_bytes = box_lines * region.line_size
     lines = begin[:, None] + boxes * box_bytes + position * region.line_size
     return Layout(lines.astype(np.int64), (begin + companion_box * box_bytes).astype(np.int64))
 

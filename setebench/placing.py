@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.ticks import mean_ticks
-from setebench.layout import GROUP_PAGES, REPEATED_SHIFTS, by_windows, group, group_bases, lay, repeated_bases
+from setebench.layout import (
+    BOX_LINES,
+    DENSE,
+    GROUP_PAGES,
+    REPEATED_SHIFTS,
+    by_windows,
+    group,
+    group_bases,
+    lay,
+    repeated_bases,
+)
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -24,6 +34,9 @@ hundreds of cycles."""
 
 WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 """Steps to walk in a round before repetitions are saved, and how many there are at least. Each has many targets."""
+
+LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
+"""Walks of more steps are done as seldom as possible."""
 
 BASELINE_ADDITIONS = 8
 """Chained additions that a single load is compared with: enough that no bracket hides some of them."""
@@ -95,8 +108,12 @@ class Place:
         targets_from = region.size - min(TARGET_BYTES, region.size // 2)
         if level != "memory":
             ground = Region(region.address, targets_from, region.page_size, region.line_size)
-            self._walk = by_windows(lay(ground, walk.bytes, self._rng), self._rng)
+            layout = lay(ground, walk.bytes, self._rng, DENSE if walk.repeated else BOX_LINES)
+            self._walk = by_windows(layout, self._rng)
             context.machine.link(region, self._walk)
+        self.long = len(self._walk) * walk.turns > LONG_WALK
+        # a long walk's first turn warms up what a whole repetition would, and much else costs little beside it
+        self.warmup = 0 if self.long and walk.turns > 1 else 1
         pages = REPEATED_PAGES if walk.repeated else GROUP_PAGES
         self.chain_lengths = REPEATED_CHAINS if walk.repeated else CHAINS
         self._group = group(self._rng, region.line_size, pages)
@@ -130,12 +147,13 @@ class Place:
 
     def time_singles(self, context: Context, count: int) -> Timed:
         """Single 8-byte loads of `count` groups, and additions in the same places."""
-        chosen = self._groups(count + 1)
-        ticks = context.machine.run(self.singles(8), self._table(chosen), cpu=context.cpu, warmup=1)
+        chosen = self._groups(count + self.warmup)
+        ticks = context.machine.run(self.singles(8), self._table(chosen), cpu=context.cpu, warmup=self.warmup)
+        chosen = chosen[self.warmup :]
         loads, additions = ticks[:, ::2], ticks[:, 1::2]
         targets = loads.shape[1]
-        line = chosen[1:, None] * targets + np.arange(targets)[None, :]
-        return Timed(loads.ravel(), additions.ravel(), line.ravel(), np.repeat(_turns_of(chosen[1:]), targets))
+        line = chosen[:, None] * targets + np.arange(targets)[None, :]
+        return Timed(loads.ravel(), additions.ravel(), line.ravel(), np.repeat(_turns_of(chosen), targets))
 
     def placed(self) -> Probe:
         """All targets brought to the level (for L1 `ready` does that, right before they are used)."""

@@ -130,8 +130,8 @@ def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[Walk]
             return [second.walk, walk_beyond(seen.ends[number - 1], seen.ends[number])]
         # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
         return [second.walk, Walk(seen.caches[number].middle_bytes, FURTHER_TURNS)]
-    third, unclear = last_level(ladder.climb(), second.fastest_cycles) if seen.room else (None, False)
-    if unclear:
+    third, unclear = last_level(ladder.climb(), second.fastest_cycles)
+    if unclear or (third is None and seen.room):
         context.known["unclear_level"] = "l3"
     return [second.walk] if third is None else [second.walk, third.walk]
 

@@ -26,15 +26,15 @@ FIRST_RATIO, WALK_RATIO = 1.5, 1.5
 """The smallest walk exceeds the inner level by so much, and each further one the one before."""
 
 SURVIVING = 0.01
-MOST_TURNS, FURTHER_TURNS = 5, 3
+MOST_TURNS, FURTHER_TURNS = 5, 2
 """A walk goes round so often that an inner level that replaces at random keeps no more than this share of its lines."""
 
 REPEATED_BYTES = 512 << 10
 """Behind walks up to this size the same few lines are timed again and again."""
 
-REPEATED_ROUNDS, WALK_REPETITIONS = 96, 4
+REPEATED_ROUNDS, WALK_REPETITIONS = 96, 3
 
-GONE_SHARE = 0.9
+GONE_SHARE = 0.8
 """With so many lines in memory there is nothing left to be seen of any level."""
 
 SEEN_SHARE = 0.15

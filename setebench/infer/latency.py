@@ -159,6 +159,8 @@ def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
         return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")
     if not _mixture(own, mixed_in_cycles):
         pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
+        if single.high - single.low < chain.high - chain.low and not agree(single, chain, relative=0.0, absolute=0.0):
+            return _compared(parameter, single, single, pure, "single loads")  # a chain has more lines to go astray
         return _compared(parameter, pure, single, pure, "chase")
     # single loads show the level alone, a chain's steps are a mixture, unless the clock parts whole chains
     alone = f"{np.mean(own.share):.0%} of single loads"
