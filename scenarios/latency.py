@@ -67,10 +67,11 @@ class _Rounds:
         calm = self.calm()
         return {name: own.of(calm) for name, own in self.samples.items()}
 
-    def settled(self) -> bool:
-        """Whether more rounds would hardly narrow what is told."""
+    def settled(self, tolerance: float) -> bool:
+        """Whether intervals are within `tolerance` times 1 % or 0.08 cycles (single loads 3 %, 0.4 cycles)."""
         return all(
-            narrow(over_replicates(own.chain), 0.01, 0.08) and narrow(over_replicates(own.single), 0.03, 0.4)
+            narrow(over_replicates(own.chain), 0.01 * tolerance, 0.08 * tolerance)
+            and narrow(over_replicates(own.single), 0.03 * tolerance, 0.4 * tolerance)
             for own in self.calm_samples().values()
         )
 
@@ -86,7 +87,7 @@ def answer(context: Context) -> Iterator[Finding]:
         levels = find_levels(context, region)
         rounds = _Rounds(levels)
         least, most = (6, 16) if context.fast else (12, 64)
-        while rounds.count < least or (rounds.count < most and not rounds.settled()):
+        while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):
             context.progress(f"latency, round {rounds.count + 1} of at most {most}")
             ruler = measure_ruler(context, int(1000 * effort))
             rounds.rulers.append(ruler)

@@ -112,8 +112,7 @@ class Place:
             self._walk = by_windows(layout, self._rng)
             context.machine.link(region, self._walk)
         self.long = len(self._walk) * walk.turns > LONG_WALK
-        # a long walk's first turn warms up what a whole repetition would, and much else costs little beside it
-        self.warmup = 0 if self.long and walk.turns > 1 else 1
+        self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
         pages = REPEATED_PAGES if walk.repeated else GROUP_PAGES
         self.chain_lengths = REPEATED_CHAINS if walk.repeated else CHAINS
         self._group = group(self._rng, region.line_size, pages)

@@ -25,7 +25,10 @@ FINE_STEP_CYCLES = 2.0
 FIRST_RATIO, WALK_RATIO = 1.5, 1.5
 """The smallest walk exceeds the inner level by so much, and each further one the one before."""
 
-SURVIVING = 0.01
+SURVIVING = 0.02
+ONE_TURN_RATIO = 4.0
+"""A walk so much larger than the inner level needs to go round only once, which is quickest."""
+
 MOST_TURNS, FURTHER_TURNS = 5, 2
 """A walk goes round so often that an inner level that replaces at random keeps no more than this share of its lines."""
 
@@ -54,9 +57,9 @@ def turns(ratio: float) -> int:
 
 
 def walk_beyond(inner_end: float, end: float) -> Walk:
-    """A walk that the level ending at `inner_end` does not hold, whatever it replaces, and the one ending at `end` does
-    (0 where unknown)."""
-    ratio = FIRST_RATIO if end <= 0 else min(max(math.sqrt(end / inner_end), FIRST_RATIO), 4.0)
+    """A walk that the level ending at `inner_end` does not hold, whatever it replaces, and the one ending at `end` does."""
+    room = end / inner_end
+    ratio = ONE_TURN_RATIO if room >= 2 * ONE_TURN_RATIO else max(math.sqrt(room), FIRST_RATIO)
     size = ratio * inner_end
     return Walk(size, turns(ratio), repeated=size <= REPEATED_BYTES)
 

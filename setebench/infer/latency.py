@@ -159,7 +159,7 @@ def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
         return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")
     if not _mixture(own, mixed_in_cycles):
         pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
-        if single.high - single.low < chain.high - chain.low and not agree(single, chain, relative=0.0, absolute=0.0):
+        if single.high - single.low < 0.5 * (chain.high - chain.low):
             return _compared(parameter, single, single, pure, "single loads")  # a chain has more lines to go astray
         return _compared(parameter, pure, single, pure, "chase")
     # single loads show the level alone, a chain's steps are a mixture, unless the clock parts whole chains
@@ -240,7 +240,8 @@ def _vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate
     here = over_replicates(own.longer[size])
     if own is first or here.high - here.low <= VECTOR_CYCLES:
         return here
-    if here.low <= in_first.high and in_first.low <= here.high:
+    level = over_replicates(own.chain).value
+    if agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level)):
         return in_first
     return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
 
