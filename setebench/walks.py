@@ -43,6 +43,9 @@ GONE_SHARE = 0.8
 SEEN_SHARE = 0.15
 """A level has to serve so many lines behind a walk for their mean to be told."""
 
+MOSTLY_SHARE = 0.6
+"""So many lines that groups are parted by what most loads do."""
+
 FLAT_WALK_RATIO = 1.08
 """Behind walks that differ by half, a level's lines take the same time but for this."""
 
@@ -143,4 +146,8 @@ def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bo
     if most < SAME_LEVEL_RATIO * second_cycles:
         return None, False
     alike = [rung for rung in seen if rung.cycles > most / FLAT_WALK_RATIO]
-    return (alike[0], False) if len(alike) > 1 and alike[0].share >= SEEN_SHARE else (None, True)
+    if len(alike) < 2:
+        return None, True
+    # the larger the walk, the fewer lines the second level still holds; but most should not be in memory either
+    mostly = [rung for rung in alike if rung.share >= MOSTLY_SHARE]
+    return (mostly[-1] if mostly else alike[0]), False

@@ -35,7 +35,7 @@ def test_a_second_level_hardly_larger_than_the_first_is_seen(replacement: str) -
     """Also where the clock's step is longer than the way from one level to the next."""
     tight = {name: {**fields, "replacement": replacement} for name, fields in TIGHT.items()}
     rung = ladder(40 * KIB, clock=COARSE, **tight).first()
-    assert rung.fastest_cycles == pytest.approx(L2, abs=1.5)
+    assert rung.fastest_cycles == pytest.approx(L2, abs=2.5)
     assert rung.share > 0.9
 
 
