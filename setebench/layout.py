@@ -17,8 +17,8 @@ from setebench.machine import Region
 
 BOX_LINES = 4
 DENSE = 1
-"""Lines of a box where nothing but eviction is wanted of a walk: it then uses whole pages, so that what prefetchers bring
-along is the walk's own lines. Between the lines of a sparse one they push a small cache's lines out."""
+"""Lines of a box where nothing but eviction is wanted of a walk: it then uses whole pages, so that what prefetchers
+bring along is the walk's own lines. Between the lines of a sparse one they push a small cache's lines out."""
 
 WINDOW_PAGES = 8
 """Pages that a walk stays in at a time; the first TLB of any core of the last twenty years holds more."""

@@ -25,12 +25,13 @@ FINE_STEP_CYCLES = 2.0
 FIRST_RATIO, WALK_RATIO = 1.5, 1.5
 """The smallest walk exceeds the inner level by so much, and each further one the one before."""
 
-SURVIVING = 0.02
 ONE_TURN_RATIO = 4.0
 """A walk so much larger than the inner level needs to go round only once, which is quickest."""
 
+SURVIVING = 0.02
 MOST_TURNS, FURTHER_TURNS = 5, 2
-"""A walk goes round so often that an inner level that replaces at random keeps no more than this share of its lines."""
+"""A walk goes round so often that an inner level that replaces at random keeps no more than `SURVIVING` of its lines,
+but for a ladder's further walks, whose inner level is what shall be found out."""
 
 REPEATED_BYTES = 512 << 10
 """Behind walks up to this size the same few lines are timed again and again."""
@@ -60,7 +61,7 @@ def turns(ratio: float) -> int:
 
 
 def walk_beyond(inner_end: float, end: float) -> Walk:
-    """A walk that the level ending at `inner_end` does not hold, whatever it replaces, and the one ending at `end` does."""
+    """A walk that the level ending at `inner_end` bytes doesn't hold, whatever it replaces; the one up to `end` does."""
     room = end / inner_end
     ratio = ONE_TURN_RATIO if room >= 2 * ONE_TURN_RATIO else max(math.sqrt(room), FIRST_RATIO)
     size = ratio * inner_end
@@ -108,7 +109,6 @@ class Ladder:
 
     def _walk(self, number: int) -> Walk:
         size = FIRST_RATIO * self._first_end * WALK_RATIO**number
-        # which level a larger walk just exceeds is what shall be found out, so all go round more than once
         return Walk(size, turns(FIRST_RATIO) if number == 0 else FURTHER_TURNS, repeated=size <= REPEATED_BYTES)
 
     def _memory_from(self) -> float:
