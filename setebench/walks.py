@@ -61,7 +61,7 @@ def turns(ratio: float) -> int:
 
 
 def walk_beyond(inner_end: float, end: float) -> Walk:
-    """A walk that the level ending at `inner_end` bytes doesn't hold, whatever it replaces; the one up to `end` does."""
+    """A walk that the level up to `inner_end` bytes doesn't hold, whatever it replaces; the one up to `end` does."""
     room = end / inner_end
     ratio = ONE_TURN_RATIO if room >= 2 * ONE_TURN_RATIO else max(math.sqrt(room), FIRST_RATIO)
     size = ratio * inner_end

@@ -108,9 +108,10 @@ class Answer:
 
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
-    """Levels between the first (`first` cycles) and memory, nearest first, from groups seen behind many walks; each as
-    the answer in which its share was largest, the last behind the longest walk that shows it nearly as well. And the cycles of the nearest group that never had a fair share, infinite
-    if there is none: a level may hide there, so those further out can't be numbered.
+    """Levels between the first (`first` cycles) and memory, nearest first, from groups seen behind many walks: each as
+    the answer in which its share was largest, the last behind the longest walk that shows it nearly as well. And the
+    cycles of the nearest group that never had a fair share, infinite if there is none: a level may hide there, so those
+    further out can't be numbered.
 
     Where the clock is fine enough to part levels, this also finds those that no walk leaves alone: the inner level
     still holds some lines where the outer one has taken others."""
