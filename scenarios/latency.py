@@ -24,7 +24,7 @@ from setebench.placing import LONG_CHAIN, SHORT_CHAIN, WALK, Place, Walk, single
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
-from setebench.sweep import find_levels, working_memory
+from setebench.sweep import find_walks, working_memory
 
 CHAIN_REPETITIONS = 16
 
@@ -84,7 +84,7 @@ def answer(context: Context) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         context.progress("working-set sweep")
-        levels = find_levels(context, region)
+        levels = find_walks(context, region)
         rounds = _Rounds(levels)
         least, most = (6, 16) if context.fast else (12, 64)
         while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):

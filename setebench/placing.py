@@ -55,6 +55,10 @@ TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 TARGETS, COMPANIONS, WALK = Base("targets"), Base("companions"), Base("walk")
 
 
+PLAIN_TURNS = 2
+"""How often to walk where only a size is given: a level that replaces at random keeps some lines from one turn."""
+
+
 @dataclass(frozen=True)
 class Walk:
     """What to walk over behind the targets: so many bytes, so many times.
@@ -96,7 +100,10 @@ class Place:
     same cache could push the targets further out.
     """
 
-    def __init__(self, context: Context, region: Region, level: str, walk: Walk) -> None:
+    def __init__(self, context: Context, region: Region, level: str, walk: Walk | float) -> None:
+        """`walk` is how to walk (`sweep.find_walks`), or just over how many bytes (`sweep.find_levels`)."""
+        if not isinstance(walk, Walk):
+            walk = Walk(walk, PLAIN_TURNS)
         context.known["layouts"] = context.known.get("layouts", 0) + 1
         self._rng = np.random.default_rng((context.seed, context.known["layouts"]))
         self._region = region

@@ -67,7 +67,12 @@ def working_memory(context: Context) -> Region:
             context.progress(f"little memory: going on with {wanted >> 20} MiB, so outer levels may not be found")
 
 
-def find_levels(context: Context, region: Region) -> dict[str, Walk]:
+def find_levels(context: Context, region: Region) -> dict[str, float]:
+    """Levels by name, nearest first, with a working set that lies well inside each (bytes); `memory` has none (0)."""
+    return {name: walk.bytes for name, walk in find_walks(context, region).items()}
+
+
+def find_walks(context: Context, region: Region) -> dict[str, Walk]:
     """Levels by name, nearest first, each with the walk behind which its lines answer; `l1` and `memory` need none.
 
     A sweep of chases shows the first level and memory, and most others; what answers behind a walk that just exceeds

@@ -238,7 +238,7 @@ def _vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate
     if why:
         return why
     here = over_replicates(own.longer[size])
-    if own is first or here.high - here.low <= VECTOR_CYCLES:
+    if own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES:
         return here
     level = over_replicates(own.chain).value
     if agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level)):
