@@ -93,7 +93,7 @@ def boundary(inner: Plateau, outer: Plateau, size_bytes: NDArray[np.float64], cy
 
 SAME_LEVEL_RATIO = 1.25
 OWN_SHARE, HIDDEN_SHARE = 0.25, 0.08
-LONGER_WALK_SHARE = 0.8
+LONGER_WALK_SHARE = 0.95
 """A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. The last level is told
 behind the longest walk that leaves it so much of its largest share."""
 
