@@ -128,7 +128,8 @@ class Ladder:
             return Rung(walk, self.memory, 0.0, self.memory, [])
         cycles = single_cycles(timed.loads[near], timed.additions, self._step, self._per_tick)
         fast = near & fastest_lines(timed.loads, timed.line, timed.turn) if walk.repeated else near
-        fastest = single_cycles(timed.loads[fast], timed.additions, self._step, self._per_tick)
+        chosen = fast if fast.any() else near
+        fastest = single_cycles(timed.loads[chosen], timed.additions, self._step, self._per_tick)
         found = []
         for group in groups(timed.loads, self._step) if self.fine else []:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
