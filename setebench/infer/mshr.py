@@ -1,0 +1,175 @@
+"""From staircases to the number of misses in flight. Knows no machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from setebench.climb import Staircase
+from setebench.infer.steps import Step
+from setebench.results import Finding, Outcome
+
+AGREE = 0.3
+"""Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
+and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
+
+IN_FLIGHT_SHARE = 0.8
+"""Requests that set out within this share of the time of one were all in flight at once."""
+
+
+@dataclass(frozen=True)
+class Prefetching:
+    """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`), and
+    of a load of the last line long after (`kept`). `fills` is where a line lands: l1, l2, or further out."""
+
+    hint: str
+    fills: str
+    phase: Staircase | None = None
+    total: Staircase | None = None
+    kept: Staircase | None = None
+
+
+@dataclass
+class Evidence:
+    """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight;
+    `clean_chain` whether the lines of the chain behind `blocked` came from level 2 as they should."""
+
+    loads: Staircase
+    stores: Staircase | None = None
+    blocked: Staircase | None = None
+    clean_chain: bool = False
+    chases: float | None = None
+    prefetching: list[Prefetching] = field(default_factory=list)
+    shared: dict[str, bool | str] = field(default_factory=dict)
+
+
+def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
+    """What is told of `levels` (l1, l2)."""
+    if "l1" in levels:
+        yield _l1_demand(evidence)
+        yield _prefetch(evidence, "l1")
+    if "l2" in levels:
+        yield _l2_demand(evidence)
+        yield _prefetch(evidence, "l2")
+
+
+def certain(step: Step | None) -> bool:
+    """Whether the jump's place is known to one."""
+    return step is not None and step.low == step.high
+
+
+def proven(stairs: Staircase) -> int:
+    """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
+    many as what all took one after the other is longer than what they took together."""
+    numbers, times = stairs.curve()
+    base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
+    before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
+    together = times[: len(before)] - base + stairs.unit
+    return int(max(0.9 * before * stairs.unit / together))
+
+
+def _measured(parameter: str, value: int, step: Step, offset: int, method: str, evidence: str) -> Finding:
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit="entries",
+        low=max(step.low + offset, 1),
+        high=max(step.high + offset, 1),
+        method=method,
+        evidence=evidence,
+    )
+
+
+def _at_least(parameter: str, value: int, why: str, evidence: str) -> Finding:
+    if value < 1:
+        return unresolved(parameter, why)
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit="entries",
+        outcome=Outcome.AT_LEAST,
+        reason=why,
+        method="no jump up to there",
+        evidence=evidence,
+    )
+
+
+def unresolved(parameter: str, why: str, unit: str = "entries") -> Finding:
+    """Nothing to tell, and why."""
+    return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNRESOLVED, reason=why)
+
+
+def _repeats(stairs: Staircase) -> str:
+    if stairs.repeats is None:
+        return "first jump only"
+    return "time jumps again at twice the number" if stairs.repeats else "no second jump"
+
+
+def _l2_demand(evidence: Evidence) -> Finding:
+    name, loads = "mshr.l2.demand", evidence.loads
+    if loads.step is None:
+        return _at_least(name, proven(loads), f"time never jumps up to {loads.largest} loads", "loads")
+    step = loads.step
+    if not certain(step):
+        return unresolved(name, f"the jump lies between {step.low} and {step.high} loads; run again at a quieter time")
+    if evidence.chases is not None and abs(evidence.chases / step.last - 1) > AGREE:
+        why = f"time jumps behind {step.last} loads, but parallel chases keep {evidence.chases:.1f} in flight"
+        return unresolved(name, why + "; run again at a quieter time")
+    chases = "" if evidence.chases is None else f"; parallel chases keep {evidence.chases:.1f} in flight"
+    return _measured(name, step.last, step, 0, f"loads from memory, {_repeats(loads)}{chases}", "loads")
+
+
+def _l1_demand(evidence: Evidence) -> Finding:
+    name, loads, blocked = "mshr.l1.demand", evidence.loads, evidence.blocked
+    passed = loads.step.low if loads.step else proven(loads)
+    if blocked is None:
+        return _at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
+    step = blocked.step
+    if step is None:
+        return _at_least(name, passed, "a hit in level 2 behind misses never had to wait", "blocked")
+    entries = step.last + 1
+    if not certain(step):
+        why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
+        return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
+    if entries < passed:
+        return _at_least(name, passed, f"a hit in level 2 waits behind {entries} misses, but not for an entry", "blocked")
+    if entries == passed and not evidence.clean_chain:
+        return _at_least(name, passed, "lines didn't stay in level 2, and may have waited for its entries", "blocked")
+    method = f"a hit in level 2 behind misses has to wait, {_repeats(blocked)}"
+    return _measured(name, entries, step, 1, method, "blocked")
+
+
+def _prefetch(evidence: Evidence, level: str) -> Finding:
+    name = f"mshr.{level}.prefetch"
+    wanted = [own for own in evidence.prefetching if own.fills == level and own.phase is not None]
+    if level == "l2" and not wanted:
+        wanted = [own for own in evidence.prefetching if own.fills == "l1" and own.phase is not None]
+    if not wanted:
+        landed = ", ".join(f"{own.hint}: {own.fills}" for own in evidence.prefetching) or "this machine has no hints"
+        return unresolved(name, f"no software prefetch is seen to fill level 1{' or 2' * (level == 'l2')} ({landed})")
+    return _one_hint(name, level, wanted[0])
+
+
+def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
+    ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": own.kept}
+    stairs = {way: each for way, each in ways.items() if each is not None}
+    steps = {way: each.step for way, each in stairs.items() if each.step is not None}
+    if level == "l1" and "phase" in steps:  # what has an entry is not dropped
+        steps = {"phase": steps["phase"]}
+    key = f"prefetch.{own.hint}"
+    if not steps:
+        phase = own.phase
+        assert phase is not None
+        numbers, times = phase.curve()
+        out = numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit]
+        return _at_least(name, int(out.max()), f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
+    way, step = min(steps.items(), key=lambda item: item[1].last)
+    if not certain(step):
+        why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
+        return unresolved(name, why)
+    how = {
+        "phase": "the next has to wait",
+        "total": "the next comes later",
+        "kept": "the next is dropped",
+    }[way]
+    return _measured(name, max(step.last, 1), step, 0, f"prefetches {own.hint} from memory: {how}", f"{key}.{way}")
