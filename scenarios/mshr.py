@@ -14,20 +14,21 @@ import numpy as np
 
 from setebench.calibrate import step_ticks
 from setebench.climb import Staircase, climb
-from setebench.infer.mshr import Evidence, Prefetching, findings
+from setebench.infer.mshr import Blocked, Evidence, Prefetching, findings
 from setebench.infer.steps import calm_level
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.sweep import find_levels, working_memory
-from setebench.volley import CHAIN_RATIO, LANDING_LINES, Volleys
+from setebench.volley import LANDING_LINES, Volleys
 
 MOST = 256
 """Requests that are tried at most; no level-1 or level-2 miss queue of a published core is larger."""
 
 WAVES = 3
 
-CLEAN_CHAIN = 1.2
-"""A chain longer by this than its lines' level says has lines from further out in it."""
+CHASE_SHARE, MOST_STEPS = 0.8, 100
+"""The chase behind a hit takes so much of a miss, which shows when it comes on top of one; and steps beyond which its own
+loads might fill the load queue."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -40,14 +41,14 @@ def answer(context: Context) -> Iterator[Finding]:
     try:
         context.progress("working-set sweep")
         inside = find_levels(context, region)
-        cycles = context.evidence["sweep"]["levels"]
+        cycles = context.known["level_cycles"]
         asker = _Asker(context, Volleys(context, region, context.rng(3)), cycles)
         evidence = Evidence(loads=asker.loads())
         if "l2" in levels:
             evidence.stores = asker.stores()
             evidence.chases = asker.chases(evidence.loads)
         if "l1" in levels and "l2" in inside:
-            evidence.blocked, evidence.clean_chain = asker.blocked(inside["l2"])
+            evidence.blocked = asker.blocked(inside["l2"], evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
     finally:
         context.machine.release(region)
@@ -75,12 +76,25 @@ class _Asker:
         """Stores to memory."""
         return self._climb("stores", self._volleys.stores, 1)
 
-    def blocked(self, walk_bytes: float) -> tuple[Staircase, bool]:
-        """A chain in level 2 behind misses, and whether it took what its level takes."""
-        steps = int(CHAIN_RATIO * self._cycles["memory"] / self._cycles["l2"]) + 1
-        stairs = self._climb("hits behind misses", lambda n: self._volleys.blocked(n, steps, walk_bytes), 0)
-        overhead = calm_level(self._volleys.prefetches(0, self._hints()[0], delayed=True)[:, 0]) if self._hints() else 0
-        return stairs, stairs.level(0) - overhead < CLEAN_CHAIN * steps * self._cycles["l2"]
+    def blocked(self, walk_bytes: float, loads: Staircase) -> Blocked:
+        """A hit in level 2 behind misses, and whether its line came from there."""
+        step = self._volleys.ring_step_cycles()
+        steps = max(min(int(CHASE_SHARE * self._cycles["memory"] / step), MOST_STEPS), 1)
+        near = self._near_cycles(steps, walk_bytes)
+        in_level_two = near < (self._cycles["l2"] * self._behind_level_two()) ** 0.5
+        stairs = self._climb("hits behind misses", lambda n: self._volleys.blocked(n, steps, walk_bytes), 1)
+        at_once = stairs.level(1) - loads.level(1) > 0.5 * steps * step
+        return Blocked(stairs, at_once, in_level_two)
+
+    def _near_cycles(self, steps: int, walk_bytes: float) -> float:
+        """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
+        far, near = (
+            np.mean([calm_level(self._volleys.blocked(0, steps, size)) for _ in range(16)]) for size in (walk_bytes, 0)
+        )
+        return float(far - near) + self._cycles["l1"]
+
+    def _behind_level_two(self) -> float:
+        return min(cycles for cycles in self._cycles.values() if cycles > 1.2 * self._cycles["l2"])
 
     def chases(self, loads: Staircase) -> float | None:
         """Misses that the throughput of parallel chases keeps in flight, by Little's law: the most of twice as many
@@ -148,7 +162,7 @@ class _Asker:
 
 def _keep(context: Context, evidence: Evidence) -> None:
     """Staircases as plain lists, for the result file and the plot."""
-    named = {"loads": evidence.loads, "stores": evidence.stores, "blocked": evidence.blocked}
+    named = {"loads": evidence.loads, "stores": evidence.stores, "blocked": evidence.blocked and evidence.blocked.stairs}
     for own in evidence.prefetching:
         named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
     context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}

@@ -73,7 +73,9 @@ def working_memory(context: Context) -> Region:
 
 
 def find_levels(context: Context, region: Region) -> dict[str, float]:
-    """Levels by name with a working set that lies well inside each, from a sweep; `memory` has none (0)."""
+    """Levels by name with a working set that lies well inside each, from a sweep; `memory` has none (0).
+
+    About how many cycles a load from each takes is then known as `level_cycles`."""
     memory = _memory_cycles(context, region)
     sizes, cycles = _sweep(context, region, memory)
     found = plateaus(sizes, cycles)
@@ -92,10 +94,13 @@ def find_levels(context: Context, region: Region) -> dict[str, float]:
     inside = {name: _well_inside(inner_ends[n], ends[n]) for n, name in enumerate(levels)}
     answers = _answers(context, region, ends[0], memory)
     between, context.known["hidden_cycles"] = levels_between(answers, caches[0].cycles, memory)
+    cycles_of = {name: plateau.cycles for name, plateau in levels.items()}
     if len(levels) - 1 <= len(between) <= 2:  # seen one by one, so better known than from the sweep's means
         inside = {"l1": inside["l1"]} | {f"l{n + 2}": level.walk_bytes for n, level in enumerate(between)}
+        cycles_of = {"l1": caches[0].cycles} | {f"l{n + 2}": level.cycles for n, level in enumerate(between)}
     elif len(levels) < 3 and (cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory)):
         context.known["unclear_level"] = f"l{len(levels) + 1}"
+    context.known["level_cycles"] = cycles_of | {"memory": memory}
     return inside | {"memory": 0.0}
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import quick_cycles_per_tick
+from setebench.infer.steps import calm_level
 from setebench.layout import TLB_PAGE_BYTES, by_windows, lay, span_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
@@ -34,13 +35,13 @@ memory look slower. Longer than any memory of today takes."""
 REPETITIONS, WARMUP = 8, 2
 """Of a volley on the same lines. The first ones fetch the probe's code and are left out."""
 
-CHAIN_RATIO = 1.2
-"""A chain of nearer lines takes so many times as long as a miss, so that misses beside it don't show."""
+RING_LINES, RING_STEPS = 8, 100
+"""Lines that the chase in level 1 goes round on; steps from which what one takes is measured."""
 
 LANDING_LINES = 8
 """Lines that are prefetched one by one, and then chased, to see where they are."""
 
-TARGETS, CHAIN, WALK = Base("targets"), Base("chain"), Base("walk")
+TARGETS, NEAR, WALK = Base("targets"), Base("near"), Base("walk")
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Volleys:
 
     def refresh(self) -> None:
         """Find out anew how many cycles a tick has."""
-        self._cycles_per_tick = quick_cycles_per_tick(self._context)
+        self.cycles_per_tick = quick_cycles_per_tick(self._context)
 
     # -- volleys -----------------------------------------------------------------------------------------------------
 
@@ -113,8 +114,11 @@ class Volleys:
         return self._run(probe.stop(), place)[:, 0]
 
     def prefetches(self, count: int, hint: str, *, delayed: bool) -> NDArray[np.float64]:
-        """Software prefetches of `count` lines in memory, and then a load of the last of them, at once or once all
-        is done; shape (repetitions, 2)."""
+        """Software prefetches of `count` lines in memory; and then a load of the last of them at once, or (`delayed`) of all
+        of them once nothing is under way any more. Shape (repetitions, 2).
+
+        The last one alone comes when all have come, and its load needs no entry that the prefetches hold. Of those that
+        were dropped it tells nothing: later ones may find entries free again, so then all are asked for."""
         place = self._spread(max(count, 1))
         probe = self._flushed(place)
         if self.escorted:
@@ -127,34 +131,55 @@ class Volleys:
         probe = probe.stop(0)
         if delayed:
             probe = settled(probe)
-        last = place.targets[count - 1] if count else place.beside[0]
         # no dither between the two: what was asked for comes in while it lasts
-        return self._run(probe.start(1, dither=delayed).load(TARGETS + last).stop(1), place)
+        probe = probe.start(1, dither=delayed)
+        for target in place.targets[0 if delayed else -1 :]:
+            probe = probe.load(TARGETS + target)
+        return self._run(probe.stop(1), place)
 
     def blocked(self, count: int, steps: int, walk_bytes: float) -> NDArray[np.float64]:
-        """Loads of `count` lines in memory and, right behind them, a chain of `steps` dependent loads that level 2
-        serves; shape (repetitions,).
+        """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a chase of
+        `steps` in level 1; shape (repetitions,).
 
-        The chain needs nothing that the misses could take from it but an entry of level 1 for its first line. So all
-        takes as long as the slower of the two, until the misses have all entries: then the chain waits for one of them,
-        and then takes its time. A limit of the rate, or of level 2, makes the misses slower, not the chain."""
-        place = self._spread(count)
-        chain = spread(steps, self._region.line_size, self._rng)
-        base = self._base(steps)
-        self._context.machine.link(self._region, base + np.array(chain.targets, dtype=np.int64))
-        self._lay_walk(walk_bytes)
-        probe = Probe()
-        for offset in (*chain.beside, *chain.targets):
-            probe = probe.load(CHAIN + offset)
-        probe = probe.fence().chase(WALK, len(self._walk)).fence()
-        for offset in chain.targets:  # a flush of another line of the page brings the TLB entry back, and no line
-            probe = probe.flush(CHAIN + (offset ^ (TLB_PAGE_BYTES // 2)))
-        probe = probe + self._flushed(place)
-        probe = probe.start()
+        Of all that the misses hold, the load can lack but an entry of level 1, and the chase lacks nothing. So all takes
+        as long as the misses do, until they hold all entries: then the load waits for the first miss, and the chase comes
+        on top. A limit of the rate, or of level 2, makes the misses slower but not the load. A walk before brings the line
+        out of level 1; `walk_bytes` 0 leaves it there."""
+        place, base = self._spread(count), self._base(1)
+        beyond = RING_LINES * 2 * self._region.line_size
+        self._context.machine.link(self._region, base + np.array(self._ring(), dtype=np.int64))
+        probe = Probe().load(NEAR + beyond).load(NEAR + beyond + self._region.line_size).fence()
+        if walk_bytes:
+            self._lay_walk(walk_bytes)
+            probe = probe.chase(WALK, len(self._walk)).fence()
+        for offset in self._ring():
+            probe = probe.load(NEAR + offset)
+        probe = (probe + self._flushed(place)).start()
         for target in place.targets:
             probe = probe.load(TARGETS + target)
-        probe = probe.chase(CHAIN + chain.targets[0], steps).stop()
-        return self._run(probe, place, {CHAIN: base, WALK: int(self._walk[0])})[:, 0]
+        probe = probe.load(NEAR + beyond).chase(NEAR + self._ring()[0], steps, self._ring_size(), after=-1).stop()
+        return self._run(probe, place, {NEAR: base, WALK: int(self._walk[0]) if walk_bytes else 0})[:, 0]
+
+    def ring_step_cycles(self) -> float:
+        """What a step of the chase in level 1 takes."""
+        base = self._base(1)
+        self._context.machine.link(self._region, base + np.array(self._ring(), dtype=np.int64))
+        long, short = (
+            calm_level(self._run(chase, Spread((), ()), {NEAR: base})[:, 0])
+            for chase in (
+                Probe().fence().start().chase(NEAR + self._ring()[0], steps, self._ring_size()).stop()
+                for steps in (5 * RING_STEPS, RING_STEPS)
+            )
+        )
+        return (long - short) / (4 * RING_STEPS)
+
+    def _ring(self) -> tuple[int, ...]:
+        """Lines of the chase in level 1, as offsets: odd ones, where no target comes into the same set."""
+        return tuple((2 * number + 1) * self._region.line_size for number in range(RING_LINES))
+
+    def _ring_size(self) -> int:
+        """Bytes that the chase loads: by way of a vector register steps take longer, so fewer of them fill queues."""
+        return 16 if 16 in self._context.machine.facts.access_sizes else 8
 
     def landing(self, hint: str | None, *, first: bool = False) -> NDArray[np.float64]:
         """A chase of `LANDING_LINES` lines that were in memory and were then prefetched one by one, or not (`hint`
@@ -219,5 +244,5 @@ class Volleys:
         bases = {TARGETS: base} | (others or {})
         placements = {own: np.full(REPETITIONS + WARMUP, bases[own], dtype=np.int64) for own in probe.bases}
         ticks = machine.run(probe, placements, cpu=cpu, warmup=WARMUP)
-        cycles: NDArray[np.float64] = ticks * self._cycles_per_tick
+        cycles: NDArray[np.float64] = ticks * self.cycles_per_tick
         return cycles

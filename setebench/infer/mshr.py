@@ -29,15 +29,23 @@ class Prefetching:
     kept: Staircase | None = None
 
 
+@dataclass(frozen=True)
+class Blocked:
+    """Staircase of a hit in level 2 behind misses; whether it had to wait behind the very first; and whether its line
+    really came from level 2."""
+
+    stairs: Staircase
+    at_once: bool
+    in_level_two: bool
+
+
 @dataclass
 class Evidence:
-    """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight;
-    `clean_chain` whether the lines of the chain behind `blocked` came from level 2 as they should."""
+    """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
 
     loads: Staircase
     stores: Staircase | None = None
-    blocked: Staircase | None = None
-    clean_chain: bool = False
+    blocked: Blocked | None = None
     chases: float | None = None
     prefetching: list[Prefetching] = field(default_factory=list)
     shared: dict[str, bool | str] = field(default_factory=dict)
@@ -124,19 +132,21 @@ def _l1_demand(evidence: Evidence) -> Finding:
     passed = loads.step.low if loads.step else proven(loads)
     if blocked is None:
         return _at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
-    step = blocked.step
+    if not blocked.in_level_two:
+        return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
+    method = f"a hit in level 2 behind misses has to wait, {_repeats(blocked.stairs)}"
+    step = blocked.stairs.step
+    if blocked.at_once:
+        return _measured(name, 1, Step(1, 1, 1, 0.0), 0, method, "blocked")
     if step is None:
         return _at_least(name, passed, "a hit in level 2 behind misses never had to wait", "blocked")
-    entries = step.last + 1
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
         return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
-    if entries < passed:
-        return _at_least(name, passed, f"a hit in level 2 waits behind {entries} misses, but not for an entry", "blocked")
-    if entries == passed and not evidence.clean_chain:
-        return _at_least(name, passed, "lines didn't stay in level 2, and may have waited for its entries", "blocked")
-    method = f"a hit in level 2 behind misses has to wait, {_repeats(blocked)}"
-    return _measured(name, entries, step, 1, method, "blocked")
+    if step.last + 1 < passed:
+        why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
+        return _at_least(name, passed, why, "blocked")
+    return _measured(name, step.last + 1, step, 1, method, "blocked")
 
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
