@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
-from setebench.climb import Staircase, climb
-from setebench.infer.mshr import Blocked, Evidence, Prefetching, findings
+from setebench.climb import Measure, Staircase, climb
+from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
 from setebench.infer.steps import calm_level
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -26,9 +27,21 @@ MOST = 256
 
 WAVES = 3
 
-CHASE_SHARE, MOST_STEPS = 0.8, 100
-"""The chase behind a hit takes so much of a miss, which shows when it comes on top of one; and steps beyond which its own
-loads might fill the load queue."""
+CHASE_SHARE, MOST_STEPS, HIDES_TWO = 1.6, 400, 1.25
+"""The chase behind a hit takes so many times as long as a miss; its most steps
+(where they don't fit into the core's window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of misses, which is what more misses than level 2 has entries take."""
+
+WALK_RATIO = 2.5
+"""A walk over so many times what level 1 holds leaves little of what was there, even where replacement is random."""
+
+FIRST_TLB_PAGES = 24
+"""The first TLB of any core of the last twenty years holds more pages."""
+
+AT_ONCE = 0.5
+"""Prefetches that set out within this share of a miss are surely in flight together."""
+
+LANDINGS = 8
+"""Times that a hint's lines are looked for; all must tell the same level."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -48,7 +61,7 @@ def answer(context: Context) -> Iterator[Finding]:
             evidence.stores = asker.stores()
             evidence.chases = asker.chases(evidence.loads)
         if "l1" in levels and "l2" in inside:
-            evidence.blocked = asker.blocked(inside["l2"], evidence.loads)
+            evidence.blocked = asker.blocked(min(inside["l2"], WALK_RATIO * context.evidence["sweep"]["boundaries_bytes"][0]), evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
     finally:
         context.machine.release(region)
@@ -63,10 +76,12 @@ class _Asker:
         self._context, self._volleys, self._cycles = context, volleys, cycles
         self._rng = context.rng(4)
 
-    def _climb(self, what: str, measure: Any, first: int) -> Staircase:
+    def _climb(
+        self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None
+    ) -> Staircase:
         self._context.progress(what)
         self._volleys.refresh()
-        return climb(measure, first, MOST, self._cycles["memory"], self._rng)
+        return climb(measure, first, most, unit or self._cycles["memory"], self._rng)
 
     def loads(self) -> Staircase:
         """Loads from memory."""
@@ -77,14 +92,25 @@ class _Asker:
         return self._climb("stores", self._volleys.stores, 1)
 
     def blocked(self, walk_bytes: float, loads: Staircase) -> Blocked:
-        """A hit in level 2 behind misses, and whether its line came from there."""
-        step = self._volleys.ring_step_cycles()
-        steps = max(min(int(CHASE_SHARE * self._cycles["memory"] / step), MOST_STEPS), 1)
-        near = self._near_cycles(steps, walk_bytes)
-        in_level_two = near < (self._cycles["l2"] * self._behind_level_two()) ** 0.5
-        stairs = self._climb("hits behind misses", lambda n: self._volleys.blocked(n, steps, walk_bytes), 1)
-        at_once = stairs.level(1) - loads.level(1) > 0.5 * steps * step
-        return Blocked(stairs, at_once, in_level_two)
+        """How much longer misses with a hit in level 2 behind them take than the longer of both; and whether the line of
+        the hit came from level 2."""
+        memory, volleys = self._cycles["memory"], self._volleys
+        step = volleys.ring_step_cycles()
+        steps = max(min(int(CHASE_SHARE * memory / step), MOST_STEPS), 1)
+        hides = steps * step / memory
+        near, (inner, own, outer) = self._near_cycles(steps, walk_bytes), self._around_level_two()
+        alone = calm_level(np.stack([volleys.blocked(0, steps, walk_bytes) for _ in range(8)]))
+
+        def excess(count: int) -> NDArray[np.float64]:
+            misses = calm_level(volleys.loads(count)) if count else 0.0
+            return volleys.blocked(count, steps, walk_bytes) - max(misses, alone)
+
+        # misses of a second wave take twice as long as one: a chase no longer than that would never show behind them
+        waves = 2 if hides > HIDES_TWO else 1
+        most = MOST if loads.step is None else min(waves * loads.step.high, MOST)
+        unit = memory * (hides - 1 if waves == 2 else min(hides, 1.0))
+        stairs = self._climb("hits behind misses", excess, 0, most, unit)
+        return Blocked(stairs, (inner * own) ** 0.5 < near < (own * outer) ** 0.5)
 
     def _near_cycles(self, steps: int, walk_bytes: float) -> float:
         """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
@@ -93,8 +119,11 @@ class _Asker:
         )
         return float(far - near) + self._cycles["l1"]
 
-    def _behind_level_two(self) -> float:
-        return min(cycles for cycles in self._cycles.values() if cycles > 1.2 * self._cycles["l2"])
+    def _around_level_two(self) -> tuple[float, float, float]:
+        """Latency of level 1, of level 2, and of what comes behind it."""
+        ordered = sorted(self._cycles.values())
+        at = ordered.index(self._cycles["l2"])
+        return ordered[at - 1], ordered[at], ordered[at + 1]
 
     def chases(self, loads: Staircase) -> float | None:
         """Misses that the throughput of parallel chases keeps in flight, by Little's law: the most of twice as many
@@ -132,22 +161,35 @@ class _Asker:
     def _fills(self) -> dict[str, str]:
         """By hint the level in which a chase finds lines that were prefetched."""
         self._context.progress("where prefetches land")
-        loaded = np.mean([calm_level(self._volleys.landing(None, first=True)) for _ in range(8)])
-        found = {}
-        for hint in self._hints():
-            taken = np.mean([calm_level(self._volleys.landing(hint)) for _ in range(8)])
-            cycles = max((taken - loaded) / LANDING_LINES, 0.0) + self._cycles["l1"]
-            found[hint] = min(self._cycles, key=lambda level: abs(np.log(cycles / self._cycles[level])))
-        return found
+        loaded = float(np.mean([calm_level(self._volleys.landing(None, first=True)) for _ in range(LANDINGS)]))
+        return {hint: self._fill(hint, loaded) for hint in self._hints()}
+
+    def _fill(self, hint: str, loaded_cycles: float) -> str:
+        taken = np.array([calm_level(self._volleys.landing(hint)) for _ in range(LANDINGS)])
+        own = {self._nearest((float(each) - loaded_cycles) / LANDING_LINES) for each in taken}
+        kept = {level for level in own if level in ("l1", "l2")}
+        if len(own) > 1 and "memory" in own and kept:
+            return UNSTEADY
+        return self._nearest((float(taken.mean()) - loaded_cycles) / LANDING_LINES)
+
+    def _nearest(self, beyond_first: float) -> str:
+        """The level whose latency is so many cycles more than level 1's, about."""
+        cycles = max(beyond_first, 0.0) + self._cycles["l1"]
+        return min(self._cycles, key=lambda level: abs(np.log(cycles / self._cycles[level])))
 
     def _one_hint(self, hint: str, fills: str) -> Prefetching:
+        """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, it may be for that, so once more
+        with the TLB warmed between prefetches; if that lets them set out fast enough to be in flight together."""
         plain = self._hint_stairs(hint, fills)
-        if self._volleys.escorted or plain.kept is None or plain.kept.step is None:
+        dropped = plain.kept.step if plain.kept else None
+        if self._volleys.escorted or dropped is None or dropped.last < FIRST_TLB_PAGES:
             return plain
-        self._volleys.escorted = True  # dropped, perhaps because the first TLB lacked the page
+        self._volleys.escorted = True
         again = self._hint_stairs(hint, fills)
         self._volleys.escorted = False
-        return again
+        assert again.phase is not None
+        setting_out = again.phase.level(min(again.phase.samples, key=lambda n: abs(n - dropped.last)))
+        return again if setting_out - again.phase.level(0) < AT_ONCE * self._cycles["memory"] else plain
 
     def _hint_stairs(self, hint: str, fills: str) -> Prefetching:
         ask = self._volleys.prefetches

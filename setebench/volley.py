@@ -13,6 +13,7 @@ A flush warms the TLB entry of its page and trains nothing, so targets are flush
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,12 +143,16 @@ class Volleys:
         `steps` in level 1; shape (repetitions,).
 
         Of all that the misses hold, the load can lack but an entry of level 1, and the chase lacks nothing. So all takes
-        as long as the misses do, until they hold all entries: then the load waits for the first miss, and the chase comes
-        on top. A limit of the rate, or of level 2, makes the misses slower but not the load. A walk before brings the line
-        out of level 1; `walk_bytes` 0 leaves it there."""
-        place, base = self._spread(count), self._base(1)
-        beyond = RING_LINES * 2 * self._region.line_size
-        self._context.machine.link(self._region, base + np.array(self._ring(), dtype=np.int64))
+        as long as the misses or as the chase, until the misses hold all entries: then the load waits for the first miss,
+        and the chase comes after that. A limit of the rate, or of level 2, makes the misses slower but not the load. A
+        walk before brings the line out of level 1; `walk_bytes` 0 leaves it there."""
+        place = self._spread(count)
+        # another page every time: what shares its set of level 2 with the walk is pushed out further, again and again
+        pages = [self._base(2) for _ in range(REPETITIONS + WARMUP)]
+        # in the next page, where nothing that the ring wakes can bring it nearer
+        beyond = TLB_PAGE_BYTES * 3 // 2
+        for page in pages:
+            self._context.machine.link(self._region, page + np.array(self._ring(), dtype=np.int64))
         probe = Probe().load(NEAR + beyond).load(NEAR + beyond + self._region.line_size).fence()
         if walk_bytes:
             self._lay_walk(walk_bytes)
@@ -158,7 +163,7 @@ class Volleys:
         for target in place.targets:
             probe = probe.load(TARGETS + target)
         probe = probe.load(NEAR + beyond).chase(NEAR + self._ring()[0], steps, self._ring_size(), after=-1).stop()
-        return self._run(probe, place, {NEAR: base, WALK: int(self._walk[0]) if walk_bytes else 0})[:, 0]
+        return self._run(probe, place, {NEAR: pages, WALK: int(self._walk[0]) if walk_bytes else 0})[:, 0]
 
     def ring_step_cycles(self) -> float:
         """What a step of the chase in level 1 takes."""
@@ -174,12 +179,13 @@ class Volleys:
         return (long - short) / (4 * RING_STEPS)
 
     def _ring(self) -> tuple[int, ...]:
-        """Lines of the chase in level 1, as offsets: odd ones, where no target comes into the same set."""
-        return tuple((2 * number + 1) * self._region.line_size for number in range(RING_LINES))
+        """Lines of the chase in level 1, as offsets: odd ones, where no target comes into the same set, up and down."""
+        lines = [2 * (number if number % 2 else RING_LINES - number) + 1 for number in range(RING_LINES)]
+        return tuple(line * self._region.line_size for line in lines)
 
     def _ring_size(self) -> int:
         """Bytes that the chase loads: by way of a vector register steps take longer, so fewer of them fill queues."""
-        return 16 if 16 in self._context.machine.facts.access_sizes else 8
+        return max(size for size in self._context.machine.facts.access_sizes if size <= 32)
 
     def landing(self, hint: str | None, *, first: bool = False) -> NDArray[np.float64]:
         """A chase of `LANDING_LINES` lines that were in memory and were then prefetched one by one, or not (`hint`
@@ -231,7 +237,7 @@ class Volleys:
         self._context.machine.link(self._region, self._walk)
 
     def _run(
-        self, probe: Probe, place: Spread, others: dict[Base, int] | None = None, base: int | None = None
+        self, probe: Probe, place: Spread, others: Mapping[Base, int | list[int]] | None = None, base: int | None = None
     ) -> NDArray[np.float64]:
         """Cycles of all repetitions, shape (repetitions, intervals), with the bracket's overhead in them."""
         base = self._base(len(place.targets)) if base is None else base
@@ -241,8 +247,8 @@ class Volleys:
         machine, cpu = self._context.machine, self._context.cpu
         if place.beside:
             machine.run(beside.fence(), {TARGETS: np.array([base])}, cpu=cpu)
-        bases = {TARGETS: base} | (others or {})
-        placements = {own: np.full(REPETITIONS + WARMUP, bases[own], dtype=np.int64) for own in probe.bases}
+        bases: dict[Base, int | list[int]] = {TARGETS: base, **(others or {})}
+        placements = {own: np.resize(np.array(bases[own], dtype=np.int64), REPETITIONS + WARMUP) for own in probe.bases}
         ticks = machine.run(probe, placements, cpu=cpu, warmup=WARMUP)
         cycles: NDArray[np.float64] = ticks * self.cycles_per_tick
         return cycles

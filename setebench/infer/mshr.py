@@ -9,6 +9,9 @@ from setebench.climb import Staircase
 from setebench.infer.steps import Step
 from setebench.results import Finding, Outcome
 
+UNSTEADY = "unsteady"
+"""Where a hint fills that leaves its lines in a near level only now and then."""
+
 AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
@@ -31,11 +34,10 @@ class Prefetching:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Staircase of a hit in level 2 behind misses; whether it had to wait behind the very first; and whether its line
-    really came from level 2."""
+    """How much longer a hit in level 2 behind misses takes, by their number; and whether its line really came from
+    level 2."""
 
     stairs: Staircase
-    at_once: bool
     in_level_two: bool
 
 
@@ -120,11 +122,17 @@ def _l2_demand(evidence: Evidence) -> Finding:
     step = loads.step
     if not certain(step):
         return unresolved(name, f"the jump lies between {step.low} and {step.high} loads; run again at a quieter time")
-    if evidence.chases is not None and abs(evidence.chases / step.last - 1) > AGREE:
+    if evidence.chases is not None and not _borne_out(evidence.chases / step.last, loads.repeats):
         why = f"time jumps behind {step.last} loads, but parallel chases keep {evidence.chases:.1f} in flight"
         return unresolved(name, why + "; run again at a quieter time")
     chases = "" if evidence.chases is None else f"; parallel chases keep {evidence.chases:.1f} in flight"
     return _measured(name, step.last, step, 0, f"loads from memory, {_repeats(loads)}{chases}", "loads")
+
+
+def _borne_out(ratio: float, repeats: bool | None) -> bool:
+    """Whether parallel chases, which keep `ratio` times as many in flight, bear a jump out. Fewer may be for other reasons
+    (more pages than the first TLB holds), so then a second jump will do; more are a contradiction."""
+    return abs(ratio - 1) <= AGREE or (ratio < 1 and repeats is True)
 
 
 def _l1_demand(evidence: Evidence) -> Finding:
@@ -134,12 +142,11 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
     if not blocked.in_level_two:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
-    method = f"a hit in level 2 behind misses has to wait, {_repeats(blocked.stairs)}"
+    method = f"a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
-    if blocked.at_once:
-        return _measured(name, 1, Step(1, 1, 1, 0.0), 0, method, "blocked")
     if step is None:
-        return _at_least(name, passed, "a hit in level 2 behind misses never had to wait", "blocked")
+        free = max(passed, blocked.stairs.largest + 1)
+        return _at_least(name, free, "a hit in level 2 behind misses never had to wait", "blocked")
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
         return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
@@ -164,8 +171,6 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": own.kept}
     stairs = {way: each for way, each in ways.items() if each is not None}
     steps = {way: each.step for way, each in stairs.items() if each.step is not None}
-    if level == "l1" and "phase" in steps:  # what has an entry is not dropped
-        steps = {"phase": steps["phase"]}
     key = f"prefetch.{own.hint}"
     if not steps:
         phase = own.phase

@@ -25,8 +25,11 @@ LEAST_RISE = 0.2
 time, less what the requests before it needed to set out, and less how much request times differ."""
 
 SLOPE_RATIO = 4.0
-"""A jump is at least this many times what one more request adds elsewhere in the window. Between noisy points of a slope
-the largest difference is two or three times the usual one."""
+"""A jump is at least this many times what one more request adds before it. Between noisy points of a slope the largest
+difference is two or three times the usual one."""
+
+CEILING_UNITS = 1.2
+"""Times are cut so many request times above the lowest in the window: higher than a first jump ever is."""
 
 WINDOW_BEFORE, WINDOW_BEHIND = 5, 5
 """Numbers on either side of a jump that are measured one by one."""
@@ -81,17 +84,28 @@ def change_point(samples: Samples, unit: float, rng: np.random.Generator, resamp
 
     The model is a line with a jump, fitted by least squares for every possible place of the jump; the interval comes from
     fitting it to rounds drawn anew, with replacement, for every number. `unit` is the time of one request."""
-    numbers, times = curve(samples)
+    numbers, whole = curve(samples)
+    # what follows the first jump may be as steep as it, where every further request waits for one before it
+    ceiling = whole.min() + CEILING_UNITS * unit
+    times = np.minimum(whole, ceiling)
     models = _models(numbers)
-    last, height, slope = _fit(numbers, times, models)
-    if height < LEAST_RISE * unit or height < SLOPE_RATIO * abs(slope):
+    last, height = _fit(numbers, times, models)
+    if height < LEAST_RISE * unit or not _sudden(numbers, times, last, unit):
         return None
     found = []
     for _ in range(resamples):
         again = {n: own[rng.integers(0, len(own), len(own))] for n, own in samples.items()}
-        found.append(_fit(numbers, curve(again)[1], models)[0])
+        found.append(_fit(numbers, np.minimum(curve(again)[1], ceiling), models)[0])
     low, high = np.quantile(found, (0.025, 0.975), method="inverted_cdf")
     return Step(last, min(int(low), last), max(int(high), last), height)
+
+
+def _sudden(numbers: NDArray[np.int64], times: NDArray[np.float64], last: int, unit: float) -> bool:
+    """Whether time rises from `last` to the next number as it does not between numbers before."""
+    at = int(np.flatnonzero(numbers == last)[0])
+    rises = np.diff(times)
+    before = float(np.median(np.abs(rises[:at]))) if at else 0.0
+    return bool(rises[at] > max(LEAST_RISE * unit, SLOPE_RATIO * before))
 
 
 def _models(numbers: NDArray[np.int64]) -> list[NDArray[np.float64]]:
@@ -108,14 +122,14 @@ def _models(numbers: NDArray[np.int64]) -> list[NDArray[np.float64]]:
 
 def _fit(
     numbers: NDArray[np.int64], times: NDArray[np.float64], models: list[NDArray[np.float64]]
-) -> tuple[int, float, float]:
-    """(number before the jump, its height, slope beside it) of the model that leaves least unexplained."""
-    best = (int(numbers[0]), -np.inf, 0.0)
+) -> tuple[int, float]:
+    """(number before the jump, its height) of the model that leaves least unexplained."""
+    best = (int(numbers[0]), -np.inf)
     least = np.inf
     for place, model in enumerate(models):
         fitted, *_ = np.linalg.lstsq(model, times, rcond=None)
         left = float(((times - model @ fitted) ** 2).sum())
         if left < least:
             least = left
-            best = (int(numbers[place]), float(fitted[1]), float(fitted[2]) if len(fitted) > 2 else 0.0)
+            best = (int(numbers[place]), float(fitted[1]))
     return best
