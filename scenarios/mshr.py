@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
-from setebench.climb import Measure, Staircase, climb
+from setebench.climb import Measure, climb
 from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
-from setebench.infer.steps import calm_level
+from setebench.infer.steps import Staircase, calm_level
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.sweep import find_levels, working_memory
@@ -222,11 +222,19 @@ def _plain(stairs: Staircase) -> dict[str, Any]:
     }
 
 
+def plot(document: dict[str, Any]) -> Any:
+    """The staircases with their jumps."""
+    from setebench.report.staircases import staircase_figure  # matplotlib is only loaded for a plot
+
+    return staircase_figure(document)
+
+
 SCENARIO = Scenario(
     name="mshr",
     summary="how many misses each level keeps in flight, for loads and for software prefetches",
     answer=answer,
     parameters=("mshr.",),
+    plot=plot,
     options=(
         Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),
     ),

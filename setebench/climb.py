@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.steps import Step, calm_level, change_point, curve, first_rise, window
+from setebench.infer.steps import Staircase, Step, change_point, first_rise, window
 
 GRID_RATIO = 1.25
 """Between neighbouring numbers of the first pass: a jump at n and the next at 2 n can't fall between two of them."""
@@ -21,29 +19,6 @@ FIRST_ROUNDS, ROUNDS, MORE_ROUNDS = 2, 10, 24
 
 Measure = Callable[[int], NDArray[np.float64]]
 """Times of some repetitions for a number of requests, on new lines; shape (repetitions,)."""
-
-
-@dataclass
-class Staircase:
-    """What was measured, by number of requests; the jump in it, and whether the next one came where it should."""
-
-    unit: float
-    samples: dict[int, list[NDArray[np.float64]]] = field(default_factory=dict)
-    step: Step | None = None
-    repeats: bool | None = None
-
-    @property
-    def largest(self) -> int:
-        """The largest number measured."""
-        return max(self.samples)
-
-    def level(self, number: int) -> float:
-        """Calm time of a number."""
-        return calm_level(np.concatenate(self.samples[number]))
-
-    def curve(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Numbers, and the calm time of each; shape (numbers,) each."""
-        return curve({number: np.stack(own) for number, own in self.samples.items()})
 
 
 def climb(measure: Measure, first: int, most: int, unit: float, rng: np.random.Generator) -> Staircase:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from setebench.climb import Staircase
-from setebench.infer.steps import Step
+from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
 UNSTEADY = "unsteady"

@@ -8,7 +8,7 @@ from a slope by its height between neighbouring numbers, beside what the numbers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,29 @@ def curve(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Numbers in ascending order and the calm time of each, shape (numbers,) each."""
     numbers = np.array(sorted(samples), dtype=np.int64)
     return numbers, np.array([calm_level(samples[int(number)]) for number in numbers])
+
+
+@dataclass
+class Staircase:
+    """What was measured, by number of requests; the jump in it, and whether the next one came where it should."""
+
+    unit: float
+    samples: dict[int, list[NDArray[np.float64]]] = field(default_factory=dict)
+    step: Step | None = None
+    repeats: bool | None = None
+
+    @property
+    def largest(self) -> int:
+        """The largest number measured."""
+        return max(self.samples)
+
+    def level(self, number: int) -> float:
+        """Calm time of a number."""
+        return calm_level(np.concatenate(self.samples[number]))
+
+    def curve(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Numbers, and the calm time of each; shape (numbers,) each."""
+        return curve({number: np.stack(own) for number, own in self.samples.items()})
 
 
 def first_rise(numbers: NDArray[np.int64], times: NDArray[np.float64], unit: float, from_number: int = 0) -> int | None:
