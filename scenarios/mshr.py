@@ -7,7 +7,7 @@ on different pools.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from setebench.calibrate import step_ticks
 from setebench.climb import Measure, climb
 from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
 from setebench.infer.steps import Staircase, calm_level
+from setebench.infer.ticks import mean_ticks
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.sweep import find_levels, working_memory
@@ -31,14 +32,14 @@ CHASE_SHARE, MOST_STEPS, HIDES_TWO = 1.6, 400, 1.25
 """The chase behind a hit takes so many times as long as a miss; its most steps
 (where they don't fit into the core's window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of misses, which is what more misses than level 2 has entries take."""
 
-WALK_RATIO = 2.5
-"""A walk over so many times what level 1 holds leaves little of what was there, even where replacement is random."""
-
 FIRST_TLB_PAGES = 24
 """The first TLB of any core of the last twenty years holds more pages."""
 
 AT_ONCE = 0.5
 """Prefetches that set out within this share of a miss are surely in flight together."""
+
+AT_JUMP_ROUNDS = 12
+"""Rounds in which a hit behind as many misses as can be in flight is timed."""
 
 LANDINGS = 8
 """Times that a hint's lines are looked for; all must tell the same level."""
@@ -61,7 +62,7 @@ def answer(context: Context) -> Iterator[Finding]:
             evidence.stores = asker.stores()
             evidence.chases = asker.chases(evidence.loads)
         if "l1" in levels and "l2" in inside:
-            evidence.blocked = asker.blocked(min(inside["l2"], WALK_RATIO * context.evidence["sweep"]["boundaries_bytes"][0]), evidence.loads)
+            evidence.blocked = asker.blocked(inside["l2"], evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
     finally:
         context.machine.release(region)
@@ -98,7 +99,7 @@ class _Asker:
         step = volleys.ring_step_cycles()
         steps = max(min(int(CHASE_SHARE * memory / step), MOST_STEPS), 1)
         hides = steps * step / memory
-        near, (inner, own, outer) = self._near_cycles(steps, walk_bytes), self._around_level_two()
+        near, (inner, own, outer) = self._near_cycles(1, walk_bytes), self._around_level_two()
         alone = calm_level(np.stack([volleys.blocked(0, steps, walk_bytes) for _ in range(8)]))
 
         def excess(count: int) -> NDArray[np.float64]:
@@ -110,14 +111,20 @@ class _Asker:
         most = MOST if loads.step is None else min(waves * loads.step.high, MOST)
         unit = memory * (hides - 1 if waves == 2 else min(hides, 1.0))
         stairs = self._climb("hits behind misses", excess, 0, most, unit)
+        if loads.step is not None:
+            last = loads.step.last
+            stairs.samples.setdefault(last, []).extend(excess(last) for _ in range(AT_JUMP_ROUNDS))
         return Blocked(stairs, (inner * own) ** 0.5 < near < (own * outer) ** 0.5)
 
     def _near_cycles(self, steps: int, walk_bytes: float) -> float:
         """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
-        far, near = (
-            np.mean([calm_level(self._volleys.blocked(0, steps, size)) for _ in range(16)]) for size in (walk_bytes, 0)
-        )
-        return float(far - near) + self._cycles["l1"]
+        far, near = (self._mean(lambda size=size: self._volleys.blocked(0, steps, size), 24) for size in (walk_bytes, 0))
+        return far - near + self._cycles["l1"]
+
+    def _mean(self, measure: Callable[[], NDArray[np.float64]], runs: int) -> float:
+        """Mean cycles of so many runs: small differences need a mean that the clock's step doesn't bias."""
+        times = np.concatenate([measure() for _ in range(runs)])
+        return mean_ticks(times, self._volleys.cycles_per_tick * step_ticks(self._context))
 
     def _around_level_two(self) -> tuple[float, float, float]:
         """Latency of level 1, of level 2, and of what comes behind it."""
@@ -161,16 +168,16 @@ class _Asker:
     def _fills(self) -> dict[str, str]:
         """By hint the level in which a chase finds lines that were prefetched."""
         self._context.progress("where prefetches land")
-        loaded = float(np.mean([calm_level(self._volleys.landing(None, first=True)) for _ in range(LANDINGS)]))
+        loaded = self._mean(lambda: self._volleys.landing(None, first=True), LANDINGS)
         return {hint: self._fill(hint, loaded) for hint in self._hints()}
 
     def _fill(self, hint: str, loaded_cycles: float) -> str:
-        taken = np.array([calm_level(self._volleys.landing(hint)) for _ in range(LANDINGS)])
+        taken = np.array([self._mean(lambda: self._volleys.landing(hint), 1) for _ in range(LANDINGS)])
         own = {self._nearest((float(each) - loaded_cycles) / LANDING_LINES) for each in taken}
         kept = {level for level in own if level in ("l1", "l2")}
         if len(own) > 1 and "memory" in own and kept:
             return UNSTEADY
-        return self._nearest((float(taken.mean()) - loaded_cycles) / LANDING_LINES)
+        return self._nearest((float(np.median(taken)) - loaded_cycles) / LANDING_LINES)
 
     def _nearest(self, beyond_first: float) -> str:
         """The level whose latency is so many cycles more than level 1's, about."""

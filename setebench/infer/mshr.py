@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
+WAITS_SHARE = 0.6
+"""A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
+
 UNSTEADY = "unsteady"
 """Where a hint fills that leaves its lines in a near level only now and then."""
 
@@ -143,6 +146,10 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
     method = f"a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
+    at_jump = _wait_at_jump(loads, blocked.stairs)
+    if not certain(step) and loads.step and certain(loads.step) and at_jump > WAITS_SHARE * loads.unit:
+        why = f"{method} when so many are in flight as loads can be"
+        return _measured(name, loads.step.last, loads.step, 0, why, "blocked")
     if step is None:
         free = max(passed, blocked.stairs.largest + 1)
         return _at_least(name, free, "a hit in level 2 behind misses never had to wait", "blocked")
@@ -153,6 +160,14 @@ def _l1_demand(evidence: Evidence) -> Finding:
         why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
         return _at_least(name, passed, why, "blocked")
     return _measured(name, step.last + 1, step, 1, method, "blocked")
+
+
+def _wait_at_jump(loads: Staircase, blocked: Staircase) -> float:
+    """How much longer a hit in level 2 takes behind as many misses as loads can have in flight: if it waits then, level 1
+    has no entry left, and it is level 1 that limits the loads. 0 where that was not measured."""
+    if loads.step is None or loads.step.last not in blocked.samples:
+        return 0.0
+    return blocked.level(loads.step.last)
 
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
@@ -175,8 +190,10 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
         phase = own.phase
         assert phase is not None
         numbers, times = phase.curve()
-        out = numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit]
-        return _at_least(name, int(out.max()), f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
+        out = int(numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit].max())
+        if own.total is not None:  # what has set out may still stand in a queue
+            out = min(out, proven(own.total))
+        return _at_least(name, out, f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
     way, step = min(steps.items(), key=lambda item: item[1].last)
     if not certain(step):
         why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"

@@ -57,7 +57,7 @@ class Estimate(NamedTuple):
         return Estimate(self.value, self.low - below, self.high + above)
 
 
-def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
+def undisturbed(ticks: NDArray[np.int64] | NDArray[np.float64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
     """Which samples (shape (n,)) no stall hit; see `STALL_SPANS`."""
     low, middle, high = np.quantile(ticks, (0.1, 0.5, 0.9))
     span = max(float(high - low), step_ticks, 1.0)
@@ -65,7 +65,7 @@ def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np
     return kept
 
 
-def mean_ticks(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> float:
+def mean_ticks(ticks: NDArray[np.int64] | NDArray[np.float64], step_ticks: float = 1.0) -> float:
     """Mean of the undisturbed samples, ticks; unbiased below a step if the samples were dithered."""
     return float(ticks[undisturbed(ticks, step_ticks)].mean())
 
