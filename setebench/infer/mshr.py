@@ -182,6 +182,8 @@ def _prefetch(evidence: Evidence, level: str) -> Finding:
 
 
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
+    if own.kept is not None and own.kept.level(min(own.kept.samples)) > 0.5 * own.kept.unit:
+        return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
     ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": own.kept}
     stairs = {way: each for way, each in ways.items() if each is not None}
     steps = {way: each.step for way, each in stairs.items() if each.step is not None}
