@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from native_fixture import setebench
 
@@ -10,14 +12,14 @@ from setebench.infer.steps import calm_level
 from setebench.machine import Region
 from setebench.results import Outcome
 from setebench.scenario import Context
-from setebench.store import decode
+from setebench.store import load
 from setebench.volley import Volleys
 
 
-def test_the_limit_of_loads_is_plausible_or_not_told() -> None:
-    result = setebench("mshr", "--level", "L2", "--format", "json", "--quiet")
+def test_the_limit_of_loads_is_plausible_or_not_told(tmp_path: Path) -> None:
+    result = setebench("mshr", "--level", "L2", "--format", "json", "--quiet", "-o", str(tmp_path / "mshr.json"))
     assert result.returncode == 0, result.stderr
-    told = {finding.parameter: finding for finding in decode(result.stdout.encode()).findings}["mshr.l2.demand"]
+    told = {finding.parameter: finding for finding in load(tmp_path / "mshr.json").findings}["mshr.l2.demand"]
     if told.outcome is Outcome.MEASURED:
         assert told.low is not None and told.high is not None and isinstance(told.value, int | float)
         assert 4 <= told.low <= told.value <= told.high <= 512
