@@ -77,9 +77,7 @@ class _Asker:
         self._context, self._volleys, self._cycles = context, volleys, cycles
         self._rng = context.rng(4)
 
-    def _climb(
-        self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None
-    ) -> Staircase:
+    def _climb(self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None) -> Staircase:
         self._context.progress(what)
         self._volleys.refresh()
         return climb(measure, first, most, unit or self._cycles["memory"], self._rng)
@@ -118,7 +116,10 @@ class _Asker:
 
     def _near_cycles(self, steps: int, walk_bytes: float) -> float:
         """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
-        far, near = (self._mean(lambda size=size: self._volleys.blocked(0, steps, size), 24) for size in (walk_bytes, 0))
+        def of(size: float) -> float:
+            return self._mean(lambda: self._volleys.blocked(0, steps, size), 24)
+
+        far, near = of(walk_bytes), of(0.0)
         return far - near + self._cycles["l1"]
 
     def _mean(self, measure: Callable[[], NDArray[np.float64]], runs: int) -> float:
@@ -211,7 +212,11 @@ class _Asker:
 
 def _keep(context: Context, evidence: Evidence) -> None:
     """Staircases as plain lists, for the result file and the plot."""
-    named = {"loads": evidence.loads, "stores": evidence.stores, "blocked": evidence.blocked and evidence.blocked.stairs}
+    named = {
+        "loads": evidence.loads,
+        "stores": evidence.stores,
+        "blocked": evidence.blocked.stairs if evidence.blocked else None,
+    }
     for own in evidence.prefetching:
         named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
     context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}
@@ -242,7 +247,5 @@ SCENARIO = Scenario(
     answer=answer,
     parameters=("mshr.",),
     plot=plot,
-    options=(
-        Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),
-    ),
+    options=(Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),),
 )

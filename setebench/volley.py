@@ -230,9 +230,7 @@ class Volleys:
         if len(self._walk):
             return
         size = min(self._region.size - self._walk_from, 2 * span_bytes(walk_bytes, self._region.line_size))
-        ground = Region(
-            self._region.address + self._walk_from, size, self._region.page_size, self._region.line_size
-        )
+        ground = Region(self._region.address + self._walk_from, size, self._region.page_size, self._region.line_size)
         self._walk = by_windows(lay(ground, walk_bytes, self._rng), self._rng)
         self._context.machine.link(self._region, self._walk)
 
@@ -250,5 +248,5 @@ class Volleys:
         bases: dict[Base, int | list[int]] = {TARGETS: base, **(others or {})}
         placements = {own: np.resize(np.array(bases[own], dtype=np.int64), REPETITIONS + WARMUP) for own in probe.bases}
         ticks = machine.run(probe, placements, cpu=cpu, warmup=WARMUP)
-        cycles: NDArray[np.float64] = ticks * self.cycles_per_tick
+        cycles: NDArray[np.float64] = ticks.astype(np.float64) * self.cycles_per_tick
         return cycles

@@ -144,7 +144,7 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
     if not blocked.in_level_two:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
-    method = f"a hit in level 2 behind misses has to wait"
+    method = "a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
     at_jump = _wait_at_jump(loads, blocked.stairs)
     if not certain(step) and loads.step and certain(loads.step) and at_jump > WAITS_SHARE * loads.unit:

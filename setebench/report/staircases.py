@@ -36,7 +36,9 @@ def staircase_figure(evidence: Mapping[str, Any]) -> Figure:
         for index, name in enumerate(sorted(stairs, key=_order)):
             _draw(axes, _label(name), stairs[name], style(index))
     except (KeyError, TypeError, ValueError) as error:
-        raise SetebenchError("the staircases in the evidence are damaged: numbers, cycles and step are needed") from error
+        raise SetebenchError(
+            "the staircases in the evidence are damaged: numbers, cycles and step are needed"
+        ) from error
     axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
     return figure
