@@ -1,8 +1,8 @@
 """How many misses are in flight at once at each level: entries of miss queues (MSHRs, line fill buffers).
 
 Fang et al. 2014, 5.2.2 and section 6: time n independent accesses to distinct lines, and see at which n time jumps,
-because the next access has to wait for an entry. Loads, stores and software prefetches are asked apart, for they may draw
-on different pools.
+because the next access has to wait for an entry. Loads, stores and software prefetches are asked apart, for they may
+draw on different pools.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ MOST = 256
 WAVES = 3
 
 CHASE_SHARE, MOST_STEPS, HIDES_TWO = 1.6, 400, 1.25
-"""The chase behind a hit takes so many times as long as a miss; its most steps
-(where they don't fit into the core's window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of misses, which is what more misses than level 2 has entries take."""
+"""The chase behind a hit takes so many times as long as a miss; its most steps (where they don't fit into the core's
+window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of
+misses, which is what more misses than level 2 has entries take."""
 
 FIRST_TLB_PAGES = 24
 """The first TLB of any core of the last twenty years holds more pages."""
@@ -91,8 +92,8 @@ class _Asker:
         return self._climb("stores", self._volleys.stores, 1)
 
     def blocked(self, walk_bytes: float, loads: Staircase) -> Blocked:
-        """How much longer misses with a hit in level 2 behind them take than the longer of both; and whether the line of
-        the hit came from level 2."""
+        """How much longer misses with a hit in level 2 behind them take than the longer of both; and whether the line
+        of the hit came from level 2."""
         memory, volleys = self._cycles["memory"], self._volleys
         step = volleys.ring_step_cycles()
         steps = max(min(int(CHASE_SHARE * memory / step), MOST_STEPS), 1)
@@ -116,6 +117,7 @@ class _Asker:
 
     def _near_cycles(self, steps: int, walk_bytes: float) -> float:
         """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
+
         def of(size: float) -> float:
             return self._mean(lambda: self._volleys.blocked(0, steps, size), 24)
 
@@ -186,8 +188,9 @@ class _Asker:
         return min(self._cycles, key=lambda level: abs(np.log(cycles / self._cycles[level])))
 
     def _one_hint(self, hint: str, fills: str) -> Prefetching:
-        """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, it may be for that, so once more
-        with the TLB warmed between prefetches; if that lets them set out fast enough to be in flight together."""
+        """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, it may be for that, so
+        once more with the TLB warmed between prefetches; if that lets them set out fast enough to be in flight
+        together."""
         plain = self._hint_stairs(hint, fills)
         dropped = plain.kept.step if plain.kept else None
         if self._volleys.escorted or dropped is None or dropped.last < FIRST_TLB_PAGES:

@@ -1,6 +1,7 @@
 """Volleys: many independent misses at once, laid so that neither prefetchers nor TLBs take part.
 
-Targets lie one to a page, on even lines, in random order. What prefetchers could do with that, and what is done about it:
+Targets lie one to a page, on even lines, in random order. What prefetchers could do with that, and what is done about
+it:
 
 * The line beside a target (the other one of its pair, and the next one) is in a cache before, so pair and next-line
   prefetchers find it there and take no miss entry.
@@ -71,8 +72,8 @@ def settled(probe: Probe) -> Probe:
 class Volleys:
     """Times of volleys on one machine, in core cycles; each call draws new lines.
 
-    `escorted` prefetches come right behind a load that hits, of the same page: some machines drop a prefetch that leaves
-    the page of the access before it, or whose page the first TLB lacks."""
+    `escorted` prefetches come right behind a load that hits, of the same page: some machines drop a prefetch that
+    leaves the page of the access before it, or whose page the first TLB lacks."""
 
     def __init__(self, context: Context, region: Region, rng: np.random.Generator) -> None:
         self._context, self._region, self._rng = context, region, rng
@@ -115,8 +116,8 @@ class Volleys:
         return self._run(probe.stop(), place)[:, 0]
 
     def prefetches(self, count: int, hint: str, *, delayed: bool) -> NDArray[np.float64]:
-        """Software prefetches of `count` lines in memory; and then a load of the last of them at once, or (`delayed`) of all
-        of them once nothing is under way any more. Shape (repetitions, 2).
+        """Software prefetches of `count` lines in memory; and then a load of the last of them at once, or (`delayed`)
+        of all of them once nothing is under way any more. Shape (repetitions, 2).
 
         The last one alone comes when all have come, and its load needs no entry that the prefetches hold. Of those that
         were dropped it tells nothing: later ones may find entries free again, so then all are asked for."""
@@ -139,13 +140,13 @@ class Volleys:
         return self._run(probe.stop(1), place)
 
     def blocked(self, count: int, steps: int, walk_bytes: float) -> NDArray[np.float64]:
-        """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a chase of
-        `steps` in level 1; shape (repetitions,).
+        """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a
+        chase of `steps` in level 1; shape (repetitions,).
 
-        Of all that the misses hold, the load can lack but an entry of level 1, and the chase lacks nothing. So all takes
-        as long as the misses or as the chase, until the misses hold all entries: then the load waits for the first miss,
-        and the chase comes after that. A limit of the rate, or of level 2, makes the misses slower but not the load. A
-        walk before brings the line out of level 1; `walk_bytes` 0 leaves it there."""
+        Of all that the misses hold, the load can lack but an entry of level 1, and the chase lacks nothing. So all
+        takes as long as the misses or as the chase, until the misses hold all entries: then the load waits for the
+        first miss, and the chase comes after that. A limit of the rate, or of level 2, makes the misses slower but
+        not the load. A walk before brings the line out of level 1; `walk_bytes` 0 leaves it there."""
         place = self._spread(count)
         # another page every time: what shares its set of level 2 with the walk is pushed out further, again and again
         pages = [self._base(2) for _ in range(REPETITIONS + WARMUP)]

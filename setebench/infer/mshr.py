@@ -24,8 +24,8 @@ IN_FLIGHT_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Prefetching:
-    """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`), and
-    of a load of the last line long after (`kept`). `fills` is where a line lands: l1, l2, or further out."""
+    """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`),
+    and of a load of the last line long after (`kept`). `fills` is where a line lands: l1, l2, or further out."""
 
     hint: str
     fills: str
@@ -132,8 +132,8 @@ def _l2_demand(evidence: Evidence) -> Finding:
 
 
 def _borne_out(ratio: float, repeats: bool | None) -> bool:
-    """Whether parallel chases, which keep `ratio` times as many in flight, bear a jump out. Fewer may be for other reasons
-    (more pages than the first TLB holds), so then a second jump will do; more are a contradiction."""
+    """Whether parallel chases, which keep `ratio` times as many in flight, bear a jump out. Fewer may be for other
+    reasons (more pages than the first TLB holds), so then a second jump will do; more are a contradiction."""
     return abs(ratio - 1) <= AGREE or (ratio < 1 and repeats is True)
 
 
@@ -163,8 +163,8 @@ def _l1_demand(evidence: Evidence) -> Finding:
 
 
 def _wait_at_jump(loads: Staircase, blocked: Staircase) -> float:
-    """How much longer a hit in level 2 takes behind as many misses as loads can have in flight: if it waits then, level 1
-    has no entry left, and it is level 1 that limits the loads. 0 where that was not measured."""
+    """How much longer a hit in level 2 takes behind as many misses as loads can have in flight: if it waits then,
+    level 1 has no entry left, and it is level 1 that limits the loads. 0 where that was not measured."""
     if loads.step is None or loads.step.last not in blocked.samples:
         return 0.0
     return blocked.level(loads.step.last)

@@ -105,8 +105,8 @@ def window(last: int, first: int) -> range:
 def change_point(samples: Samples, unit: float, rng: np.random.Generator, resamples: int = 400) -> Step | None:
     """The jump in a window of neighbouring numbers (see `window`), None where there is no jump.
 
-    The model is a line with a jump, fitted by least squares for every possible place of the jump; the interval comes from
-    fitting it to rounds drawn anew, with replacement, for every number. `unit` is the time of one request."""
+    The model is a line with a jump, fitted by least squares for every possible place of the jump; the interval comes
+    from fitting it to rounds drawn anew, with replacement, for every number. `unit` is the time of one request."""
     numbers, whole = curve(samples)
     # what follows the first jump may be as steep as it, where every further request waits for one before it
     ceiling = whole.min() + CEILING_UNITS * unit

@@ -26,8 +26,8 @@ NAMES = {
 def staircase_figure(evidence: Mapping[str, Any]) -> Figure:
     """Time over the number of misses, from `evidence["staircases"]`.
 
-    By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of its
-    interval, or None. Raises `SetebenchError` where there is nothing to draw."""
+    By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of
+    its interval, or None. Raises `SetebenchError` where there is nothing to draw."""
     stairs = evidence.get("staircases")
     if not isinstance(stairs, Mapping) or not stairs:
         raise SetebenchError("there is nothing to plot: the evidence holds no staircases")
