@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,8 @@ def find_walks(context: Context, region: Region) -> dict[str, Walk]:
     """Levels by name, nearest first, each with the walk behind which its lines answer; `l1` and `memory` need none.
 
     A sweep of chases shows the first level and memory, and most others; what answers behind a walk that just exceeds
-    the first level is the second, also where it never serves a whole working set alone."""
+    the first level is the second, also where it never serves a whole working set alone. About how many cycles a load
+    from each takes is then known as `level_cycles`."""
     memory = _memory_cycles(context, region)
     sizes, cycles = _sweep(context, region, memory)
     found = plateaus(sizes, cycles)
@@ -93,8 +95,17 @@ def find_walks(context: Context, region: Region) -> dict[str, Walk]:
     ladder = Ladder(context, region, ends[0], memory)
     seen = _SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
     between = _between_fine(context, ladder, seen) if ladder.fine else _between(context, ladder, seen)
-    inner = Walk(SMALLEST_BYTES, 1)
-    return {"l1": inner} | {f"l{number + 2}": walk for number, walk in enumerate(between)} | {"memory": Walk()}
+    levels = [_Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between]
+    named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": _Level(Walk(), memory)}
+    context.known["level_cycles"] = {name: level.cycles for name, level in named.items()}
+    return {name: level.walk for name, level in named.items()}
+
+
+class _Level(NamedTuple):
+    """The walk behind which a level answers, and in about how many cycles."""
+
+    walk: Walk
+    cycles: float
 
 
 @dataclass(frozen=True)
@@ -105,40 +116,45 @@ class _SweptLevels:
     ends: list[float]
     room: bool
 
-    def walks(self) -> list[Walk]:
-        """Walks behind which the caches from the second on answer, three levels in all at most."""
-        return [walk_beyond(inner, end) for inner, end in pairwise(self.ends[:3])]
+    def beyond(self) -> list[_Level]:
+        """The caches from the second on, three levels in all at most."""
+        walks = [walk_beyond(inner, end) for inner, end in pairwise(self.ends[:3])]
+        return [_Level(walk, cache.cycles) for walk, cache in zip(walks, self.caches[1:], strict=False)]
 
 
-def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[Walk]:
-    """Walks of the levels between the first and memory, where the clock parts single loads."""
+def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
+    """The levels between the first and memory, where the clock parts single loads."""
     rungs = ladder.climb()
     answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
     levels, context.known["hidden_cycles"] = levels_between(answers, seen.caches[0].cycles, ladder.memory)
     if len(seen.caches) - 1 <= len(levels) <= 2:  # seen one by one, so better known than from the sweep's means
-        return [rungs[level.walk].walk for level in levels]
+        return [_Level(rungs[level.walk].walk, level.cycles) for level in levels]
     if len(seen.caches) < 3 and seen.room:
         context.known["unclear_level"] = f"l{len(seen.caches) + 1}"
-    return seen.walks()
+    return seen.beyond()
 
 
-def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[Walk]:
+def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
     """The same where only means of many loads tell one level from another."""
     context.known["hidden_cycles"] = float("inf")
     second = ladder.first()
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
-        return seen.walks()  # memory, or still the first level: there is none between, or the sweep knows better
-    beyond = [n for n, each in enumerate(seen.caches) if each.cycles > SAME_LEVEL_RATIO * second.fastest_cycles]
+        return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
+    own = _Level(second.walk, second.fastest_cycles)
+    beyond = [n for n, each in enumerate(seen.caches) if each.cycles > SAME_LEVEL_RATIO * own.cycles]
     if beyond:
         number = beyond[-1]
         if number > 1:
-            return [second.walk, walk_beyond(seen.ends[number - 1], seen.ends[number])]
+            return [own, _Level(walk_beyond(seen.ends[number - 1], seen.ends[number]), seen.caches[number].cycles)]
         # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
-        return [second.walk, Walk(seen.caches[number].middle_bytes, FURTHER_TURNS)]
-    third, unclear = last_level(ladder.climb(), second.fastest_cycles)
+        return [own, _Level(Walk(seen.caches[number].middle_bytes, FURTHER_TURNS), seen.caches[number].cycles)]
+    rungs = ladder.climb()
+    third, unclear = last_level(rungs, own.cycles)
+    if unclear:
+        third, unclear = last_level(ladder.between(rungs), own.cycles)
     if unclear or (third is None and seen.room):
         context.known["unclear_level"] = "l3"
-    return [second.walk] if third is None else [second.walk, third.walk]
+    return [own] if third is None else [own, _Level(third.walk, third.cycles)]
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:

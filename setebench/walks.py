@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from setebench.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 from setebench.infer.lines import fastest_lines
-from setebench.infer.ticks import groups, mean_ticks
+from setebench.infer.ticks import dominant, groups, mean_ticks
 from setebench.layout import span_bytes
 from setebench.machine import Region
 from setebench.placing import BASELINE_ADDITIONS, Place, Walk, single_cycles
@@ -24,6 +24,9 @@ FINE_STEP_CYCLES = 2.0
 
 FIRST_RATIO, WALK_RATIO = 1.5, 1.5
 """The smallest walk exceeds the inner level by so much, and each further one the one before."""
+
+FINER_RATIO = 1.15
+"""Where the coarse walks leave it open whether a level answers, further ones are so far apart."""
 
 ONE_TURN_RATIO = 4.0
 """A walk so much larger than the inner level needs to go round only once, which is quickest."""
@@ -107,6 +110,19 @@ class Ladder:
                 break
         return found
 
+    def between(self, rungs: list[Rung]) -> list[Rung]:
+        """`rungs` with further walks from before the slowest cache's to the end, each going round once: a level that
+        holds little more than the one before it gives way to memory so soon that no two of the coarse walks show
+        it."""
+        seen = [number for number, rung in enumerate(rungs) if rung.share >= SEEN_SHARE]
+        if not seen:
+            return rungs
+        slowest = max(seen, key=lambda number: rungs[number].cycles)
+        begin, end = rungs[max(slowest - 1, 0)].walk.bytes, rungs[min(slowest + 1, len(rungs) - 1)].walk.bytes
+        sizes = [begin * FINER_RATIO**n for n in range(1, int(math.log(end / begin, FINER_RATIO)) + 1)]
+        finer = [self._rung(Walk(size, 1, repeated=False)) for size in sizes]
+        return sorted([*rungs, *finer], key=lambda rung: rung.walk.bytes)
+
     def _walk(self, number: int) -> Walk:
         size = FIRST_RATIO * self._first_end * WALK_RATIO**number
         return Walk(size, turns(FIRST_RATIO) if number == 0 else FURTHER_TURNS, repeated=size <= REPEATED_BYTES)
@@ -123,6 +139,8 @@ class Ladder:
         count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS)
         timed = place.time_singles(self._context, count)
         near = timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
+        if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean
+            near[near] = dominant(timed.loads[near], self._step)
         share = float(near.mean())
         if not near.any():
             return Rung(walk, self.memory, 0.0, self.memory, [])

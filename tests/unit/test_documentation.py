@@ -30,7 +30,9 @@ def _prose(page: Path) -> str:
 
 def test_the_pages_that_must_be_there_are_there() -> None:
     names = {str(page.relative_to(ROOT)) for page in PAGES}
-    wanted = "index tutorial method parameters architecture add-a-probe machine-plugins machine-files doctor notation"
+    wanted = (
+        "index tutorial method parameters architecture add-a-probe machine-plugins machine-files doctor notation mshr"
+    )
     assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in wanted.split())} <= names
 
 

@@ -1,0 +1,255 @@
+"""How many misses are in flight at once at each level: entries of miss queues (MSHRs, line fill buffers).
+
+Fang et al. 2014, 5.2.2 and section 6: time n independent accesses to distinct lines, and see at which n time jumps,
+because the next access has to wait for an entry. Loads, stores and software prefetches are asked apart, for they may
+draw on different pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.calibrate import step_ticks
+from setebench.climb import Measure, climb
+from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
+from setebench.infer.steps import Staircase, calm_level
+from setebench.infer.ticks import mean_ticks
+from setebench.results import Finding
+from setebench.scenario import Context, Option, Scenario
+from setebench.serving import levels_of
+from setebench.sweep import working_memory
+from setebench.volley import LANDING_LINES, Volleys
+
+MOST = 256
+"""Requests that are tried at most; no level-1 or level-2 miss queue of a published core is larger."""
+
+WAVES = 3
+
+CHASE_SHARE, MOST_STEPS, HIDES_TWO = 1.6, 400, 1.25
+"""The chase behind a hit takes so many times as long as a miss; its most steps (where they don't fit into the core's
+window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of
+misses, which is what more misses than level 2 has entries take."""
+
+FIRST_TLB_PAGES = 24
+"""The first TLB of any core of the last twenty years holds more pages."""
+
+AT_ONCE = 0.5
+"""Prefetches that set out within this share of a miss are surely in flight together."""
+
+AT_JUMP_ROUNDS = 12
+"""Rounds in which a hit behind as many misses as can be in flight is timed."""
+
+LANDINGS = 8
+"""Times that a hint's lines are looked for; all must tell the same level."""
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield the findings of the levels asked for."""
+    level = context.options.get("level", "all")
+    levels = ("l1", "l2") if level == "all" else (level.lower(),)
+    context.progress("clock")
+    step_ticks(context)
+    region = working_memory(context)
+    try:
+        context.progress("working-set sweep")
+        inside = levels_of(context, region)
+        cycles = context.known["level_cycles"]
+        asker = _Asker(context, Volleys(context, region, context.rng(3)), cycles)
+        evidence = Evidence(loads=asker.loads())
+        if "l2" in levels:
+            evidence.stores = asker.stores()
+            evidence.chases = asker.chases(evidence.loads)
+        if "l1" in levels and "l2" in inside:
+            evidence.blocked = asker.blocked(inside["l2"].bytes, evidence.loads)
+        evidence.prefetching = asker.prefetching(levels)
+    finally:
+        context.machine.release(region)
+    _keep(context, evidence)
+    yield from findings(evidence, levels)
+
+
+class _Asker:
+    """Climbs the staircases, one after the other."""
+
+    def __init__(self, context: Context, volleys: Volleys, cycles: dict[str, float]) -> None:
+        self._context, self._volleys, self._cycles = context, volleys, cycles
+        self._rng = context.rng(4)
+
+    def _climb(self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None) -> Staircase:
+        self._context.progress(what)
+        self._volleys.refresh()
+        return climb(measure, first, most, unit or self._cycles["memory"], self._rng)
+
+    def loads(self) -> Staircase:
+        """Loads from memory."""
+        return self._climb("loads", self._volleys.loads, 1)
+
+    def stores(self) -> Staircase:
+        """Stores to memory."""
+        return self._climb("stores", self._volleys.stores, 1)
+
+    def blocked(self, walk_bytes: float, loads: Staircase) -> Blocked:
+        """How much longer misses with a hit in level 2 behind them take than the longer of both; and whether the line
+        of the hit came from level 2."""
+        memory, volleys = self._cycles["memory"], self._volleys
+        step = volleys.ring_step_cycles()
+        steps = max(min(int(CHASE_SHARE * memory / step), MOST_STEPS), 1)
+        hides = steps * step / memory
+        near, (inner, own, outer) = self._near_cycles(1, walk_bytes), self._around_level_two()
+        alone = calm_level(np.stack([volleys.blocked(0, steps, walk_bytes) for _ in range(8)]))
+
+        def excess(count: int) -> NDArray[np.float64]:
+            misses = calm_level(volleys.loads(count)) if count else 0.0
+            return volleys.blocked(count, steps, walk_bytes) - max(misses, alone)
+
+        # misses of a second wave take twice as long as one: a chase no longer than that would never show behind them
+        waves = 2 if hides > HIDES_TWO else 1
+        most = MOST if loads.step is None else min(waves * loads.step.high, MOST)
+        unit = memory * (hides - 1 if waves == 2 else min(hides, 1.0))
+        stairs = self._climb("hits behind misses", excess, 0, most, unit)
+        if loads.step is not None:
+            last = loads.step.last
+            stairs.samples.setdefault(last, []).extend(excess(last) for _ in range(AT_JUMP_ROUNDS))
+        return Blocked(stairs, (inner * own) ** 0.5 < near < (own * outer) ** 0.5)
+
+    def _near_cycles(self, steps: int, walk_bytes: float) -> float:
+        """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
+
+        def of(size: float) -> float:
+            return self._mean(lambda: self._volleys.blocked(0, steps, size), 24)
+
+        far, near = of(walk_bytes), of(0.0)
+        return far - near + self._cycles["l1"]
+
+    def _mean(self, measure: Callable[[], NDArray[np.float64]], runs: int) -> float:
+        """Mean cycles of so many runs: small differences need a mean that the clock's step doesn't bias."""
+        times = np.concatenate([measure() for _ in range(runs)])
+        return mean_ticks(times, self._volleys.cycles_per_tick * step_ticks(self._context))
+
+    def _around_level_two(self) -> tuple[float, float, float]:
+        """Latency of level 1, of level 2, and of what comes behind it."""
+        ordered = sorted(self._cycles.values())
+        at = ordered.index(self._cycles["l2"])
+        return ordered[at - 1], ordered[at], ordered[at + 1]
+
+    def chases(self, loads: Staircase) -> float | None:
+        """Misses that the throughput of parallel chases keeps in flight, by Little's law: the most of twice as many
+        chases as loads can be in flight, and as many."""
+        if loads.step is None:
+            return None
+        self._context.progress("parallel chases")
+        one = self._wave_cycles(1)
+        return max(count * one / self._wave_cycles(count) for count in (loads.step.last, 2 * loads.step.last))
+
+    def _wave_cycles(self, count: int) -> float:
+        long, short = (
+            calm_level(np.concatenate([self._volleys.waves(count, waves) for _ in range(8)])) for waves in (WAVES, 1)
+        )
+        return (long - short) / (WAVES - 1)
+
+    # -- software prefetches -----------------------------------------------------------------------------------------
+
+    def _hints(self) -> tuple[str, ...]:
+        return self._context.machine.facts.prefetch_hints
+
+    def prefetching(self, levels: tuple[str, ...]) -> list[Prefetching]:
+        """Where every hint fills, and staircases of one hint per level asked for."""
+        fills = self._fills()
+        if fills and not {"l1", "l2"} & set(fills.values()):
+            self._volleys.escorted = True
+            fills = self._fills()
+        chosen = [next((hint for hint in fills if fills[hint] == level), None) for level in levels]
+        if "l2" in levels and chosen[-1] is None:
+            chosen.append(next((hint for hint in fills if fills[hint] == "l1"), None))
+        return [
+            self._one_hint(hint, fills[hint]) if hint in chosen else Prefetching(hint, fills[hint]) for hint in fills
+        ]
+
+    def _fills(self) -> dict[str, str]:
+        """By hint the level in which a chase finds lines that were prefetched."""
+        self._context.progress("where prefetches land")
+        loaded = self._mean(lambda: self._volleys.landing(None, first=True), LANDINGS)
+        return {hint: self._fill(hint, loaded) for hint in self._hints()}
+
+    def _fill(self, hint: str, loaded_cycles: float) -> str:
+        taken = np.array([self._mean(lambda: self._volleys.landing(hint), 1) for _ in range(LANDINGS)])
+        own = {self._nearest((float(each) - loaded_cycles) / LANDING_LINES) for each in taken}
+        kept = {level for level in own if level in ("l1", "l2")}
+        if len(own) > 1 and "memory" in own and kept:
+            return UNSTEADY
+        return self._nearest((float(np.median(taken)) - loaded_cycles) / LANDING_LINES)
+
+    def _nearest(self, beyond_first: float) -> str:
+        """The level whose latency is so many cycles more than level 1's, about."""
+        cycles = max(beyond_first, 0.0) + self._cycles["l1"]
+        return min(self._cycles, key=lambda level: abs(np.log(cycles / self._cycles[level])))
+
+    def _one_hint(self, hint: str, fills: str) -> Prefetching:
+        """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, it may be for that, so
+        once more with the TLB warmed between prefetches; if that lets them set out fast enough to be in flight
+        together."""
+        plain = self._hint_stairs(hint, fills)
+        dropped = plain.kept.step if plain.kept else None
+        if self._volleys.escorted or dropped is None or dropped.last < FIRST_TLB_PAGES:
+            return plain
+        self._volleys.escorted = True
+        again = self._hint_stairs(hint, fills)
+        self._volleys.escorted = False
+        assert again.phase is not None
+        setting_out = again.phase.level(min(again.phase.samples, key=lambda n: abs(n - dropped.last)))
+        return again if setting_out - again.phase.level(0) < AT_ONCE * self._cycles["memory"] else plain
+
+    def _hint_stairs(self, hint: str, fills: str) -> Prefetching:
+        ask = self._volleys.prefetches
+        return Prefetching(
+            hint,
+            fills,
+            self._climb(f"prefetch {hint}", lambda n: ask(n, hint, delayed=True)[:, 0], 0),
+            self._climb(f"prefetch {hint}, until there", lambda n: ask(n, hint, delayed=False).sum(axis=1), 1),
+            self._climb(f"prefetch {hint}, then load", lambda n: ask(n, hint, delayed=True)[:, 1], 1),
+        )
+
+
+def _keep(context: Context, evidence: Evidence) -> None:
+    """Staircases as plain lists, for the result file and the plot."""
+    named = {
+        "loads": evidence.loads,
+        "stores": evidence.stores,
+        "blocked": evidence.blocked.stairs if evidence.blocked else None,
+    }
+    for own in evidence.prefetching:
+        named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
+    context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}
+    context.evidence["prefetch_fills"] = {own.hint: own.fills for own in evidence.prefetching}
+
+
+def _plain(stairs: Staircase) -> dict[str, Any]:
+    numbers, cycles = stairs.curve()
+    step = stairs.step
+    return {
+        "numbers": numbers.tolist(),
+        "cycles": [round(float(each), 1) for each in cycles],
+        "step": None if step is None else [step.last, step.low, step.high],
+        "repeats": stairs.repeats,
+    }
+
+
+def plot(document: dict[str, Any]) -> Any:
+    """The staircases with their jumps."""
+    from setebench.report.staircases import staircase_figure  # matplotlib is only loaded for a plot
+
+    return staircase_figure(document)
+
+
+SCENARIO = Scenario(
+    name="mshr",
+    summary="how many misses each level keeps in flight, for loads and for software prefetches",
+    answer=answer,
+    parameters=("mshr.",),
+    plot=plot,
+    options=(Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),),
+)

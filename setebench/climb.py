@@ -1,0 +1,96 @@
+"""Measuring a staircase: how time grows with the number of requests, closely only where it jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.steps import Staircase, Step, change_point, first_rise, window
+
+GRID_RATIO = 1.25
+"""Between neighbouring numbers of the first pass: a jump at n and the next at 2 n can't fall between two of them."""
+
+ENOUGH_UNITS = 2.6
+"""The first pass ends where requests take so many times as long as one: behind the second jump."""
+
+FIRST_ROUNDS, ROUNDS, MORE_ROUNDS = 2, 10, 24
+"""Rounds, each on other lines, in the first pass and around the jump; and if the jump's place is not certain yet."""
+
+Measure = Callable[[int], NDArray[np.float64]]
+"""Times of some repetitions for a number of requests, on new lines; shape (repetitions,)."""
+
+
+def climb(measure: Measure, first: int, most: int, unit: float, rng: np.random.Generator) -> Staircase:
+    """Measure from `first` to `most` requests and find the first jump. `unit` is the time of one request, cycles."""
+    found = Staircase(unit)
+    _first_pass(found, measure, first, most, rng)
+    start = first
+    while (last := _narrow_down(found, measure, start, rng)) is not None:
+        found.step = _closely(found, measure, last, first, rng)
+        if found.step is not None:
+            _next_jump(found, measure, first, most, rng)
+            break
+        start = last + 1
+    return found
+
+
+def _grid(first: int, most: int) -> list[int]:
+    numbers = [first]
+    while numbers[-1] < most:
+        numbers.append(min(max(numbers[-1] + 1, int(numbers[-1] * GRID_RATIO)), most))
+    return numbers
+
+
+def _measure(found: Staircase, measure: Measure, numbers: list[int], rounds: int, rng: np.random.Generator) -> None:
+    """Rounds over all numbers in random order, so that drift falls on all of them alike."""
+    for _ in range(rounds):
+        for number in rng.permutation(numbers):
+            found.samples.setdefault(int(number), []).append(measure(int(number)))
+
+
+def _first_pass(found: Staircase, measure: Measure, first: int, most: int, rng: np.random.Generator) -> None:
+    for number in _grid(first, most):
+        _measure(found, measure, [number], FIRST_ROUNDS, rng)
+        if found.level(number) - found.level(first) > ENOUGH_UNITS * found.unit:
+            break
+
+
+def _narrow_down(found: Staircase, measure: Measure, start: int, rng: np.random.Generator) -> int | None:
+    """The number behind which the first rise from `start` on comes, by halving; None where there is no rise."""
+    while True:
+        numbers, times = found.curve()
+        index = first_rise(numbers, times, found.unit, start)
+        if index is None:
+            return None
+        low, high = int(numbers[index]), int(numbers[index + 1])
+        if high == low + 1:
+            return low
+        _measure(found, measure, [(low + high) // 2], FIRST_ROUNDS, rng)
+
+
+def _closely(found: Staircase, measure: Measure, last: int, first: int, rng: np.random.Generator) -> Step | None:
+    """The jump behind about `last`, from many rounds over the numbers around it; more where that doesn't settle it."""
+    numbers = list(window(last, first))
+    step = None
+    for rounds in (ROUNDS, MORE_ROUNDS):
+        _measure(found, measure, numbers, rounds, rng)
+        own = {number: np.stack(found.samples[number]) for number in numbers}
+        step = change_point(own, found.unit, rng)
+        if step is not None and step.low == step.high:
+            break
+    return step
+
+
+def _next_jump(found: Staircase, measure: Measure, first: int, most: int, rng: np.random.Generator) -> None:
+    """Whether time rises again when twice as many requests are waiting, by half of the first jump at least. On the way
+    requests leave one by one, so the second jump may be spread over some numbers."""
+    assert found.step is not None
+    period = max(found.step.last + 1 - first, 1) if first == 0 else found.step.last
+    spread = max(1, period // 6)
+    before, behind = found.step.last + period - spread, found.step.last + period + spread + 1
+    if behind > most:
+        return
+    _measure(found, measure, [before, behind], 2 * FIRST_ROUNDS, rng)
+    found.repeats = found.level(behind) - found.level(before) > 0.5 * found.step.height

@@ -1,0 +1,208 @@
+"""From staircases to the number of misses in flight. Knows no machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from setebench.infer.steps import Staircase, Step
+from setebench.results import Finding, Outcome
+
+WAITS_SHARE = 0.6
+"""A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
+
+UNSTEADY = "unsteady"
+"""Where a hint fills that leaves its lines in a near level only now and then."""
+
+AGREE = 0.3
+"""Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
+and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
+
+IN_FLIGHT_SHARE = 0.8
+"""Requests that set out within this share of the time of one were all in flight at once."""
+
+
+@dataclass(frozen=True)
+class Prefetching:
+    """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`),
+    and of a load of the last line long after (`kept`). `fills` is where a line lands: l1, l2, or further out."""
+
+    hint: str
+    fills: str
+    phase: Staircase | None = None
+    total: Staircase | None = None
+    kept: Staircase | None = None
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """How much longer a hit in level 2 behind misses takes, by their number; and whether its line really came from
+    level 2."""
+
+    stairs: Staircase
+    in_level_two: bool
+
+
+@dataclass
+class Evidence:
+    """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
+
+    loads: Staircase
+    stores: Staircase | None = None
+    blocked: Blocked | None = None
+    chases: float | None = None
+    prefetching: list[Prefetching] = field(default_factory=list)
+    shared: dict[str, bool | str] = field(default_factory=dict)
+
+
+def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
+    """What is told of `levels` (l1, l2)."""
+    if "l1" in levels:
+        yield _l1_demand(evidence)
+        yield _prefetch(evidence, "l1")
+    if "l2" in levels:
+        yield _l2_demand(evidence)
+        yield _prefetch(evidence, "l2")
+
+
+def certain(step: Step | None) -> bool:
+    """Whether the jump's place is known to one."""
+    return step is not None and step.low == step.high
+
+
+def proven(stairs: Staircase) -> int:
+    """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
+    many as what all took one after the other is longer than what they took together."""
+    numbers, times = stairs.curve()
+    base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
+    before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
+    together = times[: len(before)] - base + stairs.unit
+    return int(max(0.9 * before * stairs.unit / together))
+
+
+def _measured(parameter: str, value: int, step: Step, offset: int, method: str, evidence: str) -> Finding:
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit="entries",
+        low=max(step.low + offset, 1),
+        high=max(step.high + offset, 1),
+        method=method,
+        evidence=evidence,
+    )
+
+
+def _at_least(parameter: str, value: int, why: str, evidence: str) -> Finding:
+    if value < 1:
+        return unresolved(parameter, why)
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit="entries",
+        outcome=Outcome.AT_LEAST,
+        reason=why,
+        method="no jump up to there",
+        evidence=evidence,
+    )
+
+
+def unresolved(parameter: str, why: str, unit: str = "entries") -> Finding:
+    """Nothing to tell, and why."""
+    return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNRESOLVED, reason=why)
+
+
+def _repeats(stairs: Staircase) -> str:
+    if stairs.repeats is None:
+        return "first jump only"
+    return "time jumps again at twice the number" if stairs.repeats else "no second jump"
+
+
+def _l2_demand(evidence: Evidence) -> Finding:
+    name, loads = "mshr.l2.demand", evidence.loads
+    if loads.step is None:
+        return _at_least(name, proven(loads), f"time never jumps up to {loads.largest} loads", "loads")
+    step = loads.step
+    if not certain(step):
+        return unresolved(name, f"the jump lies between {step.low} and {step.high} loads; run again at a quieter time")
+    if evidence.chases is not None and not _borne_out(evidence.chases / step.last, loads.repeats):
+        why = f"time jumps behind {step.last} loads, but parallel chases keep {evidence.chases:.1f} in flight"
+        return unresolved(name, why + "; run again at a quieter time")
+    chases = "" if evidence.chases is None else f"; parallel chases keep {evidence.chases:.1f} in flight"
+    return _measured(name, step.last, step, 0, f"loads from memory, {_repeats(loads)}{chases}", "loads")
+
+
+def _borne_out(ratio: float, repeats: bool | None) -> bool:
+    """Whether parallel chases, which keep `ratio` times as many in flight, bear a jump out. Fewer may be for other
+    reasons (more pages than the first TLB holds), so then a second jump will do; more are a contradiction."""
+    return abs(ratio - 1) <= AGREE or (ratio < 1 and repeats is True)
+
+
+def _l1_demand(evidence: Evidence) -> Finding:
+    name, loads, blocked = "mshr.l1.demand", evidence.loads, evidence.blocked
+    passed = loads.step.low if loads.step else proven(loads)
+    if blocked is None:
+        return _at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
+    if not blocked.in_level_two:
+        return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
+    method = "a hit in level 2 behind misses has to wait"
+    step = blocked.stairs.step
+    at_jump = _wait_at_jump(loads, blocked.stairs)
+    if not certain(step) and loads.step and certain(loads.step) and at_jump > WAITS_SHARE * loads.unit:
+        why = f"{method} when so many are in flight as loads can be"
+        return _measured(name, loads.step.last, loads.step, 0, why, "blocked")
+    if step is None:
+        free = max(passed, blocked.stairs.largest + 1)
+        return _at_least(name, free, "a hit in level 2 behind misses never had to wait", "blocked")
+    if not certain(step):
+        why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
+        return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
+    if step.last + 1 < passed:
+        why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
+        return _at_least(name, passed, why, "blocked")
+    return _measured(name, step.last + 1, step, 1, method, "blocked")
+
+
+def _wait_at_jump(loads: Staircase, blocked: Staircase) -> float:
+    """How much longer a hit in level 2 takes behind as many misses as loads can have in flight: if it waits then,
+    level 1 has no entry left, and it is level 1 that limits the loads. 0 where that was not measured."""
+    if loads.step is None or loads.step.last not in blocked.samples:
+        return 0.0
+    return blocked.level(loads.step.last)
+
+
+def _prefetch(evidence: Evidence, level: str) -> Finding:
+    name = f"mshr.{level}.prefetch"
+    wanted = [own for own in evidence.prefetching if own.fills == level and own.phase is not None]
+    if level == "l2" and not wanted:
+        wanted = [own for own in evidence.prefetching if own.fills == "l1" and own.phase is not None]
+    if not wanted:
+        landed = ", ".join(f"{own.hint}: {own.fills}" for own in evidence.prefetching) or "this machine has no hints"
+        return unresolved(name, f"no software prefetch is seen to fill level 1{' or 2' * (level == 'l2')} ({landed})")
+    return _one_hint(name, level, wanted[0])
+
+
+def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
+    if own.kept is not None and own.kept.level(min(own.kept.samples)) > 0.5 * own.kept.unit:
+        return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
+    ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": own.kept}
+    stairs = {way: each for way, each in ways.items() if each is not None}
+    steps = {way: each.step for way, each in stairs.items() if each.step is not None}
+    key = f"prefetch.{own.hint}"
+    if not steps:
+        phase = own.phase
+        assert phase is not None
+        numbers, times = phase.curve()
+        out = int(numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit].max())
+        if own.total is not None:  # what has set out may still stand in a queue
+            out = min(out, proven(own.total))
+        return _at_least(name, out, f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
+    way, step = min(steps.items(), key=lambda item: item[1].last)
+    if not certain(step):
+        why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
+        return unresolved(name, why)
+    how = {
+        "phase": "the next has to wait",
+        "total": "the next comes later",
+        "kept": "the next is dropped",
+    }[way]
+    return _measured(name, max(step.last, 1), step, 0, f"prefetches {own.hint} from memory: {how}", f"{key}.{way}")

@@ -1,0 +1,67 @@
+"""The plot of `setebench mshr`: how time grows with the number of misses asked for at once (the paper's Figure 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from setebench.errors import SetebenchError
+from setebench.report.plot import new_figure, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+NAMES = {
+    "loads": "loads from memory",
+    "stores": "stores to memory",
+    "blocked": "delay of a level-2 hit behind loads",
+    "phase": "prefetches {}, until all have set out",
+    "total": "prefetches {}, until all are there",
+    "kept": "loads long after prefetches {}",
+}
+"""What each staircase is; {} stands for the hint."""
+
+
+def staircase_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Time over the number of misses, from `evidence["staircases"]`.
+
+    By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of
+    its interval, or None. Raises `SetebenchError` where there is nothing to draw."""
+    stairs = evidence.get("staircases")
+    if not isinstance(stairs, Mapping) or not stairs:
+        raise SetebenchError("there is nothing to plot: the evidence holds no staircases")
+    figure, axes = new_figure("Misses asked for at once", "misses asked for at once", "time (core cycles)")
+    try:
+        for index, name in enumerate(sorted(stairs, key=_order)):
+            _draw(axes, _label(name), stairs[name], style(index))
+    except (KeyError, TypeError, ValueError) as error:
+        raise SetebenchError(
+            "the staircases in the evidence are damaged: numbers, cycles and step are needed"
+        ) from error
+    axes.set_ylim(bottom=0)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
+    return figure
+
+
+def _order(name: str) -> tuple[int, str]:
+    """Loads and stores before prefetches."""
+    return list(NAMES).index(name.rpartition(".")[2]), name
+
+
+def _label(name: str) -> str:
+    *_, hint, way = ("", "", *name.split("."))
+    return NAMES[way].format(hint)
+
+
+def _draw(axes: Axes, label: str, stairs: Mapping[str, Any], look: dict[str, Any]) -> None:
+    """The staircase with a line between the numbers where it jumps, and a band over the interval of that."""
+    step = stairs["step"]
+    told = "no jump" if step is None else f"jump behind {step[0]}"
+    axes.plot(stairs["numbers"], stairs["cycles"], label=f"{label}: {told}", **look)
+    if step is None:
+        return
+    last, low, high = step
+    axes.axvline(last + 0.5, color=look["color"], linewidth=0.7, linestyle=":")
+    if high > low:
+        axes.axvspan(low + 0.5, high + 0.5, color=look["color"], alpha=0.15, linewidth=0)

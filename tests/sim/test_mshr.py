@@ -1,0 +1,69 @@
+"""The mshr scenario on machines whose queues are known, one of them without any queue but slow memory."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from setebench import registry
+from setebench.judge import Judgement, Verdict
+from setebench.results import Outcome
+from setebench.scenario import Context
+from setebench.score import Task, judge_all, perform
+from setebench.sim import spec
+from setebench.sim.loader import load
+from setebench.sim.machine import open_machine_file
+
+
+@cache
+def judged(machine: str) -> dict[str, Judgement]:
+    answer = perform(Task(machine=machine, scenarios=("mshr",), noise="drawn", seed=1, fast=False))
+    assert answer.failures == []
+    return {judgement.parameter: judgement for judgement in judge_all([answer], ("mshr.",))}
+
+
+@pytest.mark.parametrize(
+    ("machine", "parameter", "value"),
+    [
+        ("knc", "mshr.l1.prefetch", 8),
+        ("knc", "mshr.l2.prefetch", 58),
+        ("knc", "mshr.l2.demand", 1),
+        ("sandybridge", "mshr.l1.demand", 10),
+        ("sandybridge", "mshr.l1.prefetch", 10),
+        ("sandybridge", "mshr.l2.demand", 10),
+        ("sandybridge", "mshr.l2.prefetch", 10),
+    ],
+)
+def test_published_machines_are_told_right(machine: str, parameter: str, value: int) -> None:
+    found = judged(machine)[parameter]
+    assert (found.value, found.outcome) == (value, "measured")
+
+
+@pytest.mark.parametrize("machine", ["knc", "sandybridge"])
+def test_nothing_is_told_wrong(machine: str) -> None:
+    assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
+
+
+def test_slow_memory_without_miss_entries_is_no_knee() -> None:
+    """One line every 20 cycles: 15 of them fill the latency, as 15 entries would."""
+    plain = load("plain")
+    levels = tuple(
+        spec.Level(
+            sets=level.sets,
+            ways=level.ways,
+            latency_cycles=level.latency_cycles,
+            replacement=level.replacement,
+            inclusion=level.inclusion,
+            mshr_entries=0,
+        )
+        for level in plain.levels
+    )
+    memory = spec.Memory(bytes=1 << 31, latency_cycles=300.0, interval_cycles=20.0)
+    core = spec.Core(cores=1, load_queue=512, reorder_window=512)
+    machine = spec.Machine(name="slow", clock=plain.clock, core=core, levels=levels, memory=memory)
+    opened = open_machine_file(machine, 1)
+    context = Context(machine=opened, options={"level": "L2"})
+    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
+    opened.close()
+    assert told["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
