@@ -162,19 +162,21 @@ lines that are there."""
 
 
 def when_full(shares: Shares, held_up_ticks: float, memory_ticks: float) -> Answer:
-    """`stalls` or `drops`, from the shares of late lines after a burst (set 0) and without one (set 1)."""
+    """`stalls` or `drops`, from the shares of late lines after a burst (set 0) and without one (set 1).
+
+    Lost lines show drops even where the burst took longer too: what is not lost still has to get through, and some
+    clock brackets wait for it."""
     memory = shares.levels.index("memory")
     if shares.low[1, memory] < DISTURBED_SHARE:
         return Answer(reason=f"{_brought(shares, 1, memory)} without any prefetch; {QUIETER}")
-    held_up = held_up_ticks > HELD_LATENCIES * memory_ticks
-    if shares.low[0, memory] > LOST_SHARE and not held_up:
-        return Answer("drops", remark=f"{shares.value[0, memory]:.0%} of the late ones were lost")
-    if shares.high[0, memory] < LOST_SHARE and held_up:
-        return Answer("stalls", remark=f"the burst was held up for {held_up_ticks / memory_ticks:.1f} memory latencies")
-    if shares.high[0, memory] < LOST_SHARE:
-        return Answer(reason="all prefetches of the burst were done and none had to wait: the queue was never full")
-    lost = shares.value[0, memory]
-    return Answer(reason=f"{lost:.0%} of late prefetches were lost, and the burst took longer: both at once")
+    held_up = f"the burst took {held_up_ticks / memory_ticks:.1f} memory latencies longer than one of present lines"
+    if shares.low[0, memory] > LOST_SHARE:
+        return Answer("drops", remark=f"{shares.value[0, memory]:.0%} of late lines did not come; {held_up}")
+    if shares.high[0, memory] > LOST_SHARE:
+        return Answer(reason=f"{shares.value[0, memory]:.0%} of late lines did not come, too few to tell; {QUIETER}")
+    if held_up_ticks > HELD_LATENCIES * memory_ticks:
+        return Answer("stalls", remark=held_up)
+    return Answer(reason="all prefetches of the burst were done and none had to wait: the queue was never full")
 
 
 # -- blocking ------------------------------------------------------------------------------------------------------

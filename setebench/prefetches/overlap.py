@@ -34,7 +34,8 @@ def _way(kind: str, hint: str, *, cached: bool, additions: int, second: bool) ->
             probe = _access(probe, "store" if kind == "store" else "load", target, hint).fence()
         probe = _access(probe.start(number), kind, target, hint)
         probe = probe.load(other) if second else probe
-        probe = probe.add(additions) if additions else probe
+        # the wait starts the chain afresh: additions go on from the register that a load leaves its value in
+        probe = probe.wait(1).add(additions) if additions else probe
         return probe.fence().stop(number)
 
     return way
