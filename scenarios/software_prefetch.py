@@ -16,7 +16,7 @@ from setebench.infer import software_prefetch as infer
 from setebench.infer.mixture import Shares
 from setebench.infer.software_prefetch import Answer
 from setebench.infer.ticks import mean_ticks, over_rounds
-from setebench.machine import Region
+from setebench.machine import Region, Ticks
 from setebench.placing import BASELINE_ADDITIONS
 from setebench.prefetches import full, overlap, sharing, training, translation
 from setebench.prefetches.ways import Way, prefetched, prefetched_from_elsewhere, side_by_side, untouched
@@ -29,7 +29,7 @@ from setebench.sweep import working_memory
 SAMPLES, FAST_SAMPLES = 2000, 800
 """Loads per condition: enough that 6 cycles show on a clock that moves in steps of 70."""
 
-STORE_ROUNDS, FAST_STORE_ROUNDS, STORE_REPETITIONS = 16, 8, 60
+STORE_ROUNDS, FAST_STORE_ROUNDS, STORE_REPETITIONS = 16, 8, 120
 
 MOST_HOLDERS = 8
 """Stores are timed with 1, 2, 4, ... other cores holding the line, up to so many."""
@@ -95,7 +95,8 @@ def _fills(run: _Run) -> Iterator[Finding]:
         rows = {name: number for number, name in enumerate(ticks)}
         landed[source] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
         if source == "memory":
-            run.fills = {hint: infer.landed(shares, rows[hint], rows[""]) for hint in hints}
+            found = {hint: _landed(run, ticks[hint], shares, rows[hint], rows[""]) for hint in hints}
+            run.fills = infer.numbered(found, run.references.levels)
     run.context.evidence["landed"] = {"levels": list(run.references.levels), "shares": landed}
     run.hint = _chosen(run.fills)
     for hint in HINTS:
@@ -104,6 +105,12 @@ def _fills(run: _Run) -> Iterator[Finding]:
             yield run.fills[hint].finding(name, "string", "lines in memory, prefetched, then loaded", "landed")
         else:
             yield _unavailable(name, "string", f"this machine has no prefetch hint {hint}")
+
+
+def _landed(run: _Run, ticks: Ticks, shares: Shares, row: int, baseline: int) -> Answer:
+    found = infer.landed(shares, row, baseline)
+    apart, error = infer.between(run.references.ticks, ticks, shares, row, run.step)
+    return infer.unless_between(found, apart, error, quick_cycles_per_tick(run.context))
 
 
 def _chosen(fills: dict[str, Answer]) -> str:
@@ -270,7 +277,7 @@ def _timed_stores(run: _Run, own: int, others: list[int], wanted: dict[str, str]
             base = mean_ticks(ticks[sharing.ADDITIONS], run.step)
             for kind, told in cycles.items():
                 told.append((mean_ticks(ticks[kind], run.step) - base) * per_tick + BASELINE_ADDITIONS)
-        estimates = {kind: over_rounds(told, 0.005) for kind, told in cycles.items()}
+        estimates = {kind: over_rounds(told) for kind, told in cycles.items()}
         table[str(count)] = {kind: estimate.value for kind, estimate in estimates.items()}
         if count == 1:
             for state, hint in wanted.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.mixture import Shares
-from setebench.infer.ticks import Estimate, mean_ticks
+from setebench.infer.ticks import Estimate, dominant, mean_ticks
 from setebench.results import Finding, Outcome, Value
 
 CLEAR_SHARE, SMALL_SHARE = 0.7, 0.3
@@ -21,11 +22,13 @@ DISTURBED_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Answer:
-    """A value, or None and why there is none. `remark` says what else a reader should know."""
+    """A value, or None and why there is none. `remark` says what else a reader should know; `unknown_after` is the level
+    behind which one was met that has no reference."""
 
     value: Value = None
     reason: str = ""
     remark: str = ""
+    unknown_after: str = ""
 
     def finding(self, parameter: str, unit: str, method: str, evidence: str = "") -> Finding:
         """As a finding, measured or unresolved."""
@@ -37,28 +40,88 @@ class Answer:
         return Finding(parameter=parameter, value=self.value, unit=unit, method=said, evidence=evidence)
 
 
-def landed(shares: Shares, prefetched: int, baseline: int, source: str = "memory") -> Answer:
-    """Level that lines lie in after a prefetch, `none` if they stayed in `source`; `prefetched` and `baseline` number
-    the sets of `shares`."""
-    source_at = shares.levels.index(source)
-    if shares.low[baseline, source_at] < DISTURBED_SHARE:
-        return Answer(reason=f"{_brought(shares, baseline, source_at)} without any prefetch; {QUIETER}")
+def landed(shares: Shares, prefetched: int, baseline: int) -> Answer:
+    """Level that lines from memory lie in after a prefetch, `none` if they stayed there; `prefetched` and `baseline`
+    number the sets of `shares`."""
     best = int(np.argmax(shares.value[prefetched]))
-    if shares.low[prefetched, best] > CLEAR_SHARE:
-        return Answer("none" if best == source_at else shares.levels[best])
-    return Answer(reason=f"prefetched lines answer from {_mixture(shares, prefetched)}; {QUIETER}")
+    if shares.low[prefetched, best] < CLEAR_SHARE:
+        return Answer(reason=f"prefetched lines answer from {_mixture(shares, prefetched)}; {QUIETER}")
+    if shares.levels[best] == "memory":
+        return Answer("none")
+    if shares.high[baseline, best] > SMALL_SHARE:
+        brought = f"{shares.value[baseline, best]:.0%} of the lines are in {shares.levels[best]}"
+        return Answer(reason=f"{brought} without any prefetch; {QUIETER}")
+    return Answer(shares.levels[best])
 
 
 def done(shares: Shares, prefetched: int, baseline: int) -> Answer:
-    """Whether prefetches brought lines from memory to any cache."""
+    """Whether prefetches brought lines from memory to any cache: most of those that were in memory without them."""
     memory = shares.levels.index("memory")
-    if shares.low[baseline, memory] < DISTURBED_SHARE:
+    low, high = shares.low[:, memory], shares.high[:, memory]
+    if low[prefetched] > CLEAR_SHARE:
+        return Answer(False)
+    if low[baseline] < LEAST_IN_MEMORY:
         return Answer(reason=f"{_brought(shares, baseline, memory)} without any prefetch; {QUIETER}")
-    if shares.high[prefetched, memory] < SMALL_SHARE:
+    if high[prefetched] < SMALL_SHARE * low[baseline]:
         return Answer(True)
-    if shares.low[prefetched, memory] > CLEAR_SHARE:
+    if low[prefetched] > CLEAR_SHARE * high[baseline]:
         return Answer(False)
     return Answer(reason=f"prefetched lines answer from {_mixture(shares, prefetched)}; {QUIETER}")
+
+
+LEAST_IN_MEMORY = 0.4
+"""With less of the baseline in memory too little is left that a prefetch could bring."""
+
+BETWEEN_CYCLES, BETWEEN_ERRORS = 2.0, 4.0
+"""Lines that take longer or shorter than their level does, by more than this and so many standard errors, come from
+somewhere that has no reference. The nearest two levels of any core are further apart than twice as much."""
+
+
+def between(
+    references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64], shares: Shares, row: int, step_ticks: float
+) -> tuple[float, float]:
+    """By how many ticks loads (shape (n,)) differ from what their shares of levels explain, and the standard error.
+
+    A level that the sweep did not find has no reference, and unmixing gives its loads to a neighbour."""
+    kept = ticks[dominant(ticks, step_ticks)]
+    inside = [
+        (number, name)
+        for number, name in enumerate(shares.levels)
+        if kept.min() <= np.median(references[name]) <= kept.max() or number == int(np.argmax(shares.value[row]))
+    ]
+    weights = np.array([shares.value[row, number] for number, _ in inside])
+    means = np.array([references[name].mean() for _, name in inside])
+    errors = np.array([_error(references[name]) for _, name in inside])
+    weights = weights / weights.sum()
+    return float(kept.mean() - weights @ means), float(np.hypot(_error(kept), weights @ errors))
+
+
+def unless_between(found: Answer, apart_ticks: float, error_ticks: float, cycles_per_tick: float) -> Answer:
+    """`found`, unless its loads differ too much from any mixture of the levels that are known."""
+    apart = apart_ticks * cycles_per_tick
+    if found.value is None or abs(apart) < BETWEEN_CYCLES or abs(apart_ticks) < BETWEEN_ERRORS * error_ticks:
+        return found
+    level = "memory" if found.value == "none" else str(found.value)
+    longer = f"{abs(apart):.1f} cycles {'more' if apart > 0 else 'less'}"
+    why = f"its lines take {longer} than those of {level}: they lie in a level that the sweep did not show"
+    return Answer(reason=why, unknown_after=_nearer(level, apart))
+
+
+def _nearer(level: str, apart: float) -> str:
+    """The last known level before lines that take `apart` cycles longer than those of `level`."""
+    if apart > 0:
+        return level
+    return {"l2": "l1", "l3": "l2", "memory": "l2"}.get(level, level)
+
+
+def numbered(found: dict[str, Answer], levels: tuple[str, ...]) -> dict[str, Answer]:
+    """The answers without those that name a cache behind one that has no reference: its number is one too low."""
+    unknown = [levels.index(each.unknown_after) for each in found.values() if each.unknown_after in levels]
+    if not unknown:
+        return found
+    doubtful = [name for name in levels[min(unknown) + 1 :] if name != "memory"]
+    why = "another hint's lines lie in a level before it that the sweep did not show, so it can't be numbered"
+    return {hint: Answer(reason=why) if each.value in doubtful else each for hint, each in found.items()}
 
 
 QUIETER = "run again at a quieter time"
@@ -204,19 +267,24 @@ def blocking(hit: float, miss: float, with_work: float, work: float, memory: flo
 STORE_RELATIVE, STORE_CYCLES = 0.05, 1.0
 """A store latency whose interval reaches further to either side is not told."""
 
+RUN_TO_RUN, LEAST_CYCLES = 0.01, 0.5
+"""Intervals reach at least so far to either side: the ruler drifts that much within a round, and where fence and store
+overlap, half a cycle is lost or won."""
+
 
 def store_latency(parameter: str, estimate: Estimate, method: str) -> Finding:
     """The latency of a store in cycles, if it is known well enough."""
-    half = (estimate.high - estimate.low) / 2
-    if half > max(STORE_CYCLES, STORE_RELATIVE * abs(estimate.value)) or estimate.value < 0:
-        reason = f"between {estimate.low:.1f} and {estimate.high:.1f} cycles; {QUIETER}"
+    value = estimate.value
+    half = max((estimate.high - estimate.low) / 2, RUN_TO_RUN * abs(value), LEAST_CYCLES)
+    if half > max(STORE_CYCLES, STORE_RELATIVE * abs(value)) or value < 0:
+        reason = f"between {value - half:.1f} and {value + half:.1f} cycles; {QUIETER}"
         return Finding(parameter=parameter, unit="cycles", outcome=Outcome.UNRESOLVED, reason=reason, method=method)
     return Finding(
         parameter=parameter,
-        value=estimate.value,
+        value=value,
         unit="cycles",
-        low=estimate.low,
-        high=estimate.high,
+        low=value - half,
+        high=value + half,
         method=method,
         evidence="store_after",
     )
