@@ -12,6 +12,7 @@ import numpy as np
 
 from setebench.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.errors import UnsupportedError
+from setebench.infer import held_up
 from setebench.infer import software_prefetch as infer
 from setebench.infer.mixture import Shares
 from setebench.infer.software_prefetch import Answer
@@ -19,7 +20,7 @@ from setebench.infer.ticks import mean_ticks, over_rounds
 from setebench.machine import Region, Ticks
 from setebench.placing import BASELINE_ADDITIONS
 from setebench.prefetches import full, overlap, sharing, training, translation
-from setebench.prefetches.ways import Way, prefetched, prefetched_from_elsewhere, side_by_side, untouched
+from setebench.prefetches.ways import Way, nothing, prefetched, prefetched_from_elsewhere, side_by_side
 from setebench.probe import HINTS
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
@@ -85,7 +86,7 @@ def answer(context: Context) -> Iterator[Finding]:
 def _fills(run: _Run) -> Iterator[Finding]:
     """The level that each hint brings a line to: from memory as findings, from nearer levels as evidence."""
     hints = run.context.machine.facts.prefetch_hints
-    ways: dict[str, Way] = {hint: prefetched(hint) for hint in hints} | {"": untouched}
+    ways: dict[str, Way] = {hint: prefetched(hint) for hint in hints} | {"": nothing}
     landed: dict[str, dict[str, Any]] = {}
     for source in [name for name in reversed(run.references.levels) if name != "l1"]:
         run.context.progress(f"where prefetched lines land, from {source}")
@@ -149,7 +150,7 @@ def _no_hint(run: _Run) -> Iterator[Finding]:
 
 def _across_page(run: _Run) -> Iterator[Finding]:
     run.context.progress("prefetches outside the page of the latest load")
-    ways: dict[str, Way] = {"elsewhere": prefetched_from_elsewhere(run.hint), "": untouched}
+    ways: dict[str, Way] = {"elsewhere": prefetched_from_elsewhere(run.hint), "": nothing}
     ticks = side_by_side(run.context, run.region, "memory", ways, run.samples // 4)
     found = infer.done(run.shares(*ticks.values()), 0, 1)
     run.across_page = found.value if isinstance(found.value, bool) else None
@@ -163,7 +164,7 @@ def _on_tlb_miss(run: _Run) -> Iterator[Finding]:
     table = []
     for pages in translation.walk_lengths(run.region):
         ticks = translation.behind_walk(run.context, run.region, pages, run.hint, run.samples)
-        cost = infer.penalty(ticks.cold, ticks.warm, run.step, per_tick)
+        cost = held_up.penalty(ticks.cold, ticks.warm, run.step, per_tick)
         shares = run.shares(ticks.prefetched, ticks.baseline)
         walks.append((pages, cost, infer.done(shares, 0, 1)))
         table.append({"pages": pages, "penalty_cycles": cost.cycles, "still_in_memory": shares.of("memory").tolist()})
@@ -171,7 +172,7 @@ def _on_tlb_miss(run: _Run) -> Iterator[Finding]:
             break  # the longest walk is only needed where shorter ones leave every translation in some TLB
     run.context.evidence["page_walks"] = table
     method = f"prefetch {run.hint} behind a walk over many pages"
-    for level, found in zip(("l1", "l2"), infer.on_tlb_misses(walks, run.across_page), strict=True):
+    for level, found in zip(("l1", "l2"), held_up.on_tlb_misses(walks, run.across_page), strict=True):
         yield found.finding(f"software_prefetch.on_tlb_miss.{level}", "bool", method, "page_walks")
 
 
@@ -184,12 +185,11 @@ def _on_page_fault(run: _Run) -> Iterator[Finding]:
     except UnsupportedError as error:
         yield Answer(reason=str(error)).finding(parameter, "bool", method)
         return
-    medians = {
-        name: [float(np.median(each)) for each in pair] for name, pair in zip(ticks._fields, ticks, strict=True)
-    }
+    medians = {name: [float(np.median(each)) for each in pair] for name, pair in zip(ticks._fields, ticks, strict=True)}
     run.context.evidence["first_touches"] = {"median_ticks": medians, "order": ["prefetched", "not prefetched"]}
     cached = infer.done(run.shares(*ticks.line), 0, 1)
-    found = infer.on_page_fault(*medians["touch"], cached, run.memory_ticks)
+    touched, untouched = medians["touch"]
+    found = held_up.on_page_fault(touched, untouched, cached, run.memory_ticks)
     yield found.finding(parameter, "bool", method, "first_touches")
 
 
@@ -215,7 +215,7 @@ def _blocking(run: _Run) -> Iterator[Finding]:
     }
     for kind in kinds:
         hit, miss, both = (means[f"{kind}.{each}"] for each in ("hit", "miss", "miss+work"))
-        found = infer.blocking(hit, miss, both, additions / per_tick, run.memory_ticks)
+        found = held_up.blocking(hit, miss, both, additions / per_tick, run.memory_ticks)
         if kind == "prefetch":
             run.prefetch_blocks = found.value != "nonblocking"
         yield found.finding(f"blocking.{kind}", "string", WORK_METHOD, "work_behind_misses")
@@ -232,13 +232,13 @@ def _when_full(run: _Run) -> Iterator[Finding]:
     method = f"burst of {full.BURST_PAGES * full.LINES_A_PAGE} prefetches {run.hint}, late lines loaded afterwards"
     ticks = full.bursts(run.context, run.region, run.hint, run.samples)
     shares = run.shares(ticks.late, ticks.baseline)
-    held_up = float(np.median(ticks.missing) - np.median(ticks.present))
+    longer = float(np.median(ticks.missing) - np.median(ticks.present))
     run.context.evidence["burst"] = {
-        "held_up_ticks": held_up,
+        "held_up_ticks": longer,
         "memory_ticks": run.memory_ticks,
         "late_lines_in_memory": shares.of("memory").tolist(),
     }
-    found = infer.when_full(shares, held_up, run.memory_ticks)
+    found = held_up.when_full(shares, longer, run.memory_ticks)
     if run.prefetch_blocks and found.value == "stalls":
         found = Answer(reason="each prefetch waits for the one before, so the queue is never full")
     yield found.finding("software_prefetch.when_full", "string", method, "burst")
@@ -282,7 +282,7 @@ def _timed_stores(run: _Run, own: int, others: list[int], wanted: dict[str, str]
         if count == 1:
             for state, hint in wanted.items():
                 method = f"store and full fence after prefetch {hint} of a line that another core loaded"
-                yield infer.store_latency(f"software_prefetch.store_after.{state}", estimates[hint], method)
+                yield held_up.store_latency(f"software_prefetch.store_after.{state}", estimates[hint], method)
     run.context.evidence["store_after"] = {"hints": wanted, "cycles_by_holders": table}
 
 
@@ -302,9 +302,17 @@ def _training(run: _Run) -> Iterator[Finding]:
     yield found.finding("software_prefetch.trains_hardware", "bool", method, "training")
 
 
+def plot(evidence: dict[str, Any]) -> Any:
+    """Where prefetched lines were found, and stores to lines that other cores held."""
+    from setebench.report.prefetch_plot import prefetch_figure  # matplotlib is only loaded for a plot
+
+    return prefetch_figure(evidence)
+
+
 SCENARIO = Scenario(
     name="software-prefetch",
     summary="what software prefetches do: level filled per hint, faults, full queues, blocking, shared lines",
     answer=answer,
     parameters=("software_prefetch.", "blocking."),
+    plot=plot,
 )

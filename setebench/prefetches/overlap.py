@@ -1,7 +1,7 @@
 """What a miss holds up: independent work behind a load, a store or a prefetch that misses every cache.
 
-After Fang et al. 2014, 5.1.4: a blocking core starts nothing before the miss is done, so additions behind it come on top;
-otherwise they are hidden in its time."""
+After Fang et al. 2014, 5.1.4: a blocking core starts nothing before the miss is done, so additions behind it come on
+top; otherwise they are hidden in its time."""
 
 from __future__ import annotations
 

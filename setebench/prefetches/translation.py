@@ -140,7 +140,9 @@ def first_touches(context: Context, hint: str, repetitions: int) -> FirstTouches
     memory is short."""
     stride = SPACING_PAGES * TLB_PAGE_BYTES
     count = repetitions + 1
-    region = context.machine.allocate(count * FRESH_PAGES * stride, min(context.machine.facts.page_sizes), populate=False)
+    region = context.machine.allocate(
+        count * FRESH_PAGES * stride, min(context.machine.facts.page_sizes), populate=False
+    )
     try:
         placed: dict[Base, NDArray[np.int64]] = {
             FRESH: region.address + np.arange(count, dtype=np.int64) * FRESH_PAGES * stride

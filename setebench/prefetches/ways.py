@@ -21,7 +21,7 @@ Way = Callable[[Probe, Place, int], Probe]
 """Adds to a probe what is to be done with target `number` of a place, and times something as interval `number`."""
 
 ASSIGNMENT = 41
-"""Purpose number of the generator that deals targets to ways (`Context.rng`)."""
+"""Part of the seed of the generator that deals targets to ways."""
 
 
 def loaded(probe: Probe, place: Place, number: int) -> Probe:
@@ -29,7 +29,7 @@ def loaded(probe: Probe, place: Place, number: int) -> Probe:
     return place.ready(probe, number, 1).start(number).load(place.targets[number]).stop(number)
 
 
-def untouched(probe: Probe, place: Place, number: int) -> Probe:
+def nothing(probe: Probe, place: Place, number: int) -> Probe:
     """The baseline of `prefetched`: the same time passes and nothing is done."""
     probe = place.ready(probe, number, 1)
     return loaded(probe.wait(SETTLE_CYCLES).fence(), place, number)
@@ -64,7 +64,7 @@ def side_by_side(
     Fewer where each repetition needs a long walk. Every layout deals its targets to the ways anew."""
     names = list(ways)
     found: dict[str, list[Ticks]] = {name: [] for name in names}
-    rng = np.random.default_rng((context.rng(ASSIGNMENT).integers(1 << 30), len(names)))
+    rng = np.random.default_rng((context.seed, ASSIGNMENT, context.known.get("layouts", 0)))
     for _ in range(LAYOUTS):
         place = Place(context, region, level, levels_of(context, region)[level])
         dealt = rng.permutation(np.arange(GROUP_PAGES) % len(names))
