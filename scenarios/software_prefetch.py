@@ -50,6 +50,8 @@ class _Run:
         self.hint = ""
         """The hint that other questions are asked with: one that fills the first level, else any that does anything."""
         self.fills: dict[str, Answer] = {}
+        self.looks: list[dict[str, Ticks]] = []
+        self.landed: dict[str, dict[str, list[float]]] = {}
         self.across_page: bool | None = None
         self.prefetch_blocks = False
 
@@ -64,7 +66,7 @@ def answer(context: Context) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         run = _Run(context, region)
-        yield from _fills(run)
+        _choose_hint(run)
         if run.hint:
             yield from _across_page(run)
             yield from _on_tlb_miss(run)
@@ -73,9 +75,11 @@ def answer(context: Context) -> Iterator[Finding]:
             yield from _no_hint(run)
         yield from _blocking(run)
         if run.hint:
+            run.looks.append(_look(run, "memory", run.samples // 2))
             yield from _when_full(run)
             yield from _training(run)
         yield from _store_after(run)
+        yield from _fills(run)
     finally:
         context.machine.release(region)
 
@@ -83,27 +87,47 @@ def answer(context: Context) -> Iterator[Finding]:
 # -- where lines land ----------------------------------------------------------------------------------------------
 
 
-def _fills(run: _Run) -> Iterator[Finding]:
-    """The level that each hint brings a line to: from memory as findings, from nearer levels as evidence."""
+def _look(run: _Run, source: str, samples: int) -> dict[str, Ticks]:
+    """Loads of lines that were in `source`, after each hint and after none (the empty name)."""
+    run.context.progress(f"where prefetched lines land, from {source}")
     hints = run.context.machine.facts.prefetch_hints
     ways: dict[str, Way] = {hint: prefetched(hint) for hint in hints} | {"": nothing}
-    landed: dict[str, dict[str, Any]] = {}
-    for source in [name for name in reversed(run.references.levels) if name != "l1"]:
-        run.context.progress(f"where prefetched lines land, from {source}")
-        samples = run.samples if source == "memory" else run.samples // 4
-        ticks = side_by_side(run.context, run.region, source, ways, samples)
+    return side_by_side(run.context, run.region, source, ways, samples)
+
+
+def _choose_hint(run: _Run) -> None:
+    """A first look, which finds the hint that other questions are asked with."""
+    run.looks.append(_look(run, "memory", run.samples // 2))
+    run.hint = _chosen(_answers(run))
+
+
+def _answers(run: _Run) -> dict[str, Answer]:
+    """Where each hint's lines landed in all looks together."""
+    ticks = {name: np.concatenate([look[name] for look in run.looks]) for name in run.looks[0]}
+    shares = run.shares(*ticks.values())
+    rows = {name: number for number, name in enumerate(ticks)}
+    found = {hint: _landed(run, ticks[hint], shares, row, rows[""]) for hint, row in rows.items() if hint}
+    run.landed["memory"] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
+    run.fills = infer.numbered(found, run.references.levels)
+    return run.fills
+
+
+def _fills(run: _Run) -> Iterator[Finding]:
+    """The level that each hint brings a line to: from memory as findings, from nearer levels as evidence.
+
+    Looks from memory come before, between and after everything else: under a neighbour's load some CPUs ignore some
+    hints for a while, and such a while must not be told as what the hint does."""
+    for source in [name for name in reversed(run.references.levels) if name not in ("l1", "memory")]:
+        ticks = _look(run, source, run.samples // 4)
         shares = run.shares(*ticks.values())
-        rows = {name: number for number, name in enumerate(ticks)}
-        landed[source] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
-        if source == "memory":
-            found = {hint: _landed(run, ticks[hint], shares, rows[hint], rows[""]) for hint in hints}
-            run.fills = infer.numbered(found, run.references.levels)
-    run.context.evidence["landed"] = {"levels": list(run.references.levels), "shares": landed}
-    run.hint = _chosen(run.fills)
+        run.landed[source] = {name: each.round(4).tolist() for name, each in zip(ticks, shares.value, strict=True)}
+    run.looks.append(_look(run, "memory", run.samples // 2))
+    answers = _answers(run)
+    run.context.evidence["landed"] = {"levels": list(run.references.levels), "shares": run.landed}
     for hint in HINTS:
         name = f"software_prefetch.fills.{hint}"
-        if hint in run.fills:
-            yield run.fills[hint].finding(name, "string", "lines in memory, prefetched, then loaded", "landed")
+        if hint in answers:
+            yield answers[hint].finding(name, "string", "lines in memory, prefetched, then loaded", "landed")
         else:
             yield _unavailable(name, "string", f"this machine has no prefetch hint {hint}")
 

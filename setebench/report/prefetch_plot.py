@@ -39,7 +39,7 @@ def prefetch_figure(evidence: Mapping[str, Any]) -> Figure:
 
 def _draw_landed(axes: Axes, levels: list[str], shares: Mapping[str, Mapping[str, list[float]]]) -> None:
     rows = [(source, hint, parts) for source, hints in shares.items() for hint, parts in hints.items()]
-    labels = [f"{_NAMES[hint] if not hint else hint} · {_NAMES[source]}" for source, hint, _ in rows]
+    labels = [f"{hint or _NAMES[hint]} · {_NAMES[source]}" for source, hint, _ in rows]
     at = list(range(len(rows)))
     left = [0.0] * len(rows)
     for number, level in enumerate(levels):
