@@ -6,6 +6,7 @@ which level served them. Nothing is concluded from one run of one line, from a t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from setebench.prefetches.ways import Way, nothing, prefetched, prefetched_from_
 from setebench.probe import HINTS
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
-from setebench.serving import References, measure_references
+from setebench.serving import LAYOUTS, References, measure_references
 from setebench.sweep import working_memory
 
 SAMPLES, FAST_SAMPLES = 2000, 800
@@ -70,14 +71,17 @@ def answer(context: Context) -> Iterator[Finding]:
         if run.hint:
             yield from _across_page(run)
             yield from _on_tlb_miss(run)
+            _look_again(run)
             yield from _on_page_fault(run)
         else:
             yield from _no_hint(run)
         yield from _blocking(run)
         if run.hint:
-            run.looks.append(_look(run, "memory", run.samples // 2))
+            _look_again(run)
             yield from _when_full(run)
+            _look_again(run)
             yield from _training(run)
+            _look_again(run)
         yield from _store_after(run)
         yield from _fills(run)
     finally:
@@ -97,31 +101,52 @@ def _look(run: _Run, source: str, samples: int) -> dict[str, Ticks]:
 
 def _choose_hint(run: _Run) -> None:
     """A first look, which finds the hint that other questions are asked with."""
-    run.looks.append(_look(run, "memory", run.samples // 2))
+    _look_again(run)
     run.hint = _chosen(_answers(run))
+
+
+def _look_again(run: _Run) -> None:
+    run.looks.append(_look(run, "memory", run.samples // 4))
 
 
 def _answers(run: _Run) -> dict[str, Answer]:
     """Where each hint's lines landed in all looks together."""
-    ticks = {name: np.concatenate([look[name] for look in run.looks]) for name in run.looks[0]}
+    heeded = {name: _heeded(run, name) for name in run.looks[0]}
+    ticks = {name: each[0] for name, each in heeded.items()}
     shares = run.shares(*ticks.values())
     rows = {name: number for number, name in enumerate(ticks)}
-    found = {hint: _landed(run, ticks[hint], shares, row, rows[""]) for hint, row in rows.items() if hint}
+    found = {
+        hint: replace(_landed(run, ticks[hint], shares, row, rows[""]), remark=heeded[hint][1])
+        for hint, row in rows.items()
+        if hint
+    }
     run.landed["memory"] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
-    run.fills = infer.numbered(found, run.references.levels)
+    told = infer.without_silent(found, LAYOUTS * len(run.looks))
+    run.fills = infer.numbered(told, run.references.levels)
     return run.fills
+
+
+def _heeded(run: _Run, hint: str) -> tuple[Ticks, str]:
+    """A hint's loads from all looks, without those of layouts in which it did nothing at all, and how many these were;
+    but all of them where it never did anything."""
+    layouts = [part for look in run.looks for part in np.array_split(look[hint], LAYOUTS)]
+    ignored = infer.ignored(run.references.shares(layouts))
+    if not hint or ignored.all() or not ignored.any():
+        return np.concatenate(layouts), ""
+    kept = [part for part, none in zip(layouts, ignored, strict=True) if not none]
+    return np.concatenate(kept), f"ignored altogether in {ignored.sum()} of {len(layouts)} turns"
 
 
 def _fills(run: _Run) -> Iterator[Finding]:
     """The level that each hint brings a line to: from memory as findings, from nearer levels as evidence.
 
-    Looks from memory come before, between and after everything else: under a neighbour's load some CPUs ignore some
-    hints for a while, and such a while must not be told as what the hint does."""
+    Looks from memory come before, between and after all other questions: some CPUs ignore some hints for milliseconds
+    or seconds on end, and such a while must not be told as what the hint does."""
     for source in [name for name in reversed(run.references.levels) if name not in ("l1", "memory")]:
         ticks = _look(run, source, run.samples // 4)
         shares = run.shares(*ticks.values())
         run.landed[source] = {name: each.round(4).tolist() for name, each in zip(ticks, shares.value, strict=True)}
-    run.looks.append(_look(run, "memory", run.samples // 2))
+    _look_again(run)
     answers = _answers(run)
     run.context.evidence["landed"] = {"levels": list(run.references.levels), "shares": run.landed}
     for hint in HINTS:

@@ -40,6 +40,17 @@ class Answer:
         return Finding(parameter=parameter, value=self.value, unit=unit, method=said, evidence=evidence)
 
 
+IGNORED_SHARE = 0.8
+"""A hint that leaves more of a turn's lines where they were did nothing in that turn. Turns go one way or the other:
+what drops single prefetches leaves a mixture, and no turn is left out for that."""
+
+
+def ignored(turns: Shares) -> NDArray[np.bool_]:
+    """In which turns (sets of `turns`) a hint did nothing at all."""
+    result: NDArray[np.bool_] = turns.of("memory") > IGNORED_SHARE
+    return result
+
+
 def landed(shares: Shares, prefetched: int, baseline: int) -> Answer:
     """Level that lines from memory lie in after a prefetch, `none` if they stayed there; `prefetched` and `baseline`
     number the sets of `shares`."""
@@ -101,6 +112,8 @@ def unless_between(found: Answer, apart_ticks: float, error_ticks: float, cycles
     apart = apart_ticks * cycles_per_tick
     if found.value is None or abs(apart) < BETWEEN_CYCLES or abs(apart_ticks) < BETWEEN_ERRORS * error_ticks:
         return found
+    if found.value == "l1" and apart < 0:  # nothing is nearer: the core has become faster since the reference
+        return found
     level = "memory" if found.value == "none" else str(found.value)
     longer = f"{abs(apart):.1f} cycles {'more' if apart > 0 else 'less'}"
     why = f"its lines take {longer} than those of {level}: they lie in a level that the sweep did not show"
@@ -112,6 +125,15 @@ def _nearer(level: str, apart: float) -> str:
     if apart > 0:
         return level
     return {"l2": "l1", "l3": "l2", "memory": "l2"}.get(level, level)
+
+
+def without_silent(found: dict[str, Answer], turns: int) -> dict[str, Answer]:
+    """The answers with `none` told only where no hint does anything. On a core that heeds other hints, one that did
+    nothing may do so at other times: Zen cores in guests were seen to ignore t1 and t2 for seconds, then to heed them."""
+    if all(each.value == "none" for each in found.values()):
+        return found
+    why = f"it did nothing in any of {turns} turns, but some CPUs ignore a hint for seconds on end; {QUIETER}"
+    return {hint: Answer(reason=why) if each.value == "none" else each for hint, each in found.items()}
 
 
 def numbered(found: dict[str, Answer], levels: tuple[str, ...]) -> dict[str, Answer]:

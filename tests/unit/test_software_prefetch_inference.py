@@ -9,7 +9,17 @@ from numpy.typing import NDArray
 from setebench.infer import held_up
 from setebench.infer.held_up import Penalty
 from setebench.infer.mixture import Shares, unmix
-from setebench.infer.software_prefetch import Answer, between, done, landed, numbered, trains_hardware, unless_between
+from setebench.infer.software_prefetch import (
+    Answer,
+    between,
+    done,
+    ignored,
+    landed,
+    numbered,
+    trains_hardware,
+    unless_between,
+    without_silent,
+)
 from setebench.infer.ticks import Estimate
 from setebench.results import Outcome
 
@@ -82,11 +92,28 @@ def test_lines_between_two_known_levels_are_not_told_as_either(step: float, cycl
         assert answer.unknown_after == "l1"
 
 
+def test_a_silent_hint_is_not_told_beside_one_that_works() -> None:
+    """A real CPU ignored t1 for seconds and then heeded it; `none` was told in one run and `l2` in the next."""
+    told = without_silent({"t0": Answer("l1"), "t1": Answer("none")}, 36)
+    assert (told["t0"].value, told["t1"].value) == ("l1", None)
+    assert without_silent({"t0": Answer("none"), "t1": Answer("none")}, 36)["t1"].value == "none"
+
+
+def test_a_core_that_became_faster_has_no_level_before_the_first() -> None:
+    assert unless_between(Answer("l1"), -4.0, 0.1, 1.0).value == "l1"
+    assert unless_between(Answer("l2"), -4.0, 0.1, 1.0).value is None
+
+
 def test_caches_behind_an_unknown_one_have_no_number() -> None:
     found = {"t0": Answer("l1"), "t1": Answer(reason="between", unknown_after="l1"), "t2": Answer("l2")}
     told = numbered(found, ("l1", "l2", "memory"))
     assert (told["t0"].value, told["t1"].value, told["t2"].value) == ("l1", None, None)
     assert numbered({"t0": Answer("l1"), "t2": Answer("l2")}, ("l1", "l2", "memory"))["t2"].value == "l2"
+
+
+def test_turns_without_any_effect_are_known_from_partly_lost_ones() -> None:
+    turns = shares(IN_MEMORY, (0.0, 0.98, 0.0, 0.02), (0.0, 0.4, 0.0, 0.6), (0.0, 0.02, 0.0, 0.98))
+    assert ignored(turns).tolist() == [True, False, False, True]
 
 
 FIRST, SECOND, NONE = Penalty(8.0, 0.2), Penalty(35.0, 0.3), Penalty(0.3, 0.2)
