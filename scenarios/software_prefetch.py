@@ -301,15 +301,19 @@ def _store_after(run: _Run) -> Iterator[Finding]:
     facts = run.context.machine.facts
     own = facts.cpus[-1] if run.context.cpu is None else run.context.cpu
     others = sharing.one_cpu_per_core(facts, own)
+    _answers(run)  # later looks may tell what the first one did not
     hints = {"shared": _chosen({h: a for h, a in run.fills.items() if h != "w"}), "exclusive": "w"}
     wanted = {state: hint for state, hint in hints.items() if run.fills.get(hint, Answer()).value == "l1"}
     reason = "only one core is at hand: nobody else can hold the line" if not others else ""
     if wanted and others:
         yield from _timed_stores(run, own, others, wanted)
     for state, hint in hints.items():
-        if state not in wanted or reason:
-            lacking = f"no such prefetch into level 1 (hint {hint or 'none'})"
-            yield _unavailable(f"software_prefetch.store_after.{state}", "cycles", reason or lacking)
+        parameter = f"software_prefetch.store_after.{state}"
+        if reason or not facts.prefetch_hints or (state == "exclusive" and hint not in facts.prefetch_hints):
+            yield _unavailable(parameter, "cycles", reason or f"this machine has no prefetch hint {hint}")
+        elif state not in wanted:
+            lacking = f"no {state} prefetch was seen to fill level 1"
+            yield Answer(reason=lacking).finding(parameter, "cycles", "store after a prefetch")
 
 
 def _timed_stores(run: _Run, own: int, others: list[int], wanted: dict[str, str]) -> Iterator[Finding]:

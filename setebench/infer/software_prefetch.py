@@ -129,7 +129,7 @@ def _nearer(level: str, apart: float) -> str:
 
 def without_silent(found: dict[str, Answer], turns: int) -> dict[str, Answer]:
     """The answers with `none` told only where no hint does anything. On a core that heeds other hints, one that did
-    nothing may do so at other times: Zen cores in guests were seen to ignore t1 and t2 for seconds, then to heed them."""
+    nothing may do more at other times: a Zen core in a guest ignored t1 and t2 for seconds, then heeded them."""
     if all(each.value == "none" for each in found.values()):
         return found
     why = f"it did nothing in any of {turns} turns, but some CPUs ignore a hint for seconds on end; {QUIETER}"

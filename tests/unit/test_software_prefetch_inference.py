@@ -86,10 +86,12 @@ def test_lines_between_two_known_levels_are_not_told_as_either(step: float, cycl
     ticks, baseline = loads(cycles, 2000, rng, step), loads(400.0, 2000, rng, step)
     found = unmix(references, [ticks, baseline], rng)
     apart, error = between(references, ticks, found, 0, step)
-    answer = unless_between(Answer("l1"), apart, error, 1.0)
-    assert (answer.value == "l1") is known
-    if not known:
-        assert answer.unknown_after == "l1"
+    assert unless_between(landed(found, 0, 1), apart, error, 1.0).value == ("l1" if known else None)
+
+
+def test_lines_that_take_longer_than_their_level_lie_behind_it() -> None:
+    answer = unless_between(Answer("l1"), 9.0, 0.2, 1.0)
+    assert (answer.value, answer.unknown_after) == (None, "l1")
 
 
 def test_a_silent_hint_is_not_told_beside_one_that_works() -> None:
