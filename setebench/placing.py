@@ -25,7 +25,7 @@ from setebench.layout import (
     repeated_bases,
 )
 from setebench.machine import Region
-from setebench.probe import Base, Probe
+from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 
 SETTLE_CYCLES = 2000
@@ -129,6 +129,16 @@ class Place:
             self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng)
         targets = self._bases[:, None] + np.array(self._group.targets)
         context.machine.link(region, targets.ravel())
+
+    @property
+    def line_size(self) -> int:
+        """Bytes of a line."""
+        return self._region.line_size
+
+    @property
+    def targets(self) -> tuple[Operand, ...]:
+        """The targets of a repetition, one in each page of a group, in the order of use."""
+        return tuple(TARGETS + offset for offset in self._group.targets)
 
     def repetitions(self, wanted: int) -> int:
         """Fewer than wanted where each needs a long walk."""

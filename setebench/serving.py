@@ -7,14 +7,16 @@ holds how loads from each level read when timed by the very same stub, taken on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
+from setebench.infer.lines import fastest_lines
 from setebench.infer.mixture import Shares, unmix
 from setebench.infer.ticks import dominant
+from setebench.layout import REPEATED_SHIFTS
 from setebench.machine import Region, Ticks
 from setebench.placing import Place, Walk
 from setebench.probe import Operand, Probe
@@ -59,23 +61,54 @@ def levels_of(context: Context, region: Region) -> dict[str, Walk]:
 
 
 def measure_references(context: Context, region: Region, samples: int = 600) -> References:
-    """Loads from every level of the machine, about `samples` each, on lines of `region` (`sweep.working_memory`).
+    """Loads from every level of the machine, about `samples` each, on lines of `region` (`sweep.working_memory`); fewer
+    where each needs a long walk.
 
-    Only the largest group of each counts: what a neighbour pushed further out belongs to another reference."""
+    Only the largest group of each counts: what a neighbour pushed further out belongs to another reference. A level
+    whose lines answer as memory does even behind a short walk is left out: nothing could be told by it."""
     levels = levels_of(context, region)
-    found: dict[str, list[Ticks]] = {name: [] for name in levels}
+    found = {name: _reference(context, region, name, walk, samples) for name, walk in levels.items()}
+    for name in [name for name in levels if name not in ("l1", "memory")]:
+        for _ in range(SHORTER_WALKS):
+            if _share_of_way(found[name], found) < PUSHED_OUT:
+                break
+            # exclusive and badly replacing caches lose lines to a walk that is far smaller than they are
+            levels[name] = replace(levels[name], bytes=levels[name].bytes / 2)
+            found[name] = _reference(context, region, name, levels[name], samples)
+    return References(
+        {name: ticks for name, ticks in found.items() if name == "memory" or _share_of_way(ticks, found) < PUSHED_OUT}
+    )
+
+
+SHORTER_WALKS, PUSHED_OUT = 3, 0.7
+"""How often a walk is halved whose lines went further out than meant: they take more than this share of what memory
+takes longer than the first level."""
+
+
+def _share_of_way(ticks: Ticks, found: dict[str, Ticks]) -> float:
+    first, memory = (float(found[name].mean()) for name in ("l1", "memory"))
+    return (float(ticks.mean()) - first) / (memory - first)
+
+
+def _reference(context: Context, region: Region, name: str, walk: Walk, samples: int) -> Ticks:
+    """The largest group of loads from one level, on several layouts of lines."""
+    parts = []
     for number in range(LAYOUTS):
-        context.progress(f"what loads from each level look like, {number + 1} of {LAYOUTS}")
-        for name, walk in levels.items():
-            found[name].append(_loads(context, Place(context, region, name, walk), samples // LAYOUTS))
-    step = step_ticks(context)
-    joined = {name: np.concatenate(parts) for name, parts in found.items()}
-    return References({name: ticks[dominant(ticks, step)] for name, ticks in joined.items()})
+        context.progress(f"what loads from {name} look like, {number + 1} of {LAYOUTS}")
+        parts.append(_loads(context, Place(context, region, name, walk), samples // LAYOUTS))
+    joined = np.concatenate(parts)
+    return joined[dominant(joined, step_ticks(context))]
 
 
 def _loads(context: Context, place: Place, samples: int) -> Ticks:
-    """Single loads of one place; every second interval holds the baseline."""
-    probe = place.singles(8)
-    count = max(1, -(-samples * 2 // probe.intervals))
-    ticks = context.machine.run(probe, place.placements(count + 1), cpu=context.cpu, warmup=1)
-    return ticks[:, ::2].ravel()
+    """Single loads of one place, about `samples`; where the same few lines are timed again and again, of those that
+    answer fastest, which are surely in the level."""
+    if not place.repeated:
+        per_repetition = place.singles(8).intervals // 2
+        return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads
+    timed = place.time_singles(context, place.repetitions(TURNS * REPEATED_SHIFTS))
+    return timed.loads[fastest_lines(timed.loads, timed.line, timed.turn)]
+
+
+TURNS = 4
+"""Timings of each line that is timed again and again: half of them say whether it counts."""

@@ -194,11 +194,17 @@ def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
         yield told(f"software_prefetch.fills.{name}", hint.fills, "string")
     if not _working_hints(machine):
         return
-    yield told("software_prefetch.on_tlb_miss.l1", prefetch.on_l1_tlb_miss, "bool")
-    yield told("software_prefetch.on_tlb_miss.l2", prefetch.on_l2_tlb_miss, "bool")
-    yield told("software_prefetch.on_page_fault", prefetch.on_page_fault, "bool")
+    # a prefetch that misses a TLB is outside the page of the latest load, and must be done there to be done at all
+    on_l1_tlb_miss = prefetch.across_page and prefetch.on_l1_tlb_miss
+    on_l2_tlb_miss = on_l1_tlb_miss and prefetch.on_l2_tlb_miss
+    yield told("software_prefetch.on_tlb_miss.l1", on_l1_tlb_miss, "bool")
+    yield told("software_prefetch.on_tlb_miss.l2", on_l2_tlb_miss, "bool")
+    yield told("software_prefetch.on_page_fault", on_l2_tlb_miss and prefetch.on_page_fault, "bool")
     yield told("software_prefetch.across_page", prefetch.across_page, "bool")
-    yield told("software_prefetch.when_full", prefetch.when_full, "string")
+    if not machine.core.blocking_prefetch:  # else one is in flight at most, and nothing is ever full
+        yield told("software_prefetch.when_full", prefetch.when_full, "string")
+    trains = any("prefetch" in each.trained_by for each in machine.prefetchers)
+    yield told("software_prefetch.trains_hardware", trains, "bool")
 
 
 def _store_after(machine: spec.Machine) -> Iterator[Finding]:

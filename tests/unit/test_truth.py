@@ -36,7 +36,7 @@ PATTERNS = {
     r"mshr\.l[12]\.(demand|prefetch)": "entries",
     r"mshr\.l[12]\.shared_by_smt": "bool",
     r"software_prefetch\.fills\.(t0|t1|t2|nta|w)": "string",
-    r"software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page)": "bool",
+    r"software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page|trains_hardware)": "bool",
     r"software_prefetch\.when_full": "string",
     r"software_prefetch\.store_after\.(shared|exclusive)": "cycles",
     rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt)": "bool",
@@ -326,3 +326,23 @@ def test_the_command_prints_a_document_that_reads_back(tmp_path: Path) -> None:
     table = CliRunner().invoke(setebench, ["sim", "truth", "knc"])
     assert table.exit_code == 0
     assert "prefetcher.l2.stream.max_distance" in table.stdout
+
+
+def test_prefetches_in_special_places_are_told_as_they_can_be_seen() -> None:
+    """Whoever prefetches in the page of the latest load only never prefetches on a TLB miss; a core that waits for each
+    prefetch never finds its queue full."""
+    prefix = "software_prefetch."
+    stays = changed(software_prefetch={"across_page": False, "on_page_fault": True})
+    assert [stays[f"{prefix}{name}"] for name in ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault")] == [False] * 3
+    late = changed(software_prefetch={"on_l1_tlb_miss": False, "on_page_fault": True})
+    assert [late[f"{prefix}{name}"] for name in ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault")] == [False] * 3
+    waits = changed(core={"out_of_order": False, "blocking_prefetch": True})
+    assert f"{prefix}when_full" not in waits
+    assert changed()[f"{prefix}when_full"] == "stalls"
+
+
+def test_one_prefetcher_trained_by_prefetches_is_enough() -> None:
+    plain = loader.load("plain")
+    for trained_by, trains in ((("load",), False), (("load", "prefetch"), True)):
+        machine = msgspec.structs.replace(plain, prefetchers=(spec.LinePair(level=2, trained_by=trained_by),))
+        assert values(machine)["software_prefetch.trains_hardware"] is trains

@@ -1,0 +1,210 @@
+"""From shares and ticks of known truth to what software prefetches do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from setebench.infer import held_up
+from setebench.infer.held_up import Penalty
+from setebench.infer.mixture import Shares, unmix
+from setebench.infer.software_prefetch import (
+    Answer,
+    between,
+    done,
+    ignored,
+    landed,
+    numbered,
+    trains_hardware,
+    unless_between,
+    without_silent,
+)
+from setebench.infer.ticks import Estimate
+from setebench.results import Outcome
+
+LEVELS = ("l1", "l2", "l3", "memory")
+
+
+def shares(*rows: tuple[float, ...], room: float = 0.04) -> Shares:
+    value = np.array(rows)
+    count = np.full(len(rows), 500)
+    return Shares(LEVELS, value, np.clip(value - room, 0, 1), np.clip(value + room, 0, 1), count)
+
+
+IN_MEMORY = (0.0, 0.0, 0.0, 1.0)
+HALF = (0.0, 0.5, 0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("lines", "level"),
+    [
+        ((0.97, 0.03, 0, 0), "l1"),
+        ((0.05, 0.9, 0, 0.05), "l2"),
+        ((0, 0.1, 0.9, 0), "l3"),
+        (IN_MEMORY, "none"),
+        (HALF, None),
+    ],
+)
+def test_a_line_landed_where_most_of_the_loads_are_served(lines: tuple[float, ...], level: str | None) -> None:
+    found = landed(shares(lines, IN_MEMORY), 0, 1)
+    assert found.value == level
+    assert bool(found.reason) == (level is None)
+
+
+def test_lines_that_come_without_a_prefetch_say_nothing_about_it() -> None:
+    in_l2 = (0.0, 1.0, 0.0, 0.0)
+    assert landed(shares(in_l2, HALF), 0, 1).value is None
+    assert done(shares(in_l2, (0.0, 0.7, 0.0, 0.3)), 0, 1).value is None
+    # nearer than anything that the baseline brings, so it was the prefetch
+    assert landed(shares((1.0, 0.0, 0.0, 0.0), HALF), 0, 1).value == "l1"
+
+
+@pytest.mark.parametrize(
+    ("lines", "baseline", "value"),
+    [
+        ((1.0, 0.0, 0.0, 0.0), IN_MEMORY, True),
+        (IN_MEMORY, IN_MEMORY, False),
+        ((0.5, 0.0, 0.0, 0.5), IN_MEMORY, None),
+        ((1.0, 0.0, 0.0, 0.0), HALF, True),
+        (HALF, HALF, False),
+    ],
+)
+def test_done_or_not(lines: tuple[float, ...], baseline: tuple[float, ...], value: bool | None) -> None:
+    assert done(shares(lines, baseline), 0, 1).value is value
+
+
+def loads(cycles: float, count: int, rng: np.random.Generator, step: float) -> NDArray[np.int64]:
+    return (np.floor((60 + cycles + rng.normal(0, 0.5, count)) / step + rng.random(count)) * step).astype(np.int64)
+
+
+@pytest.mark.parametrize("step", [1.0, 28.0])
+@pytest.mark.parametrize(("cycles", "known"), [(5.0, True), (14.0, False)])
+def test_lines_between_two_known_levels_are_not_told_as_either(step: float, cycles: float, known: bool) -> None:
+    rng = np.random.default_rng(5)
+    references = {"l1": loads(5.0, 2000, rng, step), "memory": loads(400.0, 2000, rng, step)}
+    ticks, baseline = loads(cycles, 2000, rng, step), loads(400.0, 2000, rng, step)
+    found = unmix(references, [ticks, baseline], rng)
+    apart, error = between(references, ticks, found, 0, step)
+    assert unless_between(landed(found, 0, 1), apart, error, 1.0).value == ("l1" if known else None)
+
+
+def test_lines_that_take_longer_than_their_level_lie_behind_it() -> None:
+    answer = unless_between(Answer("l1"), 9.0, 0.2, 1.0)
+    assert (answer.value, answer.unknown_after) == (None, "l1")
+
+
+def test_a_silent_hint_is_not_told_beside_one_that_works() -> None:
+    """A real CPU ignored t1 for seconds and then heeded it; `none` was told in one run and `l2` in the next."""
+    told = without_silent({"t0": Answer("l1"), "t1": Answer("none")}, 36)
+    assert (told["t0"].value, told["t1"].value) == ("l1", None)
+    assert without_silent({"t0": Answer("none"), "t1": Answer("none")}, 36)["t1"].value == "none"
+
+
+def test_a_core_that_became_faster_has_no_level_before_the_first() -> None:
+    assert unless_between(Answer("l1"), -4.0, 0.1, 1.0).value == "l1"
+    assert unless_between(Answer("l2"), -4.0, 0.1, 1.0).value is None
+
+
+def test_caches_behind_an_unknown_one_have_no_number() -> None:
+    found = {"t0": Answer("l1"), "t1": Answer(reason="between", unknown_after="l1"), "t2": Answer("l2")}
+    told = numbered(found, ("l1", "l2", "memory"))
+    assert (told["t0"].value, told["t1"].value, told["t2"].value) == ("l1", None, None)
+    assert numbered({"t0": Answer("l1"), "t2": Answer("l2")}, ("l1", "l2", "memory"))["t2"].value == "l2"
+
+
+def test_turns_without_any_effect_are_known_from_partly_lost_ones() -> None:
+    turns = shares(IN_MEMORY, (0.0, 0.98, 0.0, 0.02), (0.0, 0.4, 0.0, 0.6), (0.0, 0.02, 0.0, 0.98))
+    assert ignored(turns).tolist() == [True, False, False, True]
+
+
+FIRST, SECOND, NONE = Penalty(8.0, 0.2), Penalty(35.0, 0.3), Penalty(0.3, 0.2)
+YES, NO = Answer(True), Answer(False)
+
+
+@pytest.mark.parametrize(
+    ("walks", "across", "l1", "l2"),
+    [
+        ([(192, FIRST, YES), (8192, SECOND, YES)], True, True, True),
+        ([(192, FIRST, YES), (8192, SECOND, NO)], True, True, False),
+        ([(192, FIRST, NO), (8192, SECOND, NO)], True, False, False),
+        ([(192, FIRST, NO), (8192, SECOND, NO)], False, False, False),
+        ([(192, FIRST, NO), (8192, SECOND, NO)], None, None, None),
+        ([(192, NONE, YES), (8192, NONE, YES)], True, None, None),
+        ([(192, FIRST, YES), (8192, FIRST, YES)], True, True, None),
+        ([(192, FIRST, YES), (8192, FIRST, YES), (40000, SECOND, NO)], True, True, False),
+    ],
+)
+def test_tlb_misses_count_where_they_are_shown(
+    walks: list[tuple[int, Penalty, Answer]], across: bool | None, l1: bool | None, l2: bool | None
+) -> None:
+    first, second = held_up.on_tlb_misses(walks, across)
+    assert (first.value, second.value) == (l1, l2)
+
+
+@pytest.mark.parametrize(
+    ("touched", "cached", "value"),
+    [
+        (1590.0, NO, False),
+        (60.0, YES, True),
+        (60.0, NO, False),
+        (60.0, Answer(reason="zeroed"), True),
+        (1000.0, NO, None),
+    ],
+)
+def test_a_done_prefetch_saves_the_page_fault(touched: float, cached: Answer, value: bool | None) -> None:
+    assert held_up.on_page_fault(touched, 1600.0, cached, 300.0).value is value
+
+
+def test_no_page_fault_no_answer() -> None:
+    assert held_up.on_page_fault(400.0, 400.0, NO, 300.0).value is None
+
+
+@pytest.mark.parametrize(
+    ("late", "held_ticks", "value"),
+    [
+        (IN_MEMORY, 0.0, "drops"),
+        ((0.3, 0.0, 0.0, 0.7), 600.0, "drops"),
+        ((1.0, 0.0, 0.0, 0.0), 2000.0, "stalls"),
+        ((1.0, 0.0, 0.0, 0.0), 50.0, None),
+        ((0.8, 0.0, 0.0, 0.2), 2000.0, None),
+    ],
+)
+def test_full_queues(late: tuple[float, ...], held_ticks: float, value: str | None) -> None:
+    assert held_up.when_full(shares(late, IN_MEMORY), held_ticks, 300.0).value == value
+
+
+@pytest.mark.parametrize(
+    ("miss", "with_work", "value"),
+    [
+        (400.0, 500.0, "blocking"),
+        (400.0, 401.0, "nonblocking"),
+        (400.0, 450.0, None),
+        (70.0, 165.0, "nonblocking"),  # nothing waits for the miss itself: a store, a prefetch
+        (70.0, 500.0, None),
+    ],
+)
+def test_work_behind_a_miss(miss: float, with_work: float, value: str | None) -> None:
+    assert held_up.blocking(65.0, miss, with_work, 100.0, 335.0).value == value
+
+
+def test_a_vague_store_latency_is_not_told() -> None:
+    good = held_up.store_latency("p", Estimate(60.0, 59.9, 60.1), "m")
+    assert (good.outcome, good.value) == (Outcome.MEASURED, 60.0)
+    assert good.low is not None and good.low < 59.7  # a round's own spread does not show the ruler's drift
+    assert held_up.store_latency("p", Estimate(60.0, 50.0, 70.0), "m").outcome is Outcome.UNRESOLVED
+
+
+@pytest.mark.parametrize(
+    ("with_pattern", "without", "value"),
+    [
+        (HALF, IN_MEMORY, True),
+        (IN_MEMORY, IN_MEMORY, False),
+        ((0.0, 0.06, 0.0, 0.94), IN_MEMORY, None),
+        (HALF, HALF, None),
+    ],
+)
+def test_training(with_pattern: tuple[float, ...], without: tuple[float, ...], value: bool | None) -> None:
+    found = shares(with_pattern, without, room=0.01)
+    assert trains_hardware({"run": found}).value is value
+    assert trains_hardware({"quiet": shares(IN_MEMORY, IN_MEMORY, room=0.01), "run": found}).value is value
