@@ -245,14 +245,15 @@ def _take(state: _State, name: str, context: Context, listener: Listener) -> boo
     state.steps[name] = Step(
         scenario=name,
         state="failed" if failure else "done",
-        reason=_reason(failure) if failure else None,
+        reason=reason(failure) if failure else None,
         elapsed_seconds=round(time.monotonic() - begin, 3),
         told=[finding.parameter for finding in findings],
     )
     return failure is None
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a scenario failed, in one line."""
     text = " ".join(str(error).split())
     return text if isinstance(error, SetebenchError) else f"{type(error).__name__}: {text}"
 
@@ -279,9 +280,7 @@ def seconds_left(state: _State, current: str, spent: float) -> float:
     measured = sum(step.elapsed_seconds for step in done)
     expected = sum(declared[step.scenario] for step in done)
     pace = measured / expected if expected > 0 and measured > 0 else FAST_PACE if state.plan.fast else 1.0
-    later = sum(
-        declared[name] for name, step in state.steps.items() if step.state == "pending" and name != current
-    )
+    later = sum(declared[name] for name, step in state.steps.items() if step.state == "pending" and name != current)
     return pace * later + max(pace * declared[current] - spent, 0.0)
 
 

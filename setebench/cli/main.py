@@ -12,7 +12,13 @@ from setebench import registry
 from setebench.errors import SetebenchError, UsageError
 
 TOOLS = {
+    "characterize": (
+        "setebench.cli.characterize:characterize",
+        "Run every scenario and print one table of it all.",
+    ),
+    "compare": ("setebench.cli.compare:compare_command", "Put results, or published values, side by side."),
     "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
+    "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),
     "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("setebench.cli.show_asm:show_asm", "Show the machine code of a probe or a snippet."),

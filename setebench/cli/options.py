@@ -93,6 +93,11 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
         if scenario.plot
         else []
     )
+    return [*machine_parameters(), *output_parameters(), *plot, *talk_parameters()]
+
+
+def machine_parameters() -> list[click.Option]:
+    """--machine, --cpu, --seed and --fast: what to measure, and how carefully."""
     return [
         click.Option(
             ["--machine"],
@@ -116,8 +121,12 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
             help="Seed of everything that is drawn at random.",
         ),
         click.Option(["--fast"], is_flag=True, help="Fewer samples: sooner done, wider intervals."),
-        *output_parameters(),
-        *plot,
+    ]
+
+
+def talk_parameters() -> list[click.Option]:
+    """--quiet and --verbose."""
+    return [
         click.Option(["-q", "--quiet"], is_flag=True, help="No progress."),
         click.Option(
             ["-v", "--verbose"], is_flag=True, help="Progress with times, findings as they come, notes on the machine."

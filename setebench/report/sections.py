@@ -1,4 +1,4 @@
-"""The order of a machine's table: what belongs together, under which heading, as Tables V and VI of Fang et al. 2014."""
+"""The order of a machine's table: what belongs together, under which heading (Fang et al. 2014, Tables V and VI)."""
 
 from __future__ import annotations
 
@@ -50,13 +50,22 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         """`= 14 cycles`, `≠ 12 cycles`, `undocumented`; empty where there is nothing to say."""
         told = {each.parameter: each for each in self.document.findings}.get(finding.parameter)
         if told is None:
-            return "undocumented" if self.complete and finding.value is not None else ""
+            return "undocumented" if self.complete and _publishable(finding) else ""
         mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, told)]
         return f"{mark}{published_text(told)}"
 
 
+def _publishable(finding: Finding) -> bool:
+    """Whether it tells something that a data sheet could: not of this run's clock, and not one of two methods."""
+    ways = finding.parameter.startswith("clock.") or finding.parameter.endswith((".sete", ".chase"))
+    return finding.value is not None and not ways
+
+
 def published_text(finding: Finding) -> str:
-    """A published value as it was published: without the digits that its rounding interval would suggest."""
+    """A published value as it was published: as a range, or without the digits that its rounding would suggest."""
+    low, high = finding.low, finding.high
+    if low is not None and high is not None and high - low > 1 and finding.unit != "bytes":
+        return f"{number(low, None)} to {number(high, None)} {finding.unit}"
     return value_text(msgspec.structs.replace(finding, low=None, high=None))
 
 
@@ -107,6 +116,6 @@ def _summed_up(state: str, members: list[Finding]) -> Finding:
         parameter=name,
         value=f"{number(min(values), 0)} to {number(max(values), 0)} cycles",
         unit="string",
-        method=f"average {number(statistics.fmean(values), 0)}, standard deviation {number(statistics.pstdev(values), 0)}"
-        f" over {len(values)} of {len(members)} pairs; all of them in CSV and JSON",
+        method=f"average {number(statistics.fmean(values), 0)}, standard deviation "
+        f"{number(statistics.pstdev(values), 0)} over {len(values)} of {len(members)} pairs; all of them in CSV and JSON",
     )

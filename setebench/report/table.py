@@ -288,7 +288,7 @@ def _csv_cell(value: Any) -> str:
 def _markdown(view: View) -> str:
     from tabulate import tabulate
 
-    rows = [[_markdown_text(cell) for cell in row] for row in view.rows()]
+    rows = [[markdown_text(cell) for cell in row] for row in view.rows()]
     table = tabulate(
         rows,
         headers=view.columns(),
@@ -296,10 +296,11 @@ def _markdown(view: View) -> str:
         disable_numparse=True,
         colalign=_alignment(view) if rows else None,
     )
-    return f"{_markdown_text(title(view.document))}\n\n{table}\n"
+    return f"{markdown_text(title(view.document))}\n\n{table}\n"
 
 
-def _markdown_text(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """`text` with what is special in Markdown escaped."""
     return _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], text)
 
 
