@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 import click
@@ -104,6 +105,17 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     ctx.exit()
 
 
+def _add_folders(ctx: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+    if not folders:
+        return
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise click.BadParameter(f"{folder!r} is no directory", ctx, _parameter)
+    known = os.environ.get(registry.PATH_VARIABLE)
+    os.environ[registry.PATH_VARIABLE] = os.pathsep.join([*folders, *([known] if known else [])])
+    registry.catalogue.cache_clear()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
@@ -112,6 +124,15 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     expose_value=False,
     callback=_print_version,
     help="Show the version and exit.",
+)
+@click.option(
+    "--scenario-path",
+    metavar="DIR",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_add_folders,
+    help=f"Take the scenario files in DIR too (also by the environment variable {registry.PATH_VARIABLE}).",
 )
 def setebench() -> None:
     """Find out what a memory system does that its vendor doesn't say.

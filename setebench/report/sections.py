@@ -112,10 +112,11 @@ def _summed_up(state: str, members: list[Finding]) -> Finding:
     name = f"latency.core_to_core.*.{state}"
     if not values:
         return Finding(parameter=name, unit="cycles", outcome=Outcome.UNRESOLVED, reason="no pair was resolved")
+    deviation = statistics.pstdev(values)
     return Finding(
         parameter=name,
         value=f"{number(min(values), 0)} to {number(max(values), 0)} cycles",
         unit="string",
-        method=f"average {number(statistics.fmean(values), 0)}, standard deviation "
-        f"{number(statistics.pstdev(values), 0)} over {len(values)} of {len(members)} pairs; all of them in CSV and JSON",
+        method=f"average {number(statistics.fmean(values), 0)}, standard deviation {number(deviation, 0)}, "
+        f"over {len(values)} of {len(members)} pairs; all of them in CSV and JSON",
     )
