@@ -145,6 +145,7 @@ class _State:
     plan: Plan
     base: Document
     steps: dict[str, Step]
+    seconds: dict[str, float]
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -203,6 +204,7 @@ def _settings(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
 def _begin(plan: Plan, machine: Machine, earlier: Document | None) -> _State:
     record = session.machine_record(machine.facts)
     steps = {name: Step(scenario=name) for name in plan.scenarios}
+    seconds = {name: _declared_seconds(name) for name in plan.scenarios}
     if earlier is None:
         settings = {"scenario": NAME, "options": {}, **{key: getattr(plan, key) for key in Plan.__dataclass_fields__}}
         base = Document(
@@ -214,11 +216,11 @@ def _begin(plan: Plan, machine: Machine, earlier: Document | None) -> _State:
             findings=[],
             evidence={},
         )
-        return _State(plan, base, steps)
+        return _State(plan, base, steps, seconds)
     if (record.kind, record.name) != (earlier.machine.kind, earlier.machine.name):
         raise UsageError(f"it was begun on another machine, {earlier.machine.name!r}; this is {record.name!r}")
     done = {step.scenario: step for step in steps_of(earlier) if step.state == "done" and step.scenario in steps}
-    state = _State(plan, earlier, steps | done)
+    state = _State(plan, earlier, steps | done, seconds)
     by_name = {finding.parameter: finding for finding in earlier.findings}
     state.findings = {name: [by_name[each] for each in step.told if each in by_name] for name, step in done.items()}
     state.evidence = {name: each for name, each in evidence_of(earlier).items() if name in done}
@@ -275,13 +277,13 @@ def _announcer(state: _State, name: str, head: str, say: Callable[[str], None]) 
 
 def seconds_left(state: _State, current: str, spent: float) -> float:
     """About how long the run still takes: what the scenarios declare, at the pace of those that are done."""
-    declared = {name: _declared_seconds(name) for name in state.steps}
     done = [step for step in state.steps.values() if step.state != "pending" and step.scenario != current]
     measured = sum(step.elapsed_seconds for step in done)
-    expected = sum(declared[step.scenario] for step in done)
+    expected = sum(state.seconds[step.scenario] for step in done)
     pace = measured / expected if expected > 0 and measured > 0 else FAST_PACE if state.plan.fast else 1.0
-    later = sum(declared[name] for name, step in state.steps.items() if step.state == "pending" and name != current)
-    return pace * later + max(pace * declared[current] - spent, 0.0)
+    waiting = (name for name, step in state.steps.items() if step.state == "pending" and name != current)
+    later = sum(state.seconds[name] for name in waiting)
+    return pace * later + max(pace * state.seconds[current] - spent, 0.0)
 
 
 def _declared_seconds(name: str) -> float:

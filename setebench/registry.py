@@ -130,9 +130,11 @@ def _files() -> list[Path]:
     ]
 
 
+@cache
 def _run_file(file: Path | None) -> object:
+    """The module in that file; like any module it is run once."""
     assert file is not None
-    name = f"setebench_scenario_file_{file.stem}"
+    name = f"setebench_scenario_file_{file.stem}_{abs(hash(str(file))):x}"
     spec = spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
     module = module_from_spec(spec)
