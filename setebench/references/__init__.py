@@ -143,7 +143,8 @@ def of_the_system(environment: dict[str, Any]) -> Document | None:
     In a guest these are the hypervisor's words, which need not be true."""
     topology = environment.get("topology")
     caches = topology.get("caches") if isinstance(topology, dict) else None
-    told = [each for each in caches or [] if isinstance(each, dict) and each.get("type") in ("Data", "Unified")]
+    records = caches if isinstance(caches, list) else []
+    told = [each for each in records if isinstance(each, dict) and each.get("type") in ("Data", "Unified")]
     findings = [finding for each in told for finding in _cache_findings(each)]
     if not findings:
         return None
