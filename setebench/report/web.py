@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,8 @@ from setebench.results import Document, Finding
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
+    from matplotlib.axes import Axes
+    from matplotlib.container import ErrorbarContainer
     from matplotlib.figure import Figure
 
 LARGEST_DOWNLOAD = 4 << 20
@@ -184,21 +186,52 @@ def draw(name: str, figure: Figure, evidence: Any) -> Plot:
 
 
 def _points(figure: Figure) -> str:
-    """What is drawn, as CSV: every line's points, every cell of a heat map."""
-    import numpy as np
-
+    """What is drawn, as CSV: points of lines with their error bars, of scatter plots, and the cells of heat maps."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["plot", "series", "x", "y", "value"])
+    writer.writerow(["plot", "series", "x", "y", "low", "high", "value"])
     for axes in figure.axes:
         name = visible(axes.get_title())
-        for line in axes.get_lines():
-            points = zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=False)
-            writer.writerows([name, visible(str(line.get_label())), x, y, ""] for x, y in points)
-        for image in axes.get_images():
-            cells = enumerate(store.plain(np.asarray(image.get_array())))
-            writer.writerows([name, "", x, y, each] for y, row in cells for x, each in enumerate(row))
+        writer.writerows([name, visible(series), *numbers] for series, *numbers in _drawn(axes))
     return stream.getvalue()
+
+
+def _drawn(axes: Axes) -> Iterator[tuple[Any, ...]]:
+    """Series, x, y, low, high and value of each point; empty where a kind of drawing has none of them."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.container import ErrorbarContainer
+
+    barred = [each for each in axes.containers if isinstance(each, ErrorbarContainer)]
+    parts = {part for each in barred for part in (each.lines[0], *each.lines[1])}
+    for each in barred:
+        yield from _barred(str(each.get_label()), each)
+    for line in axes.get_lines():
+        if line not in parts and line.get_transform() == axes.transData:  # others mark a level, and hold no points
+            points = zip(_plain(line.get_xdata()), _plain(line.get_ydata()), strict=True)
+            yield from ((str(line.get_label()), x, y, "", "", "") for x, y in points)
+    for scatter in axes.collections:
+        if isinstance(scatter, PathCollection):
+            yield from ((str(scatter.get_label()), x, y, "", "", "") for x, y in _plain(scatter.get_offsets()))
+    for image in axes.get_images():
+        for y, row in enumerate(_plain(image.get_array())):
+            yield from (("", x, y, "", "", value) for x, value in enumerate(row))
+
+
+def _barred(series: str, container: ErrorbarContainer) -> Iterator[tuple[Any, ...]]:
+    line, caps, _bars = container.lines
+    if line is None:
+        return
+    points = [_plain(line.get_xdata()), _plain(line.get_ydata())]
+    bounds = [_plain(cap.get_ydata()) for cap in caps] if len(caps) == 2 else []
+    for index, (x, y) in enumerate(zip(*points, strict=True)):
+        low, high = (bound[index] for bound in bounds) if bounds else ("", "")
+        yield series, x, y, low, high, ""
+
+
+def _plain(values: Any) -> Any:
+    import numpy as np
+
+    return store.plain(np.ma.filled(np.ma.asarray(values, dtype=float), np.nan))
 
 
 def _plot(each: Plot, number: str) -> dict[str, str]:
