@@ -20,7 +20,12 @@ from setebench.results import Document, Finding, Outcome
 REFERENCE = "reference"
 """The machine kind of documents that hold published values."""
 
-_VOLATILE = ("environment.activity.", "environment.memory.available_bytes", "environment.memory.huge_pages")
+_VOLATILE = (
+    "environment.activity.",
+    "environment.memory.available_bytes",
+    "environment.memory.huge_pages",
+    "facts.memory_bytes",
+)
 """What changes between any two runs on one machine and says nothing of them."""
 
 
@@ -130,10 +135,17 @@ def _settings(documents: Sequence[Document]) -> list[Setting]:
     found = []
     for name in names:
         values = [record.get(name) for record in measured]
-        if any(value != values[0] for value in values) and not name.startswith(_VOLATILE):
+        if not all(_equal(value, values[0]) for value in values) and not name.startswith(_VOLATILE):
             found.append(name)
     flat = [_flat_record(document) for document in documents]
     return [Setting(name=name, values=[record.get(name) for record in flat]) for name in found]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two settings are the same; a clock's rate is calibrated at every start, so its last digits are not."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-4)
+    return bool(one == other)
 
 
 def _flat_record(document: Document) -> dict[str, Any]:
