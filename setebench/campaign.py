@@ -18,6 +18,8 @@ import msgspec
 from setebench import registry, session, store
 from setebench.errors import SetebenchError, UsageError
 from setebench.machine import Machine
+from setebench.recording import EVIDENCE_PREFIX as RECORDING_PREFIX
+from setebench.recording import Recorder, Replay, recording_of
 from setebench.results import Document, Finding, Outcome
 from setebench.scenario import Context, Scenario
 
@@ -28,13 +30,16 @@ FAST_PACE = 0.4
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one scenario got. `told` are the parameters of its findings; `reason` says why it failed."""
+    """How far one scenario got. `told` are the parameters of its findings; `reason` says why it failed.
+
+    Scenarios of one `session`, which an interrupt ends, know what the earlier ones of it found."""
 
     scenario: str
     state: Literal["pending", "done", "failed"] = "pending"
     reason: str | None = None
     elapsed_seconds: float = 0.0
     told: list[str] = []
+    session: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +94,16 @@ def characterize(
     cpu: int | None = None,
     fast: bool = False,
     listener: Listener | None = None,
+    raw: bool = False,
 ) -> Document:
     """Run all scenarios (or `only` some, or all but `skip`) on a machine and return one document.
 
-    Raises `UsageError` for unknown names; scenarios that fail are told in the document (`steps`)."""
+    With `raw` the document keeps what the machine answered. Raises `UsageError` for unknown names; scenarios that fail
+    are told in the document (`steps`)."""
     name = machine if isinstance(machine, str) else machine.facts.name
     plan = Plan(scenarios=choose(only, skip), machine=name, seed=seed, cpu=cpu, fast=fast)
     with session.opened(machine, cpu, seed) as open_one:
-        return carry_out(plan, open_one, listener or Listener())
+        return carry_out(plan, open_one, listener or Listener(), raw=raw)
 
 
 # -- going on ---------------------------------------------------------------------------------------------------------
@@ -135,6 +142,29 @@ def evidence_of(document: Document) -> dict[str, dict[str, Any]]:
     }
 
 
+def infer(document: Document, listener: Listener | None = None) -> Document:
+    """What today's inference makes of the answers that a document of characterize keeps; the machine isn't needed.
+
+    Raises `UsageError` where they are not kept. A scenario that asks otherwise today fails, and alone."""
+    plan = plan_of(document)
+    done = [step for step in steps_of(document) if step.state == "done"]
+    replays = {step.scenario: Replay(recording_of(document.evidence, step.scenario)) for step in done}
+    base = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence={})
+    steps = {step.scenario: step for step in steps_of(document)}
+    state = _State(plan, base, steps, dict.fromkeys(steps, 0.0))
+    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in replays}
+    listener = listener or Listener()
+    known: dict[int, dict[str, Any]] = {}
+    for step in done:
+        state.session = step.session
+        own = known.setdefault(step.session, {})
+        before = dict(own)
+        context = Context(machine=replays[step.scenario], known=own, **_settings(plan, listener.progress))
+        if not _take(state, step.scenario, context, listener):
+            known[step.session] = before
+    return state.document()
+
+
 # -- running ----------------------------------------------------------------------------------------------------------
 
 
@@ -148,12 +178,15 @@ class _State:
     seconds: dict[str, float]
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
+    recordings: dict[str, Any] = field(default_factory=dict)
+    session: int = 1
 
     def document(self) -> Document:
         """The document so far."""
         steps = list(self.steps.values())
         evidence: dict[str, Any] = {"steps": store.plain(steps)}
         evidence |= {f"{EVIDENCE_PREFIX}{name}": each for name, each in self.evidence.items()}
+        evidence |= {f"{RECORDING_PREFIX}{name}": each for name, each in self.recordings.items()}
         ratio = next((each["cycles"] for each in self.evidence.values() if "cycles" in each), None)
         if ratio is not None:
             evidence["cycles"] = ratio
@@ -179,7 +212,9 @@ def _tells(finding: Finding) -> bool:
     return finding.outcome not in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE)
 
 
-def carry_out(plan: Plan, machine: Machine, listener: Listener, earlier: Document | None = None) -> Document:
+def carry_out(
+    plan: Plan, machine: Machine, listener: Listener, earlier: Document | None = None, raw: bool = False
+) -> Document:
     """Run the plan on an open machine; with an `earlier` document, what that has not done yet.
 
     Raises `UsageError` where `earlier` is of another machine, and whatever `listener` raises."""
@@ -191,8 +226,12 @@ def carry_out(plan: Plan, machine: Machine, listener: Listener, earlier: Documen
             continue
         told = _announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
         before = dict(known)
-        if not _take(state, name, Context(machine=machine, known=known, **_settings(plan, told)), listener):
+        recorder = Recorder(machine) if raw else None
+        context = Context(machine=recorder or machine, known=known, **_settings(plan, told))
+        if not _take(state, name, context, listener):
             known = before  # what a scenario left half done must not mislead the next
+        elif recorder is not None:
+            state.recordings[name] = store.plain(recorder.recording())
         listener.saved(state.document())
     return state.document()
 
@@ -224,6 +263,9 @@ def _begin(plan: Plan, machine: Machine, earlier: Document | None) -> _State:
     by_name = {finding.parameter: finding for finding in earlier.findings}
     state.findings = {name: [by_name[each] for each in step.told if each in by_name] for name, step in done.items()}
     state.evidence = {name: each for name, each in evidence_of(earlier).items() if name in done}
+    recordings = ((name, earlier.evidence.get(f"{RECORDING_PREFIX}{name}")) for name in done)
+    state.recordings = {name: each for name, each in recordings if each is not None}
+    state.session = 1 + max((step.session for step in done.values()), default=0)
     return state
 
 
@@ -250,6 +292,7 @@ def _take(state: _State, name: str, context: Context, listener: Listener) -> boo
         reason=reason(failure) if failure else None,
         elapsed_seconds=round(time.monotonic() - begin, 3),
         told=[finding.parameter for finding in findings],
+        session=state.session,
     )
     return failure is None
 

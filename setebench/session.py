@@ -16,6 +16,7 @@ import msgspec
 from setebench import registry, store
 from setebench.errors import UsageError
 from setebench.machine import Facts, Machine, open_machine
+from setebench.recording import EVIDENCE_PREFIX, Recorder, Replay, recording_of
 from setebench.results import Document, Finding, MachineRecord
 from setebench.scenario import Context, Option, Scenario
 
@@ -36,17 +37,19 @@ def run(
     fast: bool = False,
     progress: Progress = _ignore,
     told: Told = _ignore,
+    raw: bool = False,
     **options: Any,
 ) -> Document:
     """Ask one question of a machine and return findings, settings and evidence as a document.
 
     `scenario` and `machine` are names as on the command line, or objects; a machine given as an object stays open.
     `options` are the scenario's own, by their names; `progress` hears what is done next, `told` each finding as it
-    comes. Raises `UsageError` for unknown names and options, and what the machine raises.
+    comes. With `raw` the document keeps what the machine answered, so that `infer` can be run on it later. Raises
+    `UsageError` for unknown names and options, and what the machine raises.
     """
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
     with opened(machine, cpu, seed) as open_one:
-        document = ask(chosen, open_one, options, seed=seed, cpu=cpu, fast=fast, progress=progress, told=told)
+        document = ask(chosen, open_one, options, seed=seed, cpu=cpu, fast=fast, progress=progress, told=told, raw=raw)
     return _named(document, machine) if isinstance(machine, str) else document
 
 
@@ -60,14 +63,17 @@ def ask(
     fast: bool = False,
     progress: Progress = _ignore,
     told: Told = _ignore,
+    raw: bool = False,
 ) -> Document:
     """`run` on objects: the scenario's own options are a mapping, so that none can clash with these arguments."""
     values = complete_options(scenario, options)
     check_cpu(machine.facts, cpu)
     started, begin = datetime.now(UTC), time.monotonic()
     record = machine_record(machine.facts)
-    context = Context(machine=machine, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress)
+    recorder = Recorder(machine) if raw else None
+    context = Context(machine=recorder or machine, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress)
     findings = answers(scenario, context, told)
+    kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
     settings = {
         "scenario": scenario.name,
         "machine": record.name,
@@ -83,8 +89,47 @@ def ask(
         started=started.isoformat(timespec="seconds"),
         elapsed_seconds=round(time.monotonic() - begin, 3),
         findings=findings,
-        evidence=store.plain(context.evidence),
+        evidence=store.plain({**context.evidence, **kept}),
     )
+
+
+def infer(document: Document, progress: Progress = _ignore, told: Told = _ignore) -> Document:
+    """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
+
+    Raises `UsageError` for a document without a recording, `SetebenchError` where today's inference asks otherwise."""
+    name = str(document.settings.get("scenario"))
+    settings = _settings_of(document)
+    replay = Replay(recording_of(document.evidence, name))
+    again = ask(
+        registry.scenario(name),
+        replay,
+        settings.options,
+        seed=settings.seed,
+        cpu=settings.cpu,
+        fast=settings.fast,
+        progress=progress,
+        told=told,
+    )
+    recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
+    return msgspec.structs.replace(
+        document, tool=store.this_tool(), findings=again.findings, evidence={**again.evidence, **recordings}
+    )
+
+
+class _Settings(msgspec.Struct):
+    """The settings of a document that inference depends on."""
+
+    seed: int
+    fast: bool
+    cpu: int | None = None
+    options: dict[str, Any] = {}
+
+
+def _settings_of(document: Document) -> _Settings:
+    try:
+        return msgspec.convert(document.settings, type=_Settings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"its settings are damaged: {error}") from error
 
 
 def _named(document: Document, machine: str) -> Document:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from setebench import references, registry, store
 from setebench.campaign import evidence_of
 from setebench.errors import SetebenchError, UsageError
+from setebench.recording import without_recordings
 from setebench.report import web
 from setebench.report.sections import Reference
 from setebench.results import Document
@@ -63,9 +66,13 @@ def _plots(name: str, entry: registry.Entry, evidence: dict[str, Any]) -> list[w
 
 def report(documents: dict[str, Document], reference: str | None) -> bytes:
     """The HTML report on some documents, by what they are called. Raises `UsageError` for an unknown reference."""
+    shown = {
+        name: msgspec.structs.replace(each, evidence=without_recordings(each.evidence))
+        for name, each in documents.items()
+    }
     entries = [
         web.Entry(name=name, document=each, plots=plots(each), references=chosen_references(each, reference))
-        for name, each in documents.items()
+        for name, each in shown.items()
     ]
     return web.page(entries).encode()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from setebench import campaign, session, store
@@ -18,6 +19,7 @@ from setebench.cli.output import Output
 from setebench.cli.progress import Progress
 from setebench.cli.run import INTERRUPTED, tell
 from setebench.errors import SetebenchError, UsageError
+from setebench.recording import without_recordings
 from setebench.results import Document
 
 HELP = """Run every scenario on one machine and print one table of everything.
@@ -40,6 +42,7 @@ class Request:
     report: Path | None
     reference: str | None
     force: bool
+    raw: bool
 
 
 def _callback(**values: Any) -> None:
@@ -86,6 +89,7 @@ def _request(values: dict[str, Any]) -> Request:
         report=values["report"],
         reference=values["reference"],
         force=values["force"],
+        raw=saved is not None and not values["no_raw"],
     )
 
 
@@ -133,16 +137,17 @@ def _measure(request: Request, progress: Progress) -> Document:
     with session.opened(plan.machine, plan.cpu, plan.seed) as machine:
         for note in machine.facts.notes:
             progress.detail(note)
-        return campaign.carry_out(plan, machine, listener, request.earlier)
+        return campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
 
 
 def _deliver(request: Request, document: Document, progress: Progress) -> None:
-    request.output.deliver(document, beside.chosen_references(document, request.reference))
+    shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
+    request.output.deliver(shown, beside.chosen_references(document, request.reference))
     if request.saved is not None:
         progress.result(f"wrote {len(document.findings)} findings to {request.saved}")
     if request.report is not None:
         name = request.saved.name if request.saved is not None else document.machine.name
-        store.write(request.report, beside.report({name: document}, request.reference), request.force)
+        store.write(request.report, beside.report({name: shown}, request.reference), request.force)
         progress.result(f"wrote the report to {request.report}")
 
 
@@ -160,6 +165,9 @@ def _parameters() -> list[click.Parameter]:
         ),
         click.Option(
             ["--resume"], metavar="FILE", type=path, help="Go on with the interrupted run in FILE, with its settings."
+        ),
+        click.Option(
+            ["--no-raw"], is_flag=True, help="Don't keep in FILE what the machine answered (see setebench infer)."
         ),
         click.Option(["--report"], metavar="FILE", type=path, help="Write the HTML report to FILE too."),
         click.Option(

@@ -75,6 +75,7 @@ def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any])
         options={option.name: list(values[key]) if option.multiple else values[key] for key, option in own.items()},
         output=Output.choose(values["output"], values["form"], values["force"]),
         plot=values.get("plot"),
+        raw=values["raw"],
         quiet=values["quiet"],
         verbose=values["verbose"],
     )
@@ -93,7 +94,8 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
         if scenario.plot
         else []
     )
-    return [*machine_parameters(), *output_parameters(), *plot, *talk_parameters()]
+    raw = click.Option(["--raw"], is_flag=True, help="Keep in the JSON what the machine answered, for setebench infer.")
+    return [*machine_parameters(), *output_parameters(), raw, *plot, *talk_parameters()]
 
 
 def machine_parameters() -> list[click.Option]:

@@ -33,6 +33,7 @@ class Request:
     options: dict[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=lambda: Output("table", None))
     plot: Path | None = None
+    raw: bool = False
     quiet: bool = False
     verbose: bool = False
 
@@ -88,6 +89,7 @@ def measure(request: Request, progress: Progress) -> Document:
             fast=request.fast,
             progress=progress,
             told=lambda finding: tell(finding, progress),
+            raw=request.raw,
         )
     return msgspec.structs.replace(document, settings={**document.settings, "machine": request.machine})
 
