@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from setebench.machine import Facts, Machine, open_machine
     from setebench.probe import Base, Probe
     from setebench.results import Document, Finding, Outcome
-    from setebench.session import list_scenarios, run
+    from setebench.session import infer, list_scenarios, run
     from setebench.store import load, save
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "SetebenchError",
     "UsageError",
     "characterize",
+    "infer",
     "list_scenarios",
     "load",
     "open_machine",
@@ -49,7 +50,7 @@ _HOMES = {
     "machine": ("Facts", "Machine", "open_machine"),
     "probe": ("Base", "Probe"),
     "results": ("Document", "Finding", "Outcome"),
-    "session": ("list_scenarios", "run"),
+    "session": ("infer", "list_scenarios", "run"),
     "store": ("load", "save"),
 }
 """Which module each public name lives in. (`scenarios` is a package of this one, so the list has another name.)"""

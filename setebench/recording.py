@@ -22,7 +22,9 @@ from setebench.probe import Placements, Probe, placement_table
 
 EVIDENCE_PREFIX = "recording."
 MOST_TICKS = 1 << 27
-"""Ticks of one recording that are unpacked: a gigabyte. A file that claims more is refused."""
+"""Ticks of one recording that are unpacked: a gigabyte. A file that claims more is refused, as for runs below."""
+
+MOST_CALLS = 1 << 20
 
 _ANSWERED, _REFUSED = 1, 0
 
@@ -141,10 +143,8 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self._facts = recording.facts
-        calls = _unpacked(recording.calls, 4 * MOST_TICKS).reshape(-1, 4)
+        calls = _rows(_unpacked(recording.calls, 4 * MOST_CALLS))
         sizes = calls[:, 1] * calls[:, 2]
-        if (calls[:, 1:] < 0).any() or (calls[:, 1:3] > MOST_TICKS).any() or sizes.sum() > MOST_TICKS:
-            raise UsageError("the recording is damaged: its runs are of impossible size")
         ticks = _unpacked(recording.ticks, int(sizes.sum()))
         if len(ticks) != sizes.sum() or any(len(region) != 4 for region in recording.regions):
             raise UsageError("the recording is damaged: its parts don't fit together")
@@ -194,6 +194,19 @@ class Replay:
         if (rows, columns) != (max(0, len(placement_table(probe, placements)) - warmup), probe.intervals):
             raise _other_question(f"other repetitions of the probe {probe}")
         return ticks.reshape(rows, columns).copy()
+
+
+def _rows(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows of `Recording.calls`. Raises `UsageError` where they claim what no recording holds."""
+    if len(numbers) % 4:
+        raise UsageError("the recording is damaged: its list of runs is cut short")
+    calls = numbers.reshape(-1, 4)
+    shapes = calls[:, 1:3]
+    # each factor is checked before they are multiplied, and each product before they are summed: no overflow
+    possible = ((shapes >= 0) & (shapes <= MOST_TICKS)).all() and (shapes.prod(axis=1) <= MOST_TICKS).all()
+    if not possible or shapes.prod(axis=1).sum() > MOST_TICKS:
+        raise UsageError("the recording is damaged: its runs are of impossible size")
+    return calls
 
 
 def _other_question(what: str) -> SetebenchError:
