@@ -49,9 +49,9 @@ def _callback(**values: Any) -> None:
     request = _request(values)
     progress = Progress(quiet=values["quiet"], verbose=values["verbose"])
     try:
-        document = _measure(request, progress)
+        document, saver = _measure(request, progress)
         progress.close()
-        _deliver(request, document, progress)
+        _deliver(request, document, saver, progress)
     except KeyboardInterrupt:
         progress.close()
         click.echo(f"\nInterrupted; {_way_on(request)}", err=True)
@@ -119,14 +119,16 @@ def _resumed_plan(file: Path, earlier: Document) -> Plan:
     return plan
 
 
-def _measure(request: Request, progress: Progress) -> Document:
-    replaced = request.force or request.earlier is not None
+def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
+    saver = _Saver(request.saved, request.force or request.earlier is not None)
 
     def save(document: Document) -> None:
-        nonlocal replaced
-        if request.saved is not None:
-            store.save(document, request.saved, replaced)
-            replaced = True  # from now on it is our own file
+        try:
+            saver.save(document)
+        except (
+            SetebenchError
+        ) as error:  # a full disk now need not be full at the end, and the table can still be printed
+            progress.result(f"not saved yet: {error}")
 
     def fail(scenario: str, error: Exception) -> None:
         progress.result(f"{scenario} failed: {campaign.reason(error)}")
@@ -137,13 +139,29 @@ def _measure(request: Request, progress: Progress) -> Document:
     with session.opened(plan.machine, plan.cpu, plan.seed) as machine:
         for note in machine.facts.notes:
             progress.detail(note)
-        return campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
+        document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
+    return document, saver
 
 
-def _deliver(request: Request, document: Document, progress: Progress) -> None:
+class _Saver:
+    """Writes a document to its file again and again; after the first time it replaces what is its own."""
+
+    def __init__(self, path: Path | None, force: bool) -> None:
+        self._path, self._force = path, force
+        self._saved: Document | None = None
+
+    def save(self, document: Document) -> None:
+        """Raises `UsageError` where the file can't be written."""
+        if self._path is not None and document is not self._saved:
+            store.save(document, self._path, self._force)
+            self._force, self._saved = True, document
+
+
+def _deliver(request: Request, document: Document, saver: _Saver, progress: Progress) -> None:
     shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
     request.output.deliver(shown, beside.chosen_references(document, request.reference))
     if request.saved is not None:
+        saver.save(document)
         progress.result(f"wrote {len(document.findings)} findings to {request.saved}")
     if request.report is not None:
         name = request.saved.name if request.saved is not None else document.machine.name

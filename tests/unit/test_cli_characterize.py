@@ -17,6 +17,8 @@ from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, Write, scenario_
 from setebench import registry, store
 from setebench.campaign import choose, steps_of
 from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.results import Document
 
 __all__ = ["scenario_folder"]  # a fixture
 
@@ -202,3 +204,35 @@ def test_an_interrupt_without_a_file_says_so(run: Run, scenario_folder: Write) -
 def test_every_scenario_that_ships_takes_part_and_the_levels_come_first() -> None:
     names = choose()
     assert names[0] == "latency" and set(names) == set(registry.catalogue())
+
+
+def test_a_file_that_cannot_be_written_costs_no_measurement(
+    run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    asked: list[int] = []
+    write = store.save
+
+    def full_at_first(document: Document, path: Path, force: bool = False) -> None:
+        asked.append(len(document.findings))
+        if len(asked) == 1:
+            raise UsageError("can't write 'out.json': No space left on device")
+        write(document, path, force)
+
+    monkeypatch.setattr(store, "save", full_at_first)
+    result = run("-o", "out.json")
+    assert result.exit_code == 0 and "not saved yet: can't write 'out.json'" in result.stderr
+    assert len(store.load("out.json").findings) == 3
+
+
+def test_a_file_that_can_never_be_written_is_told_after_the_table(
+    run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+
+    def full(document: Document, path: Path, force: bool = False) -> None:
+        raise UsageError("can't write: No space left on device")
+
+    monkeypatch.setattr(store, "save", full)
+    result = run("-o", "never.json")
+    assert result.exit_code == 2 and "mshr.l1.demand" in result.stdout, "the table is printed before it ends"
