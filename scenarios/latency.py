@@ -16,21 +16,24 @@ from numpy.typing import NDArray
 
 from setebench.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.infer.latency import RUN_TO_RUN, Samples, findings, narrow
+from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
+from setebench.layout import REPEATED_SHIFTS
 from setebench.machine import Region
-from setebench.placing import CHAINS, LONG_CHAIN, SHORT_CHAIN, WALK, Place, single_cycles
+from setebench.placing import LONG_CHAIN, SHORT_CHAIN, WALK, Place, Walk, single_cycles
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
-from setebench.sweep import find_levels, working_memory
+from setebench.sweep import find_walks, working_memory
 
 CHAIN_REPETITIONS = 16
 
 LONG_CHASE = (512, 2560)
 """Steps of the two chases in L1 whose difference is timed."""
 
-VECTOR_ROUNDS = 4
-"""Rounds in which vector loads are measured too; their difference to the 8-byte load hardly drifts."""
+VECTOR_ROUNDS, LONG_VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 3, 64
+"""Rounds in which vector loads are measured too (what they take longer hardly drifts), and groups of fenced loads in
+each, fewer behind long walks."""
 
 
 CALM_RATIO, LEAST_CALM = 1.02, 4
@@ -64,10 +67,11 @@ class _Rounds:
         calm = self.calm()
         return {name: own.of(calm) for name, own in self.samples.items()}
 
-    def settled(self) -> bool:
-        """Whether more rounds would hardly narrow what is told."""
+    def settled(self, tolerance: float) -> bool:
+        """Whether intervals are within `tolerance` times 1 % or 0.08 cycles (single loads 3 %, 0.4 cycles)."""
         return all(
-            narrow(over_replicates(own.chain[8]), 0.01, 0.08) and narrow(over_replicates(own.single), 0.03, 0.4)
+            narrow(over_replicates(own.chain), 0.01 * tolerance, 0.08 * tolerance)
+            and narrow(over_replicates(own.single), 0.03 * tolerance, 0.4 * tolerance)
             for own in self.calm_samples().values()
         )
 
@@ -80,10 +84,10 @@ def answer(context: Context) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         context.progress("working-set sweep")
-        levels = find_levels(context, region)
+        levels = find_walks(context, region)
         rounds = _Rounds(levels)
         least, most = (6, 16) if context.fast else (12, 64)
-        while rounds.count < least or (rounds.count < most and not rounds.settled()):
+        while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):
             context.progress(f"latency, round {rounds.count + 1} of at most {most}")
             ruler = measure_ruler(context, int(1000 * effort))
             rounds.rulers.append(ruler)
@@ -130,39 +134,55 @@ def _clock_findings(context: Context, rounds: _Rounds) -> Iterator[Finding]:
 
 
 def _replicate(
-    context: Context, region: Region, level: str, size: float, ruler: Ruler, repetitions: int, found: Samples
+    context: Context, region: Region, level: str, walk: Walk, ruler: Ruler, repetitions: int, found: Samples
 ) -> None:
     """Measure one level once, on lines of a new layout, and add to `found`."""
-    place = Place(context, region, level, size)
+    place = Place(context, region, level, walk)
     step = step_ticks(context)
-    # sizes beyond the first only need a few rounds: what matters is how they differ from it
-    sizes = context.machine.facts.access_sizes if len(found.chain.get(8, ())) < VECTOR_ROUNDS else (8,)
-    repetitions = place.repetitions(repetitions)
-    placements = place.placements(repetitions + 1)
-    single = context.machine.run(place.singles(8), placements, cpu=context.cpu, warmup=1)
-    found.raw = single[:, ::2].ravel()
-    own = dominant(found.raw, step)
-    found.share.append(float(own.mean()))
-    for loads, told in ((found.raw[own], found.single), (found.raw, found.all_singles)):
-        told.append(single_cycles(loads, single[:, 1::2].ravel(), step, ruler.cycles_per_tick))
-    for each in sizes:
+    _singles(context, place, repetitions, ruler, found)
+    if level == "l1":
+        own_step = all_steps = _long_chase(context, place, step)
+        excess = 0.0
+    else:
+        own_step, all_steps, excess = _chains(context, place, step)
+    found.chain.append(own_step * ruler.cycles_per_tick)
+    found.all_chains.append(all_steps * ruler.cycles_per_tick)
+    found.excess.append(excess * ruler.cycles_per_tick**2)
+    if len(found.chain) > (LONG_VECTOR_ROUNDS if place.long else VECTOR_ROUNDS):
+        return
+    for size in (size for size in context.machine.facts.access_sizes if size > 8):
+        found.longer.setdefault(size, []).append(_fenced_longer(context, place, size) * ruler.cycles_per_tick)
         if level == "l1":
-            own_step = all_steps = _long_chase(context, place, each, step)
-            excess = 0.0
-        else:
-            own_step, all_steps, excess = _chains(context, place, each, step)
-        found.chain.setdefault(each, []).append(own_step * ruler.cycles_per_tick)
-        if each == 8:
-            found.all_chains.append(all_steps * ruler.cycles_per_tick)
-            found.excess.append(excess * ruler.cycles_per_tick**2)
+            longer = _long_chase(context, place, step, size) - own_step
+            found.chase_longer.setdefault(size, []).append(longer * ruler.cycles_per_tick)
 
 
-def _chains(context: Context, place: Place, size: int, step: float) -> tuple[float, float, float]:
+def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, found: Samples) -> None:
+    step = step_ticks(context)
+    wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
+    timed = place.time_singles(context, place.repetitions(wanted))
+    found.raw = timed.loads
+    everything = dominant(timed.loads, step)
+    own = everything
+    if place.repeated:
+        fast = fastest_lines(timed.loads, timed.line, timed.turn)
+        own = np.zeros_like(fast)
+        own[fast] = dominant(timed.loads[fast], step)
+        found.share.append(float(own.sum() / fast.sum()))
+    else:
+        found.share.append(float(own.mean()))
+    for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
+        told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))
+
+
+def _chains(context: Context, place: Place, step: float) -> tuple[float, float, float]:
     """Ticks per step of a chain, from the difference of long and short ones: of the largest group of each, and of all;
     and how much more the long ones of the largest group vary, in ticks squared per step."""
-    count = 2 * place.repetitions(CHAIN_REPETITIONS)
-    ticks = context.machine.run(place.chains(size), place.placements(count + 1), cpu=context.cpu, warmup=1)
-    lengths = np.array(CHAINS)
+    wanted = CHAIN_REPETITIONS * (REPEATED_SHIFTS if place.repeated else 1)
+    count = place.repetitions(wanted) * (1 if place.long else 2)
+    placements = place.placements(count + place.warmup)
+    ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=place.warmup)
+    lengths = np.array(place.chain_lengths)
     short, long = (ticks[:, lengths == steps].ravel() for steps in (SHORT_CHAIN, LONG_CHAIN))
     own_short, own_long = short[dominant(short, step)], long[dominant(long, step)]
     more = LONG_CHAIN - SHORT_CHAIN
@@ -171,7 +191,16 @@ def _chains(context: Context, place: Place, size: int, step: float) -> tuple[flo
     return own, everything, float(own_long.var() - own_short.var()) / more
 
 
-def _long_chase(context: Context, place: Place, size: int, step: float) -> float:
+def _fenced_longer(context: Context, place: Place, size: int) -> float:
+    """Ticks that a vector load takes longer than an 8-byte load, from fenced loads of both sizes in turn."""
+    step = step_ticks(context)
+    probe, loads = place.fenced((8, size, size, 8))
+    placements = place.placements(place.repetitions(FENCED_REPETITIONS) + place.warmup)
+    ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=place.warmup)
+    return (mean_ticks(ticks[:, 1:3].ravel(), step) - mean_ticks(ticks[:, [0, 3]].ravel(), step)) / loads
+
+
+def _long_chase(context: Context, place: Place, step: float, size: int = 8) -> float:
     """Ticks per step of a chase that goes round and round in L1, where there is no need to keep it short."""
     means = [
         mean_ticks(

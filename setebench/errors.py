@@ -1,5 +1,8 @@
 """Errors a user may meet. Each carries one line that says what happened and, where there is one, the remedy."""
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 + SIGINT, as shells have it."""
+
 
 class SetebenchError(Exception):
     """What could not be done and what to do about it, in one line. The command line ends with exit status 1."""

@@ -16,10 +16,10 @@ from setebench.calibrate import step_ticks
 from setebench.infer.mixture import Shares, unmix
 from setebench.infer.ticks import dominant
 from setebench.machine import Region, Ticks
-from setebench.placing import Place
+from setebench.placing import Place, Walk
 from setebench.probe import Operand, Probe
 from setebench.scenario import Context
-from setebench.sweep import find_levels
+from setebench.sweep import find_walks
 
 LAYOUTS = 6
 """Every reference is taken on so many layouts of lines, each of which may fall badly for itself."""
@@ -50,11 +50,11 @@ def timed(probe: Probe, target: Operand, companion: Operand, interval: int = 0) 
     return probe.load(companion).fence().start(interval).load(target).stop(interval)
 
 
-def levels_of(context: Context, region: Region) -> dict[str, float]:
-    """Levels by name with a working set well inside each (bytes; 0 for memory), found once per context."""
+def levels_of(context: Context, region: Region) -> dict[str, Walk]:
+    """Levels by name, each with the walk that brings lines there (see `placing.Place`), found once per context."""
     if "levels" not in context.known:
-        context.known["levels"] = find_levels(context, region)
-    levels: dict[str, float] = context.known["levels"]
+        context.known["levels"] = find_walks(context, region)
+    levels: dict[str, Walk] = context.known["levels"]
     return levels
 
 
@@ -66,15 +66,15 @@ def measure_references(context: Context, region: Region, samples: int = 600) -> 
     found: dict[str, list[Ticks]] = {name: [] for name in levels}
     for number in range(LAYOUTS):
         context.progress(f"what loads from each level look like, {number + 1} of {LAYOUTS}")
-        for name, size in levels.items():
-            found[name].append(_loads(context, Place(context, region, name, size), samples // LAYOUTS))
+        for name, walk in levels.items():
+            found[name].append(_loads(context, Place(context, region, name, walk), samples // LAYOUTS))
     step = step_ticks(context)
     joined = {name: np.concatenate(parts) for name, parts in found.items()}
     return References({name: ticks[dominant(ticks, step)] for name, ticks in joined.items()})
 
 
 def _loads(context: Context, place: Place, samples: int) -> Ticks:
-    """Single loads of one place; every second target of a group is timed, the others hold the baseline."""
+    """Single loads of one place; every second interval holds the baseline."""
     probe = place.singles(8)
     count = max(1, -(-samples * 2 // probe.intervals))
     ticks = context.machine.run(probe, place.placements(count + 1), cpu=context.cpu, warmup=1)

@@ -6,6 +6,7 @@ system says of caches is never asked.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,20 +16,19 @@ from setebench.calibrate import LINE, quick_cycles_per_tick, step_ticks
 from setebench.errors import UnsupportedError
 from setebench.infer.levels import (
     FLAT_SLOPE,
-    OWN_SHARE,
-    Answer,
+    SAME_LEVEL_RATIO,
     Plateau,
     boundary,
     levels_between,
     plateaus,
     rising,
 )
-from setebench.infer.ticks import groups
 from setebench.layout import by_windows, lay, span_bytes
 from setebench.machine import Region
-from setebench.placing import Place, single_cycles
+from setebench.placing import Place, Walk, single_cycles
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.walks import FURTHER_TURNS, SEEN_SHARE, Ladder, last_level, walk_beyond
 
 SMALLEST_BYTES, LARGEST_BYTES = 4096, 45 << 20
 """Working sets of the sweep. The largest outgrows a shared cache of 32 MiB and keeps the memory that the lines are
@@ -36,11 +36,6 @@ spread over (four times as much) below 200 MiB; a larger last level shows no end
 
 SWEEP_STEPS = 8192
 """Steps that are timed at once in the sweep; beside so many a bracket's overhead is nothing."""
-
-FINE_STEP_CYCLES = 2.0
-"""A clock whose step is no longer than this parts neighbouring levels sample by sample."""
-
-FIRST_WALK, WALK_RATIO, WALK_REPETITIONS = 1.3, 1.5, 6
 
 HIDING_OCTAVES = 2.5
 """A level's capacity wears off within this many doublings, even where replacement is random."""
@@ -73,7 +68,15 @@ def working_memory(context: Context) -> Region:
 
 
 def find_levels(context: Context, region: Region) -> dict[str, float]:
-    """Levels by name with a working set that lies well inside each, from a sweep; `memory` has none (0)."""
+    """Levels by name, nearest first, with a working set that lies well inside each (bytes); `memory` has none (0)."""
+    return {name: walk.bytes for name, walk in find_walks(context, region).items()}
+
+
+def find_walks(context: Context, region: Region) -> dict[str, Walk]:
+    """Levels by name, nearest first, each with the walk behind which its lines answer; `l1` and `memory` need none.
+
+    A sweep of chases shows the first level and memory, and most others; what answers behind a walk that just exceeds
+    the first level is the second, also where it never serves a whole working set alone."""
     memory = _memory_cycles(context, region)
     sizes, cycles = _sweep(context, region, memory)
     found = plateaus(sizes, cycles)
@@ -81,52 +84,67 @@ def find_levels(context: Context, region: Region) -> dict[str, float]:
     caches = [plateau for plateau in found if plateau.cycles < 0.5 * memory] or found[:1]
     outer = [*caches[1:], Plateau(float(sizes[-1]), float(sizes[-1]), memory)]
     ends = [boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, outer, strict=True)]
-    levels = {f"l{number + 1}": plateau for number, plateau in enumerate(caches[:3])}
     context.evidence["sweep"] = {
         "size_bytes": sizes.tolist(),
         "cycles": cycles.tolist(),
         "boundaries_bytes": ends if cycles[-1] > 0.5 * memory else ends[:-1],
-        "levels": {name: plateau.cycles for name, plateau in levels.items()} | {"memory": memory},
+        "levels": {f"l{number + 1}": plateau.cycles for number, plateau in enumerate(caches[:3])} | {"memory": memory},
     }
-    inner_ends = [SMALLEST_BYTES / 4.0, *ends]
-    inside = {name: _well_inside(inner_ends[n], ends[n]) for n, name in enumerate(levels)}
-    answers = _answers(context, region, ends[0], memory)
-    between, context.known["hidden_cycles"] = levels_between(answers, caches[0].cycles, memory)
-    if len(levels) - 1 <= len(between) <= 2:  # seen one by one, so better known than from the sweep's means
-        inside = {"l1": inside["l1"]} | {f"l{n + 2}": level.walk_bytes for n, level in enumerate(between)}
-    elif len(levels) < 3 and (cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory)):
-        context.known["unclear_level"] = f"l{len(levels) + 1}"
-    return inside | {"memory": 0.0}
+    ladder = Ladder(context, region, ends[0], memory)
+    seen = _SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
+    between = _between_fine(context, ladder, seen) if ladder.fine else _between(context, ladder, seen)
+    inner = Walk(SMALLEST_BYTES, 1)
+    return {"l1": inner} | {f"l{number + 2}": walk for number, walk in enumerate(between)} | {"memory": Walk()}
 
 
-def _answers(context: Context, region: Region, first_end: float, memory: float) -> list[Answer]:
-    """How lines answer behind walks of growing size, where the clock is fine enough to part them; else nothing."""
-    step, per_tick = step_ticks(context), quick_cycles_per_tick(context)
-    found: list[Answer] = []
-    walk = FIRST_WALK * first_end
-    while step * per_tick < FINE_STEP_CYCLES and span_bytes(walk, region.line_size) < region.size // 2:
-        place = Place(context, region, "walk", walk)
-        count = place.repetitions(WALK_REPETITIONS)
-        ticks = context.machine.run(place.singles(8), place.placements(count + 1), cpu=context.cpu, warmup=1)
-        loads, additions = ticks[:, ::2].ravel(), ticks[:, 1::2].ravel()
-        for group in groups(loads, step):
-            cycles = single_cycles(loads[group], additions, step, per_tick)
-            found.append(Answer(cycles, float(group.mean()), walk))
-        if sum(each.share for each in found if each.walk_bytes == walk and each.cycles > 0.7 * memory) > OWN_SHARE:
-            break
-        walk *= WALK_RATIO
-    return found
+@dataclass(frozen=True)
+class _SweptLevels:
+    """Plateaus of the sweep that are caches, where each ends, and whether another level has room behind them."""
+
+    caches: list[Plateau]
+    ends: list[float]
+    room: bool
+
+    def walks(self) -> list[Walk]:
+        """Walks behind which the caches from the second on answer, three levels in all at most."""
+        return [walk_beyond(inner, end) for inner, end in pairwise(self.ends[:3])]
+
+
+def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[Walk]:
+    """Walks of the levels between the first and memory, where the clock parts single loads."""
+    rungs = ladder.climb()
+    answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
+    levels, context.known["hidden_cycles"] = levels_between(answers, seen.caches[0].cycles, ladder.memory)
+    if len(seen.caches) - 1 <= len(levels) <= 2:  # seen one by one, so better known than from the sweep's means
+        return [rungs[level.walk].walk for level in levels]
+    if len(seen.caches) < 3 and seen.room:
+        context.known["unclear_level"] = f"l{len(seen.caches) + 1}"
+    return seen.walks()
+
+
+def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[Walk]:
+    """The same where only means of many loads tell one level from another."""
+    context.known["hidden_cycles"] = float("inf")
+    second = ladder.first()
+    if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
+        return seen.walks()  # memory, or still the first level: there is none between, or the sweep knows better
+    beyond = [n for n, each in enumerate(seen.caches) if each.cycles > SAME_LEVEL_RATIO * second.fastest_cycles]
+    if beyond:
+        number = beyond[-1]
+        if number > 1:
+            return [second.walk, walk_beyond(seen.ends[number - 1], seen.ends[number])]
+        # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
+        return [second.walk, Walk(seen.caches[number].middle_bytes, FURTHER_TURNS)]
+    third, unclear = last_level(ladder.climb(), second.fastest_cycles)
+    if unclear or (third is None and seen.room):
+        context.known["unclear_level"] = "l3"
+    return [second.walk] if third is None else [second.walk, third.walk]
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:
     """Whether the way from the last level found to memory is so long that another level may hide in it."""
     at_memory = sizes[cycles > 0.8 * memory]
     return bool(np.log2((at_memory[0] if len(at_memory) else sizes[-1]) / end) > HIDING_OCTAVES)
-
-
-def _well_inside(inner_end: float, end: float) -> float:
-    """A working set that the inner level surely does not hold, whatever it replaces, and this one surely does."""
-    return min(4.0 * inner_end, float(np.sqrt(inner_end * end)))
 
 
 def _sweep(context: Context, region: Region, memory: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -195,7 +213,6 @@ def _chase_cycles(context: Context, region: Region, size: float) -> tuple[float,
 
 def _memory_cycles(context: Context, region: Region) -> float:
     """Cycles of a load of a flushed line."""
-    place = Place(context, region, "memory", 0.0)
-    ticks = context.machine.run(place.singles(8), place.placements(16), cpu=context.cpu, warmup=2)
-    step = step_ticks(context)
-    return single_cycles(ticks[:, ::2].ravel(), ticks[:, 1::2].ravel(), step, quick_cycles_per_tick(context))
+    place = Place(context, region, "memory", Walk())
+    timed = place.time_singles(context, 14)
+    return single_cycles(timed.loads, timed.additions, step_ticks(context), quick_cycles_per_tick(context))

@@ -17,8 +17,8 @@ from setebench.cli import beside
 from setebench.cli.options import FORMS, machine_parameters, talk_parameters
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
-from setebench.cli.run import INTERRUPTED, tell
-from setebench.errors import SetebenchError, UsageError
+from setebench.cli.run import tell
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.results import Document
 

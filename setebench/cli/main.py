@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from setebench import registry
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 
 TOOLS = {
     "characterize": (
@@ -27,8 +27,6 @@ TOOLS = {
     "sim": ("setebench.cli.sim:sim", "List simulated machines and print what is true of them."),
 }
 """Commands that are no scenarios: where each lives, and its line in `--help`."""
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 class _CouldNotRun(click.ClickException):
@@ -143,8 +141,3 @@ def setebench() -> None:
 
     Exit status: 0 the question was answered, 1 it could not be run, 2 bad use, 130 interrupted.
     """
-
-
-def main() -> None:
-    """The program `setebench`."""
-    setebench(prog_name="setebench")

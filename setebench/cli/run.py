@@ -12,13 +12,11 @@ import msgspec
 from setebench import session, store
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
-from setebench.errors import UsageError
+from setebench.errors import INTERRUPTED, UsageError
 from setebench.report import plot
 from setebench.report.numbers import interval_text, value_text
 from setebench.results import Document, Finding
 from setebench.scenario import Scenario
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.cgroup import read_limits
 from setebench.errors import UnsupportedError, UsageError
 from setebench.machine import Region
+from setebench.tree import Tree
 
 SMALL_PAGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024
@@ -65,8 +67,19 @@ class NativeRegion(Region):
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """Memory that can be had without swapping, as the kernel estimates it."""
-    match = re.search(r"^MemAvailable:\s+(\d+) kB", (root / "proc/meminfo").read_text(), re.MULTILINE)
+    """Memory that can be had without swapping, as the kernel estimates it, and within what the control groups of this
+    process leave it: past their limit the kernel kills, and never says no before."""
+    available = _kilobytes(root / "proc/meminfo", "MemAvailable")
+    limit = read_limits(Tree(root)).memory_bytes
+    if not isinstance(limit, int):
+        return available
+    used = _kilobytes(root / "proc/self/status", "VmRSS")
+    return max(0, min(available, limit - used))
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    """A "NAME: 123 kB" line of a file of the kernel's, in bytes; 0 where there is none."""
+    match = re.search(rf"^{name}:\s+(\d+) kB", path.read_text(), re.MULTILINE)
     return int(match[1]) * 1024 if match else 0
 
 

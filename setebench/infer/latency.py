@@ -25,8 +25,12 @@ LEAST_SHARE, ALONE_SHARE = 0.5, 0.98
 MIXED_RELATIVE, MIXED_CYCLES = 0.1, 1.0
 """A level whose mean may be off by more, because lines from another level are mixed in, is not told."""
 
-NEXT_LEVEL_RATIO = 1.4
-"""A level takes so much longer than the one before it, or it is the same one."""
+ALONE_RELATIVE, ALONE_CYCLES = 0.02, 0.25
+"""Up to so much mixed in, a chain is more precise than single loads are; beyond, the fastest lines are told."""
+
+NEXT_LEVEL_RATIO = 1.2
+"""A level takes so much longer than the one before it, or it is the same one: no published hierarchy has levels that
+are closer."""
 
 VECTOR_CYCLES = 0.99
 """A vector latency that may be further off is not told."""
@@ -37,23 +41,27 @@ WIDEST_RELATIVE, WIDEST_CYCLES = 0.3, 2.5
 
 @dataclass
 class Samples:
-    """What one level's rounds gave, in cycles per load, a value per round; chains by the size of their loads.
+    """What one level's rounds gave, in cycles per load, a value per round.
 
-    `single` is the mean of the single loads' largest group, `share` how much of them that is; `all_singles` is the mean
-    of all, lines that were pushed out of the level included. `chain` and `all_chains` are the same of a chain's steps.
+    `single` is the mean of the single loads' largest group (of the fastest lines, where lines are timed again and
+    again), `share` how much of them that is; `all_singles` is the mean of all, lines that were pushed out of the level
+    included. `chain` and `all_chains` are the same of a chain's steps.
     `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
-    leave it alone, a mixture of levels does not."""
+    leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
+    fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
     share: list[float] = field(default_factory=list)
     all_chains: list[float] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)
-    chain: dict[int, list[float]] = field(default_factory=dict)
+    chain: list[float] = field(default_factory=list)
+    longer: dict[int, list[float]] = field(default_factory=dict)
+    chase_longer: dict[int, list[float]] = field(default_factory=dict)
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def of(self, rounds: NDArray[np.int64]) -> Samples:
-        """The samples of some rounds, by number; vector chains are measured in the first few only."""
+        """The samples of some rounds, by number; vector loads are measured in the first few only."""
 
         def chosen(values: list[float]) -> list[float]:
             return [values[n] for n in rounds if n < len(values)]
@@ -64,7 +72,9 @@ class Samples:
             share=chosen(self.share),
             all_chains=chosen(self.all_chains),
             excess=chosen(self.excess),
-            chain={size: chosen(values) for size, values in self.chain.items()},
+            chain=chosen(self.chain),
+            longer={size: chosen(values) for size, values in self.longer.items()},
+            chase_longer={size: chosen(values) for size, values in self.chase_longer.items()},
             raw=self.raw,
         )
 
@@ -87,14 +97,23 @@ def findings(
         if name not in ("l1", "memory"):
             doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
         last = over_replicates(own.single).value
-        yield from _level_findings(name, own, over_replicates(transfers), mixed_in, "" if name == "memory" else doubt)
+        agreed = _agreed(f"latency.{name}", own, mixed_in)
+        if doubt and name != "memory":
+            agreed = _unresolved(f"latency.{name}", doubt)
+        yield from _both_ways(name, own)
+        yield agreed
+        for size in own.longer:
+            longer = _vector_longer(size, own, samples["l1"], over_replicates(transfers))
+            yield _vector_finding(f"latency.{name}.vector{size}", agreed, longer)
 
 
 def _doubt(name: str, own: Samples, last: float, memory: float, hidden_cycles: float, mixed_in_cycles: float) -> str:
     """Why this level, and with it the numbers of those further out, can't be told; empty where nothing speaks against
     it. `last` is the latency of the level before."""
-    chain, single = over_replicates(own.chain[8]).value, over_replicates(own.single).value
-    if not _parted(own) and mixed_in_cycles > max(MIXED_RELATIVE * chain, MIXED_CYCLES):
+    chain, single = over_replicates(own.chain).value, over_replicates(own.single).value
+    everything = over_replicates(own.all_singles).value
+    left = mixed_in_cycles - max(everything - single, 0.0)
+    if not _parted(own) and left > max(MIXED_RELATIVE * chain, MIXED_CYCLES):
         return f"{name} is a mixture of levels, so the levels after it can't be told apart for sure"
     if min(chain, single) < NEXT_LEVEL_RATIO * last:
         return f"{name} takes {min(chain, single):.1f} cycles, hardly longer than the level before it"
@@ -105,17 +124,10 @@ def _doubt(name: str, own: Samples, last: float, memory: float, hidden_cycles: f
     return ""
 
 
-def _level_findings(
-    name: str, own: Samples, round_trip: Estimate, mixed_in_cycles: float, doubt: str
-) -> Iterable[Finding]:
-    single, chain = (over_rounds(each, RUN_TO_RUN) for each in (own.single, own.chain[8]))
+def _both_ways(name: str, own: Samples) -> Iterable[Finding]:
+    single, chain = (over_rounds(each, RUN_TO_RUN) for each in (own.single, own.chain))
     yield _told(f"latency.{name}.sete", single, f"{len(own.single)} rounds of dithered single loads, the largest group")
     yield _told(f"latency.{name}.chase", chain, "chains of different length")
-    agreed = _agreed(f"latency.{name}", own, mixed_in_cycles) if not doubt else _unresolved(f"latency.{name}", doubt)
-    yield agreed
-    for size in own.chain:
-        if size > 8:
-            yield _vector_finding(f"latency.{name}.vector{size}", own, size, round_trip, agreed)
 
 
 def _told(parameter: str, estimate: Estimate, method: str) -> Finding:
@@ -141,14 +153,22 @@ def _told(parameter: str, estimate: Estimate, method: str) -> Finding:
 def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
     """The level's latency: the chase's where its lines answer alike, else that of the single loads' largest group."""
     single, everything, chain, all_chains = (
-        over_rounds(each, RUN_TO_RUN) for each in (own.single, own.all_singles, own.chain[8], own.all_chains)
+        over_rounds(each, RUN_TO_RUN) for each in (own.single, own.all_singles, own.chain, own.all_chains)
     )
     if np.mean(own.share) < LEAST_SHARE:
         return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")
-    if _parted(own):  # single loads show the level alone, a chain's steps are a mixture
-        return _compared(parameter, single, everything, all_chains, f"{np.mean(own.share):.0%} of single loads")
-    pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
-    return _compared(parameter, pure, single, pure, "chase")
+    if not _mixture(own, mixed_in_cycles):
+        pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
+        if single.high - single.low < 0.5 * (chain.high - chain.low):
+            return _compared(parameter, single, single, pure, "single loads")  # a chain has more lines to go astray
+        return _compared(parameter, pure, single, pure, "chase")
+    # single loads show the level alone, a chain's steps are a mixture, unless the clock parts whole chains
+    alone = f"{np.mean(own.share):.0%} of single loads"
+    left = max(mixed_in_cycles - max(everything.value - single.value, 0.0), 0.0) if not _parted(own) else 0.0
+    told = Estimate(single.value, single.low - left, single.high)
+    if agree(single, chain, relative=AGREE_RELATIVE, absolute=AGREE_CYCLES):
+        return _compared(parameter, told, single, chain, alone)
+    return _compared(parameter, told, everything, all_chains, alone)
 
 
 def _compared(parameter: str, told: Estimate, single: Estimate, chain: Estimate, method: str) -> Finding:
@@ -162,6 +182,12 @@ def _compared(parameter: str, told: Estimate, single: Estimate, chain: Estimate,
         wide = Estimate(told.value, told.low - apart, told.high + apart)
         return _told(parameter, wide, f"{method}, interval widened: {why}")
     return _unresolved(parameter, why)
+
+
+def _mixture(own: Samples, mixed_in_cycles: float) -> bool:
+    """Whether chains are no measure of the level alone."""
+    chain = over_replicates(own.chain).value
+    return _parted(own) or mixed_in_cycles > max(ALONE_RELATIVE * chain, ALONE_CYCLES)
 
 
 def _parted(own: Samples) -> bool:
@@ -189,7 +215,7 @@ def _mixed_in_cycles(own: Samples, further_cycles: float) -> float:
 
     Lines that take d cycles longer, a share p of them, add p d to a step's mean and p d ** 2 to its variance. The next
     level out takes `further_cycles`; where that is in doubt itself, twice as long as this one at least."""
-    cycles = over_replicates(own.chain[8]).value
+    cycles = over_replicates(own.chain).value
     longer = max(further_cycles - cycles, cycles)
     return max(float(np.median(own.excess)), 0.0) / longer if longer > 0 else 0.0
 
@@ -199,32 +225,55 @@ def _differ_little(first: Estimate, second: Estimate) -> bool:
     return apart < max(DIFFER_CYCLES, DIFFER_RELATIVE * max(first.value, second.value))
 
 
-def _vector_finding(parameter: str, own: Samples, size: int, round_trip: Estimate, agreed: Finding) -> Finding:
-    """Vector load to use in a vector register: the level's latency, and how much longer a step of a vector chase is
-    than one of an 8-byte chase, less its transfer to an integer register.
+def _vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate) -> Estimate | str:
+    """Cycles that a vector load takes longer than an 8-byte load until its value is in its register; or why not.
 
-    Only the round trip of a transfer can be timed. Each way takes a cycle at least, which bounds the other one."""
+    A fence behind each load waits for just that. Behind L1 a level's own difference is told where it is precise, else
+    the first level's, if the level's own doesn't speak against it: what takes longer is the way from L1 to the
+    register."""
+    if min(len(own.longer[size]), len(first.longer[size]), len(first.chase_longer[size])) < 2:
+        return "too few undisturbed rounds; run again at a quieter time"
+    in_first = over_replicates(first.longer[size])
+    why = _chase_against(in_first, over_replicates(first.chase_longer[size]), round_trip)
+    if why:
+        return why
+    here = over_replicates(own.longer[size])
+    if own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES:
+        return here
+    level = over_replicates(own.chain).value
+    if agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level)):
+        return in_first
+    return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
+
+
+def _chase_against(longer: Estimate, chase: Estimate, round_trip: Estimate) -> str:
+    """What a vector chase has against fenced loads: each of its steps also takes a transfer back to an integer
+    register, which costs a cycle at least, and so does the other half of a round trip, all of which can be timed."""
+    low, high = chase.low - max(round_trip.high - 1.0, 1.0), chase.high - 1.0
+    if longer.high < low - AGREE_CYCLES or longer.low > high + AGREE_CYCLES:
+        return (
+            f"fenced loads take {longer.value:.1f} cycles longer than 8-byte loads, but a vector chase "
+            f"between {low:.1f} and {high:.1f}"
+        )
+    return ""
+
+
+def _vector_finding(parameter: str, agreed: Finding, longer: Estimate | str) -> Finding:
+    """Vector load to use in a vector register: the level's latency, and what a vector load takes longer."""
     if agreed.outcome is not Outcome.MEASURED or agreed.low is None or agreed.high is None:
         return _vector_unresolved(parameter, "the 8-byte latency that it is compared with is unresolved")
-    rounds = min(len(own.chain[size]), len(own.chain[8]))
-    if rounds < 2:
-        return _vector_unresolved(parameter, "too few undisturbed rounds; run again at a quieter time")
-    longer = over_replicates(np.array(own.chain[size][:rounds]) - np.array(own.chain[8][:rounds]))
-    out = round_trip.value / 2
-    slack = max(0.0, out - 1.0)
+    if isinstance(longer, str):
+        return _vector_unresolved(parameter, f"{longer}; run again at a quieter time")
     base = agreed.value if isinstance(agreed.value, float) else (agreed.low + agreed.high) / 2
-    error = ((longer.high - longer.low) ** 2 + (agreed.high - agreed.low) ** 2) ** 0.5 / 2 + slack
-    value = base + longer.value - out
-    if error > max(VECTOR_CYCLES, AGREE_RELATIVE * value):
-        return _vector_unresolved(
-            parameter,
-            f"between {value - error:.1f} and {value + error:.1f} cycles; a register round trip takes "
-            f"{round_trip.value:.1f} cycles here, and how it splits can't be timed",
-        )
-    return _told(parameter, Estimate(value, value - error, value + error), VECTOR_METHOD)
+    value = base + longer.value
+    low = value - ((base - agreed.low) ** 2 + (longer.value - longer.low) ** 2) ** 0.5
+    high = value + ((agreed.high - base) ** 2 + (longer.high - longer.value) ** 2) ** 0.5
+    if (longer.high - longer.low) / 2 > max(VECTOR_CYCLES, AGREE_RELATIVE * value):
+        return _vector_unresolved(parameter, f"between {low:.1f} and {high:.1f} cycles; run again at a quieter time")
+    return _told(parameter, Estimate(value, low, high), VECTOR_METHOD)
 
 
-VECTOR_METHOD = "8-byte latency, plus what a vector chase takes longer, less half a register round trip"
+VECTOR_METHOD = "8-byte latency, plus what fenced vector loads take longer than fenced 8-byte loads"
 
 
 def _vector_unresolved(parameter: str, why: str) -> Finding:

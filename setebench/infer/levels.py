@@ -92,22 +92,26 @@ def boundary(inner: Plateau, outer: Plateau, size_bytes: NDArray[np.float64], cy
 
 
 SAME_LEVEL_RATIO = 1.25
-OWN_SHARE, HIDDEN_SHARE = 0.5, 0.08
+OWN_SHARE, HIDDEN_SHARE = 0.25, 0.08
+LONGER_WALK_SHARE = 0.95
+"""A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. The last level is told
+behind the longest walk that leaves it so much of its largest share."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A group of lines that answered alike behind a walk over `walk_bytes`: in how many cycles, and its share."""
+    """A group of lines that answered alike behind the walk of that number: in how many cycles, and its share."""
 
     cycles: float
     share: float
-    walk_bytes: float
+    walk: int
 
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
-    """Levels between the first (`first` cycles) and memory, nearest first, from groups seen behind many walks; each as
-    the answer in which its share was largest. And the cycles of the nearest group that never had a fair share, infinite
-    if there is none: a level may hide there, so those further out can't be numbered.
+    """Levels between the first (`first` cycles) and memory, nearest first, from groups seen behind many walks: each as
+    the answer in which its share was largest, the last behind the longest walk that shows it nearly as well. And the
+    cycles of the nearest group that never had a fair share, infinite if there is none: a level may hide there, so those
+    further out can't be numbered.
 
     Where the clock is fine enough to part levels, this also finds those that no walk leaves alone: the inner level
     still holds some lines where the outer one has taken others."""
@@ -122,5 +126,10 @@ def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[
         else:
             clusters.append([each])
     best = [max(cluster, key=lambda each: each.share) for cluster in clusters]
+    if (
+        len(best) > 1
+    ):  # lines that the level before it still holds may hide in the last one's group, unless walks are long
+        alike = [each for each in clusters[-1] if each.share >= LONGER_WALK_SHARE * best[-1].share]
+        best[-1] = max(alike, key=lambda each: each.walk)
     hidden = [each.cycles for each in best if HIDDEN_SHARE <= each.share < OWN_SHARE]
     return [each for each in best if each.share >= OWN_SHARE], min(hidden, default=float("inf"))

@@ -24,6 +24,7 @@ TRAINED_BY = {
     "l1_prefetcher": at.BY_L1_PREFETCHER,
 }
 SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts touch them
+HOST_LINE_WORDS = 8
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
 
 
@@ -45,9 +46,9 @@ class _Space:
     def __init__(self) -> None:
         self.words = at.S_WORDS
 
-    def take(self, words: int) -> int:
-        begin = self.words
-        self.words += words
+    def take(self, words: int, alignment: int = 1) -> int:
+        begin = -(-self.words // alignment) * alignment
+        self.words = begin + words
         return begin
 
 
@@ -192,13 +193,20 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_SHARED] = level.mshr_shared_by_smt
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
-    lines = owners * level.sets * level.ways
-    c[v + at.L_TAGS] = space.take(lines)
-    c[v + at.L_STAMPS] = space.take(lines)
-    c[v + at.L_READY] = space.take(lines)
-    c[v + at.L_TREE] = space.take(owners * level.sets)
+    _sets(c, v, level, owners, space)
     c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
     c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
+
+
+def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: _Space) -> None:
+    """A set's words, arrival times and tree bits lie beside each other and begin a line of the host's caches, so that
+    a lookup touches as few of those as possible: they take most of the simulator's time in random accesses."""
+    c[v + at.L_READY] = level.ways
+    c[v + at.L_TREE] = 2 * level.ways
+    c[v + at.L_TREE_WAYS] = 1 << (level.ways - 1).bit_length()
+    used = 2 * level.ways + (level.replacement == "tree_plru")
+    c[v + at.L_SET_WORDS] = -(-used // HOST_LINE_WORDS) * HOST_LINE_WORDS
+    c[v + at.L_LINES] = space.take(owners * level.sets * int(c[v + at.L_SET_WORDS]), HOST_LINE_WORDS)
 
 
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: _Space) -> None:
@@ -267,15 +275,29 @@ def _coherence(c: Ints, machine: spec.Machine) -> None:
         c[at.C_WORDS :] = np.rint(table * at.UNIT).astype(np.int64).ravel()
 
 
+def lines_of(c: Ints, s: Ints, index: int) -> Ints:
+    """The words of a level's lines, a view of shape (sets of all cores, ways)."""
+    v = at.C_LEVEL + index * at.L_WORDS
+    sets = int(c[v + at.L_SETS]) * (int(c[at.C_CORES]) if index < 2 else 1)
+    stride, first = int(c[v + at.L_SET_WORDS]), int(c[v + at.L_LINES])
+    return s[first : first + sets * stride].reshape(sets, stride)[:, : int(c[v + at.L_WAYS])]
+
+
+def _aligned_zeros(words: int) -> Ints:
+    """Zeros that begin a line of the host's caches."""
+    s = np.zeros(words + HOST_LINE_WORDS, dtype=np.int64)
+    first = -(s.ctypes.data // 8) % HOST_LINE_WORDS
+    return s[first : first + words]
+
+
 def _state(c: Ints, machine: spec.Machine, space: _Space, rng: np.random.Generator) -> Ints:
-    s = np.zeros(space.words, dtype=np.int64)
+    s = _aligned_zeros(space.words)
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
     cpus = machine.core.cores * machine.core.threads_per_core
     s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)[:, at.T_PAGE] = -1
     for index in range(len(machine.levels)):
-        v = at.C_LEVEL + index * at.L_WORDS
-        s[c[v + at.L_TAGS] : c[v + at.L_STAMPS]] = at.EMPTY
+        lines_of(c, s, index)[:] = at.EMPTY
     pages = np.arange(SYSTEM_PAGES)
     s[c[at.C_PAGE_TABLE] : c[at.C_PAGE_TABLE] + SYSTEM_PAGES] = (pages << at.FRAME_BITS) | at.PRESENT
     s[c[at.C_FRAME_TABLE] : c[at.C_FRAME_TABLE] + SYSTEM_PAGES] = pages + 1

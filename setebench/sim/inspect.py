@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from setebench.sim import layout as at
 from setebench.sim import spec
+from setebench.sim.build import lines_of
 from setebench.sim.machine import SimulatedMachine, simulation
 
 
@@ -35,9 +36,8 @@ def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int
     line = (address - at.BASE_ADDRESS) >> int(c[at.C_LINE_BITS])
     levels = set()
     for level in range(int(c[at.C_LEVELS])):
-        v = at.C_LEVEL + level * at.L_WORDS
-        lines = int(c[v + at.L_SETS] * c[v + at.L_WAYS])
-        begin = int(c[v + at.L_TAGS]) + (core * lines if level < 2 else 0)
-        if (s[begin : begin + lines] >> at.TAG_BITS == line).any():
+        sets = int(c[at.C_LEVEL + level * at.L_WORDS + at.L_SETS])
+        begin = core * sets if level < 2 else 0
+        if (lines_of(c, s, level)[begin : begin + sets] >> at.LINE_SHIFT == line).any():
             levels.add(level + 1)
     return levels

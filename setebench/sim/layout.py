@@ -14,10 +14,13 @@ HUGE_BITS = 21
 BASE_ADDRESS = 1 << 40  # first simulated virtual address
 IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
 MAX_PREFETCHERS = 16
+MOST_WAYS = 32
 MAX_INTERVALS = 64
 
-PORT_WORDS = 256
+PORT_SLOTS = 256
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
+PORT_MASK = PORT_SLOTS - 1
+PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 3)
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
@@ -111,14 +114,15 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_SHARED,
     L_SLOTS,
     L_SLOT_WORDS,
-    L_TAGS,
-    L_STAMPS,
-    L_READY,
-    L_TREE,
+    L_LINES,  # offset into s: sets one after the other
+    L_SET_WORDS,  # from one set to the next
+    L_READY,  # from a line's word to the time at which its data arrive
+    L_TREE,  # from a set's first word to its tree-PLRU bits
+    L_TREE_WAYS,  # leaves of that tree: the ways, rounded up to a power of two
     L_PORTS,
     L_FILLS,
     L_WORDS,
-) = range(23)
+) = range(24)
 C_LEVEL = C_LAST
 
 (X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_WORDS) = range(6)
@@ -156,8 +160,8 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     S_RANDOM,
     S_NOW,
     S_STAMP,
+    S_USES,  # uses of lines in caches so far, renumbered before they outgrow a line's word
     S_ACTIVE,  # bit mask of the cores that ever ran
-    S_TRASH,  # where releases of unlimited queues go
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
     S_SERVED,  # result: level that served it, 1 to 4 (memory), 5 another core
     S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
@@ -195,10 +199,14 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
 ) = range(24)
 T_WORDS = T_STARTED + MAX_INTERVALS
 
-# bits of a tag word beside the line number
+# A line's word in a cache: line number (29 bits do: 16 GiB of pages in lines of 32 bytes), when it was used last
+# (counted in uses of all caches, 30 bits, 0: never), four marks. One word for all of it, as a set that spans fewer
+# lines of the host's caches is looked through faster.
 DIRTY, OWNED, BY_HARDWARE, BY_SOFTWARE = 1, 2, 4, 8
-TAG_BITS = 4
-EMPTY = -1
+MARK_BITS, USE_BITS = 4, 30
+LINE_SHIFT = MARK_BITS + USE_BITS
+LAST_USE = (1 << USE_BITS) - 1
+EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used
 
 # bits of a page-table word beside the frame number
 MAPPED, PRESENT, HUGE, HUGE_TLB = 1, 2, 4, 8

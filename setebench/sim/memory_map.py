@@ -9,7 +9,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.machine import Region
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.build import SYSTEM_PAGES, Arrays
+from setebench.sim.build import SYSTEM_PAGES, Arrays, lines_of
 
 HUGE_PAGE = 1 << at.HUGE_BITS
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
@@ -122,12 +122,9 @@ class MemoryMap:
         c, s = self._arrays.c, self._arrays.s
         bits = int(c[at.C_PAGE_LINES_BITS])
         for level in range(int(c[at.C_LEVELS])):
-            v = at.C_LEVEL + level * at.L_WORDS
-            lines = slice(int(c[v + at.L_TAGS]), int(c[v + at.L_STAMPS]))
-            numbers = s[lines] >> at.TAG_BITS
-            gone = np.flatnonzero((numbers >= first << bits) & (numbers < (first + pages) << bits))
-            s[lines][gone] = at.EMPTY
-            s[int(c[v + at.L_STAMPS]) + gone] = 0
+            lines = lines_of(c, s, level)
+            numbers = lines >> at.LINE_SHIFT
+            lines[(numbers >= first << bits) & (numbers < (first + pages) << bits)] = at.EMPTY
         for index in range(4):
             x = at.C_TLB + index * at.X_WORDS
             shift = 0 if index % 2 == 0 else at.HUGE_BITS - at.PAGE_BITS

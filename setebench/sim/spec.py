@@ -68,7 +68,7 @@ class Core(Table, frozen=True, kw_only=True):
     blocking_prefetch: bool = False  # the same for software prefetches
     multiply_cycles: float = 3.0  # latency of an integer multiplication
     integer_to_vector_cycles: float = 2.0  # moving a value from an integer to a vector register
-    vector_to_integer_cycles: float = 2.0  # and back; CHASE with vectors pays this one per step
+    vector_to_integer_cycles: float = 2.0  # and back; a vector chase pays this per step, `after` a vector load once
     vector_load_extra: VectorExtra = VectorExtra()
     access_sizes: tuple[int, ...] = (8, 16, 32, 64)  # bytes per access that the core can do, of 8, 16, 32, 64
     flush_cycles: float = 40.0  # a flush takes this long

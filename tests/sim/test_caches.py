@@ -25,6 +25,8 @@ from quiet_machines import (
 from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
+from setebench.sim.layout import LAST_USE, S_USES
+from setebench.sim.machine import simulation
 
 
 class TextbookCache:
@@ -108,6 +110,20 @@ def test_replacement(replacement: str) -> None:
         assert share == 1.0
     else:
         assert 0.4 < share < 0.9  # in full sets 1 - (7/8)**8 = 0.66 of them
+
+
+def test_least_recently_used_stays_so_when_uses_are_numbered_anew() -> None:
+    probe = Probe().fence().start(dither=False).load(LINE_BASE).stop()
+    ticks = []
+    for uses in (0, LAST_USE - 700):  # the second machine's count ends amid the run
+        machine = quiet()
+        simulation(machine._number).arrays.s[S_USES] = uses
+        region = machine.allocate(HUGE, HUGE)
+        lines = np.random.default_rng(3).integers(0, 12, 600) * 64 * LINE  # twelve lines of one set with eight ways
+        ticks.append(machine.run(probe, {LINE_BASE: region.address + lines}))
+    assert int(simulation(machine._number).arrays.s[S_USES]) < LAST_USE - 700
+    assert len(np.unique(ticks[0])) > 2
+    assert np.array_equal(*ticks)
 
 
 def test_inclusive_l2_eviction_removes_the_l1_line() -> None:

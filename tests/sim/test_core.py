@@ -144,6 +144,17 @@ def test_dependence_orders_loads() -> None:
     assert cycles(machine, clean.fence("l").load(PAGE_BASE + 9 * LINE).stop(), where)[0] == 2 * MEMORY
 
 
+def test_an_address_waits_for_a_vector_value_to_reach_the_integer_registers() -> None:
+    machine = quiet(core=spec.Core(vector_load_extra=spec.VectorExtra(bytes32=3.0), vector_to_integer_cycles=5.0))
+    region = machine.allocate(PAGE, PAGE)
+    warm = Probe().load(PAGE_BASE).load(PAGE_BASE + 9 * LINE).fence().start(dither=False)
+    where = {PAGE_BASE: [region.address]}
+    for size, first in ((8, L1), (32, L1 + 3 + 5)):
+        dependent = warm.load(PAGE_BASE, size).load(PAGE_BASE + 9 * LINE, after=-1).stop()
+        assert cycles(machine, dependent, where) == [first + L1]
+    assert cycles(machine, warm.load(PAGE_BASE, 32).stop(), where) == [L1 + 3]  # nothing waits for its value
+
+
 def test_chases_follow_the_links() -> None:
     machine = quiet(core=spec.Core(vector_load_extra=spec.VectorExtra(bytes32=3.0), vector_to_integer_cycles=2.0))
     region = machine.allocate(PAGE, PAGE)

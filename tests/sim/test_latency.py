@@ -29,6 +29,14 @@ def test_levels_are_told_right(machine: str, levels: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
+def test_vector_loads_are_told_right(machine: str) -> None:
+    """Of every level and size, whatever a transfer between the registers takes."""
+    vectors = {name: judgement.verdict for name, judgement in judged(machine).items() if ".vector" in name}
+    assert len(vectors) >= 3
+    assert vectors == dict.fromkeys(vectors, Verdict.RIGHT)
+
+
+@pytest.mark.parametrize("machine", ["knc", "sandybridge"])
 def test_nothing_is_told_wrong(machine: str) -> None:
     """Also no third level on a machine that has two."""
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []

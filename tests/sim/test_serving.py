@@ -24,8 +24,8 @@ def test_loads_are_told_by_the_level_that_served_them(name: str) -> None:
     assert references.levels == ("l1", "l2", "l3", "memory")
     assert all(len(ticks) > 200 for ticks in references.ticks.values())
     sets = []
-    for level, size in levels_of(context, region).items():
-        place = Place(context, region, level, size)
+    for level, walk in levels_of(context, region).items():
+        place = Place(context, region, level, walk)
         sets.append(machine.run(place.singles(8), place.placements(9), warmup=1)[:, ::2].ravel())
     shares = references.shares(sets, np.random.default_rng(1))
     assert shares.value.argmax(axis=1).tolist() == [0, 1, 2, 3]

@@ -162,3 +162,19 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(environment: dict[str, str], tm
         rest = process.stderr.read()
     assert process.returncode == 130 and rest == b"\nInterrupted; nothing was written.\n"
     assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupt_while_modules_load_has_no_traceback() -> None:
+    starting = (
+        "import sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'setebench.cli.main':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from setebench.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", starting], capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.split() == ["Interrupted."]

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from setebench.layout import (
     BOX_LINES,
+    DENSE,
     GROUP_PAGES,
+    REPEATED_SHIFTS,
     SHIFT_LINES,
     TLB_PAGE_BYTES,
     WINDOW_PAGES,
@@ -19,6 +21,7 @@ from setebench.layout import (
     group_bases,
     lay,
     lines_per_page,
+    repeated_bases,
     span_bytes,
 )
 from setebench.machine import Region
@@ -146,3 +149,22 @@ def test_group_bases_lie_in_the_region_behind_the_first_byte(seed: int, count: i
 def test_shifts_of_targets_and_companions_are_drawn_apart() -> None:
     bases, beside = group_bases(REGION, 0, 200, np.random.default_rng(1))
     assert len(np.unique(bases - beside)) > SHIFT_LINES
+
+
+@given(seeds, st.integers(0, 1 << 20))
+def test_repeated_groups_lie_behind_the_first_byte_in_few_pages(seed: int, first_byte: int) -> None:
+    pages = 24
+    targets, companions = repeated_bases(REGION, first_byte, pages, np.random.default_rng(seed))
+    assert len(set(targets.tolist())) == len(set(companions.tolist())) == REPEATED_SHIFTS
+    offsets = np.concatenate([targets, companions]) - REGION.address
+    assert (offsets >= first_byte).all() and (offsets + pages * TLB_PAGE_BYTES <= REGION.size).all()
+    assert len(set((offsets // TLB_PAGE_BYTES).tolist())) == 1
+    assert (offsets % TLB_PAGE_BYTES < SHIFT_LINES * REGION.line_size).all()
+
+
+@given(seeds)
+def test_a_dense_walk_uses_whole_pages_but_for_the_companion(seed: int) -> None:
+    layout = lay(REGION, 64 << 10, np.random.default_rng(seed), DENSE)
+    for lines, companion in zip(layout.lines, layout.companions, strict=True):
+        page = companion // TLB_PAGE_BYTES * TLB_PAGE_BYTES
+        assert {*lines.tolist(), int(companion)} == set(range(page, page + TLB_PAGE_BYTES, REGION.line_size))

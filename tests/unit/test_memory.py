@@ -73,6 +73,20 @@ def test_available_memory(tmp_path: Path, text: str, expected: int) -> None:
     assert available_bytes(tmp_path) == expected
 
 
+def test_a_control_group_leaves_less(tmp_path: Path) -> None:
+    """A container's limit counts where it is below what the whole system has, less what this process uses already."""
+    group = tmp_path / "sys/fs/cgroup/box"
+    for folder in (tmp_path / "proc/self", group):
+        folder.mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemAvailable:   8388608 kB\n")
+    (tmp_path / "proc/self/cgroup").write_text("0::/box\n")
+    (tmp_path / "proc/self/status").write_text("Name:\tpython\nVmRSS:\t   65536 kB\n")
+    (tmp_path / "sys/fs/cgroup/cgroup.controllers").write_text("cpu memory\n")
+    for limit, expected in (("536870912", 448 << 20), ("1048576", 0), ("max", 8 << 30), (str(1 << 40), 8 << 30)):
+        (group / "memory.max").write_text(limit)
+        assert available_bytes(tmp_path) == expected, limit
+
+
 @pytest.mark.parametrize("page_size", [0, -1, 1, 1024, 8192, 1 << 20, 1 << 30])
 def test_pages_that_there_are_not(page_size: int) -> None:
     with pytest.raises(UsageError, match=f"pages have 4096 or 2097152 bytes, not {page_size}"):

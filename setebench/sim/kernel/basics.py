@@ -1,4 +1,4 @@
-"""Small pieces that every part of the kernel uses: random numbers, shared ports, miss-entry slots, event counts."""
+"""Small pieces that every part of the kernel uses: random numbers, shared ports, entries of queues, event counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import math
 import numpy as np
 
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.layout import C_EVENTS, EVENT_WORDS, NEVER, PORT_WORDS, S_RANDOM
+from setebench.sim.layout import (
+    C_EVENTS,
+    EVENT_WORDS,
+    PORT_FULL_FROM,
+    PORT_FULL_TO,
+    PORT_MASK,
+    PORT_SLOTS,
+    S_RANDOM,
+)
 
 
 @compiled
@@ -49,44 +57,99 @@ def reserve(s: Ints, port: int, t: int, interval: int) -> int:
     Operations are simulated in program order, which is not the order of time: a prefetch takes a fill port hundreds of
     cycles ahead, and a hit that comes next must not wait for it. So a port is a calendar: time is cut into slots one
     interval long, and a slot's word holds when the use that began in it ends. Words of other slots count as free.
+
+    Behind a stall, requests queue up and each would walk past all uses before it. Therefore the calendar also keeps
+    one stretch of time (PORT_FULL_FROM to PORT_FULL_TO) in which no use can begin any more, the longest one known.
     """
     if interval == 0:
         return t
-    while True:
+    start = t
+    if s[port + PORT_FULL_FROM] <= t and t < s[port + PORT_FULL_TO]:
+        t = s[port + PORT_FULL_TO]
+    slot = t // interval
+    begin = slot * interval
+    before = s[port + ((slot - 1) & PORT_MASK)]
+    own = s[port + (slot & PORT_MASK)] - begin
+    behind = s[port + ((slot + 1) & PORT_MASK)] - begin
+    if (
+        (before > t and before < begin + interval)
+        or (own >= interval and own < 2 * interval)
+        or (behind >= 2 * interval and behind < 3 * interval and behind + begin < t + 2 * interval)
+    ):
+        t = _next_gap(s, port, t, slot, interval)
         slot = t // interval
-        before = s[port + (slot - 1) % PORT_WORDS]
-        if before > t and before // interval == slot:
-            t = before
-            continue
-        own = s[port + slot % PORT_WORDS]
-        if own // interval == slot + 1:
-            t = own
-            continue
-        behind = s[port + (slot + 1) % PORT_WORDS]
-        if behind // interval == slot + 2 and behind - interval < t + interval:
-            t = behind
-            continue
-        s[port + slot % PORT_WORDS] = t + interval
-        return t
+    s[port + (slot & PORT_MASK)] = t + interval
+    _note_full(s, port, start, t + interval, interval)
+    return t
 
 
 @compiled
-def best_slot(s: Ints, base: int, slots: int, t: int) -> int:
-    """The slot whose release is the latest that is not after t, else the one released first.
+def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
+    """The first time from t on at which a use of the port can begin; `slot` is the one that t lies in."""
+    while True:
+        begin = slot * interval
+        before = s[port + ((slot - 1) & PORT_MASK)]
+        if before > t and before < begin + interval:
+            t = before
+            continue
+        own = s[port + (slot & PORT_MASK)]
+        if own >= begin + interval and own < begin + 2 * interval:
+            t = own
+            slot += 1
+            continue
+        behind = s[port + ((slot + 1) & PORT_MASK)]
+        if behind >= begin + 2 * interval and behind < begin + 3 * interval and behind - interval < t + interval:
+            t = behind
+            slot += 2
+            continue
+        return t
 
-    Taking the latest leaves long-free slots to requests that are simulated later but start earlier.
+
+@inlined
+def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
+    """Note that no use of the port can begin from `start` until `end`, where a use just noted ends.
+
+    A stretch as long as the calendar would rest on words that are overwritten, so it is cut.
     """
-    best = base
-    best_release = -1
-    first = base
-    first_release = NEVER
-    for i in range(base, base + slots):
-        release = s[i]
-        if release <= t:
-            if release > best_release:
-                best_release = release
-                best = i
-        elif release < first_release:
-            first_release = release
-            first = i
-    return best if best_release >= 0 else first
+    first = s[port + PORT_FULL_FROM]
+    last = s[port + PORT_FULL_TO]
+    reach = (PORT_SLOTS - 4) * interval
+    if start >= first and start <= last:
+        s[port + PORT_FULL_FROM] = max(first, end - reach)
+        s[port + PORT_FULL_TO] = end
+    elif end - start >= last - first or end - first > reach or last - start > reach:
+        s[port + PORT_FULL_FROM] = max(start, end - reach)
+        s[port + PORT_FULL_TO] = end
+
+
+@inlined
+def free_entry(s: Ints, base: int, entries: int, t: int) -> int:
+    """Which of a queue's entries a request that comes at t takes: the one released last of those released by t, else
+    the one released first. Entries are kept in the order of their release times.
+
+    Taking the latest leaves long-free entries to requests that are simulated later but start earlier.
+    """
+    if s[base + entries - 1] <= t:
+        return base + entries - 1
+    low = base
+    high = base + entries - 1  # released after t
+    while low < high:
+        middle = (low + high) >> 1
+        if s[middle] <= t:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1 if low > base else base
+
+
+@inlined
+def hold_entry(s: Ints, base: int, entries: int, entry: int, release: int) -> None:
+    """Keep an entry taken by `free_entry` until `release`, and the queue in order."""
+    last = base + entries - 1
+    while entry < last and s[entry + 1] < release:
+        s[entry] = s[entry + 1]
+        entry += 1
+    while entry > base and s[entry - 1] > release:
+        s[entry] = s[entry - 1]
+        entry -= 1
+    s[entry] = release

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from setebench.sim.kernel.basics import best_slot, count, random_below, reserve
-from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, remove, touch, write_back_to_l3
+from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
+from setebench.sim.kernel.caches import (
+    drop,
+    find,
+    first_way,
+    physical_line,
+    put_l3,
+    ready_at,
+    remove,
+    touch,
+    write_back_to_l3,
+)
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
     C_BANK_BUSY,
@@ -42,19 +52,16 @@ from setebench.sim.layout import (
     L_LATENCY,
     L_PORT,
     L_PORTS,
-    L_READY,
     L_SHARED,
     L_SLOT_WORDS,
     L_SLOTS,
     L_SOFTWARE,
-    L_TAGS,
     L_WORDS,
     OWNED,
     PORT_WORDS,
     S_ACTIVE,
     S_FOUND_META,
     S_SERVED,
-    S_TRASH,
     SOFTWARE,
 )
 
@@ -80,20 +87,30 @@ def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, 
 
 @inlined
 def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tuple[int, int, int]:
-    """Wait for a miss entry: (when it is had, and the two state words that must be set to its release time)."""
+    """Wait for a miss entry: (when it is had, and what `keep_entry` must be told once the release time is known)."""
     base, entries, own, limit = slots_of(c, level, cpu, cause)
     if entries == 0:
-        return t, S_TRASH, S_TRASH
+        return t, 0, 0
     start = t
-    limited = S_TRASH
+    limited = 0
     if limit > 0:
-        limited = best_slot(s, own, limit, start)
+        limited = free_entry(s, own, limit, start)
         start = max(start, s[limited])
-    slot = best_slot(s, base, entries, start)
-    start = max(start, s[slot])
+    entry = free_entry(s, base, entries, start)
+    start = max(start, s[entry])
     if start > t:
         count(c, s, cpu % c[C_CORES], E_L1_FULL + level, start - t)
-    return start, slot, limited
+    return start, entry, limited
+
+
+@inlined
+def keep_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, entry: int, limited: int, done: int) -> None:
+    """Keep a miss entry until its line is there."""
+    base, entries, own, limit = slots_of(c, level, cpu, cause)
+    if entries > 0:
+        hold_entry(s, base, entries, entry, done)
+        if limit > 0:
+            hold_entry(s, own, limit, limited, done)
 
 
 @compiled
@@ -102,9 +119,7 @@ def entry_free(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> bo
     base, entries, own, limit = slots_of(c, level, cpu, cause)
     if entries == 0:
         return True
-    if s[best_slot(s, base, entries, t)] > t:
-        return False
-    return limit == 0 or s[best_slot(s, own, limit, t)] <= t
+    return s[base] <= t and (limit == 0 or s[own] <= t)
 
 
 @inlined
@@ -128,7 +143,7 @@ def _held(c: Ints, s: Ints, core: int, line: int) -> int:
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            bits = max(bits, 0) | (s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] & 3)
+            bits = max(bits, 0) | (s[at] & 3)
     return bits
 
 
@@ -137,7 +152,7 @@ def _make_shared(c: Ints, s: Ints, core: int, line: int) -> None:
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] &= ~(DIRTY | OWNED)
+            s[at] &= ~(DIRTY | OWNED)
 
 
 @compiled
@@ -220,21 +235,21 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
     v = C_LEVEL + 2 * L_WORDS
     exclusive = c[v + L_INCLUSION] == EXCLUSIVE and not keep
     start = port(c, s, 2, core, t)
-    at = find(c, s, 2, line, first_way(c, s, 2, core, line))
+    first = first_way(c, s, 2, core, line)
+    at = find(c, s, 2, line, first)
     if at >= 0:
         count(c, s, core, E_L3_HITS if cause == DEMAND else E_L3_PF_HITS, 1)
         s[S_SERVED] = 3
-        done = max(start + c[v + L_LATENCY], s[c[v + L_READY] + at])
+        done = max(start + c[v + L_LATENCY], s[ready_at(c, 2, at)])
         if exclusive:
-            s[S_FOUND_META] |= remove(c, s, 2, at) & DIRTY
+            s[S_FOUND_META] |= remove(s, at) & DIRTY
         else:
-            touch(c, s, 2, at)
+            touch(c, s, 2, first, at)
         return done
     count(c, s, core, E_L3_MISSES if cause == DEMAND else E_L3_PF_MISSES, 1)
-    start, slot, limited = take_entry(c, s, 2, cpu, cause, start)
+    start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
     done = arrive(c, s, 2, core, memory(c, s, core, line, start))
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
     if not exclusive:
         put_l3(c, s, core, line, 0, done)
     return done

@@ -34,19 +34,23 @@ from setebench.sim.layout import (
     INCLUSIVE,
     L_HASHED,
     L_INCLUSION,
+    L_LINES,
     L_READY,
     L_REPLACEMENT,
     L_SET_BITS,
+    L_SET_WORDS,
     L_SETS,
-    L_STAMPS,
-    L_TAGS,
     L_TREE,
+    L_TREE_WAYS,
     L_WAYS,
     L_WORDS,
+    LAST_USE,
+    LINE_SHIFT,
     LRU,
+    MARK_BITS,
+    MOST_WAYS,
     S_ACTIVE,
-    S_STAMP,
-    TAG_BITS,
+    S_USES,
     TREE_PLRU,
 )
 
@@ -61,41 +65,42 @@ def physical_line(c: Ints, s: Ints, line: int) -> int:
 
 @inlined
 def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
-    """Index, relative to a level's arrays, of the first way of the line's set."""
+    """Where in the state the first way of the line's set lies."""
     v = C_LEVEL + level * L_WORDS
-    mask = c[v + L_SETS] - 1
+    sets = c[v + L_SETS]
     if level == 0:
-        return (core * (mask + 1) + (line & mask)) * c[v + L_WAYS]
+        return c[v + L_LINES] + (core * sets + (line & (sets - 1))) * c[v + L_SET_WORDS]
     where = physical_line(c, s, line)
     if c[v + L_HASHED]:
         bits = c[v + L_SET_BITS]
         where ^= (where >> bits) ^ (where >> (2 * bits))
     owner = core if level == 1 else 0
-    return (owner * (mask + 1) + (where & mask)) * c[v + L_WAYS]
+    return c[v + L_LINES] + (owner * sets + (where & (sets - 1))) * c[v + L_SET_WORDS]
 
 
 @inlined
 def find(c: Ints, s: Ints, level: int, line: int, first: int) -> int:
-    """Index of the line in its set, relative to the level's arrays, or -1."""
-    v = C_LEVEL + level * L_WORDS
-    tags = c[v + L_TAGS] + first
-    for way in range(c[v + L_WAYS]):
-        if s[tags + way] >> TAG_BITS == line:
-            return first + way
+    """Where in the state the line's word lies, given its set, or -1."""
+    for at in range(first, first + c[C_LEVEL + level * L_WORDS + L_WAYS]):
+        if s[at] >> LINE_SHIFT == line:
+            return at
     return -1
 
 
+@inlined
+def ready_at(c: Ints, level: int, at: int) -> int:
+    """Where in the state the time lies at which the data of the line at `at` arrive."""
+    return at + c[C_LEVEL + level * L_WORDS + L_READY]
+
+
 @compiled
-def _tree_touch(s: Ints, tree: int, ways: int, way: int) -> None:
+def _tree_touch(s: Ints, tree: int, size: int, way: int) -> None:
     """Point every node on the way's path away from it."""
     low = 0
-    size = 1
-    while size < ways:
-        size *= 2
     node = 1
     bits = s[tree]
     while size > 1:
-        size //= 2
+        size >>= 1
         if way >= low + size:
             low += size
             bits &= ~(1 << node)
@@ -107,16 +112,13 @@ def _tree_touch(s: Ints, tree: int, ways: int, way: int) -> None:
 
 
 @compiled
-def _tree_victim(s: Ints, tree: int, ways: int) -> int:
+def _tree_victim(s: Ints, tree: int, size: int, ways: int) -> int:
     """Follow the nodes; a half without ways is never followed."""
     low = 0
-    size = 1
-    while size < ways:
-        size *= 2
     node = 1
     bits = s[tree]
     while size > 1:
-        size //= 2
+        size >>= 1
         if (bits >> node) & 1 and low + size < ways:
             low += size
             node = 2 * node + 1
@@ -126,47 +128,78 @@ def _tree_victim(s: Ints, tree: int, ways: int) -> int:
 
 
 @inlined
-def touch(c: Ints, s: Ints, level: int, at: int) -> None:
-    """Note that the line at index `at` was used."""
+def _used(word: int) -> int:
+    """When a line was used last."""
+    return (word >> MARK_BITS) & LAST_USE
+
+
+@compiled
+def _oldest_after(s: Ints, first: int, ways: int, rank: int) -> int:
+    """The least recently used line of a set whose use is numbered `rank` or more, -1 if there is none."""
+    best = -1
+    for at in range(first, first + ways):
+        used = _used(s[at])
+        if used >= rank and (best < 0 or used < _used(s[best])):
+            best = at
+    return best
+
+
+@compiled
+def _renumber_uses(c: Ints, s: Ints) -> None:
+    """Number the uses of every set's lines from 1 on, in the order they had."""
+    for level in range(c[C_LEVELS]):
+        v = C_LEVEL + level * L_WORDS
+        owners = c[C_CORES] if level < 2 else 1
+        ways = c[v + L_WAYS]
+        for number in range(owners * c[v + L_SETS]):
+            first = c[v + L_LINES] + number * c[v + L_SET_WORDS]
+            for rank in range(1, ways + 1):
+                at = _oldest_after(s, first, ways, rank)
+                if at >= 0:
+                    s[at] = (s[at] & ~(LAST_USE << MARK_BITS)) | (rank << MARK_BITS)
+    s[S_USES] = MOST_WAYS
+
+
+@inlined
+def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
+    """Note that the line at `at`, in the set at `first`, was used."""
     v = C_LEVEL + level * L_WORDS
     if c[v + L_REPLACEMENT] == TREE_PLRU:
-        ways = c[v + L_WAYS]
-        _tree_touch(s, c[v + L_TREE] + at // ways, ways, at % ways)
+        _tree_touch(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], at - first)
     else:
-        s[S_STAMP] += 1
-        s[c[v + L_STAMPS] + at] = s[S_STAMP]
+        if s[S_USES] == LAST_USE:
+            _renumber_uses(c, s)
+        s[S_USES] += 1
+        s[at] = (s[at] & ~(LAST_USE << MARK_BITS)) | (s[S_USES] << MARK_BITS)
 
 
 @compiled
 def _victim(c: Ints, s: Ints, level: int, first: int) -> int:
-    """Index of the way to replace: an empty one, else as the replacement says."""
+    """The way to replace: an empty one, else as the replacement says."""
     v = C_LEVEL + level * L_WORDS
     ways = c[v + L_WAYS]
     if c[v + L_REPLACEMENT] == LRU:
-        stamps = c[v + L_STAMPS] + first
-        best = 0
-        oldest = s[stamps]
-        for way in range(1, ways):
-            if s[stamps + way] < oldest:
-                oldest = s[stamps + way]
-                best = way
-        return first + best
-    tags = c[v + L_TAGS] + first
-    for way in range(ways):
-        if s[tags + way] == EMPTY:
-            return first + way
+        best = first
+        oldest = _used(s[first])
+        for at in range(first + 1, first + ways):
+            used = _used(s[at])
+            if used < oldest:
+                oldest = used
+                best = at
+        return best
+    for at in range(first, first + ways):
+        if s[at] == EMPTY:
+            return at
     if c[v + L_REPLACEMENT] == TREE_PLRU:
-        return first + _tree_victim(s, c[v + L_TREE] + first // ways, ways)
+        return first + _tree_victim(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], ways)
     return first + random_below(s, ways)
 
 
-@compiled
-def remove(c: Ints, s: Ints, level: int, at: int) -> int:
-    """Empty the way at index `at`; returns what its tag word was."""
-    v = C_LEVEL + level * L_WORDS
-    word = s[c[v + L_TAGS] + at]
-    s[c[v + L_TAGS] + at] = EMPTY
-    s[c[v + L_STAMPS] + at] = 0
+@inlined
+def remove(s: Ints, at: int) -> int:
+    """Empty the way at `at`; returns what its word was."""
+    word = s[at]
+    s[at] = EMPTY
     return word
 
 
@@ -176,18 +209,17 @@ def drop(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     at = find(c, s, level, line, first_way(c, s, level, core, line))
     if at < 0:
         return -1
-    return remove(c, s, level, at) & DIRTY
+    return remove(s, at) & DIRTY
 
 
 @compiled
 def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready: int) -> int:
-    """Put a line into its set; returns the victim's tag word or EMPTY."""
-    v = C_LEVEL + level * L_WORDS
+    """Put a line into its set; returns the victim's word or EMPTY."""
     at = _victim(c, s, level, first)
-    word = s[c[v + L_TAGS] + at]
-    s[c[v + L_TAGS] + at] = (line << TAG_BITS) | meta
-    s[c[v + L_READY] + at] = ready
-    touch(c, s, level, at)
+    word = s[at]
+    s[at] = (line << LINE_SHIFT) | meta
+    s[ready_at(c, level, at)] = ready
+    touch(c, s, level, first, at)
     return word
 
 
@@ -204,7 +236,7 @@ def put_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     if victim == EMPTY:
         return
     count(c, s, core, E_L3_EVICTIONS, 1)
-    gone = victim >> TAG_BITS
+    gone = victim >> LINE_SHIFT
     dirty = victim & DIRTY
     if c[C_LEVEL + 2 * L_WORDS + L_INCLUSION] == INCLUSIVE:
         for other in range(c[C_CORES]):
@@ -228,10 +260,11 @@ def write_back_to_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: i
     exclusive = c[C_LEVEL + 2 * L_WORDS + L_INCLUSION] == EXCLUSIVE
     if not (meta & DIRTY) and not exclusive:
         return
-    at = find(c, s, 2, line, first_way(c, s, 2, core, line))
+    first = first_way(c, s, 2, core, line)
+    at = find(c, s, 2, line, first)
     if at >= 0:
-        s[c[C_LEVEL + 2 * L_WORDS + L_TAGS] + at] |= meta & DIRTY
-        touch(c, s, 2, at)
+        s[at] |= meta & DIRTY
+        touch(c, s, 2, first, at)
     else:
         put_l3(c, s, core, line, meta & DIRTY, ready)
 
@@ -243,7 +276,7 @@ def put_l2(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     if victim == EMPTY:
         return
     count(c, s, core, E_L2_EVICTIONS, 1)
-    gone = victim >> TAG_BITS
+    gone = victim >> LINE_SHIFT
     kept = victim & DIRTY
     if c[C_LEVEL + L_WORDS + L_INCLUSION] == INCLUSIVE:
         above = drop(c, s, 0, core, gone)
@@ -266,11 +299,12 @@ def put_l1(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
         count(c, s, core, E_L1_WRITEBACKS, 1)
     elif c[C_LEVEL + L_WORDS + L_INCLUSION] != EXCLUSIVE:
         return
-    gone = victim >> TAG_BITS
+    gone = victim >> LINE_SHIFT
     kept = victim & 3
-    at = find(c, s, 1, gone, first_way(c, s, 1, core, gone))
+    first = first_way(c, s, 1, core, gone)
+    at = find(c, s, 1, gone, first)
     if at >= 0:
-        s[c[C_LEVEL + L_WORDS + L_TAGS] + at] |= kept
-        touch(c, s, 1, at)
+        s[at] |= kept
+        touch(c, s, 1, first, at)
     else:
         put_l2(c, s, core, gone, kept, ready)

@@ -118,7 +118,9 @@ def _memory_row(
         address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
     if kind == K_LOAD:
         if page_state(c, s, address) != UNMAPPED:
-            values[s[th + T_ROW]] = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
+            value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
+            # an address is made in integer registers, so one that waits for a vector waits for its way there as well
+            values[s[th + T_ROW]] = value + (c[C_VECTOR_TO_INTEGER] if program[row + SIZE] > 8 else 0)
             return True
     elif kind == K_PREFETCH:
         prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, port, take_entry
-from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, remove, touch
+from setebench.sim.kernel.below import (
+    arrive,
+    entry_free,
+    fetch_below_l2,
+    invalidate_others,
+    keep_entry,
+    port,
+    take_entry,
+)
+from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, ready_at, remove, touch
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
 from setebench.sim.layout import (
@@ -40,8 +48,6 @@ from setebench.sim.layout import (
     HARDWARE,
     L_INCLUSION,
     L_LATENCY,
-    L_READY,
-    L_TAGS,
     MAX_OUT,
     OWNED,
     PRESENT,
@@ -71,30 +77,30 @@ def fetch_l2(
     """
     core = cpu % c[C_CORES]
     start = port(c, s, 1, core, t)
-    at = find(c, s, 1, line, first_way(c, s, 1, core, line))
+    first = first_way(c, s, 1, core, line)
+    at = find(c, s, 1, line, first)
     own = keep == 1 or (keep == 0 and c[L2 + L_INCLUSION] != EXCLUSIVE)
     s[S_ENTRY] = start
     if at >= 0:
-        ready = s[c[L2 + L_READY] + at]
+        ready = s[ready_at(c, 1, at)]
         count(c, s, core, E_L2_PF_HITS if cause != DEMAND else (E_L2_HITS if ready <= start else E_L2_IN_FLIGHT), 1)
         done = max(start + c[L2 + L_LATENCY], ready)
-        word = s[c[L2 + L_TAGS] + at]
+        word = s[at]
         if cause == DEMAND:
             word = _count_use(c, s, core, word)
-            s[c[L2 + L_TAGS] + at] = word
+            s[at] = word
         if c[L2 + L_INCLUSION] == EXCLUSIVE and keep != 1:
-            remove(c, s, 1, at)
+            remove(s, at)
             found = word & (DIRTY | OWNED)
         else:
-            touch(c, s, 1, at)
+            touch(c, s, 1, first, at)
             found = word & OWNED
         s[S_SERVED] = 2
     else:
         count(c, s, core, E_L2_MISSES if cause == DEMAND else E_L2_PF_MISSES, 1)
-        start, slot, limited = take_entry(c, s, 1, cpu, cause, start)
+        start, entry_at, limited = take_entry(c, s, 1, cpu, cause, start)
         done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, cause, start, writes, False))
-        s[slot] = done
-        s[limited] = done
+        keep_entry(c, s, 1, cpu, cause, entry_at, limited, done)
         s[S_ENTRY] = start
         found = s[S_FOUND_META]
         if own:
@@ -136,10 +142,9 @@ def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None
         count(c, s, core, E_HARDWARE_FULL, 1)
         return
     count(c, s, core, E_HARDWARE_L1, 1)
-    start, slot, limited = take_entry(c, s, 0, cpu, HARDWARE, t)
+    start, entry_at, limited = take_entry(c, s, 0, cpu, HARDWARE, t)
     done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, HARDWARE, BY_L1_PREFETCHER, start, False, 0))
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 0, cpu, HARDWARE, entry_at, limited, done)
     put_l1(c, s, core, line, s[S_FOUND_META] | BY_HARDWARE, done)
 
 
@@ -164,13 +169,13 @@ def train_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, misses: bool, so
 @compiled
 def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
     """Make a line of level 1 this core's own; returns what taking it from others costs."""
-    word = s[c[L1 + L_TAGS] + at]
+    word = s[at]
     if word & OWNED:
         return 0
     cost = 0
     if s[S_ACTIVE] & ~(1 << core):
         cost = invalidate_others(c, s, core, line)
-    s[c[L1 + L_TAGS] + at] = word | OWNED
+    s[at] = word | OWNED
     own_l2(c, s, core, line)
     return cost
 
@@ -179,7 +184,7 @@ def own_line(c: Ints, s: Ints, core: int, at: int, line: int) -> int:
 def own_l2(c: Ints, s: Ints, core: int, line: int) -> None:
     at = find(c, s, 1, line, first_way(c, s, 1, core, line))
     if at >= 0:
-        s[c[L2 + L_TAGS] + at] |= OWNED
+        s[at] |= OWNED
 
 
 @compiled
@@ -195,21 +200,21 @@ def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: i
     at = find(c, s, 0, line, first)
     misses = at < 0
     if not misses:
-        touch(c, s, 0, at)
-        ready = s[c[L1 + L_READY] + at]
+        touch(c, s, 0, first, at)
+        ready = s[ready_at(c, 0, at)]
         count(c, s, core, E_L1_HITS if ready <= start else E_L1_IN_FLIGHT, 1)
         done = max(start + c[L1 + L_LATENCY], ready)
-        word = s[c[L1 + L_TAGS] + at]
+        word = s[at]
         if word & (BY_HARDWARE | BY_SOFTWARE):
-            s[c[L1 + L_TAGS] + at] = _count_use(c, s, core, word)
+            s[at] = _count_use(c, s, core, word)
         if writes:
             done += own_line(c, s, core, at, line)
-            s[c[L1 + L_TAGS] + at] |= DIRTY
+            s[at] |= DIRTY
         s[S_SERVED] = 1
         s[S_ENTRY] = start
     else:
         count(c, s, core, E_L1_MISSES, 1)
-        start, slot, limited = take_entry(c, s, 0, cpu, DEMAND, start)
+        start, entry_at, limited = take_entry(c, s, 0, cpu, DEMAND, start)
         source = BY_STORE if writes else BY_LOAD
         done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, DEMAND, source, start, writes, 0))
         found = s[S_FOUND_META]
@@ -217,8 +222,7 @@ def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: i
             if s[S_ACTIVE] & ~(1 << core):
                 done += invalidate_others(c, s, core, line)
             own_l2(c, s, core, line)
-        s[slot] = done
-        s[limited] = done
+        keep_entry(c, s, 0, cpu, DEMAND, entry_at, limited, done)
         s[S_ENTRY] = start
         put_l1(c, s, core, line, found | (DIRTY | OWNED if writes else 0), done)
     if c[C_L1_PREFETCHERS]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, take_entry
+from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, keep_entry, take_entry
 from setebench.sim.kernel.caches import find, first_way, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import (
@@ -102,10 +102,9 @@ def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
         count(c, s, core, E_HARDWARE_FULL, 1)
         return
     count(c, s, core, E_HARDWARE_L2, 1)
-    start, slot, limited = take_entry(c, s, 1, cpu, HARDWARE, t)
+    start, entry_at, limited = take_entry(c, s, 1, cpu, HARDWARE, t)
     done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, HARDWARE, start, False, False))
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 1, cpu, HARDWARE, entry_at, limited, done)
     put_l2(c, s, core, line, s[S_FOUND_META] | BY_HARDWARE, done)
 
 

@@ -16,7 +16,6 @@ from setebench.sim.layout import (
     C_FLUSH,
     C_FLUSH_CACHED,
     C_ISSUE,
-    C_LEVEL,
     C_LEVELS,
     C_LINE_BITS,
     C_LOAD_QUEUE,
@@ -34,8 +33,6 @@ from setebench.sim.layout import (
     E_LOADS,
     E_MEMORY_WRITES,
     E_STORES,
-    L_TAGS,
-    L_WORDS,
     S_ACTIVE,
     S_ENTRY,
     S_SERVED,
@@ -130,8 +127,8 @@ def _clean(c: Ints, s: Ints, core: int, line: int) -> int:
     for level in range(c[C_LEVELS]):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            dirty |= s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] & DIRTY
-            s[c[C_LEVEL + level * L_WORDS + L_TAGS] + at] &= ~DIRTY
+            dirty |= s[at] & DIRTY
+            s[at] &= ~DIRTY
     return dirty
 
 

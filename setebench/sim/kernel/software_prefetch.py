@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, take_entry
-from setebench.sim.kernel.caches import find, first_way, put_l1, touch
+from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, keep_entry, take_entry
+from setebench.sim.kernel.caches import find, first_way, put_l1, ready_at, touch
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.hierarchy import fetch_l2, own_l2, own_line, train_l1
-from setebench.sim.kernel.level_two_prefetch import L1
 from setebench.sim.kernel.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
@@ -18,7 +17,6 @@ from setebench.sim.layout import (
     C_CORES,
     C_HINT,
     C_L1_PREFETCHERS,
-    C_LEVEL,
     C_LEVELS,
     C_LINE_BITS,
     C_LOAD_QUEUE,
@@ -40,8 +38,6 @@ from setebench.sim.layout import (
     H_EXCLUSIVE,
     H_FILLS,
     H_WORDS,
-    L_READY,
-    L_WORDS,
     OWNED,
     PAGE_BITS,
     S_ACTIVE,
@@ -59,15 +55,17 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
     """A software prefetch into level 1; returns when it got its miss entry (t if it needed none)."""
     core = cpu % c[C_CORES]
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
-    at = find(c, s, 0, line, first_way(c, s, 0, core, line))
+    first = first_way(c, s, 0, core, line)
+    at = find(c, s, 0, line, first)
     entry = t
     if at >= 0:
-        touch(c, s, 0, at)
+        touch(c, s, 0, first, at)
         if exclusive:
-            s[c[L1 + L_READY] + at] = max(s[c[L1 + L_READY] + at], t + own_line(c, s, core, at, line))
+            ready = ready_at(c, 0, at)
+            s[ready] = max(s[ready], t + own_line(c, s, core, at, line))
     else:
         count(c, s, core, E_L1_PREFETCH_MISSES, 1)
-        entry, slot, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
+        entry, entry_at, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
         keep = -1 if bypass else 0
         done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, entry, exclusive, keep))
         found = s[S_FOUND_META]
@@ -76,8 +74,7 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
                 done += invalidate_others(c, s, core, line)
             own_l2(c, s, core, line)
             found |= OWNED
-        s[slot] = done
-        s[limited] = done
+        keep_entry(c, s, 0, cpu, SOFTWARE, entry_at, limited, done)
         put_l1(c, s, core, line, found | BY_SOFTWARE, done)
     if c[C_L1_PREFETCHERS]:
         train_l1(c, s, cpu, address - BASE_ADDRESS, ip, at < 0, BY_PREFETCH, entry)
@@ -94,10 +91,9 @@ def soft_prefetch_l2(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
     if not takes_l1:
         fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, t, exclusive, 1)
         return s[S_ENTRY]
-    entry, slot, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
+    entry, entry_at, limited = take_entry(c, s, 0, cpu, SOFTWARE, t)
     done = fetch_l2(c, s, cpu, line, ip, SOFTWARE, BY_PREFETCH, entry, exclusive, 1)
-    s[slot] = done
-    s[limited] = done
+    keep_entry(c, s, 0, cpu, SOFTWARE, entry_at, limited, done)
     return entry
 
 
@@ -183,7 +179,7 @@ def _line_ready(c: Ints, s: Ints, core: int, line: int) -> int:
     for level in range(2):
         at = find(c, s, level, line, first_way(c, s, level, core, line))
         if at >= 0:
-            return s[c[C_LEVEL + level * L_WORDS + L_READY] + at]
+            return s[ready_at(c, level, at)]
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from setebench.sim.kernel.basics import best_slot, count
+from setebench.sim.kernel.basics import count, free_entry, hold_entry
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
     BASE_ADDRESS,
@@ -160,9 +160,9 @@ def _translate_slow(c: Ints, s: Ints, core: int, page: int, t: int) -> int:
         penalty = c[x + X_PENALTY]
     count(c, s, core, E_WALKS, 1)
     walkers = c[C_WALK_SLOTS] + core * c[C_WALKERS]
-    slot = best_slot(s, walkers, c[C_WALKERS], t)
-    start = max(t, s[slot])
-    s[slot] = start + penalty
+    walker = free_entry(s, walkers, c[C_WALKERS], t)
+    start = max(t, s[walker])
+    hold_entry(s, walkers, c[C_WALKERS], walker, start + penalty)
     return start + penalty
 
 

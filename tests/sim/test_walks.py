@@ -1,0 +1,91 @@
+"""Lines brought to a second level that no working set of a sweep shows alone, on quiet machines of known latencies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
+
+from setebench.machine import Region
+from setebench.placing import Place, Walk
+from setebench.scenario import Context
+from setebench.sim import spec
+from setebench.walks import FIRST_RATIO, Ladder, Rung, last_level, turns, walk_beyond
+
+KIB = 1024
+COARSE = spec.Clock(step_ticks=24.0, brackets={"lfence": OVERHEAD, "mfence": OVERHEAD, "cpuid": OVERHEAD})
+TIGHT = {"l1": {"ways": 10}, "l2": {"sets": 512, "ways": 4}}
+"""40 KiB before 128 KiB of four ways: a working set that overflows the first already overflows sets of the second."""
+
+
+def opened(**changes: Any) -> tuple[Context, Region]:
+    machine = quiet(**changes)
+    return Context(machine=machine, seed=1, fast=True), machine.allocate(64 << 20, 4096)
+
+
+def ladder(first_end: float, **changes: Any) -> Ladder:
+    context, region = opened(**changes)
+    return Ladder(context, region, first_end, MEMORY)
+
+
+@pytest.mark.parametrize("replacement", ["lru", "random"])
+def test_a_second_level_hardly_larger_than_the_first_is_seen(replacement: str) -> None:
+    """Also where the clock's step is longer than the way from one level to the next."""
+    tight = {name: {**fields, "replacement": replacement} for name, fields in TIGHT.items()}
+    rung = ladder(40 * KIB, clock=COARSE, **tight).first()
+    assert rung.fastest_cycles == pytest.approx(L2, abs=2.5)
+    assert rung.share > 0.9
+
+
+def survivors(walk: Walk) -> float:
+    """Share of lines that a first level of 32 KiB, replacing at random, still holds behind a walk."""
+    context, region = opened(l1={"replacement": "random"}, l3=None)
+    timed = Place(context, region, "walk", walk).time_singles(context, 32)
+    return float(np.mean(timed.loads - OVERHEAD <= L1))
+
+
+def test_a_walk_goes_round_until_random_replacement_keeps_next_to_nothing() -> None:
+    assert survivors(Walk(FIRST_RATIO * 32 * KIB, 1, repeated=True)) > 0.2
+    assert survivors(Walk(FIRST_RATIO * 32 * KIB, turns(FIRST_RATIO), repeated=True)) < 0.04
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1.5, 5), (2.0, 3), (2.5, 2), (4.0, 1), (8.0, 1)])
+def test_the_smaller_a_walk_the_more_often_it_goes_round(ratio: float, expected: int) -> None:
+    """Each turn leaves h of the lines, h = exp(-ratio (1 - h)): 0.42, 0.20, 0.11, 0.02, 0.0003."""
+    assert turns(ratio) == expected
+
+
+@pytest.mark.parametrize("end", [48 * KIB, 128 * KIB, 1024 * KIB, 16384 * KIB])
+def test_a_walk_lies_between_both_ends(end: float) -> None:
+    walk = walk_beyond(32 * KIB, end)
+    assert FIRST_RATIO * 32 * KIB <= walk.bytes <= max(end, FIRST_RATIO * 32 * KIB)
+
+
+def test_a_third_level_is_seen_behind_a_second() -> None:
+    climbed = ladder(32 * KIB, clock=COARSE).climb()
+    third, unclear = last_level(climbed, L2)
+    assert third is not None and not unclear
+    assert third.cycles == pytest.approx(L3, rel=0.1)
+
+
+def test_no_third_level_is_made_up_where_there_is_none() -> None:
+    climbed = ladder(32 * KIB, clock=COARSE, l3=None).climb()
+    assert climbed[-1].share < 0.2
+    assert last_level(climbed, L2) == (None, False)
+
+
+def rungs(*cycles_and_share: tuple[float, float]) -> list[Rung]:
+    return [Rung(Walk(2.0**n), cycles, share, cycles, []) for n, (cycles, share) in enumerate(cycles_and_share)]
+
+
+def test_something_slower_that_never_stays_the_same_is_unclear() -> None:
+    assert last_level(rungs((14, 1), (20, 0.9), (30, 0.6), (45, 0.3)), 14.0) == (None, True)
+
+
+def test_clocks_are_told_apart_by_their_step() -> None:
+    for clock, fine in ((COARSE, False), (spec.Clock(brackets=COARSE.brackets), True)):
+        one = ladder(32 * KIB, clock=clock)
+        assert one.fine is fine
+        assert bool(one.first().groups) is fine

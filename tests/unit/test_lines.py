@@ -1,0 +1,45 @@
+"""Which lines answer fastest, on made-up readings of a coarse clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from setebench.infer.lines import FASTEST_SHARE, fastest_lines
+
+STEP = 26
+
+
+def readings(cycles: NDArray[np.float64], turns: int, seed: int) -> tuple[NDArray[np.int64], ...]:
+    """Ticks of lines that take `cycles` each, read `turns` times with a random start; their lines; and turns."""
+    rng = np.random.default_rng(seed)
+    line = np.tile(np.arange(len(cycles)), turns)
+    turn = np.repeat(np.arange(turns), len(cycles))
+    begin = rng.uniform(0, STEP, len(line))
+    ticks = (np.floor((begin + cycles[line]) / STEP) - np.floor(begin / STEP)).astype(np.int64) * STEP
+    return ticks, line, turn
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_that_were_pushed_out_are_left_out(seed: int) -> None:
+    """Half of the lines answer from 40 cycles further out, where one reading is 0, 26 or 52 or 78."""
+    cycles = np.where(np.arange(200) % 2 == 0, 14.0, 54.0)
+    ticks, line, turn = readings(cycles, 16, seed)
+    chosen = fastest_lines(ticks, line, turn)
+    assert ticks[chosen].mean() == pytest.approx(14.0, abs=1.5)
+    assert (line[chosen] % 2 == 0).mean() > 0.98
+
+
+def test_where_all_lines_are_alike_choosing_leaves_the_mean_alone() -> None:
+    """Choosing lines by the very readings that are averaged would make it too small by several cycles."""
+    means = []
+    for seed in range(20):
+        ticks, line, turn = readings(np.full(200, 14.0), 16, seed)
+        means.append(ticks[fastest_lines(ticks, line, turn)].mean())
+    assert np.mean(means) == pytest.approx(14.0, abs=0.3)
+
+
+def test_a_fixed_share_of_the_samples_is_chosen() -> None:
+    ticks, line, turn = readings(np.linspace(10.0, 50.0, 120), 8, 1)
+    assert fastest_lines(ticks, line, turn).mean() == pytest.approx(FASTEST_SHARE, abs=0.01)
