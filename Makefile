@@ -7,7 +7,7 @@ SOURCES := setup.py pyproject.toml $(wildcard asm/*) $(wildcard setebench/core/*
 .PHONY: run test check format docs clean
 
 run: $(VENV)/installed
-	$(BIN)/setebench latency
+	$(BIN)/setebench characterize --report report.html --force
 
 test: check
 	$(BIN)/python -m pytest -q

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -65,7 +65,7 @@ class Recorder:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._calls: list[tuple[int, int, int, int]] = []
-        self._ticks: list[Ticks] = []
+        self._ticks: list[NDArray[Any]] = []
         self._regions: list[list[int]] = []
         self._refusals: list[str] = []
 
@@ -120,18 +120,19 @@ class Recorder:
 
     def recording(self) -> Recording:
         """Everything so far."""
-        ticks = np.concatenate([each.ravel() for each in self._ticks] or [np.empty(0, dtype=np.int64)])
         return Recording(
             facts=self.facts,
-            calls=_packed(np.array(self._calls, dtype=np.int64)),
-            ticks=_packed(ticks),
+            calls=_packed([np.array(self._calls, dtype=np.int64)]),
+            ticks=_packed(self._ticks),
             regions=self._regions,
             refusals=self._refusals,
         )
 
     def _note(self, asked: int, ticks: Ticks) -> None:
         self._calls.append((asked, *ticks.shape, _ANSWERED))
-        self._ticks.append(np.array(ticks, dtype=np.int64))
+        # half the memory where they fit, as ticks of an interval do unless somebody stopped the machine
+        narrow = ticks.size > 0 and ticks.min() >= -(1 << 31) and ticks.max() < 1 << 31
+        self._ticks.append(np.array(ticks, dtype=np.int32 if narrow else np.int64))
 
     def _refuse(self, asked: int, error: UnsupportedError) -> None:
         self._calls.append((asked, 0, 0, _REFUSED))
@@ -220,8 +221,11 @@ def _checksum(probe: Probe, cpu: int | None, warmup: int) -> int:
     return zlib.crc32(np.ascontiguousarray(probe.rows).tobytes(), zlib.crc32(head))
 
 
-def _packed(values: NDArray[np.int64]) -> str:
-    return base64.b64encode(zlib.compress(values.astype("<i8").tobytes())).decode()
+def _packed(parts: Iterable[NDArray[Any]]) -> str:
+    """All numbers of `parts`, one after the other; they are never all in memory at their full width."""
+    stream = zlib.compressobj()
+    packed = [stream.compress(part.astype("<i8").tobytes()) for part in parts]
+    return base64.b64encode(b"".join([*packed, stream.flush()])).decode()
 
 
 def _unpacked(text: str, most: int) -> NDArray[np.int64]:

@@ -159,7 +159,7 @@ def test_a_bomb_is_not_unpacked(kept: tuple[list[Any], Recording], monkeypatch: 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_any_numbers_survive(numbers: list[int]) -> None:
-    text = recording._packed(np.array(numbers, dtype=np.int64))
+    text = recording._packed([np.array(numbers[:3], dtype=np.int64), np.array(numbers[3:], dtype=np.int64)])
     assert recording._unpacked(text, len(numbers)).tolist() == numbers
 
 
