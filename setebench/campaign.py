@@ -30,7 +30,8 @@ FAST_PACE = 0.4
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one scenario got. `told` are the parameters of its findings; `reason` says why it failed.
+    """How far one scenario got. `told` are the parameters of its findings, `parameters` the prefixes of all that it may
+    tell; `reason` says why it failed.
 
     Scenarios of one `session`, which an interrupt ends, know what the earlier ones of it found."""
 
@@ -39,6 +40,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     elapsed_seconds: float = 0.0
     told: list[str] = []
+    parameters: list[str] = []
     session: int = 1
 
 
@@ -274,6 +276,7 @@ def _take(state: _State, name: str, context: Context, listener: Listener) -> boo
     begin = time.monotonic()
     findings: list[Finding] = []
     failure: Exception | None = None
+    scenario: Scenario | None = None
     try:
         scenario = registry.catalogue()[name].load()
         context.options = session.complete_options(scenario, {})
@@ -292,6 +295,7 @@ def _take(state: _State, name: str, context: Context, listener: Listener) -> boo
         reason=reason(failure) if failure else None,
         elapsed_seconds=round(time.monotonic() - begin, 3),
         told=[finding.parameter for finding in findings],
+        parameters=list(scenario.parameters) if scenario else [],
         session=state.session,
     )
     return failure is None

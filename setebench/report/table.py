@@ -179,7 +179,10 @@ def shortcomings(document: Document) -> list[str]:
     lines = []
     for step in steps if isinstance(steps, list) else []:
         if isinstance(step, dict) and step.get("state") == "failed":
-            lines.append(visible(f"{step.get('scenario')} failed: {step.get('reason')}"))
+            prefixes = step.get("parameters")
+            named = [f"{prefix}*" for prefix in prefixes] if isinstance(prefixes, list) else []
+            missing = f", so {', '.join(named)} may be missing" if named else ""
+            lines.append(visible(f"{step.get('scenario')} failed{missing}: {step.get('reason')}"))
         elif isinstance(step, dict) and step.get("state") == "pending":
             lines.append(visible(f"{step.get('scenario')} was not run yet"))
     return lines
