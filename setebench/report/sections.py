@@ -27,6 +27,7 @@ _HEADINGS = (
     ("loaded_latency", "Latency under load"),
 )
 _RANK = {prefix: (rank, heading) for rank, (prefix, heading) in enumerate(_HEADINGS)}
+_LEVELS = ("l1", "l2", "l3", "memory")
 _MOST_PAIRS = 12
 """Pairs of CPUs that are listed one by one; a longer matrix is summed up, as the paper does."""
 
@@ -76,7 +77,14 @@ def sections(findings: Iterable[Finding]) -> list[Section]:
     for finding in findings:
         found.setdefault(_place(finding.parameter), []).append(finding)
     # within a rank in order of appearance: a sort is stable
-    return [Section(heading=heading, findings=found[rank, heading]) for rank, heading in sorted(found, key=_rank)]
+    ordered = sorted(found, key=_rank)
+    return [Section(heading=place[1], findings=sorted(found[place], key=_level)) for place in ordered]
+
+
+def _level(finding: Finding) -> str:
+    """Nearer levels first: l1, l2, l3, memory. Everything else stays in order of appearance."""
+    parts = finding.parameter.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in _LEVELS else ""
 
 
 def _rank(place: tuple[int, str]) -> int:

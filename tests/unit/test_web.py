@@ -209,6 +209,18 @@ def test_sections_come_in_the_order_of_the_paper() -> None:
     ]
 
 
+def test_levels_of_a_section_come_nearest_first() -> None:
+    names = ["latency.memory", "latency.l3", "latency.l1.chase", "latency.l1", "latency.l2"]
+    (section,) = sections(Finding(parameter=name, value=1) for name in names)
+    assert [finding.parameter for finding in section.findings] == [
+        "latency.l1.chase",
+        "latency.l1",
+        "latency.l2",
+        "latency.l3",
+        "latency.memory",
+    ]
+
+
 def test_a_long_matrix_is_summed_up() -> None:
     pairs = [
         Finding(parameter=f"latency.core_to_core.{a}-{b}.modified", value=100.0 + a, unit="cycles")
