@@ -7,10 +7,14 @@ SOURCES := setup.py pyproject.toml $(wildcard asm/*) $(wildcard setebench/core/*
 .PHONY: run test check format docs clean
 
 run: $(VENV)/installed
-	$(BIN)/setebench latency
+	$(BIN)/setebench characterize --report report.html --force
 
 test: check
 	$(BIN)/python -m pytest -q
+
+docs: $(VENV)/installed-for-docs
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "the site begins at build/site/index.html"
 
 check: $(VENV)/installed-for-tests
 	$(BIN)/ruff check .
@@ -34,6 +38,10 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/installed-for-tests: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+$(VENV)/installed-for-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 clean:

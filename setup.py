@@ -51,6 +51,7 @@ setup(
         "setebench.core",
         "setebench.doctor",
         "setebench.infer",
+        "setebench.references",
         "setebench.report",
         "setebench.scenarios",
         "setebench.sim",
@@ -61,6 +62,8 @@ setup(
     package_data={
         "setebench": ["py.typed"],
         "setebench.core": ["*.pyi"],
+        "setebench.references": ["*.toml"],
+        "setebench.report": ["templates/*.j2"],
         "setebench.sim": ["presets/*.toml"],
     },
     ext_modules=cythonize([core], language_level=3),
@@ -68,6 +71,7 @@ setup(
     install_requires=[
         "click>=8.1",
         "iced-x86>=1.21",
+        "jinja2>=3.1",
         "matplotlib>=3.8",
         "msgspec>=0.18",
         "numba>=0.60",
@@ -76,6 +80,7 @@ setup(
         "tabulate>=0.9",
     ],
     extras_require={
+        "docs": ["mkdocs>=1.6"],
         "test": ["pytest>=8", "hypothesis>=6", "mypy>=1.10", "ruff>=0.5", "cython-lint>=0.16", "codespell>=2.3"],
     },
     entry_points={"console_scripts": ["setebench = setebench.__main__:main"]},

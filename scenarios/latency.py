@@ -256,4 +256,6 @@ SCENARIO = Scenario(
     answer=answer,
     parameters=("clock.", "latency.l", "latency.memory"),
     plot=plot,
+    order=10,
+    seconds=6.0,
 )

@@ -1,4 +1,5 @@
-"""Which scenarios there are: every module of `setebench.scenarios` with a `SCENARIO`, and entry points of others.
+"""Which scenarios there are: every module of `setebench.scenarios` with a `SCENARIO`, files in the folders that the
+environment variable SETEBENCH_SCENARIO_PATH names, and entry points of other packages.
 
 Listing reads source text and package metadata only. A scenario's module, and numpy and Numba behind it, is imported
 when that scenario is asked for: `setebench --help` would take seconds otherwise.
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec, module_from_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,16 +27,19 @@ if TYPE_CHECKING:
 
 PACKAGE = "setebench.scenarios"
 ENTRY_POINT_GROUP = "setebench.scenarios"
+PATH_VARIABLE = "SETEBENCH_SCENARIO_PATH"
+"""Folders with further scenarios, separated by colons. A variable of the environment, so that workers see it too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A scenario that could be loaded. `module` is set for the project's own, `entry_point` for those of others."""
+    """A scenario that could be loaded. `module` is set for the project's own, `entry_point` or `file` for others'."""
 
     name: str
     summary: str
     module: str = ""
     entry_point: EntryPoint | None = None
+    file: Path | None = None
 
     def load(self) -> Scenario:
         """Import it. Raises `SetebenchError` in one line where somebody else's can't be loaded or is no scenario."""
@@ -47,10 +52,10 @@ class Entry:
         return found
 
     def _import(self) -> object:
-        if self.entry_point is None:
+        if self.file is None and self.entry_point is None:
             return importlib.import_module(self.module).SCENARIO
         try:
-            found: object = self.entry_point.load()
+            found: object = _run_file(self.file) if self.file is not None else self.entry_point.load()  # type: ignore[union-attr]
         except Exception as error:  # whatever somebody else's module does while it is imported
             raise SetebenchError(
                 f"scenario {self.name!r} of {self._origin()} can't be loaded: {type(error).__name__}: {error}"
@@ -58,6 +63,8 @@ class Entry:
         return getattr(found, "SCENARIO", found)
 
     def _origin(self) -> str:
+        if self.file is not None:
+            return f"the file {str(self.file)!r}"
         if self.entry_point is None:
             return self.module
         return f"the package {_distribution(self.entry_point)!r}"
@@ -71,8 +78,13 @@ def command_name(module: str) -> str:
 @cache
 def catalogue() -> dict[str, Entry]:
     """All scenarios by command name, sorted, without importing one. A name of the project's own is never taken by
-    another package: that package's scenario is listed as `PACKAGE.NAME`."""
+    another package or a folder: that scenario is listed as `PACKAGE.NAME` or `FOLDER.NAME`."""
     entries = {entry.name: entry for entry in _own()}
+    for file in _files():
+        name = command_name(file.stem)
+        if name in entries:
+            name = f"{file.parent.name}.{name}"
+        entries[name] = Entry(name, _declared_summary(file) or "", file=file)
     for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value)):
         name = command_name(point.name)
         if name in entries:
@@ -107,6 +119,34 @@ def _own() -> list[Entry]:
     ]
 
 
+def _files() -> list[Path]:
+    """Scenario files in the folders of the environment variable, folder by folder."""
+    folders = [Path(name) for name in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if name]
+    return [
+        file.resolve()
+        for folder in folders
+        for file in sorted(folder.glob("*.py"))
+        if not file.name.startswith("_") and _declared_summary(file) is not None
+    ]
+
+
+@cache
+def _run_file(file: Path | None) -> object:
+    """The module in that file; like any module it is run once."""
+    assert file is not None
+    name = f"setebench_scenario_file_{file.stem}_{abs(hash(str(file))):x}"
+    spec = spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and pickling look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
 def _folder() -> Path | None:
     """Where the scenarios' files lie: the installed package, or `scenarios/` of a checkout that isn't installed."""
     spec = find_spec(PACKAGE)
@@ -134,7 +174,10 @@ def _declared_summary(path: Path) -> str | None:
 
     Only the text from that line on is parsed: it is the last of a module, and parsing all of a dozen modules would
     take a third of the time of `setebench --help`."""
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None  # no module that Python could import
     begin = re.search(r"^SCENARIO\b", text, re.MULTILINE)
     if begin is None:
         return None

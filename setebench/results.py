@@ -73,3 +73,19 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_seconds: float
     findings: list[Finding]
     evidence: dict[str, Any]
+
+    def __getitem__(self, parameter: str) -> Finding:
+        """The finding of that parameter. Raises KeyError."""
+        for finding in self.findings:
+            if finding.parameter == parameter:
+                return finding
+        raise KeyError(parameter)
+
+    def __contains__(self, parameter: object) -> bool:
+        return any(finding.parameter == parameter for finding in self.findings)
+
+    def _repr_html_(self) -> str:
+        """The findings as a table, for notebooks."""
+        from setebench.report.web import table_html  # the templates are only loaded where a notebook asks
+
+        return table_html(self)

@@ -55,7 +55,11 @@ class Context:
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A question. `answer` yields findings; `parameters` are the prefixes of the parameters it may tell;
-    `plot` draws a document's evidence into a matplotlib figure."""
+    `plot` draws a document's evidence into a matplotlib figure.
+
+    `order` says where `setebench characterize` runs it: lower first. What others build on comes early (the clock and
+    the levels 10, the hierarchy 20), what loads the machine most comes last. `seconds` is about how long it takes on a
+    CPU of today without --fast; it only feeds the estimate of the time left."""
 
     name: str
     summary: str
@@ -63,3 +67,5 @@ class Scenario:
     parameters: tuple[str, ...]
     options: tuple[Option, ...] = ()
     plot: Callable[[dict[str, Any]], Any] | None = None
+    order: int = 100
+    seconds: float = 10.0

@@ -54,10 +54,7 @@ def timed(probe: Probe, target: Operand, companion: Operand, interval: int = 0) 
 
 def levels_of(context: Context, region: Region) -> dict[str, Walk]:
     """Levels by name, each with the walk that brings lines there (see `placing.Place`), found once per context."""
-    if "levels" not in context.known:
-        context.known["levels"] = find_walks(context, region)
-    levels: dict[str, Walk] = context.known["levels"]
-    return levels
+    return find_walks(context, region)
 
 
 def measure_references(context: Context, region: Region, samples: int = 600) -> References:

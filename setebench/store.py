@@ -162,6 +162,11 @@ def write(path: str | Path, data: bytes, force: bool = False) -> None:
         raise _unwritable(Path(path), error) from error
 
 
+def save(document: Document, path: str | Path, force: bool = False) -> None:
+    """Write a document as a result file; see `write`."""
+    write(path, dumps(document), force)
+
+
 def _write_atomically(target: Path, data: bytes, force: bool) -> None:
     temporary = target.parent / f".setebench-{secrets.token_hex(8)}.tmp"
     try:

@@ -77,8 +77,17 @@ def find_walks(context: Context, region: Region) -> dict[str, Walk]:
     """Levels by name, nearest first, each with the walk behind which its lines answer; `l1` and `memory` need none.
 
     A sweep of chases shows the first level and memory, and most others; what answers behind a walk that just exceeds
-    the first level is the second, also where it never serves a whole working set alone. About how many cycles a load
-    from each takes is then known as `level_cycles`."""
+    the first level is the second, also where it never serves a whole working set alone. They are found once per run: a
+    later scenario takes over what is known, and the sweep as its evidence. About how many cycles a load from each takes
+    is known as `level_cycles` from then on."""
+    if "levels" not in context.known:
+        context.known["levels"] = _find_walks(context, region)
+        context.known["sweep"] = context.evidence["sweep"]
+    context.evidence["sweep"] = context.known["sweep"]
+    return dict(context.known["levels"])
+
+
+def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
     memory = _memory_cycles(context, region)
     sizes, cycles = _sweep(context, region, memory)
     found = plateaus(sizes, cycles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 import click
@@ -12,7 +13,14 @@ from setebench import registry
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 
 TOOLS = {
+    "characterize": (
+        "setebench.cli.characterize:characterize",
+        "Run every scenario and print one table of it all.",
+    ),
+    "compare": ("setebench.cli.compare:compare_command", "Put results, or published values, side by side."),
     "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
+    "infer": ("setebench.cli.infer:infer", "Run the inference again on what a machine answered, without the machine."),
+    "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),
     "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("setebench.cli.show_asm:show_asm", "Show the machine code of a probe or a snippet."),
@@ -96,6 +104,17 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     ctx.exit()
 
 
+def _add_folders(ctx: click.Context, _parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+    if not folders:
+        return
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise click.BadParameter(f"{folder!r} is no directory", ctx, _parameter)
+    known = os.environ.get(registry.PATH_VARIABLE)
+    os.environ[registry.PATH_VARIABLE] = os.pathsep.join([*folders, *([known] if known else [])])
+    registry.catalogue.cache_clear()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
@@ -104,6 +123,15 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     expose_value=False,
     callback=_print_version,
     help="Show the version and exit.",
+)
+@click.option(
+    "--scenario-path",
+    metavar="DIR",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_add_folders,
+    help=f"Take the scenario files in DIR too (also by the environment variable {registry.PATH_VARIABLE}).",
 )
 def setebench() -> None:
     """Find out what a memory system does that its vendor doesn't say.

@@ -75,6 +75,7 @@ def _request(scenario: Scenario, own: dict[str, Option], values: dict[str, Any])
         options={option.name: list(values[key]) if option.multiple else values[key] for key, option in own.items()},
         output=Output.choose(values["output"], values["form"], values["force"]),
         plot=values.get("plot"),
+        raw=values["raw"],
         quiet=values["quiet"],
         verbose=values["verbose"],
     )
@@ -93,6 +94,12 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
         if scenario.plot
         else []
     )
+    raw = click.Option(["--raw"], is_flag=True, help="Keep in the JSON what the machine answered, for setebench infer.")
+    return [*machine_parameters(), *output_parameters(), raw, *plot, *talk_parameters()]
+
+
+def machine_parameters() -> list[click.Option]:
+    """--machine, --cpu, --seed and --fast: what to measure, and how carefully."""
     return [
         click.Option(
             ["--machine"],
@@ -116,8 +123,12 @@ def _common_parameters(scenario: Scenario) -> list[click.Option]:
             help="Seed of everything that is drawn at random.",
         ),
         click.Option(["--fast"], is_flag=True, help="Fewer samples: sooner done, wider intervals."),
-        *output_parameters(),
-        *plot,
+    ]
+
+
+def talk_parameters() -> list[click.Option]:
+    """--quiet and --verbose."""
+    return [
         click.Option(["-q", "--quiet"], is_flag=True, help="No progress."),
         click.Option(
             ["-v", "--verbose"], is_flag=True, help="Progress with times, findings as they come, notes on the machine."

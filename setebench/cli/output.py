@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
+from setebench.report.sections import Reference
 from setebench.report.table import ascii_only, render
 from setebench.results import Document
 
@@ -54,24 +56,22 @@ class Output:
         elif sys.stdout is None:  # as Python has it where the caller closed the descriptor
             raise UsageError("standard output is closed; use -o FILE")
 
-    def deliver(self, document: Document) -> None:
+    def deliver(self, document: Document, references: Sequence[Reference] = ()) -> None:
         """Print or write the document. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""
         if self.path is not None:
-            store.write(self.path, render(document, self.form).encode(), self.force)
-            return
-        if self.form == "table":
-            print_text(_for_this_terminal(document))
+            store.write(self.path, render(document, self.form, references=references).encode(), self.force)
+        elif self.form == "table":
+            print_for_people(lambda **look: render(document, "table", references=references, **look))
         else:
-            print_text(render(document, self.form).encode())
+            print_text(render(document, self.form, references=references).encode())
 
 
-def _for_this_terminal(document: Document) -> bytes:
-    if sys.stdout.isatty():
-        text = render(document, "table", width=shutil.get_terminal_size().columns, colour=True)
-    else:
-        text = render(document, "table")
+def print_for_people(table: Callable[..., str]) -> None:
+    """Print a table, which `table(width=..., colour=...)` makes, as the terminal can show it."""
+    look = {"width": shutil.get_terminal_size().columns, "colour": True} if sys.stdout.isatty() else {}
+    text = table(**look)
     encoding = sys.stdout.encoding or "utf-8"
-    return text.encode() if encoding.lower().replace("-", "").startswith("utf") else ascii_only(text).encode()
+    print_text(text.encode() if encoding.lower().replace("-", "").startswith("utf") else ascii_only(text).encode())
 
 
 def print_text(data: bytes) -> None:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from setebench import store
+from setebench import session, store
 from setebench.cli.output import Output
 from setebench.cli.progress import Progress
 from setebench.errors import INTERRUPTED, UsageError
-from setebench.machine import Facts, open_machine
 from setebench.report import plot
 from setebench.report.numbers import interval_text, value_text
-from setebench.results import Document, Finding, MachineRecord
-from setebench.scenario import Context, Scenario
+from setebench.results import Document, Finding
+from setebench.scenario import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +31,9 @@ class Request:
     options: dict[str, Any] = field(default_factory=dict)
     output: Output = field(default_factory=lambda: Output("table", None))
     plot: Path | None = None
+    raw: bool = False
     quiet: bool = False
     verbose: bool = False
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What is needed to ask again, as the document keeps it."""
-        return {
-            "scenario": self.scenario.name,
-            "machine": self.machine,
-            "seed": self.seed,
-            "cpu": self.cpu,
-            "fast": self.fast,
-            "options": self.options,
-        }
 
 
 def run(request: Request) -> None:
@@ -90,54 +75,27 @@ def _check_targets(request: Request) -> None:
 
 def measure(request: Request, progress: Progress) -> Document:
     """Open the machine, run the scenario on it and return the document. Raises what the machine raises."""
-    started, begin = datetime.now(UTC), time.monotonic()
-    with closing(open_machine(request.machine, cpu=request.cpu, seed=request.seed)) as machine:
-        _check_cpu(machine.facts, request.cpu)
-        record = _machine_record(machine.facts)
+    with session.opened(request.machine, request.cpu, request.seed) as machine:
         for note in machine.facts.notes:
             progress.detail(note)
-        context = Context(
-            machine=machine,
+        document = session.ask(
+            request.scenario,
+            machine,
+            request.options,
             seed=request.seed,
             cpu=request.cpu,
             fast=request.fast,
-            options=dict(request.options),
             progress=progress,
+            told=lambda finding: tell(finding, progress),
+            raw=request.raw,
         )
-        findings = _answer(request.scenario, context, progress)
-    return Document(
-        tool=store.this_tool(),
-        machine=record,
-        settings=store.plain(request.settings),
-        started=started.isoformat(timespec="seconds"),
-        elapsed_seconds=round(time.monotonic() - begin, 3),
-        findings=findings,
-        evidence=store.plain(context.evidence),
-    )
+    return msgspec.structs.replace(document, settings={**document.settings, "machine": request.machine})
 
 
-def _answer(scenario: Scenario, context: Context, progress: Progress) -> list[Finding]:
-    findings = []
-    for finding in scenario.answer(context):
-        findings.append(finding)
-        progress.detail(
-            f"{finding.parameter}: {finding.reason or ' '.join((value_text(finding), interval_text(finding)))}"
-        )
-    return findings
-
-
-def _check_cpu(facts: Facts, cpu: int | None) -> None:
-    if cpu is not None and cpu not in facts.cpus:
-        raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
-
-
-def _machine_record(facts: Facts) -> MachineRecord:
-    environment: dict[str, Any] = {}
-    if facts.kind == "native":
-        from setebench.environment import read_environment  # reads /proc and /sys: only of use where those are measured
-
-        environment = store.plain(msgspec.to_builtins(read_environment()))
-    return MachineRecord(kind=facts.kind, name=facts.name, facts=store.plain(facts), environment=environment)
+def tell(finding: Finding, progress: Progress) -> None:
+    """Say a finding as it comes, to those who asked for detail."""
+    text = finding.reason or " ".join((value_text(finding), interval_text(finding)))
+    progress.detail(f"{finding.parameter}: {text}")
 
 
 def _deliver(request: Request, document: Document, progress: Progress) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from setebench import registry
+from setebench.cli.main import setebench
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.machine import Machine, open_machine
 from setebench.probe import Base, Probe
@@ -120,3 +124,46 @@ def test_the_question_of_the_page_is_answered(question: ModuleType, toy: Machine
     question.HINT = "t0"
     (finding,) = question.SCENARIO.answer(Context(machine=toy, fast=True))
     assert (finding.outcome, finding.value) == (Outcome.MEASURED, "l1")
+
+
+# -- docs/characterize.md, report.md, compare.md, library.md ----------------------------------------------------------
+
+
+def _console_commands(page: str) -> list[str]:
+    lines = [line for block in _blocks(page, "console") for line in block.splitlines()]
+    return [line.removeprefix("$ setebench ") for line in lines if line.startswith("$ setebench ")]
+
+
+@pytest.mark.parametrize("page", ["characterize.md", "report.md", "compare.md"])
+def test_the_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = _console_commands(page)
+    assert commands
+    for line in commands:
+        result = CliRunner().invoke(setebench, shlex.split(line))
+        assert result.exit_code == 0, (line, result.output)
+        assert result.stdout or "-o" in line.split()
+
+
+def test_the_library_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = _blocks("library.md", "python")
+    assert len(blocks) == 2
+    for block in blocks:
+        ended = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0 and ended.stdout, ended.stderr
+
+
+def test_the_library_page_lists_every_public_name() -> None:
+    table = (DOCS / "library.md").read_text()
+    import setebench as library
+
+    assert [name for name in library.__all__ if f"`{name}" not in table] == []
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed; make docs installs it")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    ended = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "index.html").exists() and (tmp_path / "project/readme-first.html").exists()

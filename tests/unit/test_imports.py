@@ -106,6 +106,11 @@ def test_truth_and_findings_only_meet_in_the_score() -> None:
     assert {room(name) for name in SOURCES if "setebench.sim.inspect" in imports(name)} == set()
 
 
+def test_published_values_are_for_the_command_line_to_show() -> None:
+    """Nothing that measures or infers may look up what it is to find."""
+    assert {room(name) for name in SOURCES if "references" in _rooms_of(name)} - {"references"} == {"cli"}
+
+
 def test_no_module_needs_itself_to_be_imported() -> None:
     """Imports at the top of modules form no circle; those inside functions wait until they are called."""
     at_top = {

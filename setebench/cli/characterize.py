@@ -1,0 +1,209 @@
+"""`setebench characterize`: every scenario on one machine, one table of everything."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from setebench import campaign, session, store
+from setebench.campaign import Listener, Plan
+from setebench.cli import beside
+from setebench.cli.options import FORMS, machine_parameters, talk_parameters
+from setebench.cli.output import Output
+from setebench.cli.progress import Progress
+from setebench.cli.run import tell
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.recording import without_recordings
+from setebench.results import Document
+
+HELP = """Run every scenario on one machine and print one table of everything.
+
+What earlier scenarios find (the clock, the levels) is known to later ones. A scenario that fails costs its own rows
+alone. With -o the results are saved after each scenario, and --resume goes on from there.
+
+Exit status: 0 at least one scenario answered, 1 none could be run, 2 bad use, 130 interrupted.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for. `earlier` is what --resume goes on from."""
+
+    plan: Plan
+    earlier: Document | None
+    output: Output
+    saved: Path | None
+    report: Path | None
+    reference: str | None
+    force: bool
+    raw: bool
+
+
+def _callback(**values: Any) -> None:
+    request = _request(values)
+    progress = Progress(quiet=values["quiet"], verbose=values["verbose"])
+    try:
+        document, saver = _measure(request, progress)
+        progress.close()
+        _deliver(request, document, saver, progress)
+    except KeyboardInterrupt:
+        progress.close()
+        click.echo(f"\nInterrupted; {_way_on(request)}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    finally:
+        progress.close()
+    if not any(step.state == "done" for step in campaign.steps_of(document)):
+        raise SetebenchError("no scenario could be run; the table says why")
+
+
+def _way_on(request: Request) -> str:
+    if request.saved is None or not request.saved.exists():
+        return "nothing was written (with -o FILE, --resume FILE could go on from here)."
+    return f"go on with: setebench characterize --resume {request.saved}"
+
+
+def _request(values: dict[str, Any]) -> Request:
+    """Raises `UsageError` for what can't work, before anything is measured."""
+    earlier = store.load(values["resume"]) if values["resume"] else None
+    plan = _resumed_plan(values["resume"], earlier) if earlier else _new_plan(values)
+    saved = values["output"] or values["resume"]
+    output = Output(values["form"] or "table", None)
+    output.check()
+    beside.check_reference(values["reference"])
+    for path in (saved, values["report"]):
+        if path is not None:
+            store.check_target(path, values["force"] or path == values["resume"])
+    if values["report"] is not None and saved is not None and saved.resolve() == values["report"].resolve():
+        raise UsageError(f"--output and --report both name {str(saved)!r}; name two files")
+    return Request(
+        plan=plan,
+        earlier=earlier,
+        output=output,
+        saved=saved,
+        report=values["report"],
+        reference=values["reference"],
+        force=values["force"],
+        raw=saved is not None and not values["no_raw"],
+    )
+
+
+def _new_plan(values: dict[str, Any]) -> Plan:
+    return Plan(
+        scenarios=campaign.choose(values["only"], values["skip"]),
+        machine=values["machine"],
+        seed=values["seed"],
+        cpu=values["cpu"],
+        fast=values["fast"],
+    )
+
+
+def _resumed_plan(file: Path, earlier: Document) -> Plan:
+    """The plan of the earlier run; options that would make it another one are refused."""
+    context = click.get_current_context()
+    fixed = ("machine", "cpu", "seed", "fast", "only", "skip")
+    given = [name for name in fixed if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given:
+        raise UsageError(f"--resume goes on with the settings in {str(file)!r}; leave out --{given[0]}")
+    try:
+        plan = campaign.plan_of(earlier)
+        campaign.choose(plan.scenarios)
+        campaign.steps_of(earlier)
+    except UsageError as error:
+        raise UsageError(f"can't go on with {str(file)!r}: {error}") from error
+    return plan
+
+
+def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
+    saver = _Saver(request.saved, request.force or request.earlier is not None)
+
+    def save(document: Document) -> None:
+        try:
+            saver.save(document)
+        except (
+            SetebenchError
+        ) as error:  # a full disk now need not be full at the end, and the table can still be printed
+            progress.result(f"not saved yet: {error}")
+
+    def fail(scenario: str, error: Exception) -> None:
+        progress.result(f"{scenario} failed: {campaign.reason(error)}")
+        progress.detail("".join(traceback.format_exception(error)).replace("\n", " | "))
+
+    listener = Listener(progress=progress, told=lambda finding: tell(finding, progress), saved=save, failed=fail)
+    plan = request.plan
+    with session.opened(plan.machine, plan.cpu, plan.seed) as machine:
+        for note in machine.facts.notes:
+            progress.detail(note)
+        document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
+    return document, saver
+
+
+class _Saver:
+    """Writes a document to its file again and again; after the first time it replaces what is its own."""
+
+    def __init__(self, path: Path | None, force: bool) -> None:
+        self._path, self._force = path, force
+        self._saved: Document | None = None
+
+    def save(self, document: Document) -> None:
+        """Raises `UsageError` where the file can't be written."""
+        if self._path is not None and document is not self._saved:
+            store.save(document, self._path, self._force)
+            self._force, self._saved = True, document
+
+
+def _deliver(request: Request, document: Document, saver: _Saver, progress: Progress) -> None:
+    shown = msgspec.structs.replace(document, evidence=without_recordings(document.evidence))
+    request.output.deliver(shown, beside.chosen_references(document, request.reference))
+    if request.saved is not None:
+        saver.save(document)
+        progress.result(f"wrote {len(document.findings)} findings to {request.saved}")
+    if request.report is not None:
+        name = request.saved.name if request.saved is not None else document.machine.name
+        store.write(request.report, beside.report({name: shown}, request.reference), request.force)
+        progress.result(f"wrote the report to {request.report}")
+
+
+def _parameters() -> list[click.Parameter]:
+    path = click.Path(path_type=Path)
+    return [
+        *machine_parameters(),
+        click.Option(["--only"], metavar="SCENARIO", multiple=True, help="Run this one (may be given several times)."),
+        click.Option(["--skip"], metavar="SCENARIO", multiple=True, help="Leave this one out (several times too)."),
+        click.Option(
+            ["-o", "--output"],
+            metavar="FILE",
+            type=path,
+            help="Save the results (JSON) to FILE, after each scenario. The table is printed all the same.",
+        ),
+        click.Option(
+            ["--resume"], metavar="FILE", type=path, help="Go on with the interrupted run in FILE, with its settings."
+        ),
+        click.Option(
+            ["--no-raw"], is_flag=True, help="Don't keep in FILE what the machine answered (see setebench infer)."
+        ),
+        click.Option(["--report"], metavar="FILE", type=path, help="Write the HTML report to FILE too."),
+        click.Option(
+            ["--reference"],
+            metavar="NAME",
+            help="Published values beside the findings (see setebench compare --list-references), or none."
+            "  [default: those of this processor, if there are any]",
+        ),
+        click.Option(["--format", "form"], type=click.Choice(FORMS), help="Form on standard output.  [default: table]"),
+        click.Option(["--force"], is_flag=True, help="Replace files that exist."),
+        *talk_parameters(),
+    ]
+
+
+characterize = click.Command(
+    "characterize",
+    callback=_callback,
+    params=_parameters(),
+    help=HELP,
+    short_help="Run every scenario and print one table of everything.",
+)

@@ -1,0 +1,66 @@
+"""`setebench compare`: results and published values side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from setebench import references, store
+from setebench.cli.output import print_for_people, print_text
+from setebench.cli.report import named
+from setebench.compare import Agreement, compare
+from setebench.errors import UsageError
+from setebench.report.comparison import FORMS, render
+
+DIFFERS = 3
+"""Exit status with --exit-code where a finding differs; 1 and 2 mean that there was no comparison."""
+
+
+@click.command("compare")
+@click.argument("results", metavar="A B [C...]", nargs=-1)
+@click.option("--list-references", is_flag=True, help="List the published values that come with setebench, and exit.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 3 if a finding differs.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Form of the comparison.  [default: table]")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+def compare_command(
+    results: tuple[str, ...],
+    list_references: bool,
+    exit_code: bool,
+    form: str | None,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Hold results against the first of them: settings that differ, findings that differ, and those that agree.
+
+    A result is a file, or reference:NAME for published values. Two numbers differ where their intervals don't meet.
+
+    Exit status: 0 compared, 2 a file that can't be read or written; with --exit-code 3 where a finding differs.
+    """
+    if list_references:
+        print_text(_list().encode())
+        return
+    if len(results) < 2:
+        raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
+    if output is not None:
+        store.check_target(output, force)
+    documents = named(results)
+    found = compare(list(documents.values()), list(documents))
+    if output is not None:
+        store.write(output, render(found, form or "table").encode(), force)
+    elif form in (None, "table"):
+        print_for_people(lambda **_look: render(found, "table"))
+    else:
+        print_text(render(found, str(form)).encode())
+    if exit_code and found.of(Agreement.DIFFERS):
+        raise click.exceptions.Exit(DIFFERS)
+
+
+def _list() -> str:
+    lines = []
+    for name in references.names():
+        known = references.read(name)
+        lines.append(f"reference:{name}  {known.title}, {len(known.values)} values")
+        lines += [f"    {source.title} ({source.kind}) {source.url}".rstrip() for source in known.sources.values()]
+    return "\n".join(lines) + "\n"

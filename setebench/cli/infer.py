@@ -1,0 +1,49 @@
+"""`setebench infer`: today's inference on what a machine answered back then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from setebench import campaign, session, store
+from setebench.campaign import Listener
+from setebench.cli.options import output_options
+from setebench.cli.output import Output
+from setebench.cli.progress import Progress
+from setebench.errors import UsageError
+from setebench.results import Document
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@output_options
+def infer(file: Path, quiet: bool, form: str | None, output: str | None, force: bool) -> None:
+    """Run the inference again on what FILE keeps of the machine's answers. The machine isn't needed.
+
+    FILE is a result of characterize -o, or of a scenario with --raw.
+
+    Exit status: 0 inferred, 1 this version asks otherwise than the one that recorded, 2 nothing was recorded.
+    """
+    target = Output.choose(output, form, force)
+    target.check()
+    document = store.load(file)
+    progress = Progress(quiet=quiet)
+    try:
+        inferred = _inferred(document, progress)
+    except UsageError as error:
+        raise UsageError(f"can't infer from {str(file)!r}: {error}") from error
+    finally:
+        progress.close()
+    target.deliver(inferred)
+
+
+def _inferred(document: Document, progress: Progress) -> Document:
+    if document.settings.get("scenario") != campaign.NAME:
+        return session.infer(document, progress)
+
+    def fail(scenario: str, error: Exception) -> None:
+        progress.result(f"{scenario} failed: {campaign.reason(error)}")
+
+    return campaign.infer(document, Listener(progress=progress, failed=fail))

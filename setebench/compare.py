@@ -1,0 +1,170 @@
+"""Two or more documents side by side: what was set differently, which findings differ, which agree.
+
+Findings are judged by their intervals: two numbers differ where the intervals that they are told with do not meet. An
+`at_least` reaches up without end. What was not told (unresolved, unavailable, or missing) agrees and differs with
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from setebench.results import Document, Finding, Outcome
+
+REFERENCE = "reference"
+"""The machine kind of documents that hold published values."""
+
+_VOLATILE = (
+    "environment.activity.",
+    "environment.memory.available_bytes",
+    "environment.memory.huge_pages",
+    "facts.memory_bytes",
+)
+"""What changes between any two runs on one machine and says nothing of them."""
+
+
+class Agreement(StrEnum):
+    """How findings of one parameter stand to each other."""
+
+    DIFFERS = "differs"
+    OPEN = "open"
+    SAME = "same"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter; `findings` has one entry per document, None where it does not mention the parameter."""
+
+    parameter: str
+    findings: list[Finding | None]
+    agreement: Agreement
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """Something beside the findings that is not the same in all documents; None where a document lacks it."""
+
+    name: str
+    values: list[Any]
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything: `names` are what the documents are called, the first of them is the baseline."""
+
+    names: list[str]
+    settings: list[Setting]
+    rows: list[Row]
+
+    def of(self, agreement: Agreement) -> list[Row]:
+        """The rows that stand like that."""
+        return [row for row in self.rows if row.agreement is agreement]
+
+
+def compare(documents: Sequence[Document], names: Sequence[str]) -> Comparison:
+    """Hold every document against the first. A parameter differs where any does, and is open where none can be held
+    against the first."""
+    tables = [{finding.parameter: finding for finding in document.findings} for document in documents]
+    parameters = dict.fromkeys(parameter for table in tables for parameter in table)
+    rows = [_row(parameter, [table.get(parameter) for table in tables]) for parameter in parameters]
+    return Comparison(names=list(names), settings=_settings(documents), rows=rows)
+
+
+def _row(parameter: str, findings: list[Finding | None]) -> Row:
+    verdicts = {agreement(findings[0], other) for other in findings[1:]}
+    order = (Agreement.DIFFERS, Agreement.SAME, Agreement.OPEN)
+    return Row(parameter=parameter, findings=findings, agreement=next(each for each in order if each in verdicts))
+
+
+# -- one finding against another --------------------------------------------------------------------------------------
+
+
+def agreement(one: Finding | None, other: Finding | None) -> Agreement:
+    """How two findings of one parameter stand to each other."""
+    if one is None or other is None or one.value is None or other.value is None:
+        return Agreement.OPEN
+    if Outcome.ABSENT in (one.outcome, other.outcome):
+        return _verdict(not _something(one) and not _something(other))
+    if _is_number(one.value) and _is_number(other.value):
+        return _verdict(one.unit == other.unit and _meet(reach(one), reach(other)))
+    return _verdict(one.unit == other.unit and _comparable(one.value) == _comparable(other.value))
+
+
+def reach(finding: Finding) -> tuple[float, float]:
+    """The numbers that a numeric finding allows; without an interval its value alone."""
+    value = float(finding.value)  # type: ignore[arg-type]
+    low = value if finding.low is None else min(finding.low, value)
+    if finding.outcome is Outcome.AT_LEAST:
+        return low, math.inf
+    return low, value if finding.high is None else max(finding.high, value)
+
+
+def _verdict(same: bool) -> Agreement:
+    return Agreement.SAME if same else Agreement.DIFFERS
+
+
+def _something(finding: Finding) -> bool:
+    """Whether it tells that something is there: a value that is neither false nor nought nor an absence."""
+    return finding.outcome is not Outcome.ABSENT and bool(finding.value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _meet(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
+
+
+def _comparable(value: Any) -> Any:
+    """A list of names is a set; of numbers, the order says something. True is no 1."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return sorted(set(value))
+    return (isinstance(value, bool), value)
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _settings(documents: Sequence[Document]) -> list[Setting]:
+    measured = [_flat_record(document) for document in documents if document.machine.kind != REFERENCE]
+    names = dict.fromkeys(name for record in measured for name in record)
+    found = []
+    for name in names:
+        values = [record.get(name) for record in measured]
+        if not all(_equal(value, values[0]) for value in values) and not name.startswith(_VOLATILE):
+            found.append(name)
+    flat = [_flat_record(document) for document in documents]
+    return [Setting(name=name, values=[record.get(name) for record in flat]) for name in found]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two settings are the same; a clock's rate is calibrated at every start, so its last digits are not."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-4)
+    return bool(one == other)
+
+
+def _flat_record(document: Document) -> dict[str, Any]:
+    machine = document.machine
+    record = {
+        "machine": machine.name,
+        "kind": machine.kind,
+        "tool": f"{document.tool.name} {document.tool.version}",
+        "settings": document.settings,
+        "facts": machine.facts,
+        "environment": machine.environment,
+    }
+    return {name: value for key, each in record.items() for name, value in _flat(key, each)}
+
+
+def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Dotted names of everything below; a list is one value, as text where it holds more than plain ones."""
+    if isinstance(value, dict):
+        return [pair for key, each in value.items() for pair in _flat(f"{name}.{key}", each)]
+    if isinstance(value, list):
+        return [(name, json.dumps(value, ensure_ascii=False))]
+    return [(name, value)]

@@ -1,0 +1,169 @@
+"""Published values of processors, to hold findings against: one TOML file each, every value with its source.
+
+For display only. Nothing that infers may read them: a table of known answers is what a measurement must not need.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from setebench.compare import REFERENCE
+from setebench.errors import UsageError
+from setebench.results import SCHEMA, Document, Finding, MachineRecord, Outcome, Tool
+
+PREFIX = "reference:"
+FOLDER = Path(__file__).parent
+ABOUT = 0.1
+"""Half width of a value that its source only gives as "around", as a share of it."""
+
+_ROUNDED_UNITS = ("cycles", "ns")
+"""Units whose published values are rounded: 14 cycles may be anything from 13.5 to 14.5. Counts are exact."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where values come from; `kind` says how far to trust it: measured, vendor, or secondary."""
+
+    title: str
+    kind: str
+    url: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One published value. `says` is what the source says, in short; `about` marks a value that is only roughly so."""
+
+    parameter: str
+    value: float | int | bool | str | list[str | int]
+    unit: str
+    source: str
+    says: str
+    low: float | None = None
+    high: float | None = None
+    about: bool = False
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which processors it describes, by what the operating system calls them; no models means the whole family."""
+
+    vendor: str
+    family: int
+    models: list[int] = []
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file."""
+
+    title: str
+    matches: list[Match]
+    sources: dict[str, Source]
+    values: list[Entry]
+
+
+def names() -> list[str]:
+    """The references that come with setebench."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+@cache
+def read(name: str) -> Reference:
+    """The reference of that name. Raises `UsageError` for a name that there is not."""
+    if name not in names():
+        raise UsageError(f"unknown reference {name!r}; one of {', '.join(names())}")
+    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return msgspec.convert(table, type=Reference)
+
+
+def document(name: str) -> Document:
+    """The reference as a document, so that it can be compared like a result."""
+    reference = read(name)
+    sources = {key: msgspec.to_builtins(source) for key, source in reference.sources.items()}
+    return Document(
+        schema=SCHEMA,
+        tool=Tool(name="setebench", version=""),
+        machine=MachineRecord(kind=REFERENCE, name=reference.title, facts={}, environment={}),
+        settings={"scenario": f"{PREFIX}{name}"},
+        started="",
+        elapsed_seconds=0.0,
+        findings=[_finding(entry, reference.sources[entry.source]) for entry in reference.values],
+        evidence={"sources": sources},
+    )
+
+
+def _finding(entry: Entry, source: Source) -> Finding:
+    low, high = _bounds(entry)
+    absent = entry.value is False or entry.value == 0
+    return Finding(
+        parameter=entry.parameter,
+        value=entry.value,
+        unit=entry.unit,
+        low=low,
+        high=high,
+        outcome=Outcome.ABSENT if absent else Outcome.MEASURED,
+        method=f"{source.title} ({source.kind}): {entry.says}",
+        evidence="sources",
+    )
+
+
+def _bounds(entry: Entry) -> tuple[float | None, float | None]:
+    value = entry.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or entry.low is not None:
+        return entry.low, entry.high
+    if entry.about:
+        return (1 - ABOUT) * value, (1 + ABOUT) * value
+    return (value - 0.5, value + 0.5) if entry.unit in _ROUNDED_UNITS else (None, None)
+
+
+# -- which one describes a machine ------------------------------------------------------------------------------------
+
+
+def matching(environment: dict[str, Any]) -> str | None:
+    """The reference for what the operating system says of the processor (`MachineRecord.environment`), if there is one.
+
+    A match with a list of models goes before one for a whole family."""
+    cpu = environment.get("cpu")
+    if not isinstance(cpu, dict):
+        return None
+    vendor, family, model = (cpu.get(key) for key in ("vendor", "family", "model"))
+    found = [
+        (bool(match.models), name)
+        for name in names()
+        for match in read(name).matches
+        if (match.vendor, match.family) == (vendor, family) and (not match.models or model in match.models)
+    ]
+    return max(found)[1] if found else None
+
+
+def of_the_system(environment: dict[str, Any]) -> Document | None:
+    """What the operating system says of the data caches, as a document; None where it says nothing.
+
+    In a guest these are the hypervisor's words, which need not be true."""
+    topology = environment.get("topology")
+    caches = topology.get("caches") if isinstance(topology, dict) else None
+    records = caches if isinstance(caches, list) else []
+    told = [each for each in records if isinstance(each, dict) and each.get("type") in ("Data", "Unified")]
+    findings = [finding for each in told for finding in _cache_findings(each)]
+    if not findings:
+        return None
+    return Document(
+        tool=Tool(name="setebench", version=""),
+        machine=MachineRecord(kind=REFERENCE, name="what the operating system says", facts={}, environment={}),
+        settings={"scenario": "system"},
+        started="",
+        elapsed_seconds=0.0,
+        findings=findings,
+        evidence={},
+    )
+
+
+def _cache_findings(cache_record: dict[str, Any]) -> list[Finding]:
+    level = cache_record.get("level")
+    keys = (("size_bytes", "size", "bytes"), ("ways", "ways", "ways"), ("line_bytes", "line_size", "bytes"))
+    return [
+        Finding(parameter=f"cache.l{level}.{name}", value=value, unit=unit, method="the operating system")
+        for key, name, unit in keys
+        if isinstance(level, int) and isinstance(value := cache_record.get(key), int) and value > 0
+    ]

@@ -1,0 +1,129 @@
+"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what can't be told, then what agrees."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+from setebench import store
+from setebench.compare import Agreement, Comparison, Row
+from setebench.report.numbers import interval_text, value_text
+from setebench.report.table import markdown_text, visible
+from setebench.results import Finding, Outcome
+
+_HEADINGS = (
+    (Agreement.DIFFERS, "Findings that differ"),
+    (Agreement.OPEN, "Findings that can't be held against each other"),
+    (Agreement.SAME, "Findings that agree"),
+)
+_LONGEST_SETTING = 60
+
+
+def render(comparison: Comparison, form: str) -> str:
+    """The comparison in one of `FORMS`, ending with a newline."""
+    return _RENDERERS[form](comparison)
+
+
+def summary(comparison: Comparison) -> str:
+    """One line with the counts."""
+    counts = {agreement: len(comparison.of(agreement)) for agreement in Agreement}
+    return (
+        f"{' against '.join(map(visible, comparison.names))}: {counts[Agreement.DIFFERS]} findings differ, "
+        f"{counts[Agreement.OPEN]} can't be compared, {counts[Agreement.SAME]} agree"
+    )
+
+
+def cell(finding: Finding | None) -> str:
+    """One finding in a row: its value and interval, or why there is none."""
+    if finding is None:
+        return "not told"
+    if finding.value is None:
+        return finding.outcome.replace("_", " ")
+    text = f"{value_text(finding)} {interval_text(finding)}".rstrip()
+    return f"{text} (absent)" if finding.outcome is Outcome.ABSENT else text
+
+
+def _tables(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Heading, column names and rows of each part that has any."""
+    names = [visible(name) for name in comparison.names]
+    settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
+    parts = [("Settings and machines that differ", ["setting", *names], settings)]
+    for agreement, heading in _HEADINGS:
+        rows = [[row.parameter, *map(cell, row.findings)] for row in comparison.of(agreement)]
+        parts.append((heading, ["parameter", *names], rows))
+    shown = ((heading, columns, [[visible(each) for each in row] for row in rows]) for heading, columns, rows in parts)
+    return [part for part in shown if part[2]]
+
+
+def _setting(value: Any) -> str:
+    if value is None:
+        return "—"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SETTING else f"{text[: _LONGEST_SETTING - 1]}…"
+
+
+def _text(comparison: Comparison) -> str:
+    from tabulate import tabulate
+
+    blocks = [summary(comparison)]
+    for heading, columns, rows in _tables(comparison):
+        blocks.append(f"{heading}\n{tabulate(rows, headers=columns, tablefmt='simple', disable_numparse=True)}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _markdown(comparison: Comparison) -> str:
+    from tabulate import tabulate
+
+    blocks = [markdown_text(summary(comparison))]
+    for heading, columns, rows in _tables(comparison):
+        cells = [[markdown_text(each) for each in row] for row in rows]
+        headers = [markdown_text(column) for column in columns]
+        blocks.append(f"## {heading}\n\n{tabulate(cells, headers=headers, tablefmt='pipe', disable_numparse=True)}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _csv(comparison: Comparison) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    names = [visible(name) for name in comparison.names]
+    writer.writerow(["agreement", "parameter", *(f"{name} {column}" for name in names for column in _COLUMNS)])
+    for row in comparison.rows:
+        cells = [_csv_cell(getattr(each, column, None)) for each in row.findings for column in _COLUMNS]
+        writer.writerow([row.agreement, visible(row.parameter), *cells])
+    return stream.getvalue()
+
+
+_COLUMNS = ("value", "unit", "low", "high", "outcome")
+
+
+def _csv_cell(value: Any) -> str:
+    record = store.plain(value)
+    if record is None:
+        return ""
+    return visible(record) if isinstance(record, str) else json.dumps(record, ensure_ascii=False)
+
+
+def _json(comparison: Comparison) -> str:
+    def record(row: Row) -> dict[str, Any]:
+        return {"parameter": row.parameter, "agreement": str(row.agreement), "findings": store.plain(row.findings)}
+
+    document = {
+        "schema": 1,
+        "names": comparison.names,
+        "settings": store.plain(comparison.settings),
+        "rows": [record(row) for row in comparison.rows],
+    }
+    return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
+
+
+_RENDERERS: dict[str, Callable[[Comparison], str]] = {
+    "table": _text,
+    "markdown": _markdown,
+    "csv": _csv,
+    "json": _json,
+}
+FORMS = tuple(_RENDERERS)
+"""The forms of a comparison."""

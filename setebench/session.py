@@ -1,0 +1,202 @@
+"""Running scenarios as a library: from a machine and a question to a result document.
+
+`run` is what `import setebench` offers and what the command line uses. Nothing is printed and nothing is written here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from setebench import registry, store
+from setebench.errors import UsageError
+from setebench.machine import Facts, Machine, open_machine
+from setebench.recording import EVIDENCE_PREFIX, Recorder, Replay, recording_of
+from setebench.results import Document, Finding, MachineRecord
+from setebench.scenario import Context, Option, Scenario
+
+Progress = Callable[[str], None]
+Told = Callable[[Finding], None]
+
+
+def _ignore(_what: object) -> None:
+    """Progress that nobody reads, findings that nobody awaits."""
+
+
+def run(
+    scenario: str | Scenario,
+    machine: str | Machine = "native",
+    *,
+    seed: int = 1,
+    cpu: int | None = None,
+    fast: bool = False,
+    progress: Progress = _ignore,
+    told: Told = _ignore,
+    raw: bool = False,
+    **options: Any,
+) -> Document:
+    """Ask one question of a machine and return findings, settings and evidence as a document.
+
+    `scenario` and `machine` are names as on the command line, or objects; a machine given as an object stays open.
+    `options` are the scenario's own, by their names; `progress` hears what is done next, `told` each finding as it
+    comes. With `raw` the document keeps what the machine answered, so that `infer` can be run on it later. Raises
+    `UsageError` for unknown names and options, and what the machine raises.
+    """
+    chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
+    with opened(machine, cpu, seed) as open_one:
+        document = ask(chosen, open_one, options, seed=seed, cpu=cpu, fast=fast, progress=progress, told=told, raw=raw)
+    return _named(document, machine) if isinstance(machine, str) else document
+
+
+def ask(
+    scenario: Scenario,
+    machine: Machine,
+    options: Mapping[str, Any],
+    *,
+    seed: int = 1,
+    cpu: int | None = None,
+    fast: bool = False,
+    progress: Progress = _ignore,
+    told: Told = _ignore,
+    raw: bool = False,
+) -> Document:
+    """`run` on objects: the scenario's own options are a mapping, so that none can clash with these arguments."""
+    values = complete_options(scenario, options)
+    check_cpu(machine.facts, cpu)
+    started, begin = datetime.now(UTC), time.monotonic()
+    record = machine_record(machine.facts)
+    recorder = Recorder(machine) if raw else None
+    context = Context(machine=recorder or machine, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress)
+    findings = answers(scenario, context, told)
+    kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
+    settings = {
+        "scenario": scenario.name,
+        "machine": record.name,
+        "seed": seed,
+        "cpu": cpu,
+        "fast": fast,
+        "options": values,
+    }
+    return Document(
+        tool=store.this_tool(),
+        machine=record,
+        settings=store.plain(settings),
+        started=started.isoformat(timespec="seconds"),
+        elapsed_seconds=round(time.monotonic() - begin, 3),
+        findings=findings,
+        evidence=store.plain({**context.evidence, **kept}),
+    )
+
+
+def infer(document: Document, progress: Progress = _ignore, told: Told = _ignore) -> Document:
+    """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
+
+    Raises `UsageError` for a document without a recording, `SetebenchError` where today's inference asks otherwise."""
+    name = str(document.settings.get("scenario"))
+    settings = _settings_of(document)
+    replay = Replay(recording_of(document.evidence, name))
+    again = ask(
+        registry.scenario(name),
+        replay,
+        settings.options,
+        seed=settings.seed,
+        cpu=settings.cpu,
+        fast=settings.fast,
+        progress=progress,
+        told=told,
+    )
+    recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
+    return msgspec.structs.replace(
+        document, tool=store.this_tool(), findings=again.findings, evidence={**again.evidence, **recordings}
+    )
+
+
+class _Settings(msgspec.Struct):
+    """The settings of a document that inference depends on."""
+
+    seed: int
+    fast: bool
+    cpu: int | None = None
+    options: dict[str, Any] = {}
+
+
+def _settings_of(document: Document) -> _Settings:
+    try:
+        return msgspec.convert(document.settings, type=_Settings)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"its settings are damaged: {error}") from error
+
+
+def _named(document: Document, machine: str) -> Document:
+    """The document with the name that opens the machine again, which need not be what the machine calls itself."""
+    return msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
+
+
+def list_scenarios() -> dict[str, str]:
+    """Every scenario that `run` takes, by name, with its one-line summary. None is imported."""
+    return {name: entry.summary for name, entry in registry.catalogue().items()}
+
+
+def answers(scenario: Scenario, context: Context, told: Told = _ignore) -> list[Finding]:
+    """The findings of a scenario; `told` hears each as it comes."""
+    findings = []
+    for finding in scenario.answer(context):
+        findings.append(finding)
+        told(finding)
+    return findings
+
+
+@contextmanager
+def opened(machine: str | Machine, cpu: int | None, seed: int) -> Iterator[Machine]:
+    """The machine of that name, closed afterwards; one that is an object already stays as it is."""
+    if isinstance(machine, str):
+        with closing(open_machine(machine, cpu=cpu, seed=seed)) as fresh:
+            yield fresh
+    else:
+        yield machine
+
+
+def check_cpu(facts: Facts, cpu: int | None) -> None:
+    """Raise `UsageError` where the machine has no such CPU."""
+    if cpu is not None and cpu not in facts.cpus:
+        raise UsageError(f"{facts.name} has no CPU {cpu}; choose one of {', '.join(map(str, facts.cpus))}")
+
+
+def machine_record(facts: Facts) -> MachineRecord:
+    """What a document keeps of the machine: its facts, and for this CPU what the operating system says of it."""
+    environment: dict[str, Any] = {}
+    if facts.kind == "native":
+        from setebench.environment import read_environment  # reads /proc and /sys: only of use where those are measured
+
+        environment = store.plain(msgspec.to_builtins(read_environment()))
+    return MachineRecord(kind=facts.kind, name=facts.name, facts=store.plain(facts), environment=environment)
+
+
+def complete_options(scenario: Scenario, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario's own options with defaults for those that are not given. Raises `UsageError` for one that it does
+    not have, or a value that it does not take."""
+    own = {option.name: option for option in scenario.options}
+    unknown = sorted(set(given) - set(own))
+    if unknown:
+        known = ", ".join(own) or "none"
+        raise UsageError(f"scenario {scenario.name!r} has no option {unknown[0]!r}; its options: {known}")
+    return {name: _checked(option, given[name]) if name in given else _default(option) for name, option in own.items()}
+
+
+def _default(option: Option) -> Any:
+    if option.flag:
+        return bool(option.default)
+    return list(option.default or ()) if option.multiple else option.default
+
+
+def _checked(option: Option, value: Any) -> Any:
+    values = list(value) if option.multiple else [value]
+    for each in values:
+        if option.choices and each not in option.choices:
+            raise UsageError(f"option {option.name!r} takes one of {', '.join(option.choices)}, not {each!r}")
+    return values if option.multiple else value

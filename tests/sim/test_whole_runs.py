@@ -1,0 +1,40 @@
+"""Whole runs on a simulated machine: results agree with another run's, and can be inferred again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import cache
+
+from setebench import campaign
+from setebench.compare import Agreement, compare
+from setebench.machine import open_machine
+from setebench.results import Document
+from setebench.scenario import Context
+from setebench.sweep import find_walks, working_memory
+
+
+@cache
+def _run(seed: int) -> Document:
+    return campaign.characterize("sim:plain", only=["latency"], seed=seed, fast=True, raw=True)
+
+
+def test_another_run_agrees() -> None:
+    found = compare([_run(1), _run(2)], ["1", "2"])
+    assert found.of(Agreement.DIFFERS) == []
+    assert len(found.of(Agreement.SAME)) >= 10
+
+
+def test_inference_is_repeated_without_the_machine() -> None:
+    document = _run(1)
+    assert campaign.infer(document).findings == document.findings
+
+
+def test_levels_are_found_once() -> None:
+    with closing(open_machine("sim:plain")) as machine:
+        first = Context(machine=machine, fast=True)
+        region = working_memory(first)
+        walks = find_walks(first, region)
+    # the machine is closed by now, and any run on it would say so
+    second = Context(machine=machine, fast=True, known=first.known)
+    assert find_walks(second, region) == walks
+    assert second.evidence["sweep"] == first.evidence["sweep"]

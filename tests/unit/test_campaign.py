@@ -1,0 +1,178 @@
+"""Running all scenarios: their order, what they share, and what a failing one costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from scenario_files import EARLY, FAILING, LATE, MACHINE, BareMachine, Write, open_bare, scenario_folder
+
+from setebench import campaign, store
+from setebench.campaign import Listener, Plan, characterize, choose, merged
+from setebench.errors import UsageError
+from setebench.results import Document, Finding, Outcome
+
+__all__ = ["scenario_folder"]  # a fixture
+
+
+def _steps(document: Document) -> dict[str, str]:
+    return {step.scenario: step.state for step in campaign.steps_of(document)}
+
+
+def test_scenarios_run_in_their_order_and_share_what_they_know(scenario_folder: Write) -> None:
+    scenario_folder(late=LATE, early=EARLY)
+    document = characterize(MACHINE)
+    assert _steps(document) == {"early": "done", "late": "done"}
+    assert list(_steps(document)) == ["early", "late"]
+    assert document.evidence["scenario.late"]["known"] == {"step": 26.0, "runs": 1}
+    assert document.evidence["scenario.early"]["seen"] == [1, 2, 3]
+    assert document.evidence["cycles"] == {"cycles_per_ns": 4.0}
+    assert [machine.closed for machine in BareMachine.opened] == [True]
+
+
+def test_a_parameter_is_told_once_and_rather_than_not(scenario_folder: Write) -> None:
+    scenario_folder(late=LATE, early=EARLY)
+    document = characterize(MACHINE)
+    assert document["mshr.l1.demand"].value == 12, "a value goes before an unresolved"
+    assert document["latency.l1"].value == 4.0, "of two values the earlier stays"
+    assert len({finding.parameter for finding in document.findings}) == len(document.findings)
+    assert document["clock.step"].evidence == "scenario.early/seen"
+    assert document["mshr.l1.demand"].evidence == "scenario.late"
+
+
+def test_absent_is_an_answer_and_unavailable_is_none() -> None:
+    absent = Finding(parameter="p", value=False, outcome=Outcome.ABSENT)
+    unavailable = Finding(parameter="p", outcome=Outcome.UNAVAILABLE, reason="no rights")
+    assert merged([[unavailable], [absent]]) == [absent]
+    assert merged([[absent], [unavailable]]) == [absent]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ('raise SetebenchError("too\\nnoisy")', "too noisy"),
+        ('raise ProbeFault("SIGSEGV", 2, 0xBAD, "load")', "the probe was stopped by SIGSEGV"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ('yield Finding(parameter="latency.l2", value=float("nan"))', "ValueError: nan"),
+        ('yield Finding(parameter="latency.l2")', "ValueError: latency.l2"),
+        ('context.evidence["it"] = object()', "TypeError: a result file can't hold a object"),
+        ("yield 3", "AttributeError"),
+    ],
+)
+def test_a_failing_scenario_costs_its_own_rows_alone(scenario_folder: Write, what: str, reason: str) -> None:
+    scenario_folder(early=EARLY, failing=FAILING.format(what=what), late=LATE)
+    errors: list[tuple[str, Exception]] = []
+    document = characterize(MACHINE, listener=Listener(failed=lambda name, error: errors.append((name, error))))
+    assert _steps(document) == {"early": "done", "failing": "failed", "late": "done"}
+    failed = next(step for step in campaign.steps_of(document) if step.state == "failed")
+    assert failed.reason is not None and failed.reason.startswith(reason) and "\n" not in failed.reason
+    assert document["blocking.load"].value == "nonblocking", "what it had told before stays"
+    assert document.evidence["scenario.late"]["known"]["step"] == 26.0, "what it left half done is forgotten"
+    assert [name for name, _ in errors] == ["failing"]
+    assert b"failing" in store.dumps(document)
+
+
+@pytest.mark.parametrize("text", ["import nothing_like_this\nSCENARIO = 1", "SCENARIO = (", "SCENARIO = 3"])
+def test_a_scenario_that_cannot_be_loaded_fails_alone(scenario_folder: Write, text: str) -> None:
+    scenario_folder(early=EARLY, broken=text)
+    assert _steps(characterize(MACHINE)) == {"early": "done", "broken": "failed"}
+
+
+def test_an_interrupt_is_no_failure(scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, failing=FAILING.format(what="raise KeyboardInterrupt"), late=LATE)
+    saved: list[Document] = []
+    with pytest.raises(KeyboardInterrupt):
+        characterize(MACHINE, listener=Listener(saved=saved.append))
+    assert [_steps(document) for document in saved] == [{"early": "done", "failing": "pending", "late": "pending"}]
+    assert BareMachine.opened[0].closed
+
+
+def test_the_choice_of_scenarios(scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, late=LATE, two_words=LATE)
+    assert choose() == ("early", "late", "two-words")
+    assert choose(only=["two_words", "early"]) == ("early", "two-words")
+    assert choose(skip=["early"]) == ("late", "two-words")
+    with pytest.raises(UsageError, match="unknown scenario 'nothing'; one of early"):
+        choose(skip=["nothing"])
+    with pytest.raises(UsageError, match="no scenario is left"):
+        choose(only=["early"], skip=["early"])
+
+
+# -- going on -------------------------------------------------------------------------------------------------------
+
+
+def _interrupted(scenario_folder: Write) -> Document:
+    scenario_folder(early=EARLY, failing=FAILING.format(what="raise KeyboardInterrupt"), late=LATE)
+    saved: list[Document] = []
+    with pytest.raises(KeyboardInterrupt):
+        characterize(MACHINE, seed=7, fast=True, listener=Listener(saved=saved.append))
+    return saved[-1]
+
+
+def test_a_run_goes_on_where_it_was_interrupted(scenario_folder: Write) -> None:
+    earlier = _interrupted(scenario_folder)
+    plan = campaign.plan_of(earlier)
+    assert plan == Plan(scenarios=("early", "failing", "late"), machine=MACHINE, seed=7, fast=True)
+    saved: list[Document] = []
+    with pytest.raises(KeyboardInterrupt):
+        campaign.carry_out(plan, open_bare(None, 7), Listener(saved=saved.append), earlier)
+    assert saved == [], "what was done is not done again"
+    without = Plan(scenarios=("early", "late"), machine=MACHINE, seed=7, fast=True)
+    document = campaign.carry_out(without, open_bare(None, 7), Listener(), earlier)
+    assert _steps(document) == {"early": "done", "late": "done"}
+    assert document.evidence["scenario.early"] == earlier.evidence["scenario.early"]
+    assert document["clock.step"] == earlier["clock.step"]
+    assert document.started == earlier.started
+    assert document.evidence["scenario.late"]["known"] == {}, "what was known went with the process"
+
+
+def test_another_machine_is_refused(scenario_folder: Write) -> None:
+    earlier = _interrupted(scenario_folder)
+    other = open_bare(None, 1)
+    other.facts = msgspec.structs.replace(other.facts, name="another")
+    with pytest.raises(UsageError, match="begun on another machine, 'bare'; this is 'another'"):
+        campaign.carry_out(campaign.plan_of(earlier), other, Listener(), earlier)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {"scenario": "latency"}}, "no result of characterize"),
+        ({"settings": {"scenario": "characterize", "scenarios": 3}}, "settings are damaged"),
+        ({"settings": {"scenario": "characterize"}}, "settings are damaged"),
+    ],
+)
+def test_a_document_that_gives_no_plan(scenario_folder: Write, change: dict[str, Any], message: str) -> None:
+    earlier = msgspec.structs.replace(_interrupted(scenario_folder), **change)
+    with pytest.raises(UsageError, match=message):
+        campaign.plan_of(earlier)
+
+
+@pytest.mark.parametrize("steps", [3, [3], [{"scenario": "early", "state": "odd"}], {"a": 1}])
+def test_damaged_steps_are_told(scenario_folder: Write, steps: Any) -> None:
+    earlier = _interrupted(scenario_folder)
+    damaged = msgspec.structs.replace(earlier, evidence={"steps": steps})
+    with pytest.raises(UsageError, match="steps is damaged"):
+        campaign.steps_of(damaged)
+
+
+# -- time left ------------------------------------------------------------------------------------------------------
+
+
+def test_progress_says_where_it_is_and_about_how_long_it_takes(scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    heard: list[str] = []
+    characterize(MACHINE, listener=Listener(progress=heard.append))
+    assert heard == ["[1/2] early: looking at the clock (about 10 s left)"]
+    heard.clear()
+    characterize(MACHINE, fast=True, listener=Listener(progress=heard.append))
+    assert heard == ["[1/2] early: looking at the clock (about 4 s left)"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "nearly done"), (1, "about 1 s left"), (99, "about 99 s left"), (200, "about 3 min left")],
+)
+def test_time_left_in_words(seconds: float, text: str) -> None:
+    assert campaign.remaining_text(seconds) == text

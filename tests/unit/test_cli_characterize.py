@@ -1,0 +1,238 @@
+"""`setebench characterize`: the table, saving and going on, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, Write, scenario_folder
+
+from setebench import registry, store
+from setebench.campaign import choose, steps_of
+from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.results import Document
+
+__all__ = ["scenario_folder"]  # a fixture
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str, machine: str | None = MACHINE) -> Result:
+        chosen = ["--machine", machine] if machine else []
+        return CliRunner().invoke(setebench, ["characterize", *arguments, *chosen])
+
+    return invoke
+
+
+def test_the_table_has_a_heading_for_each_subject(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(late=LATE, early=EARLY)
+    result = run("-q")
+    assert result.exit_code == 0 and result.stderr == ""
+    lines = [line.split("  ")[0].strip() for line in result.stdout.splitlines()]
+    assert lines[0].startswith("characterize on bare")
+    headed = [line for line in lines[3:] if line]
+    assert headed == ["Clock", "clock.step", "Latency", "latency.l1", "Misses in flight", "mshr.l1.demand"]
+
+
+def test_results_are_saved_after_each_scenario(run: Run, scenario_folder: Write) -> None:
+    check = "print('seen', len(__import__('json').load(open('out.json'))['findings']), file=__import__('sys').stderr)"
+    scenario_folder(early=EARLY, failing=FAILING.format(what=check), late=LATE)
+    result = run("-o", "out.json")
+    assert result.exit_code == 0 and "seen 3\n" in result.stderr
+    document = store.load("out.json")
+    assert [step.state for step in steps_of(document)] == ["done", "done", "done"]
+    assert "wrote 4 findings to out.json" in result.stderr
+    assert "latency.l1" in result.stdout, "the table is printed all the same"
+
+
+def test_a_failure_is_one_line_and_a_traceback_only_when_asked_for(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, failing=FAILING.format(what="1 / 0"))
+    result = run()
+    assert result.exit_code == 0
+    assert "failing failed: ZeroDivisionError: division by zero\n" in result.stderr and "Traceback" not in result.stderr
+    assert "failing failed, so blocking.* may be missing: ZeroDivisionError" in result.stdout, "the table lists it too"
+    assert "Traceback" in run("-v").stderr
+
+
+def test_nothing_answered_is_status_1(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(failing=FAILING.format(what="1 / 0"))
+    result = run("-q")
+    assert result.exit_code == 1 and "no scenario could be run" in result.stderr
+
+
+def test_only_and_skip(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    assert "mshr" not in run("-q", "--only", "early", "--format", "csv").stdout.replace("mshr.l1.demand,,entries", "")
+    assert "clock.step" not in run("-q", "--skip", "early").stdout
+    assert run("--only", "nothing").exit_code == 2
+
+
+def test_json_on_standard_output_is_the_document_alone(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY)
+    document = json.loads(run("--format", "json").stdout)
+    assert document["settings"]["scenario"] == "characterize" and document["settings"]["scenarios"] == ["early"]
+
+
+def test_a_reference_is_put_beside(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    text = run("-q", "--reference", "sandybridge").stdout
+    rows = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert "= 4 cycles" in rows["latency.l1"] and "≠ 10 entries" in rows["mshr.l1.demand"]
+    assert "undocumented" not in rows["clock.step"]
+    result = run("--reference", "unheard-of")
+    assert result.exit_code == 2 and "one of goldencove, knc" in result.stderr
+
+
+def test_the_report_is_written_too(run: Run, scenario_folder: Write, tmp_path: Path) -> None:
+    scenario_folder(early=EARLY)
+    result = run("-o", "out.json", "--report", "out.html")
+    assert result.exit_code == 0, result.output
+    assert "clock.step" in (tmp_path / "out.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("-o", "there.json"), "exists; use --force"),
+        (("--report", "there.json"), "exists; use --force"),
+        (("-o", "no/where.json"), "not a directory that exists"),
+        (("-o", "same", "--report", "same"), "both name"),
+        (("--resume", "missing.json"), "can't read 'missing.json'"),
+        (("--resume", "there.json"), "is damaged"),
+    ],
+)
+def test_what_can_not_work_is_told_before_measuring(
+    run: Run, scenario_folder: Write, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    scenario_folder(early=EARLY)
+    (tmp_path / "there.json").write_text("{")
+    result = run(*arguments)
+    assert result.exit_code == 2 and message in result.stderr and result.stdout == ""
+
+
+# -- going on -----------------------------------------------------------------------------------------------------
+
+WAITING = """
+import time
+
+
+def answer(context):
+    context.progress("waiting")
+    print("ready", flush=True)
+    time.sleep(60)
+    yield Finding(parameter="blocking.load", value="nonblocking", unit="string")
+
+
+SCENARIO = Scenario(name="waiting", summary="Waits.", answer=answer, parameters=("blocking.",), order=30)
+"""
+
+
+def _start(folder: Path, cwd: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "setebench", "--scenario-path", str(folder), "characterize", *arguments]
+    here = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
+    environment.pop(registry.PATH_VARIABLE, None)
+    return subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, text in (("early", EARLY), ("waiting", WAITING), ("late", LATE)):
+        (folder / f"{name}.py").write_text(HEAD + text)
+    chosen = ["--only", "early", "--only", "waiting", "--only", "late", "--seed", "5", "--machine", MACHINE]
+    process = _start(folder, tmp_path, "-o", "out.json", *chosen)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(ending)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == (130 if ending is signal.SIGINT else -signal.SIGKILL)
+    if ending is signal.SIGINT:
+        assert errors.endswith("Interrupted; go on with: setebench characterize --resume out.json\n")
+    saved = store.load(tmp_path / "out.json")
+    assert [step.state for step in steps_of(saved)] == ["done", "pending", "pending"]
+    assert list(tmp_path.glob(".setebench-*")) == []
+
+    (folder / "waiting.py").write_text(HEAD + WAITING.replace("time.sleep(60)", "time.sleep(0)"))
+    again = _start(folder, tmp_path, "--resume", "out.json")
+    _, errors = again.communicate(timeout=60)
+    assert again.returncode == 0, errors
+    done = store.load(tmp_path / "out.json")
+    assert [step.state for step in steps_of(done)] == ["done", "done", "done"]
+    assert done.settings == saved.settings and done["clock.step"] == saved["clock.step"]
+    assert "[1/3]" not in errors and "[2/3] waiting" in errors
+
+
+def test_going_on_keeps_the_settings_of_the_file(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    assert run("-o", "out.json", "--seed", "3").exit_code == 0
+    assert run("--resume", "out.json", machine=None).exit_code == 0
+    for more in (("--seed", "4"), ("--fast",), ("--only", "late")):
+        result = run("--resume", "out.json", *more, machine=None)
+        assert result.exit_code == 2 and "goes on with the settings" in result.stderr
+    scenario_folder()
+    (Path.cwd() / "scenarios" / "late.py").unlink()
+    registry.catalogue.cache_clear()
+    result = run("--resume", "out.json", machine=None)
+    assert result.exit_code == 2 and "unknown scenario 'late'" in result.stderr
+
+
+def test_an_interrupt_without_a_file_says_so(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(failing=FAILING.format(what="raise KeyboardInterrupt"))
+    result = run()
+    assert result.exit_code == 130 and "nothing was written" in result.stderr
+
+
+# -- what ships -----------------------------------------------------------------------------------------------------
+
+
+def test_every_scenario_that_ships_takes_part_and_the_levels_come_first() -> None:
+    names = choose()
+    assert names[0] == "latency" and set(names) == set(registry.catalogue())
+
+
+def test_a_file_that_cannot_be_written_costs_no_measurement(
+    run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    asked: list[int] = []
+    write = store.save
+
+    def full_at_first(document: Document, path: Path, force: bool = False) -> None:
+        asked.append(len(document.findings))
+        if len(asked) == 1:
+            raise UsageError("can't write 'out.json': No space left on device")
+        write(document, path, force)
+
+    monkeypatch.setattr(store, "save", full_at_first)
+    result = run("-o", "out.json")
+    assert result.exit_code == 0 and "not saved yet: can't write 'out.json'" in result.stderr
+    assert len(store.load("out.json").findings) == 3
+
+
+def test_a_file_that_can_never_be_written_is_told_after_the_table(
+    run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+
+    def full(document: Document, path: Path, force: bool = False) -> None:
+        raise UsageError("can't write: No space left on device")
+
+    monkeypatch.setattr(store, "save", full)
+    result = run("-o", "never.json")
+    assert result.exit_code == 2 and "mshr.l1.demand" in result.stdout, "the table is printed before it ends"

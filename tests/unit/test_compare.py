@@ -1,0 +1,331 @@
+"""Comparing documents: findings by their intervals, settings by their values; and the references that ship.
+
+`golden/` holds one comparison in each form; set SETEBENCH_GOLDEN=write to renew the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench import references, store
+from setebench.cli.beside import chosen_references
+from setebench.cli.main import setebench
+from setebench.compare import Agreement, agreement, compare
+from setebench.errors import UsageError
+from setebench.report.comparison import FORMS, render
+from setebench.report.numbers import in_bytes
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+
+GOLDEN = Path(__file__).parent / "golden"
+SAME, DIFFERS, OPEN = Agreement.SAME, Agreement.DIFFERS, Agreement.OPEN
+
+
+def number(value: float, low: float | None = None, high: float | None = None, **more: Any) -> Finding:
+    return Finding(parameter="p", value=value, low=low, high=high, **{"unit": "cycles", **more})
+
+
+def at_least(value: float) -> Finding:
+    return number(value, outcome=Outcome.AT_LEAST)
+
+
+ABSENT = Finding(parameter="p", value=False, unit="bool", outcome=Outcome.ABSENT)
+NOTHING = Finding(parameter="p", value=0, unit="lines", outcome=Outcome.ABSENT)
+UNRESOLVED = Finding(parameter="p", outcome=Outcome.UNRESOLVED, reason="noise")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (number(4.0, 3.9, 4.1), number(4.15, 4.05, 4.3), SAME),
+        (number(4.0, 3.9, 4.1), number(4.2, 4.11, 4.3), DIFFERS),
+        (number(4.0, 3.9, 4.1), number(4.1), SAME),
+        (number(12), number(12), SAME),
+        (number(12), number(13), DIFFERS),
+        (number(12), number(12, unit="ticks"), DIFFERS),
+        (number(12, low=10), number(11), SAME),
+        (number(12, low=10), number(13), DIFFERS),
+        (at_least(64), number(70), SAME),
+        (at_least(64), number(60), DIFFERS),
+        (at_least(64), number(60, 55, 64), SAME),
+        (at_least(64), at_least(2), SAME),
+        (ABSENT, Finding(parameter="p", value=True, unit="bool"), DIFFERS),
+        (ABSENT, Finding(parameter="p", value=False, unit="bool"), SAME),
+        (ABSENT, NOTHING, SAME),
+        (NOTHING, number(3, unit="lines"), DIFFERS),
+        (NOTHING, at_least(3), DIFFERS),
+        (UNRESOLVED, number(3), OPEN),
+        (UNRESOLVED, ABSENT, OPEN),
+        (None, number(3), OPEN),
+        (Finding(parameter="p", value=["load", "store"]), Finding(parameter="p", value=["store", "load"]), SAME),
+        (Finding(parameter="p", value=["load"]), Finding(parameter="p", value=["store", "load"]), DIFFERS),
+        (Finding(parameter="p", value=[1, 2, 2, 1]), Finding(parameter="p", value=[2, 1, 1, 2]), DIFFERS),
+        (Finding(parameter="p", value="up"), Finding(parameter="p", value="both"), DIFFERS),
+        (Finding(parameter="p", value=True), Finding(parameter="p", value=1), DIFFERS),
+        (Finding(parameter="p", value="1"), Finding(parameter="p", value=1), DIFFERS),
+    ],
+)
+def test_one_finding_against_another(one: Finding | None, other: Finding | None, expected: Agreement) -> None:
+    assert agreement(one, other) is expected
+    assert agreement(other, one) is expected
+
+
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e3), st.floats(0, 1e3))
+def test_a_finding_agrees_with_itself_and_with_what_its_interval_holds(value: float, down: float, up: float) -> None:
+    finding = number(value, value - down, value + up)
+    assert agreement(finding, finding) is SAME
+    assert agreement(finding, number(value + up)) is SAME
+    assert agreement(finding, number(value + up + 1.0)) is DIFFERS
+
+
+# -- whole documents ------------------------------------------------------------------------------------------------
+
+
+def make(findings: list[Finding], name: str = "box", **settings: Any) -> Document:
+    return Document(
+        tool=Tool(name="setebench", version="1.0"),
+        machine=MachineRecord(
+            kind="native",
+            name=name,
+            facts={"cpus": [0, 1], "line_size": 64, "ticks_per_second": 2e9 + settings.get("seed", 0)},
+            environment={"activity": {"load": settings.pop("load", 0.5)}, "kernel": {"version": "6.1"}},
+        ),
+        settings={"scenario": "characterize", "seed": 1, **settings},
+        started="2026-11-21T10:00:00+00:00",
+        elapsed_seconds=12.5,
+        findings=findings,
+        evidence={},
+    )
+
+
+def named(parameter: str, finding: Finding) -> Finding:
+    return msgspec.structs.replace(finding, parameter=parameter)
+
+
+PARAMETER = re.compile(
+    r"latency\.(l1|l2|l3|memory)(\.vector16)?|cache\.l[123]\.(size|ways|line_size)|cache\.l1\.inclusive_in_l2"
+    r"|tlb\.l[12]\.(entries|miss_penalty)\.(4k|2m)|page_fault\.minor\.(4k|2m)|mshr\.l[12]\.(demand|prefetch|shared_by_smt)"
+    r"|software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page)"
+    r"|prefetcher\.(l1\.(next_line|stream|stride|region)|l2\.(pair|next_line|stream|stride))\."
+    r"(present|trigger|trigger_at_page_edge|trained_by|degree|max_distance|directions|streams|streams_per_page"
+    r"|max_stride|crosses_4k|crosses_4k_in_2m|shared_by_smt)"
+)
+HOSTILE = "<script>alert(1)</script> | \x1b[31m $x$ \u202e"
+FIRST = make(
+    [
+        named("latency.l1", number(4.0, 3.9, 4.1)),
+        named("latency.l2", number(14.0, 13.9, 14.1)),
+        named("mshr.l1.demand", number(12, unit="entries")),
+        named("mshr.l2.demand", UNRESOLVED),
+        named("prefetcher.l2.stream.present", ABSENT),
+        named(HOSTILE, Finding(parameter="p", value=HOSTILE)),
+    ]
+)
+SECOND = make(
+    [
+        named("latency.l1", number(4.05, 4.0, 4.2)),
+        named("latency.l2", number(15.0, 14.9, 15.1)),
+        named("mshr.l1.demand", at_least(64.0)),
+        named("mshr.l2.demand", number(48, unit="entries")),
+        named("prefetcher.l2.stream.present", Finding(parameter="p", value=True, unit="bool")),
+        named("cache.l1.size", number(49152, unit="bytes")),
+    ],
+    name=HOSTILE,
+    seed=2,
+    load=3.0,
+)
+
+
+def test_rows_are_sorted_by_what_they_say() -> None:
+    found = compare([FIRST, SECOND], ["a", "b"])
+    assert {row.parameter for row in found.of(DIFFERS)} == {
+        "latency.l2",
+        "mshr.l1.demand",
+        "prefetcher.l2.stream.present",
+    }
+    assert {row.parameter for row in found.of(SAME)} == {"latency.l1"}
+    assert {row.parameter for row in found.of(OPEN)} == {"mshr.l2.demand", "cache.l1.size", HOSTILE}
+
+
+def test_settings_that_differ_are_listed_and_what_changes_anyway_is_not() -> None:
+    found = compare([FIRST, SECOND], ["a", "b"])
+    assert {setting.name: setting.values for setting in found.settings} == {
+        "machine": ["box", HOSTILE],
+        "settings.seed": [1, 2],
+    }
+
+
+def test_a_third_document_is_held_against_the_first() -> None:
+    found = compare([FIRST, FIRST, SECOND], ["a", "b", "c"])
+    assert "latency.l2" in {row.parameter for row in found.of(DIFFERS)}
+    assert all(len(row.findings) == 3 for row in found.rows)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_golden(form: str) -> None:
+    golden = GOLDEN / f"comparison.{ {'table': 'txt', 'markdown': 'md'}.get(form, form) }".replace(" ", "")
+    text = render(compare([FIRST, SECOND], ["a.json", f"b {HOSTILE}"]), form)
+    if os.environ.get("SETEBENCH_GOLDEN") == "write":
+        golden.write_text(text, encoding="utf-8", newline="")
+    assert text == golden.read_bytes().decode()
+
+
+def test_no_control_character_reaches_the_reader() -> None:
+    for form in ("table", "markdown", "csv"):
+        text = render(compare([FIRST, SECOND], ["a", HOSTILE]), form)
+        assert "\x1b" not in text and "\u202e" not in text
+    assert "<script>" not in render(compare([FIRST, SECOND], ["a", HOSTILE]), "markdown").replace("\\<script\\>", "")
+
+
+# -- the command ----------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(setebench, ["compare", *arguments])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    paths = tmp_path / "a.json", tmp_path / "b.json"
+    for document, path in zip((FIRST, SECOND), paths, strict=True):
+        store.save(document, path)
+    return str(paths[0]), str(paths[1])
+
+
+def test_the_status_tells_scripts_what_they_ask_for(files: tuple[str, str]) -> None:
+    first, second = files
+    assert run(first, second).exit_code == 0
+    assert run(first, second, "--exit-code").exit_code == 3
+    assert run(first, first, "--exit-code").exit_code == 0
+    assert run(first).exit_code == 2
+    assert run(first, "missing.json").exit_code == 2
+    assert run(first, "reference:nothing").exit_code == 2
+
+
+def test_a_comparison_goes_to_a_file(files: tuple[str, str], tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    assert run(*files, "--format", "csv", "-o", str(target)).exit_code == 0
+    assert target.read_text().startswith("agreement,parameter,a.json value")
+    assert run(*files, "-o", str(target)).exit_code == 2, "an existing file is kept"
+
+
+def test_json_is_the_comparison_alone(files: tuple[str, str]) -> None:
+    record = json.loads(run(*files, "--format", "json").stdout)
+    assert record["names"] == ["a.json", "b.json"] and len(record["rows"]) == 7
+
+
+# -- references -----------------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_held_against_published_values(files: tuple[str, str]) -> None:
+    result = run(files[0], "reference:sandybridge")
+    assert result.exit_code == 0
+    rows = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
+    assert "12 cycles [11.5, 12.5]" in rows["latency.l2"]
+    assert "Settings and machines" not in result.stdout, "a data sheet has none"
+
+
+def test_all_references_are_listed_with_their_sources() -> None:
+    text = run("--list-references").stdout
+    for name in references.names():
+        assert f"reference:{name}  " in text
+    assert {"knc", "sandybridge", "skylake", "goldencove", "zen2", "zen3", "zen4", "zen5"} <= set(references.names())
+    assert "Fang et al. 2014" in text
+
+
+@pytest.mark.parametrize("name", references.names())
+def test_every_published_value_has_a_source_and_a_known_parameter(name: str) -> None:
+    reference = references.read(name)
+    assert len({entry.parameter for entry in reference.values}) == len(reference.values)
+    for entry in reference.values:
+        assert entry.source in reference.sources and entry.says
+        assert reference.sources[entry.source].kind in ("vendor", "measured", "secondary")
+        assert (entry.low is None) == (entry.high is None)
+        assert PARAMETER.fullmatch(entry.parameter), entry.parameter
+        if isinstance(entry.value, int) and not isinstance(entry.value, bool) and entry.low is None and not entry.about:
+            shown = in_bytes(entry.value).split()[0] if entry.unit == "bytes" else str(entry.value)
+            derived = ("streams_per_page", "miss_penalty.4k", "trigger")  # sums, differences, and numbers in words
+            assert shown in entry.says.replace(",", "") or entry.parameter.endswith(derived), entry
+    document = references.document(name)
+    assert store.dumps(document) and document.machine.kind == "reference"
+
+
+def test_an_unknown_field_or_source_in_a_reference_is_found(tmp_path: Path) -> None:
+    table = tomllib.loads((references.FOLDER / "zen3.toml").read_text())
+    table["values"][0]["odd"] = 3
+    with pytest.raises(msgspec.ValidationError, match="odd"):
+        msgspec.convert(table, type=references.Reference)
+
+
+def test_published_cycles_are_rounded_and_counts_are_not() -> None:
+    zen5 = references.document("zen5")
+    assert (zen5["latency.l2"].low, zen5["latency.l2"].high) == (13.5, 14.5)
+    assert zen5["cache.l1.ways"].low is None
+    assert zen5["latency.l3"].high == pytest.approx(50.6)
+    assert references.document("knc")["software_prefetch.on_page_fault"].outcome is Outcome.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("cpu", "name"),
+    [
+        ({"vendor": "AuthenticAMD", "family": 26, "model": 2}, "zen5"),
+        ({"vendor": "AuthenticAMD", "family": 25, "model": 1}, "zen3"),
+        ({"vendor": "AuthenticAMD", "family": 25, "model": 17}, "zen4"),
+        ({"vendor": "GenuineIntel", "family": 6, "model": 45}, "sandybridge"),
+        ({"vendor": "GenuineIntel", "family": 6, "model": 1}, None),
+        ({"vendor": None, "family": None}, None),
+        ("damaged", None),
+        ({"vendor": ["x"], "family": {}, "model": []}, None),
+    ],
+)
+def test_the_reference_for_a_processor(cpu: Any, name: str | None) -> None:
+    assert references.matching({"cpu": cpu}) == name
+    if name is not None:
+        document = msgspec.structs.replace(
+            FIRST, machine=MachineRecord(kind="n", name="n", facts={}, environment={"cpu": cpu})
+        )
+        assert [each.name for each in chosen_references(document, None)] == [name]
+        assert chosen_references(document, "none") == []
+
+
+def test_what_the_system_says_of_caches_stands_beside_what_was_measured() -> None:
+    caches = [
+        {"level": 1, "type": "Data", "size_bytes": 32768, "ways": 8, "line_bytes": 64},
+        {"level": 1, "type": "Instruction", "size_bytes": 1, "ways": 1},
+        {"level": 3, "type": "Unified", "size_bytes": 0, "ways": None},
+        {"level": "x", "type": "Data", "size_bytes": 3},
+        "damaged",
+    ]
+    environment = {"topology": {"caches": caches}}
+    system = references.of_the_system(environment)
+    assert system is not None
+    assert {finding.parameter: finding.value for finding in system.findings} == {
+        "cache.l1.size": 32768,
+        "cache.l1.ways": 8,
+        "cache.l1.line_size": 64,
+    }
+    machine = MachineRecord(kind="native", name="n", facts={}, environment=environment)
+    found = chosen_references(msgspec.structs.replace(SECOND, machine=machine), None)
+    assert [each.name for each in found] == ["system"]
+    assert found[0].remark(SECOND["cache.l1.size"]) == "≠ 32 KiB"
+    assert found[0].remark(SECOND["latency.l1"]) == ""
+    assert chosen_references(msgspec.structs.replace(FIRST, machine=machine), None) == []
+
+
+@pytest.mark.parametrize("caches", [None, 3, [], [[]], {"a": 1}])
+def test_a_damaged_list_of_caches_says_nothing(caches: Any) -> None:
+    assert references.of_the_system({"topology": {"caches": caches}}) is None
+
+
+def test_unknown_names_are_bad_use() -> None:
+    with pytest.raises(UsageError, match=r"unknown reference '\.\./zen5'"):
+        references.document("../zen5")

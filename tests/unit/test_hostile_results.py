@@ -1,0 +1,159 @@
+"""Result files that are damaged, cut, or made to harm: refused in one line, or shown without a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_table import FINDINGS, make_document
+
+from setebench import campaign, store
+from setebench.cli import beside
+from setebench.cli.main import setebench
+from setebench.compare import compare
+from setebench.errors import UsageError
+from setebench.report import comparison, web
+from setebench.report.table import FORMS, render
+from setebench.results import Document
+
+WHOLE = json.loads(store.dumps(make_document()))
+WHOLE["settings"] = {
+    "scenario": "characterize",
+    "machine": "native",
+    "seed": 1,
+    "cpu": None,
+    "fast": False,
+    "scenarios": ["latency"],
+    "options": {},
+}
+WHOLE["machine"]["environment"] = {
+    "cpu": {"vendor": "AuthenticAMD", "family": 26, "model": 2, "name": "EPYC", "stepping": 1},
+    "hypervisor": {"name": "KVM"},
+    "topology": {"caches": [{"level": 1, "type": "Data", "size_bytes": 49152, "ways": 12, "line_bytes": 64}]},
+}
+WHOLE["machine"]["facts"] = {"cpus": [0, 1]}
+WHOLE["evidence"] = {
+    "steps": [{"scenario": "latency", "state": "failed", "reason": "noise", "told": ["latency.l1"]}],
+    "scenario.latency": {"sweep": {"size_bytes": [4096, 8192], "cycles": [4.0, 4.0], "levels": {"l1": 4.0}}},
+    "cycles": {"cycles_per_ns": 4.0},
+}
+
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([2**63, 2**64, -(2**70), 10**400, 1e308, -1e308, 5e-324, float("nan"), float("inf")]),
+    st.text(max_size=8),
+    st.sampled_from(["<script>", "\x1b[2J", "\u202e", "measured", "latency", "reference", "..", "\ud800"]),
+    st.lists(st.integers(), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+    st.just([[[[[]]]]]),
+    st.just({"level": {}, "state": []}),
+)
+
+
+def _places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [path, *(place for key, each in inner for place in _places(each, (*path, key)))]
+
+
+PLACES = _places(WHOLE)[1:]
+
+
+def _changed(place: tuple[Any, ...], value: Any, remove: bool) -> Any:
+    tree = copy.deepcopy(WHOLE)
+    holder = tree
+    for key in place[:-1]:
+        holder = holder[key]
+    if remove:
+        del holder[place[-1]]
+    else:
+        holder[place[-1]] = value
+    return tree
+
+
+def show_everywhere(document: Document) -> None:
+    """Everything that reads a document; only a one-line refusal may come of it."""
+    found = beside.chosen_references(document, None)
+    for form in FORMS:
+        assert render(document, form, references=found)
+    drawn = beside.plots(document)
+    assert "</html>" in web.page([web.Entry(name="a", document=document, plots=drawn, references=found)])
+    assert document._repr_html_()
+    both = compare([make_document(), document, document], ["a", "b", "c"])
+    for form in comparison.FORMS:
+        assert comparison.render(both, form)
+    for read in (campaign.plan_of, campaign.steps_of):
+        with contextlib.suppress(UsageError):
+            read(document)
+
+
+def _load(path: Path, data: bytes) -> Document | None:
+    path.write_bytes(data)
+    try:
+        return store.load(path)
+    except UsageError as error:
+        assert "\n" not in str(error) and len(str(error)) < 600
+        return None
+
+
+def test_the_whole_file_is_shown(tmp_path: Path) -> None:
+    document = _load(tmp_path / "a.json", json.dumps(WHOLE).encode())
+    assert document is not None and len(document.findings) == len(FINDINGS)
+    show_everywhere(document)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@given(place=st.sampled_from(PLACES), value=ODD, remove=st.booleans())
+def test_any_one_place_may_hold_anything(tmp_path: Path, place: tuple[Any, ...], value: Any, remove: bool) -> None:
+    text = json.dumps(_changed(place, value, remove)).encode(errors="surrogatepass")
+    document = _load(tmp_path / "a.json", text)
+    if document is not None:
+        show_everywhere(document)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@given(data=st.data())
+def test_bytes_may_be_lost_or_changed(tmp_path: Path, data: st.DataObject) -> None:
+    whole = bytearray(json.dumps(WHOLE).encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        position = data.draw(st.integers(0, len(whole) - 1))
+        if data.draw(st.booleans()):
+            whole[position] = data.draw(st.integers(0, 255))
+        else:
+            del whole[position : position + data.draw(st.integers(1, 2000))]
+            whole = whole or bytearray(b"{")
+    document = _load(tmp_path / "a.json", bytes(whole))
+    if document is not None:
+        show_everywhere(document)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"schema": 1, "evidence": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b"[" * 5_000_000,
+        b'{"schema": 99999}',
+        b"\x00" * 1000,
+        gzip.compress(b" " * 10_000_000),
+        b"\xef\xbb\xbf{}",
+        b'{"schema": "1"}',
+        b"PK\x03\x04",
+    ],
+)
+def test_what_is_no_result_is_refused_in_one_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(data)
+    commands = (["show"], ["report"], ["compare", str(path)], ["characterize", "--resume"])
+    for command in commands:
+        told = CliRunner().invoke(setebench, [*command, str(path)])
+        assert told.exit_code == 2 and told.stdout == "" and "Traceback" not in told.output
+        assert len(told.stderr.strip().splitlines()) == 1 and len(told.stderr) < 600

@@ -1,0 +1,266 @@
+"""What a machine answered, kept and answered again: the same to the same question, a refusal to any other."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from scenario_files import MACHINE, BareMachine, Write, open_bare, scenario_folder
+
+from setebench import campaign, recording, session, store
+from setebench.cli.main import setebench
+from setebench.errors import SetebenchError, UnsupportedError, UsageError
+from setebench.machine import Machine
+from setebench.probe import Base, Probe
+from setebench.recording import Recorder, Recording, Replay
+
+__all__ = ["scenario_folder"]  # a fixture
+LINE = Base("line")
+LOAD = Probe().start().load(LINE).stop()
+
+
+class Noisy(BareMachine):
+    """Answers at random, never twice the same, and refuses 32-byte loads and large pages."""
+
+    rng = np.random.default_rng(1)
+
+    def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
+        if any(operation.size == 32 for operation in probe.operations):
+            raise UnsupportedError("no such loads")
+        count = placements if isinstance(placements, int) else len(placements[LINE])
+        return self.rng.integers(-(2**62), 2**62, (count - warmup, probe.intervals))
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Any:
+        if page_size > 4096:
+            raise UnsupportedError("no large pages")
+        return super().allocate(size, page_size)
+
+
+def open_noisy(cpu: int | None, seed: int) -> Noisy:
+    return Noisy(cpu, seed)
+
+
+NOISY = f"{__name__}:open_noisy"
+
+
+def _ask(machine: Machine) -> list[Any]:
+    """Some of everything, and what came of it."""
+    region = machine.allocate(1 << 16, 4096)
+    told: list[Any] = [region.address, region.size]
+    told.append(machine.run(LOAD, {LINE: region.random_lines(9, 1)}, warmup=2).tolist())
+    for refused in (
+        lambda: machine.allocate(1 << 21, 1 << 21),
+        lambda: machine.run(Probe().start().load(LINE, 32).stop(), {LINE: region.random_lines(3, 1)}),
+    ):
+        try:
+            refused()
+        except UnsupportedError as error:
+            told.append(str(error))
+    told.append(machine.run(Probe().start().add(3).stop(), 4).tolist())
+    both = machine.run_together({0: LOAD, 1: LOAD}, {LINE: region.random_lines(2, 1)})
+    told.append({cpu: ticks.tolist() for cpu, ticks in both.items()})
+    machine.release(region)
+    return told
+
+
+@pytest.fixture
+def kept() -> tuple[list[Any], Recording]:
+    recorder = Recorder(open_noisy(None, 1))
+    return _ask(recorder), recorder.recording()
+
+
+def test_the_same_questions_get_the_same_answers(kept: tuple[list[Any], Recording]) -> None:
+    told, record = kept
+    assert told[3:5] == ["no large pages", "no such loads"]
+    through_a_file = msgspec.convert(json.loads(json.dumps(store.plain(record))), type=Recording)
+    replay = Replay(through_a_file)
+    assert isinstance(replay, Machine)
+    assert _ask(replay) == told
+    assert replay.facts == open_noisy(None, 1).facts
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda machine, lines: machine.run(LOAD, {LINE: lines}, warmup=1),
+        lambda machine, lines: machine.run(LOAD, {LINE: lines[:-1]}, warmup=2),
+        lambda machine, lines: machine.run(LOAD, {LINE: lines}, warmup=2, cpu=1),
+        lambda machine, lines: machine.run(LOAD.load(LINE), {LINE: lines}, warmup=2),
+        lambda machine, lines: machine.allocate(1 << 17, 4096),
+    ],
+)
+def test_other_questions_get_none(kept: tuple[list[Any], Recording], other: Any) -> None:
+    replay = Replay(kept[1])
+    region = replay.allocate(1 << 16, 4096)
+    with pytest.raises(SetebenchError, match=r"has no answer to .*measure again"):
+        other(replay, region.random_lines(9, 1))
+
+
+def test_more_questions_than_answers(kept: tuple[list[Any], Recording]) -> None:
+    replay = Replay(kept[1])
+    _ask(replay)
+    with pytest.raises(SetebenchError, match="has no answer"):
+        replay.run(LOAD, {LINE: np.zeros(1, dtype=np.int64)})
+    with pytest.raises(SetebenchError, match="has no answer"):
+        replay.allocate(1, 4096)
+
+
+def test_nothing_asked_is_a_recording_too() -> None:
+    record = Recorder(open_bare(None, 1)).recording()
+    with pytest.raises(SetebenchError, match="has no answer"):
+        Replay(record).run(LOAD, {LINE: np.zeros(1, dtype=np.int64)})
+
+
+# -- damage ---------------------------------------------------------------------------------------------------------
+
+
+def _packed(*numbers: int) -> str:
+    return base64.b64encode(zlib.compress(np.array(numbers, dtype="<i8").tobytes())).decode()
+
+
+BOMB = base64.b64encode(zlib.compress(bytes(1 << 26), 9)).decode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ticks": ""},
+        {"ticks": "no base 64"},
+        {"ticks": BOMB},
+        {"ticks": _packed(1, 2)},
+        {"calls": _packed(1, 2, 3)},
+        {"calls": _packed(1, -2, -3, 1)},
+        {"calls": _packed(1, 2**62, 8, 1)},
+        {"calls": _packed(1, 2**26, 2**26, 1)},
+        {"calls": base64.b64encode(zlib.compress(b"123")).decode()},
+        {"calls": base64.b64encode(zlib.compress(bytes(800))[:9]).decode()},
+        {"regions": [[1, 2]]},
+    ],
+)
+def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="the recording is damaged"):
+        Replay(msgspec.structs.replace(kept[1], **change))
+
+
+def test_a_bomb_is_not_unpacked(kept: tuple[list[Any], Recording], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_CALLS", 1000)
+    with pytest.raises(UsageError, match="too long"):
+        Replay(msgspec.structs.replace(kept[1], calls=BOMB))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_any_numbers_survive(numbers: list[int]) -> None:
+    text = recording._packed([np.array(numbers[:3], dtype=np.int64), np.array(numbers[3:], dtype=np.int64)])
+    assert recording._unpacked(text, len(numbers)).tolist() == numbers
+
+
+# -- inferring again ------------------------------------------------------------------------------------------------
+
+ASKING = """
+import numpy as np
+from setebench.probe import Base, Probe
+
+
+def answer(context):
+    line = Base("line")
+    context.known["asked"] = context.known.get("asked", 0) + 1
+    placements = {line: context.rng(1).integers(0, 99, 10 * context.known["asked"]) * 64}
+    ticks = context.machine.run(Probe().start().load(line).stop(), placements, cpu=context.cpu)
+    context.evidence["mean"] = float(ticks.mean())
+    yield Finding(parameter="NAME.l1", value=float(ticks.mean() + 0), unit="cycles")
+
+
+SCENARIO = Scenario(name="NAME", summary="Asks.", answer=answer, parameters=("NAME.",), order=ORDER)
+"""
+
+
+def _asking(name: str, order: int) -> str:
+    return ASKING.replace("NAME", name).replace("ORDER", str(order))
+
+
+def test_a_result_is_inferred_again(scenario_folder: Write) -> None:
+    scenario_folder(first=_asking("first", 1))
+    document = session.run("first", NOISY, seed=4, cpu=1, raw=True)
+    opened = len(BareMachine.opened)
+    again = session.infer(document)
+    assert len(BareMachine.opened) == opened, "no machine is opened"
+    assert again.findings == document.findings and again.evidence == document.evidence
+    with pytest.raises(UsageError, match="holds no recording of first"):
+        session.infer(session.run("first", NOISY))
+
+
+def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scenario_folder: Write) -> None:
+    scenario_folder(first=_asking("first", 1), second=_asking("second", 2))
+    third = scenario_folder(
+        third=_asking("third", 3).replace("def answer(context):", "def answer(context):\n    raise KeyboardInterrupt")
+    )
+    saved: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        campaign.characterize(NOISY, listener=campaign.Listener(saved=saved.append), raw=True)
+    (third / "third.py").unlink()
+    scenario_folder(fourth=_asking("fourth", 4))
+    plan = msgspec.convert({**saved[-1].settings, "scenarios": ["first", "second", "fourth"]}, type=campaign.Plan)
+    document = campaign.carry_out(plan, open_noisy(None, 1), campaign.Listener(), saved[-1], raw=True)
+    document = msgspec.structs.replace(document, settings={**document.settings, "scenarios": list(plan.scenarios)})
+    assert [step.session for step in campaign.steps_of(document)] == [1, 1, 2]
+    again = campaign.infer(document)
+    assert again.findings == document.findings and len(again.findings) == 3
+    assert [step.state for step in campaign.steps_of(again)] == ["done"] * 3
+    assert campaign.infer(again).findings == document.findings, "the answers are still there"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(setebench, arguments)
+
+    return invoke
+
+
+def test_the_command(run: Any, scenario_folder: Write) -> None:
+    folder = scenario_folder(first=_asking("first", 1))
+    assert run("characterize", "-o", "all.json", "--machine", NOISY).exit_code == 0
+    assert run("first", "--raw", "-o", "one.json", "--machine", NOISY).exit_code == 0
+    assert run("characterize", "--no-raw", "-o", "none.json", "--machine", MACHINE).exit_code == 0
+    for name in ("all.json", "one.json"):
+        again = run("infer", name, "--format", "csv", "-q")
+        assert again.exit_code == 0
+        assert again.stdout == run("show", name, "--format", "csv").stdout
+        page = run("report", name).stdout
+        carried = base64.b64decode(page.partition("data:application/json;base64,")[2].partition('"')[0])
+        assert b'"recording.' not in carried and b"findings" in carried
+    assert run("infer", "none.json").exit_code == 2
+    (folder / "first.py").write_text((folder / "first.py").read_text().replace("0, 99, 10", "0, 99, 11"))
+    from setebench import registry
+
+    registry._run_file.cache_clear()
+    registry.catalogue.cache_clear()
+    told = run("infer", "one.json")
+    assert told.exit_code == 1 and "asks otherwise; measure again" in told.stderr
+    told = run("infer", "all.json")
+    assert told.exit_code == 0 and "first failed, so first.* may be missing: the recording has no answer" in told.stdout
+
+
+def test_wide_ticks_survive_beside_narrow_ones() -> None:
+    class Wide(BareMachine):
+        answers = iter([[[1], [-2]], [[2**40], [-(2**62)]]])
+
+        def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
+            return np.array(next(self.answers), dtype=np.int64)
+
+    recorder = Recorder(Wide(None, 1))
+    lines = {LINE: np.zeros(2, dtype=np.int64)}
+    told = [recorder.run(LOAD, lines).tolist() for _ in range(2)]
+    replay = Replay(recorder.recording())
+    assert [replay.run(LOAD, lines).tolist() for _ in range(2)] == told

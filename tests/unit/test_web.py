@@ -1,0 +1,360 @@
+"""The HTML report: what is in it, that nothing of a document's text gets out of its place, and that a browser likes it.
+
+`golden/report.html` is a page without plots, whose drawings depend on matplotlib; SETEBENCH_GOLDEN=write renews it."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from test_table import FINDINGS, HOSTILE, make_document
+
+from setebench import references, store
+from setebench.cli import beside
+from setebench.cli.main import setebench
+from setebench.report import plot, web
+from setebench.report.sections import Reference, condensed, sections
+from setebench.results import Document, Finding, MachineRecord, Outcome
+
+GOLDEN = Path(__file__).parent / "golden"
+MARKUP = "</td></script><script>alert(1)</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \" ' & \x1b[31m \u202e"
+VOID = {"meta", "link", "br", "img"}
+
+SWEEP = {
+    "size_bytes": [4096, 8192, 16384, 32768, 65536, 131072],
+    "cycles": [4.0, 4.0, 4.0, 9.0, 14.0, 14.0],
+    "boundaries_bytes": [32768],
+    "levels": {"l1": 4.0, "l2": 14.0},
+}
+
+
+def hostile_document() -> Document:
+    document = make_document(
+        [
+            Finding(parameter=MARKUP, value=MARKUP, unit=MARKUP, method=MARKUP),
+            Finding(parameter="latency.l1", outcome=Outcome.UNRESOLVED, reason=MARKUP, method=HOSTILE),
+        ],
+        name=MARKUP,
+    )
+    facts = {MARKUP: [MARKUP], "cpus": MARKUP}
+    environment = {"cpu": {"name": MARKUP, "family": MARKUP}, "hypervisor": {"name": MARKUP}}
+    return msgspec.structs.replace(
+        document,
+        machine=MachineRecord(kind=MARKUP, name=MARKUP, facts=facts, environment=environment),
+        settings={"scenario": MARKUP, "machine": MARKUP, MARKUP: {MARKUP: MARKUP}},
+        evidence={"steps": [{"scenario": MARKUP, "state": "failed", "reason": MARKUP}]},
+        started=MARKUP,
+    )
+
+
+def page_with_plot() -> str:
+    document = make_document()
+    drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}), {"sweep": SWEEP})
+    reference = Reference(name="sandybridge", document=references.document("sandybridge"))
+    lost = web.Plot(name="lost", problem="nothing to draw")
+    return web.page([web.Entry(name="a.json", document=document, plots=[drawn, lost], references=[reference])])
+
+
+class Reader(HTMLParser):
+    """Checks that tags nest and collects them with their attributes, and the text by the tag that it is in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append((self.open[-1] if self.open else "", data))
+
+
+# -- what is in it --------------------------------------------------------------------------------------------------
+
+
+def test_golden() -> None:
+    text = web.page([web.Entry(name="a.json", document=make_document())])
+    if os.environ.get("SETEBENCH_GOLDEN") == "write":
+        (GOLDEN / "report.html").write_text(text, encoding="utf-8", newline="")
+    assert text == (GOLDEN / "report.html").read_bytes().decode()
+
+
+def test_every_finding_has_a_row_with_method_or_reason() -> None:
+    text = "".join(data for _, data in Reader(page_with_plot()).text)
+    for finding in FINDINGS:
+        assert finding.parameter in text
+        assert (finding.reason or finding.method) in text
+    assert "= 4 cycles" in text and "≠ 180 to 220 cycles" in text and "undocumented" in text
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    page = Reader(page_with_plot())
+    for tag, attributes in page.tags:
+        assert tag not in ("script", "iframe", "object", "embed", "form")
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("src", "href", "xlink:href", "action"):
+            assert str(attributes.get(name) or "#").startswith(("#", "data:")), (tag, attributes)
+    assert "url(http" not in page_with_plot() and "@import" not in page_with_plot()
+
+
+def test_plots_are_inline_described_and_come_with_their_data() -> None:
+    page = Reader(page_with_plot())
+    drawings = [attributes for tag, attributes in page.tags if tag == "svg"]
+    assert len(drawings) == 1 and drawings[0]["role"] == "img"
+    named = {attributes.get("id"): tag for tag, attributes in page.tags}
+    assert named[drawings[0]["aria-labelledby"]] == "title" and named[drawings[0]["aria-describedby"]] == "desc"
+    downloads = {a["download"]: str(a["href"]) for tag, a in page.tags if tag == "a" and "download" in a}
+    points = list(csv.DictReader(io.StringIO(_decoded(downloads["latency.csv"]))))
+    drawn = [(float(row["x"]), float(row["y"]), row["low"], row["series"]) for row in points]
+    cycles = zip(SWEEP["size_bytes"], SWEEP["cycles"], strict=True)  # type: ignore[call-overload]
+    assert drawn == [(x, y, str(y), "measured") for x, y in cycles]
+    assert json.loads(_decoded(downloads["latency.json"])) == {"sweep": SWEEP}
+    assert json.loads(_decoded(downloads["result-1.json"]))["schema"] == 1
+    assert any("lost: nothing to draw" in data for _, data in page.text)
+
+
+def _decoded(address: str) -> str:
+    return base64.b64decode(address.partition("base64,")[2]).decode()
+
+
+def test_the_data_of_scatter_plots_and_heat_maps_comes_along() -> None:
+    figure, axes = plot.new_figure("both", "x", "y")
+    axes.scatter([1, 2], [3, 4], label="dots")
+    axes.plot([5, 6], [7, float("nan")], label="line")
+    axes.axhline(3.5)
+    axes.imshow([[1.0, 2.0], [3.0, 4.0]])
+    rows = list(csv.reader(io.StringIO(web.draw("both", figure, {}).points)))[1:]
+    assert [row[1:4] for row in rows[:4]] == [
+        ["line", "5.0", "7.0"],
+        ["line", "6.0", ""],
+        ["dots", "1.0", "3.0"],
+        ["dots", "2.0", "4.0"],
+    ]
+    assert [row[2:] for row in rows[4:]] == [[str(n % 2), str(n // 2), "", "", f"{n + 1}.0"] for n in range(4)]
+
+
+def test_identifiers_are_unique_with_two_plots() -> None:
+    drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}), {})
+    entry = web.Entry(name="a", document=make_document(), plots=[drawn, drawn])
+    text = web.page([entry, entry])
+    identifiers = re.findall(r'\bid="([^"]+)"', text)
+    assert len(identifiers) == len(set(identifiers))
+    assert {target for target in re.findall(r"url\(#([^)]+)\)", text)} <= set(identifiers)
+
+
+def test_hostile_text_stays_text() -> None:
+    entry = web.Entry(name=MARKUP, document=hostile_document(), plots=[web.Plot(name=MARKUP, problem=MARKUP)])
+    text = web.page([entry, entry])
+    page = Reader(text)
+    assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags)
+    assert "49" not in re.findall(r"\{\{|49", text.replace("{{ 7 * 7 }}", ""))
+    assert "\x1b" not in text and "\u202e" not in text
+    assert not any("onerror" in attributes for _, attributes in page.tags)
+
+
+def test_a_drawing_of_hostile_labels_stays_a_drawing() -> None:
+    figure, axes = plot.new_figure(MARKUP, MARKUP, MARKUP)
+    axes.plot([1, 2], [3, 4], label=MARKUP)
+    axes.legend()
+    drawn = web.draw(MARKUP, figure, {"a": MARKUP})
+    page = Reader(web.page([web.Entry(name="a", document=make_document(), plots=[drawn])]))
+    assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags)
+
+
+def test_a_document_shows_itself_in_a_notebook() -> None:
+    page = Reader(make_document()._repr_html_())
+    assert any(data == "latency.l1" for _, data in page.text)
+    assert {"script", "style"}.isdisjoint(tag for tag, _ in page.tags)
+    Reader(hostile_document()._repr_html_())
+
+
+# -- sections -------------------------------------------------------------------------------------------------------
+
+
+def test_sections_come_in_the_order_of_the_paper() -> None:
+    names = "other.x prefetcher.l2.stream.present latency.l1 prefetcher.l1.stride.present clock.step tlb.l1.entries.4k"
+    found = sections(Finding(parameter=name, value=1) for name in names.split())
+    assert [section.heading for section in found] == [
+        "Clock",
+        "Latency",
+        "TLBs",
+        "Hardware prefetcher l2.stream",
+        "Hardware prefetcher l1.stride",
+        "other",
+    ]
+
+
+def test_levels_of_a_section_come_nearest_first() -> None:
+    names = ["latency.memory", "latency.l3", "latency.l1.chase", "latency.l1", "latency.l2"]
+    (section,) = sections(Finding(parameter=name, value=1) for name in names)
+    assert [finding.parameter for finding in section.findings] == [
+        "latency.l1.chase",
+        "latency.l1",
+        "latency.l2",
+        "latency.l3",
+        "latency.memory",
+    ]
+
+
+def test_a_long_matrix_is_summed_up() -> None:
+    pairs = [
+        Finding(parameter=f"latency.core_to_core.{a}-{b}.modified", value=100.0 + a, unit="cycles")
+        for a in range(5)
+        for b in range(5)
+    ]
+    lost = Finding(parameter="latency.core_to_core.0-9.shared", outcome=Outcome.UNRESOLVED, reason="noise")
+    assert condensed(pairs[:12]) == pairs[:12]
+    summed = {finding.parameter: finding for finding in condensed([*pairs, lost])}
+    assert summed["latency.core_to_core.*.modified"].value == "100 to 104 cycles"
+    assert summed["latency.core_to_core.*.modified"].method.startswith("average 102, standard deviation 1, over 25")
+    assert summed["latency.core_to_core.*.shared"].outcome is Outcome.UNRESOLVED
+
+
+# -- the command ----------------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(setebench, ["report", *arguments])
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> str:
+    document = make_document()
+    evidence = {**document.evidence, "sweep": SWEEP}
+    settings = {**document.settings, "scenario": "latency"}
+    store.save(msgspec.structs.replace(document, evidence=evidence, settings=settings), tmp_path / "a.json")
+    return str(tmp_path / "a.json")
+
+
+def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.html"
+    assert run(result, result, "reference:zen5", "-o", str(target)).exit_code == 0
+    page = Reader(target.read_text())
+    assert sum(tag == "svg" for tag, _ in page.tags) == 2
+    headings = [data for tag, data in page.text if tag == "h2"]
+    assert headings == ["a.json", "a.json (2)", "reference:zen5"]
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex", "csv", "json", "table"])
+def test_other_forms(result: str, tmp_path: Path, form: str) -> None:
+    told = run(result, "--format", form, "--reference", "sandybridge")
+    assert told.exit_code == 0 and "latency.l1" in told.stdout
+    assert ("sandybridge" in told.stdout) == (form != "json")
+    extension = {"markdown": "md", "latex": "tex", "table": "txt"}.get(form, form)
+    target = tmp_path / f"out.{extension}"
+    assert run(result, "-o", str(target), "--reference", "sandybridge").exit_code == 0
+    assert target.read_text() == told.stdout
+
+
+def test_bad_use_is_one_line(result: str, tmp_path: Path) -> None:
+    for arguments in (
+        (result, result, "--format", "csv"),
+        (result, "-o", str(tmp_path / "out.odd")),
+        (result, "-o", result),
+        ("missing.json",),
+        (),
+    ):
+        told = run(*arguments)
+        assert told.exit_code == 2 and "Traceback" not in told.output
+
+
+@pytest.mark.parametrize(
+    "sweep", [3, [], {"size_bytes": 3}, {"size_bytes": ["a"], "cycles": ["b"]}, None, {"cycles": {}}]
+)
+def test_damaged_evidence_costs_its_plot_alone(result: str, tmp_path: Path, sweep: Any) -> None:
+    document = store.load(result)
+    damaged = msgspec.structs.replace(document, evidence={"sweep": sweep})
+    (drawn,) = beside.plots(damaged)
+    assert drawn.problem and not drawn.svg
+    assert drawn.name in web.page([web.Entry(name="a", document=damaged, plots=[drawn])])
+
+
+# -- in a browser ---------------------------------------------------------------------------------------------------
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+FRAME = """<!DOCTYPE html><body style="margin:0"><iframe id="page" width="WIDTH" height="800"></iframe><script>
+const told = [];
+window.addEventListener("error", event => told.push(String(event.message)));
+const frame = document.getElementById("page");
+frame.onload = () => {
+  const page = frame.contentDocument;
+  const wide = [...page.querySelectorAll("body *")].filter(
+    each => !each.closest("svg") && each.getBoundingClientRect().right > WIDTH + 1 && !each.closest(".findings"));
+  const drawings = [...page.querySelectorAll("svg")].map(each => each.getBoundingClientRect());
+  document.body.dataset.found = JSON.stringify({
+    errors: told,
+    overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
+    wide: wide.map(each => each.tagName),
+    tables: page.querySelectorAll("table").length,
+    rows: [...page.querySelectorAll("tbody tr")].filter(each => each.getBoundingClientRect().height > 0).length,
+    drawn: drawings.filter(box => box.width > 100 && box.height > 100 && box.width <= WIDTH).length,
+    shown: page.querySelectorAll("svg path, svg use").length,
+    alternatives: page.querySelectorAll("svg > title, svg > desc").length,
+  });
+};
+frame.srcdoc = PAGE;
+</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the PATH")
+@pytest.mark.parametrize("width", [360, 1280])
+def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
+    page = page_with_plot()
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', page)
+    assert policy is not None
+    written = json.dumps(page).replace("</", "<\\/")
+    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)).replace("PAGE", written))
+    found = json.loads(_attribute(_browse(tmp_path, "frame.html", 1400)[0], "data-found"))
+    assert found["errors"] == [] and found["wide"] == [] and found["overflow"] <= 0
+    assert found["tables"] == len(sections(FINDINGS)) and found["rows"] == len(FINDINGS)
+    assert found["drawn"] == 1 and found["shown"] > 20 and found["alternatives"] == 2
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the PATH")
+def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(page_with_plot())
+    hostile = web.Entry(name=MARKUP, document=hostile_document())
+    (tmp_path / "hostile.html").write_text(web.page([hostile]))
+    (tmp_path / "wrong.html").write_text("<!DOCTYPE html><script>console.error('seen'); nothing()</script>")
+    assert _browse(tmp_path, "page.html", 1280)[1] == []
+    assert _browse(tmp_path, "hostile.html", 1280)[1] == []
+    assert len(_browse(tmp_path, "wrong.html", 1280)[1]) == 2, "the test sees errors where there are some"
+
+
+def _browse(folder: Path, name: str, width: int) -> tuple[str, list[str]]:
+    """The document as the browser has it once it is loaded, and what its console says."""
+    assert BROWSER is not None
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--window-size={width},900"]
+    command = [BROWSER, *options, f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / name).as_uri()]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return ended.stdout, [line for line in ended.stderr.splitlines() if ":CONSOLE" in line]
+
+
+def _attribute(page: str, name: str) -> str:
+    return next(attributes[name] for _, attributes in Reader(page).tags if name in attributes) or ""
