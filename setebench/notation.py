@@ -57,13 +57,15 @@ def _statement(operation: Operation, back: int | None) -> str:
     parts = [kind.name.lower()]
     if operation.operand is not None:
         parts.append(_operand_text(operation.operand))
+    if kind == Kind.STREAM:
+        parts.append(operation.variant)
     if operation.count:
         parts.append(str(operation.count))
     if operation.interval:
         parts.append(str(operation.interval))
     parts += _variant(operation)
     if operation.size not in (0, 8):
-        parts.append(f"size={operation.size}")
+        parts.append(f"{'width' if kind == Kind.STREAM else 'size'}={operation.size}")
     if operation.ip is not None:
         parts += _ip(operation.ip)
     if back is not None:
@@ -82,6 +84,8 @@ def _variant(operation: Operation) -> list[str]:
         return [variant]
     if operation.kind == Kind.MULTIPLY:
         return [variant] if variant == "free" else []
+    if operation.kind == Kind.STREAM:
+        return []
     option = {Kind.PREFETCH: "hint", Kind.FLUSH: "how", Kind.START: "bracket", Kind.STOP: "bracket"}
     usual = ("", "t0", "clflush")
     return [f"{option[operation.kind]}={variant}"] if variant not in usual else []
