@@ -41,8 +41,8 @@ class Kernel:
 
     `reads` and `writes` name arrays whose every element is read or written once; `bypass` says that writes are
     non-temporal, so that no line is fetched to be overwritten; `fetches` names arrays of which every line is asked for
-    by a prefetch. `flops` counts per element of 8 bytes. `expected` computes the arrays (each of shape (elements,)) that
-    one pass leaves, from those before; None where nothing is stored.
+    by a prefetch. `flops` counts per element of 8 bytes. `expected` computes the arrays (shape (elements,)) that one
+    pass leaves, from those before; None where nothing is stored.
     """
 
     name: str

@@ -124,8 +124,12 @@ class HoldsNumbers(Protocol):
     """A machine whose memory holds what probes store, so that the arithmetic of streams can be checked. This CPU does;
     a model of timing alone need not, and says so by not having this method."""
 
-    def numbers(self, region: Region) -> NDArray[np.float64]:
-        """The region's memory as numbers of 8 bytes, shape (size / 8,): a view, to be read and written."""
+    def read_numbers(self, region: Region) -> NDArray[np.float64]:
+        """A copy of the region's memory as numbers of 8 bytes, shape (size / 8,)."""
+        ...
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64]) -> None:
+        """Overwrite the region's memory by numbers of 8 bytes, shape (size / 8,)."""
         ...
 
 

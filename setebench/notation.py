@@ -54,15 +54,7 @@ def _statement(operation: Operation, back: int | None) -> str:
     kind = operation.kind
     if kind == Kind.END:
         return "}"
-    parts = [kind.name.lower()]
-    if operation.operand is not None:
-        parts.append(_operand_text(operation.operand))
-    if kind == Kind.STREAM:
-        parts.append(operation.variant)
-    if operation.count:
-        parts.append(str(operation.count))
-    if operation.interval:
-        parts.append(str(operation.interval))
+    parts = [kind.name.lower(), *_arguments(operation)]
     parts += _variant(operation)
     if operation.size not in (0, 8):
         parts.append(f"{'width' if kind == Kind.STREAM else 'size'}={operation.size}")
@@ -76,6 +68,13 @@ def _statement(operation: Operation, back: int | None) -> str:
         parts += [f"advance={operation.advance}"] if operation.advance else []
         parts.append("{")
     return " ".join(parts)
+
+
+def _arguments(operation: Operation) -> list[str]:
+    """What stands before the options."""
+    operand = [] if operation.operand is None else [_operand_text(operation.operand)]
+    kernel = [operation.variant] if operation.kind == Kind.STREAM else []
+    return operand + kernel + [str(number) for number in (operation.count, operation.interval) if number]
 
 
 def _variant(operation: Operation) -> list[str]:

@@ -54,7 +54,7 @@ class NativeRegion(Region):
         words[offsets // 8] = np.roll(addresses, -1)
 
     def numbers(self) -> NDArray[np.float64]:
-        """The memory as numbers of 8 bytes, shape (size / 8,); a view."""
+        """The memory as numbers of 8 bytes, shape (size / 8,); a view, which must be gone before `release`."""
         return self._own()[self._skip : self._skip + self.size].view(np.float64)
 
     def release(self) -> None:

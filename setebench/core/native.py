@@ -112,9 +112,13 @@ class NativeMachine:
         """See `Machine.link`."""
         _own(region).link(np.asarray(addresses, dtype=np.int64))
 
-    def numbers(self, region: Region) -> NDArray[np.float64]:
-        """See `setebench.machine.HoldsNumbers.numbers`."""
-        return _own(region).numbers()
+    def read_numbers(self, region: Region) -> NDArray[np.float64]:
+        """See `setebench.machine.HoldsNumbers`."""
+        return _own(region).numbers().copy()
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64]) -> None:
+        """See `setebench.machine.HoldsNumbers`."""
+        _own(region).numbers()[:] = numbers
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""

@@ -1,0 +1,379 @@
+"""Bandwidth of every level and of memory: streaming kernels over data sets of growing size, on one CPU and on several.
+
+Fang et al. 2014, 5.4 and Figure 9; Molka et al. 2017, 3.3; the kernels are those of Röhl et al. 2015. Where the levels
+end is found by a latency sweep (`serving.levels_of`), so a peak belongs to a level because its data set fits there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from setebench.errors import UnsupportedError, UsageError
+from setebench.kernels import NAMES, Kernel
+from setebench.machine import run_interleaved
+from setebench.placing import SETTLE_CYCLES
+from setebench.probe import Base, Probe
+from setebench.report.bandwidth import bandwidth_figure
+from setebench.report.numbers import in_bytes
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context, Option, Scenario
+from setebench.serving import levels_of
+from setebench.streaming import (
+    PLACEMENTS,
+    WIDTHS,
+    Team,
+    array_bytes_for,
+    choose_cpus,
+    kernels_of,
+    team_bytes,
+    widths_of,
+    wrong_arithmetic,
+)
+from setebench.sweep import working_memory
+
+DEFAULT_KERNELS = ("load", "store", "copy", "triad")
+SMALLEST_BYTES = 4096
+ROUNDS, FAST_ROUNDS = 5, 3
+REPETITIONS = 4
+BUDGET_SECONDS, FAST_BUDGET_SECONDS = 20.0, 6.0
+
+OUTGROWN, WIDEST = 4.0, 10.0
+"""Data sets of so many times the last level count as memory's, and the sweep goes on to so many."""
+
+LEAST_OVERLAP = 0.9
+"""Threads that ran at once for less of the time share nothing for the rest of it."""
+
+FEW_BYTES = 16384
+"""Lines whose coming by prefetches is looked at: many times what a core can have under way."""
+
+LEAST_BROUGHT = 0.9
+
+LOW_SHARE, HIGH_SHARE, ALMOST = 0.7, 0.6, 0.99
+"""Data sets of a level reach from this share of the one that lies well inside it, in the last level up to this share of
+where it ends; whole blocks make a data set a little smaller than what was asked for."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one sweep varies the data set of."""
+
+    kernel: Kernel
+    width: str
+    cpus: tuple[int, ...]
+
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return len(self.cpus)
+
+    def parameter(self, level: str) -> str:
+        """Name of the finding of a level."""
+        return f"bandwidth.{level}.{self.kernel.name}.{self.width}.threads_{self.threads}"
+
+
+@dataclass
+class Point:
+    """One data set (total bytes of a thread): the best program GB/s of every round, and how long all threads ran at
+    once in the best repetition of all."""
+
+    size_bytes: int
+    rounds: list[float]
+    overlap: float = 0.0
+    passes: int = 0
+
+    @property
+    def best(self) -> float:
+        """The best of all rounds."""
+        return max(self.rounds)
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield the peaks of every level for each kernel, width and number of threads."""
+    facts = context.machine.facts
+    if not facts.kernels:
+        yield Finding(
+            parameter="bandwidth", outcome=Outcome.UNAVAILABLE, reason=f"{facts.name} runs no streaming kernels"
+        )
+        return
+    cases = list(_cases(context))
+    reach = _asked_bytes(context)
+    wrong = _check(context, cases)
+    levels, end = _levels(context)
+    sizes = _sizes(context, levels, end, reach)
+    budget = context.options.get("seconds") or (FAST_BUDGET_SECONDS if context.fast else BUDGET_SECONDS)
+    deadline = time.monotonic() + budget
+    drawn = []
+    for number, case in enumerate(cases):
+        name = f"{case.kernel.name}.{case.width}"
+        if name in wrong:
+            yield Finding(parameter=case.parameter("l1"), outcome=Outcome.UNRESOLVED, reason=wrong[name])
+            continue
+        points = _sweep(context, case, sizes, (deadline - time.monotonic()) / (len(cases) - number))
+        drawn.append(_evidence(case, points))
+        yield from _findings(context, case, points, levels, end)
+    context.evidence["bandwidth"] = {"ends_bytes": [end] if end else [], "levels": levels, "sweeps": drawn}
+
+
+# -- what is asked -------------------------------------------------------------------------------
+
+
+def _cases(context: Context) -> Iterator[Case]:
+    facts, options = context.machine.facts, context.options
+    kernels = kernels_of(facts, tuple(options.get("kernel") or DEFAULT_KERNELS))
+    widths = widths_of(facts, tuple(options.get("width") or ()))
+    counts = _thread_counts(options.get("threads"), len(facts.cpus))
+    placement = options.get("placement") or PLACEMENTS[0]
+    for kernel in kernels:
+        for width in widths if kernel.accesses else ["64"]:
+            for threads in counts:
+                yield Case(kernel, width, choose_cpus(facts, context.cpu, threads, placement))
+
+
+def _thread_counts(asked: str | None, cpus: int) -> list[int]:
+    """Numbers of threads: `1,2,4`, or one and all."""
+    if not asked:
+        return sorted({1, cpus})
+    if asked == "each":
+        return list(range(1, cpus + 1))
+    try:
+        return sorted({int(part) for part in asked.split(",")})
+    except ValueError:
+        raise UsageError(f"--threads takes numbers such as 1,2,4, or each; not {asked!r}") from None
+
+
+def _asked_bytes(context: Context) -> int:
+    """The largest data set of a thread in bytes, 0 for the scenario's choice."""
+    asked = int(context.options.get("largest") or 0) << 20
+    room = context.machine.facts.memory_bytes
+    if asked < 0 or asked > room:
+        raise UsageError(f"--largest takes 1 to {room >> 20} MiB, the memory that may be had here")
+    return asked
+
+
+# -- measuring -----------------------------------------------------------------------------------
+
+
+def _check(context: Context, cases: list[Case]) -> dict[str, str]:
+    """Kernels whose arithmetic is wrong, and how; evidence tells which were checked."""
+    told: dict[str, str] = {}
+    wrong: dict[str, str] = {}
+    for kernel, width in {(case.kernel, case.width) for case in cases}:
+        name = f"{kernel.name}.{width}"
+        try:
+            found = wrong_arithmetic(context, kernel, WIDTHS[width], context.cpu)
+        except UnsupportedError as error:
+            told[name] = f"not checked: {error}"
+            continue
+        told[name] = found or "right"
+        if found:
+            wrong[name] = found
+    context.evidence["arithmetic"] = dict(sorted(told.items()))
+    return wrong
+
+
+def _levels(context: Context) -> tuple[dict[str, float], float]:
+    """A data set well inside each level, and where the last level ends (0 where that was not seen)."""
+    context.progress("where the levels end")
+    region = working_memory(context)
+    try:
+        levels = levels_of(context, region)
+    finally:
+        context.machine.release(region)
+    ends = context.evidence.get("sweep", {}).get("boundaries_bytes") or [0.0]
+    return levels, float(ends[-1])
+
+
+def _sizes(context: Context, levels: dict[str, float], end: float, asked: int) -> list[int]:
+    """Data sets of a thread, smallest first: half octaves (octaves when fast), and one well inside each level."""
+    largest = asked or WIDEST * end or 4.0 * max(levels.values()) * OUTGROWN
+    room = context.machine.facts.memory_bytes // 2
+    threads = len(context.machine.facts.cpus)
+    largest = min(largest, room / threads if not asked else room)
+    octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if context.fast else 0.5)
+    own = [size for size in levels.values() if 0 < size < largest]
+    sizes = {int(size) for size in (*(SMALLEST_BYTES * 2.0**octaves), *own, largest)}
+    return sorted(sizes)
+
+
+def _sweep(context: Context, case: Case, sizes: list[int], seconds: float) -> list[Point]:
+    """Every data set that the time allows, in rounds: what disturbs one round need not disturb the next."""
+    deadline = time.monotonic() + seconds
+    points: dict[int, Point] = {}
+    team = Team(context, case.cpus, team_bytes(sizes[-1]))
+    try:
+        for number in range(FAST_ROUNDS if context.fast else ROUNDS):
+            begun = time.monotonic()
+            plural = "s" if case.threads > 1 else ""
+            context.progress(f"{case.kernel.name}.{case.width}, {case.threads} thread{plural}, round {number + 1}")
+            _round(case, team, sizes, points, deadline)
+            if 2 * time.monotonic() - begun > deadline:
+                break
+    finally:
+        team.close()
+    return [points[size] for size in sorted(points)]
+
+
+def _round(case: Case, team: Team, sizes: list[int], points: dict[int, Point], deadline: float) -> None:
+    """Measure every data set once; the first round ends early where the next data set would take too long."""
+    first = not points
+    spent = 0.0
+    for size in sizes:
+        array = array_bytes_for(case.kernel, size)
+        total = array * case.kernel.arrays
+        known = total in points
+        if (known and len(points[total].rounds) and first) or (not first and not known):
+            continue  # another size came to the same whole blocks, or to more than the time allowed
+        begun = time.monotonic()
+        if first and points and begun + spent * total / max(points) > deadline:
+            return
+        _measure(case, team, array, points.setdefault(total, Point(total, [])))
+        spent = time.monotonic() - begun
+
+
+def _measure(case: Case, team: Team, array: int, point: Point) -> None:
+    """One round of one data set."""
+    width = WIDTHS[case.width]
+    if not point.passes:
+        team.fill(case.kernel, width, array)
+        point.passes = team.passes_for(case.kernel, width, array)
+    timing = team.time(case.kernel, width, array, point.passes, REPETITIONS)
+    rates = timing.gigabytes_per_second()
+    best = int(np.argmax(rates))
+    if not point.rounds or rates[best] > point.best:
+        point.overlap = float(timing.overlap()[best])
+    point.rounds.append(float(rates[best]))
+
+
+def _brought_share(context: Context, kernel: Kernel) -> float:
+    """What part of lines in memory a stream of prefetches really brings: some cores drop prefetches that come too
+    fast. By the time of loading the lines afterwards, between that of lines left alone and that of cached ones."""
+    machine, base = context.machine, Base("lines")
+    region = machine.allocate(FEW_BYTES, min(machine.facts.page_sizes))
+    lines = FEW_BYTES // machine.facts.line_size
+    away = Probe().repeat(lines, Probe().flush(base), advance=machine.facts.line_size).fence().wait(SETTLE_CYCLES)
+    loads = Probe().start().stream(base, "load", FEW_BYTES, 8).stop()
+    between = (Probe(), Probe().stream(base, kernel.name, FEW_BYTES), Probe().stream(base, "load", FEW_BYTES, 8))
+    probes = [(away + each).fence().wait(SETTLE_CYCLES).fence() + loads for each in between]
+    placements = np.full(64, region.address)
+    found = run_interleaved(machine, probes, {base: placements}, context.rng(3), cpu=context.cpu, block=8)
+    machine.release(region)
+    cold, fetched, warm = (float(np.median(ticks)) for ticks in found)
+    return (cold - fetched) / max(cold - warm, 1.0)
+
+
+# -- findings ------------------------------------------------------------------------------------
+
+
+def _findings(
+    context: Context, case: Case, points: list[Point], levels: dict[str, float], end: float
+) -> Iterator[Finding]:
+    kernel = case.kernel
+    dropped = ""
+    if kernel.fetches:
+        share = _brought_share(context, kernel)
+        if share < LEAST_BROUGHT:
+            dropped = f"only {max(share, 0.0):.0%} of the lines arrived: prefetches are dropped when they come too fast"
+    for level in levels:
+        if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
+            continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
+        own, reason = _points_of(level, case.threads, points, levels, end)
+        if dropped or not own:
+            yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=dropped or reason)
+            continue
+        yield from _told(case, level, max(own, key=lambda point: point.best))
+
+
+def _points_of(
+    level: str, threads: int, points: list[Point], levels: dict[str, float], end: float
+) -> tuple[list[Point], str]:
+    """Data sets that lie in a level, and why there are none."""
+    if level == "memory":
+        if not end:
+            return [], "the last level's end was not seen, so no data set surely outgrows it; use --largest"
+        enough = [point for point in points if point.size_bytes >= OUTGROWN * end * ALMOST]
+        reason = f"no time or memory for data sets of {OUTGROWN:.0f} times the last level; use --seconds"
+        return enough[-1:], reason  # the largest alone: what a cache still holds of smaller ones makes them faster
+    caches = [name for name in levels if name != "memory"]
+    place = caches.index(level)
+    low = LOW_SHARE * levels[level] if place else 0.0
+    if place + 1 < len(caches):
+        high = (levels[level] * levels[caches[place + 1]]) ** 0.5
+    else:
+        high = max(HIGH_SHARE * end, levels[level]) / threads  # it may be shared by all of them
+    own = [point for point in points if low <= point.size_bytes <= high]
+    return own, f"no data set of {threads} threads outgrows the level before and fits this one, which they may share"
+
+
+def _told(case: Case, level: str, point: Point) -> Iterator[Finding]:
+    name = case.parameter(level)
+    if point.overlap < LEAST_OVERLAP:
+        reason = f"all threads ran at once for {point.overlap:.0%} of the time only: something else used a CPU"
+        yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
+        return
+    several = len(point.rounds) > 1
+    at_once = f", all at once {point.overlap:.0%} of the time" if case.threads > 1 else ""
+    rates = {name: 1.0}
+    if level != "l1" and case.kernel.written_bytes:
+        rates[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
+    for parameter, factor in rates.items():
+        yield Finding(
+            parameter=parameter,
+            value=round(point.best * factor, 4),
+            unit="GB/s",
+            low=min(point.rounds) * factor if several else None,
+            high=point.best * factor if several else None,
+            method=f"best of {len(point.rounds)} rounds over {in_bytes(point.size_bytes)} a thread{at_once}",
+            evidence="bandwidth",
+        )
+
+
+def _evidence(case: Case, points: list[Point]) -> dict[str, Any]:
+    kernel = case.kernel
+    return {
+        "kernel": kernel.name,
+        "width": case.width,
+        "cpus": list(case.cpus),
+        "bytes_per_block": {
+            "read": kernel.read_bytes,
+            "written": kernel.written_bytes,
+            "write_allocated": kernel.allocated_bytes,
+        },
+        "flops_per_block": kernel.block_flops,
+        "size_bytes": [point.size_bytes for point in points],
+        "rounds_gb_per_s": [point.rounds for point in points],
+        "overlap": [round(point.overlap, 4) for point in points],
+    }
+
+
+SCENARIO = Scenario(
+    name="bandwidth",
+    summary="bandwidth of every level and of memory, by streaming kernels on one CPU and on several",
+    answer=answer,
+    parameters=("bandwidth.",),
+    options=(
+        Option(name="kernel", help="Kernel to run; may be repeated.", choices=NAMES, multiple=True),
+        Option(
+            name="width",
+            help="Width of accesses; may be repeated. Default: the widest.",
+            choices=tuple(WIDTHS),
+            multiple=True,
+        ),
+        Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
+        Option(
+            name="placement",
+            help="spread: a core each first; compact: a core's siblings first.",
+            default=PLACEMENTS[0],
+            choices=PLACEMENTS,
+        ),
+        Option(
+            name="largest", help="Largest data set of a thread in MiB. Default: ten times the last level.", type=int
+        ),
+        Option(name="seconds", help="Time to spend on sweeps. Default: 20, or 6 with --fast.", type=float),
+    ),
+    plot=bandwidth_figure,
+)
