@@ -15,7 +15,8 @@ import numpy as np
 
 from setebench.errors import UnsupportedError, UsageError
 from setebench.kernels import NAMES, Kernel
-from setebench.machine import run_interleaved
+from setebench.layout import Layout, by_windows, lay, span_bytes
+from setebench.machine import Region, run_interleaved
 from setebench.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.report.bandwidth import bandwidth_figure
@@ -42,8 +43,16 @@ ROUNDS, FAST_ROUNDS = 5, 3
 REPETITIONS = 4
 BUDGET_SECONDS, FAST_BUDGET_SECONDS = 20.0, 6.0
 
-OUTGROWN, WIDEST = 4.0, 10.0
-"""Data sets of so many times the last level count as memory's, and the sweep goes on to so many."""
+WIDEST = 2.5
+"""The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level."""
+
+OUTGROWN_LATENCY = 0.85
+"""A data set has outgrown the caches when its lines, after a pass, answer this slowly beside flushed ones: the caches
+then hold a quarter of it, less where they replace the longest unused."""
+
+OUTGROWING_SECONDS = 20.0
+
+SAMPLED_BYTES = 1 << 16
 
 LEAST_OVERLAP = 0.9
 """Threads that ran at once for less of the time share nothing for the rest of it."""
@@ -53,9 +62,11 @@ FEW_BYTES = 16384
 
 LEAST_BROUGHT = 0.9
 
-LOW_SHARE, HIGH_SHARE, ALMOST = 0.7, 0.6, 0.99
+LOW_SHARE, SURE_SHARE, ALMOST = 0.7, 0.1, 0.99
 """Data sets of a level reach from this share of the one that lies well inside it, in the last level up to this share of
-where it ends; whole blocks make a data set a little smaller than what was asked for."""
+the one that outgrows it (half of which did not). Whole blocks make a data set a little smaller than was asked for."""
+
+SWEPT, CHASED = Base("swept"), Base("chased")
 
 
 @dataclass(frozen=True)
@@ -101,10 +112,11 @@ def answer(context: Context) -> Iterator[Finding]:
         )
         return
     cases = list(_cases(context))
-    reach = _asked_bytes(context)
+    room = _check_room(context, max(case.threads for case in cases))
     wrong = _check(context, cases)
-    levels, end = _levels(context)
-    sizes = _sizes(context, levels, end, reach)
+    levels = _levels(context)
+    outgrown = _outgrown(context, levels, room)
+    sizes = _sizes(context, levels, outgrown, room)
     budget = context.options.get("seconds") or (FAST_BUDGET_SECONDS if context.fast else BUDGET_SECONDS)
     deadline = time.monotonic() + budget
     drawn = []
@@ -115,8 +127,8 @@ def answer(context: Context) -> Iterator[Finding]:
             continue
         points = _sweep(context, case, sizes, (deadline - time.monotonic()) / (len(cases) - number))
         drawn.append(_evidence(case, points))
-        yield from _findings(context, case, points, levels, end)
-    context.evidence["bandwidth"] = {"ends_bytes": [end] if end else [], "levels": levels, "sweeps": drawn}
+        yield from _findings(context, case, points, levels, outgrown)
+    context.evidence["bandwidth"] = {"outgrown_bytes": outgrown, "levels": levels, "sweeps": drawn}
 
 
 # -- what is asked -------------------------------------------------------------------------------
@@ -146,13 +158,13 @@ def _thread_counts(asked: str | None, cpus: int) -> list[int]:
         raise UsageError(f"--threads takes numbers such as 1,2,4, or each; not {asked!r}") from None
 
 
-def _asked_bytes(context: Context) -> int:
-    """The largest data set of a thread in bytes, 0 for the scenario's choice."""
-    asked = int(context.options.get("largest") or 0) << 20
-    room = context.machine.facts.memory_bytes
-    if asked < 0 or asked > room:
-        raise UsageError(f"--largest takes 1 to {room >> 20} MiB, the memory that may be had here")
-    return asked
+def _check_room(context: Context, threads: int) -> int:
+    """Bytes that each thread's data set may have. Raises `UsageError` for a data set asked for that has no room."""
+    room = context.machine.facts.memory_bytes // (2 * threads)
+    asked = context.options.get("largest")
+    if asked is not None and not 1 <= asked <= room >> 20:
+        raise UsageError(f"--largest takes 1 to {room >> 20} MiB: {threads} threads have no more memory here")
+    return room
 
 
 # -- measuring -----------------------------------------------------------------------------------
@@ -176,24 +188,59 @@ def _check(context: Context, cases: list[Case]) -> dict[str, str]:
     return wrong
 
 
-def _levels(context: Context) -> tuple[dict[str, float], float]:
-    """A data set well inside each level, and where the last level ends (0 where that was not seen)."""
+def _levels(context: Context) -> dict[str, float]:
+    """A data set well inside each level; 0 for memory."""
     context.progress("where the levels end")
     region = working_memory(context)
     try:
-        levels = levels_of(context, region)
+        return levels_of(context, region)
     finally:
         context.machine.release(region)
-    ends = context.evidence.get("sweep", {}).get("boundaries_bytes") or [0.0]
-    return levels, float(ends[-1])
 
 
-def _sizes(context: Context, levels: dict[str, float], end: float, asked: int) -> list[int]:
+def _outgrown(context: Context, levels: dict[str, float], most: int) -> int:
+    """The first of doubling data sets, in bytes, of which the caches keep little when a stream has passed over it; 0
+    if none up to `most`.
+
+    What they keep is found by following pointers to random lines of it, whose latency is compared with that of lines
+    that were flushed. So nothing that is said of the caches is believed, and the last level may have no clear end."""
+    size = max(16 * SAMPLED_BYTES, 1 << int(np.ceil(np.log2(2.0 * max(levels.values())))))
+    begun = time.monotonic()
+    while size <= most and time.monotonic() - begun < OUTGROWING_SECONDS:
+        context.progress(f"whether {size >> 20} MiB outgrow the last level")
+        region = context.machine.allocate(size, min(context.machine.facts.page_sizes))
+        try:
+            sparse = lay(region, SAMPLED_BYTES, context.rng(5))
+            passed = _chase_ticks(context, region, sparse, Probe().stream(SWEPT, "load", size))
+            dense = Region(
+                region.address, span_bytes(SAMPLED_BYTES, region.line_size), region.page_size, region.line_size
+            )
+            away = (
+                Probe().repeat(dense.lines, Probe().flush(SWEPT), advance=dense.line_size).fence().wait(SETTLE_CYCLES)
+            )
+            flushed = _chase_ticks(context, region, lay(dense, SAMPLED_BYTES, context.rng(5)), away)
+        finally:
+            context.machine.release(region)
+        context.evidence.setdefault("kept_by_caches", {})[str(size)] = [passed, flushed]
+        if passed > OUTGROWN_LATENCY * flushed:
+            return size
+        size *= 2
+    return 0
+
+
+def _chase_ticks(context: Context, region: Region, layout: Layout, before: Probe) -> float:
+    """Ticks per line of a chase over a layout's lines, the least of a few, each time right behind `before`."""
+    order = by_windows(layout, context.rng(6))
+    context.machine.link(region, order)
+    probe = before.fence().start().chase(CHASED, len(order)).stop()
+    placements = {SWEPT: np.full(3, region.address), CHASED: np.repeat(order[:1], 3)}
+    return float(context.machine.run(probe, placements, cpu=context.cpu).min()) / len(order)
+
+
+def _sizes(context: Context, levels: dict[str, float], outgrown: int, room: int) -> list[int]:
     """Data sets of a thread, smallest first: half octaves (octaves when fast), and one well inside each level."""
-    largest = asked or WIDEST * end or 4.0 * max(levels.values()) * OUTGROWN
-    room = context.machine.facts.memory_bytes // 2
-    threads = len(context.machine.facts.cpus)
-    largest = min(largest, room / threads if not asked else room)
+    asked = int(context.options.get("largest") or 0) << 20
+    largest = min(asked or WIDEST * outgrown or WIDEST * max(levels.values()), room)
     octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if context.fast else 0.5)
     own = [size for size in levels.values() if 0 < size < largest]
     sizes = {int(size) for size in (*(SMALLEST_BYTES * 2.0**octaves), *own, largest)}
@@ -270,7 +317,7 @@ def _brought_share(context: Context, kernel: Kernel) -> float:
 
 
 def _findings(
-    context: Context, case: Case, points: list[Point], levels: dict[str, float], end: float
+    context: Context, case: Case, points: list[Point], levels: dict[str, float], outgrown: int
 ) -> Iterator[Finding]:
     kernel = case.kernel
     dropped = ""
@@ -281,7 +328,7 @@ def _findings(
     for level in levels:
         if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
-        own, reason = _points_of(level, case.threads, points, levels, end)
+        own, reason = _points_of(level, case.threads, points, levels, outgrown)
         if dropped or not own:
             yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=dropped or reason)
             continue
@@ -289,14 +336,14 @@ def _findings(
 
 
 def _points_of(
-    level: str, threads: int, points: list[Point], levels: dict[str, float], end: float
+    level: str, threads: int, points: list[Point], levels: dict[str, float], outgrown: int
 ) -> tuple[list[Point], str]:
     """Data sets that lie in a level, and why there are none."""
     if level == "memory":
-        if not end:
-            return [], "the last level's end was not seen, so no data set surely outgrows it; use --largest"
-        enough = [point for point in points if point.size_bytes >= OUTGROWN * end * ALMOST]
-        reason = f"no time or memory for data sets of {OUTGROWN:.0f} times the last level; use --seconds"
+        if not outgrown:
+            return [], "no data set was found that surely outgrows the last level, in the memory and time there were"
+        enough = [point for point in points if point.size_bytes >= ALMOST * outgrown]
+        reason = "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
         return enough[-1:], reason  # the largest alone: what a cache still holds of smaller ones makes them faster
     caches = [name for name in levels if name != "memory"]
     place = caches.index(level)
@@ -304,7 +351,7 @@ def _points_of(
     if place + 1 < len(caches):
         high = (levels[level] * levels[caches[place + 1]]) ** 0.5
     else:
-        high = max(HIGH_SHARE * end, levels[level]) / threads  # it may be shared by all of them
+        high = max(SURE_SHARE * outgrown, levels[level]) / threads  # it may be shared by all of them
     own = [point for point in points if low <= point.size_bytes <= high]
     return own, f"no data set of {threads} threads outgrows the level before and fits this one, which they may share"
 
@@ -325,7 +372,7 @@ def _told(case: Case, level: str, point: Point) -> Iterator[Finding]:
             parameter=parameter,
             value=round(point.best * factor, 4),
             unit="GB/s",
-            low=min(point.rounds) * factor if several else None,
+            low=float(np.median(point.rounds)) * factor if several else None,
             high=point.best * factor if several else None,
             method=f"best of {len(point.rounds)} rounds over {in_bytes(point.size_bytes)} a thread{at_once}",
             evidence="bandwidth",

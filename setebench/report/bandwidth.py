@@ -41,10 +41,16 @@ def _label(sweep: Mapping[str, Any]) -> str:
     return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}"
 
 
+def _kinds(sweeps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Kernels and widths, in order; each has a style, and open markers where several threads ran."""
+    return list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
+
+
 def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    for index, sweep in enumerate(sweeps):
+    kinds = _kinds(sweeps)
+    for sweep in sweeps:
         best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
         below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
         axes.errorbar(
@@ -54,7 +60,8 @@ def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
             capsize=2,
             elinewidth=0.8,
             label=_label(sweep),
-            **style(index),
+            markerfacecolor="white" if len(sweep["cpus"]) > 1 else None,
+            **style(kinds.index((sweep["kernel"], sweep["width"]))),
         )
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
 
@@ -62,8 +69,7 @@ def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
 def _over_threads(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
     axes.set(title="largest data set", xlabel="threads", ylabel="GB/s")
     axes.grid(True, color="0.9", linewidth=0.6)
-    kinds = dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps)
-    for index, kind in enumerate(kinds):
+    for index, kind in enumerate(_kinds(sweeps)):
         own = sorted(
             (len(sweep["cpus"]), max(sweep["rounds_gb_per_s"][-1]))
             for sweep in sweeps
