@@ -124,12 +124,12 @@ class HoldsNumbers(Protocol):
     """A machine whose memory holds what probes store, so that the arithmetic of streams can be checked. This CPU does;
     a model of timing alone need not, and says so by not having this method."""
 
-    def read_numbers(self, region: Region) -> NDArray[np.float64]:
-        """A copy of the region's memory as numbers of 8 bytes, shape (size / 8,)."""
+    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> NDArray[np.float64]:
+        """A copy of `count` numbers of 8 bytes of the region (by default all the rest) from number `first` on."""
         ...
 
-    def write_numbers(self, region: Region, numbers: NDArray[np.float64]) -> None:
-        """Overwrite the region's memory by numbers of 8 bytes, shape (size / 8,)."""
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """Overwrite the region's memory by these numbers of 8 bytes, shape (n,), from number `first` on."""
         ...
 
 

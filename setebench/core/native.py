@@ -112,13 +112,13 @@ class NativeMachine:
         """See `Machine.link`."""
         _own(region).link(np.asarray(addresses, dtype=np.int64))
 
-    def read_numbers(self, region: Region) -> NDArray[np.float64]:
+    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> NDArray[np.float64]:
         """See `setebench.machine.HoldsNumbers`."""
-        return _own(region).numbers().copy()
+        return _own(region).numbers()[first : None if count is None else first + count].copy()
 
-    def write_numbers(self, region: Region, numbers: NDArray[np.float64]) -> None:
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
         """See `setebench.machine.HoldsNumbers`."""
-        _own(region).numbers()[:] = numbers
+        _own(region).numbers()[first : first + len(numbers)] = numbers
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""
