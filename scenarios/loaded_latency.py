@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from setebench.errors import UsageError
 from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
-from setebench.infer.ticks import Estimate, over_replicates
-from setebench.layout import by_windows, lay, span_bytes
+from setebench.infer.ticks import Estimate, mean_ticks, over_replicates
 from setebench.machine import Region, Ticks
-from setebench.placing import SETTLE_CYCLES
-from setebench.probe import Base, Operand, Probe
+from setebench.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
+from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
@@ -30,12 +29,16 @@ STREAMS = 4
 """Independent lines that are read between two delays, each from memory of its own."""
 
 DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
-FAST_DELAYS = (0, 8, 16, 32, 64, 128, 256, 1024)
+FAST_DELAYS = (0, 16, 64, 256, 1024)
 """No-operations between four lines."""
 
-CHASE_SEGMENTS, SEGMENT_STEPS = 10, 96
+GROUPS = 9
+"""Groups of lines that a repetition chases, each timed as the scenario `latency` times lines in memory."""
+
 LOAD_SEGMENTS = 20
-REPETITIONS, FAST_REPETITIONS = 24, 8
+REPETITIONS, FAST_REPETITIONS, BATCHES = 96, 12, 12
+"""Repetitions of a load point, and how many figures they make: a single one scatters too much to say what the others
+vary by."""
 
 SPARE_TIME = 1.3
 """Loading threads run so much longer than the chase is expected to: the chase slows down as the load grows."""
@@ -43,18 +46,21 @@ SPARE_TIME = 1.3
 MOST_STREAM_BYTES = 4 << 20
 """Memory of one of the four streams of a thread; a faster thread ends early, and its last segments show it."""
 
-LEAST_SEGMENTS = 3
-"""A chase of which fewer segments ran under load tells nothing."""
+CHASED_BYTES = 32 << 20
 
 FEW_ROUNDS = 8
 
-WHOLE = Base("whole")
-HEADS = tuple(Base(f"head{number}") for number in range(CHASE_SEGMENTS))
+LEAST_GROUPS = 2
+"""A chase of which fewer groups ran under load tells nothing."""
+
+SPANS = len(CHAINS)
+"""Number of the interval around a whole group, behind those of its chains."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One load point: latency in ns of every repetition, shape (repetitions,), and bandwidth, GB/s, likewise."""
+    """One load point: latency in ns and bandwidth in GB/s of every batch of repetitions, shape (batches,) each; empty
+    where the load did not last."""
 
     latency_ns: NDArray[np.float64]
     gigabytes: NDArray[np.float64]
@@ -63,16 +69,14 @@ class Reading:
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, the load reached and the latency there, and knee and peak where they were seen."""
     crew = _loaders(context)
-    delays = FAST_DELAYS if context.fast else DELAYS
     bench = _Bench(context, crew)
     try:
         context.progress("memory latency without load")
         idle_before = bench.measure((), 0)
         readings: dict[tuple[int, int], Reading] = {}
-        for threads in _thread_counts(context, len(crew)):
-            for delay in delays:
-                context.progress(f"{threads} loading, {delay} no-operations between lines")
-                readings[threads, delay] = bench.measure(crew[:threads], delay)
+        for threads, delay in _points(context, len(crew)):
+            context.progress(f"{threads} loading, {delay} no-operations between lines")
+            readings[threads, delay] = bench.measure(crew[:threads], delay)
         idle_after = bench.measure((), 0)
     finally:
         bench.close()
@@ -101,10 +105,13 @@ def _loaders(context: Context) -> tuple[int, ...]:
     return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:asked])
 
 
-def _thread_counts(context: Context, most: int) -> list[int]:
-    """1, 2, 4, ... and all; the two largest always, as their difference tells whether more threads bring more."""
-    counts = {1 << power for power in range(most.bit_length())} | {most, most - 1}
-    return sorted(count for count in counts if 0 < count <= most)
+def _points(context: Context, most: int) -> list[tuple[int, int]]:
+    """Load points (threads, delay): every delay for all threads, and full load for fewer. One thread less is always
+    there: that the last one brings nothing is what tells saturation."""
+    fewer = sorted({1, most // 4, most // 2, most - 1} - {0, most})
+    return [(threads, 0) for threads in fewer] + [
+        (most, delay) for delay in (FAST_DELAYS if context.fast else DELAYS) if most
+    ]
 
 
 class _Bench:
@@ -114,13 +121,11 @@ class _Bench:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._rng = context.rng(11)
         self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
+        self._groups = GROUPS
         self._line = self._facts.line_size
-        self._steps = CHASE_SEGMENTS * SEGMENT_STEPS
         page = min(self._facts.page_sizes)
-        self._span = span_bytes((self._steps + SEGMENT_STEPS) * self._line, self._line)
-        self._chased = self._machine.allocate(self._span, page)
+        self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
         room = self._facts.memory_bytes // (4 * STREAMS * max(len(crew), 1))
         self._stream_bytes = min(MOST_STREAM_BYTES, room // page * page)
         self._regions: dict[int, Region] = {}
@@ -140,30 +145,24 @@ class _Bench:
 
     def measure(self, loaders: tuple[int, ...], delay: int) -> Reading:
         """The chase beside these loading threads."""
-        order = by_windows(lay(self._chased, self._steps * self._line, self._rng), self._rng)
-        self._machine.link(self._chased, order)
+        places = [Place(self._context, self._chased, "memory", 0.0) for _ in range(self._groups)]
         rounds = self._rounds(loaders, delay)
-        probes = {self._cpu: self._chase()} | {cpu: self._load(cpu, delay, rounds) for cpu in loaders}
-        placements = self._placements(order, loaders, self._repetitions + 1)
+        probes = {self._cpu: _chase(places)} | {cpu: self._load(cpu, delay, rounds) for cpu in loaders}
+        placements = self._placements(places, loaders, self._repetitions + 1)
         if loaders:
             found = self._machine.run_together(probes, placements)
         else:
             found = {self._cpu: self._machine.run(probes[self._cpu], placements, cpu=self._cpu)}
         return self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds)
 
-    def _placements(self, order: NDArray[np.int64], loaders: tuple[int, ...], count: int) -> dict[Base, Any]:
-        """Every repetition uses the same lines: they are flushed before."""
-        heads = {head: np.full(count, order[n * SEGMENT_STEPS]) for n, head in enumerate(HEADS)}
-        own = {self._bases[cpu]: np.full(count, self._regions[cpu].address) for cpu in loaders}
-        return {WHOLE: np.full(count, self._chased.address), **heads, **own}
-
-    def _chase(self) -> Probe:
-        """The chase in segments; a segment's first line follows on the last one of the segment before."""
-        probe = _away(Probe(), WHOLE, self._chased.size, self._line)
-        probe = _met(probe)
-        for segment, head in enumerate(HEADS):
-            probe = probe.start(segment, dither=False).chase(head, SEGMENT_STEPS).stop(segment)
-        return probe
+    def _placements(self, places: list[Place], loaders: tuple[int, ...], count: int) -> dict[Base, Any]:
+        """Random groups for the chase; the same lines again for the load, as they are flushed before."""
+        chased = {
+            _numbered(base, number): addresses
+            for number, place in enumerate(places)
+            for base, addresses in place.placements(count).items()
+        }
+        return chased | {self._bases[cpu]: np.full(count, self._regions[cpu].address) for cpu in loaders}
 
     def _load(self, cpu: int, delay: int, rounds: int) -> Probe:
         """A loading thread in segments of `rounds` times four lines and a delay."""
@@ -195,22 +194,49 @@ class _Bench:
         return int(np.clip(wanted, FEW_ROUNDS, self._stream_bytes // (LOAD_SEGMENTS * self._line)))
 
     def _reading(self, found: dict[int, Ticks], rounds: int) -> Reading:
-        """Latency and bandwidth of every repetition, from segments during which all threads ran."""
-        chase = found.pop(self._cpu)
-        ends = np.cumsum(chase, axis=1)
+        """Latency and bandwidth of every repetition, from the time in which all threads ran."""
+        chase = found.pop(self._cpu).reshape(self._repetitions, self._groups, SPANS + 1)
+        ends = np.cumsum(chase[:, :, SPANS], axis=1)
         self._chase_ticks = float(np.median(ends[:, -1]))
         loaded_until = np.min([ticks.sum(axis=1) for ticks in found.values()], axis=0) if found else ends[:, -1]
         within = ends <= loaded_until[:, None]
-        steps = within.sum(axis=1) * SEGMENT_STEPS
-        enough = steps >= LEAST_SEGMENTS * SEGMENT_STEPS
-        to_ns = 1e9 / self._facts.ticks_per_second
-        latency = (chase * within).sum(axis=1)[enough] / steps[enough] * to_ns
-        rate = self._line / np.where(latency > 0, latency, np.inf)
+        enough = np.flatnonzero(within.sum(axis=1) >= LEAST_GROUPS)
+        batches = np.array_split(enough, min(BATCHES, len(enough))) if len(enough) else []
+        rates = np.zeros(self._repetitions)
         for ticks in found.values():
             counted = np.cumsum(ticks, axis=1) <= ends[:, -1:]
-            read = counted.sum(axis=1)[enough] * rounds * STREAMS * self._line
-            rate = rate + read / np.maximum((ticks * counted).sum(axis=1)[enough] * to_ns, 1e-9)
-        return Reading(latency, rate)
+            read = counted.sum(axis=1) * rounds * STREAMS * self._line
+            rates += read / np.maximum((ticks * counted).sum(axis=1), 1.0)
+        ticks_per_ns = self._facts.ticks_per_second / 1e9
+        latency = [_step_ticks(chase[batch][within[batch]]) / ticks_per_ns for batch in batches]
+        return Reading(np.array(latency), np.array([rates[batch].mean() * ticks_per_ns for batch in batches]))
+
+
+def _step_ticks(groups: Ticks) -> float:
+    """Ticks per step from the chains of some groups, shape (groups, chains and span): long ones less short ones, so
+    that no bracket is left in it."""
+    lengths = np.array(CHAINS)
+    short, long = (mean_ticks(groups[:, :SPANS][:, lengths == steps].ravel()) for steps in (SHORT_CHAIN, LONG_CHAIN))
+    return (long - short) / (LONG_CHAIN - SHORT_CHAIN)
+
+
+def _chase(places: list[Place]) -> Probe:
+    """One group of every place after the other, each within an interval around all of it; first all threads meet."""
+    whole = Probe().barrier()
+    for number, place in enumerate(places):
+        probe = Probe().start(SPANS, dither=False) + place.chains(8)
+        probe = probe.stop(SPANS)
+        rows = probe.rows.copy()
+        rows[:, _INTERVAL][rows[:, _INTERVAL] >= 0] += number * (SPANS + 1)
+        whole += Probe(rows.tobytes(), tuple(_numbered(base, number) for base in probe.bases))
+    return whole
+
+
+_INTERVAL = COLUMNS.index("interval")
+
+
+def _numbered(base: Base, number: int) -> Base:
+    return Base(f"{base.name}{number}")
 
 
 def _away(probe: Probe, where: Base | Operand, size: int, line: int) -> Probe:
@@ -230,7 +256,7 @@ def _findings(
     idle: NDArray[np.float64], loads: list[Load], readings: dict[tuple[int, int], Reading], crew: int
 ) -> Iterator[Finding]:
     estimate = over_replicates(idle)
-    yield _measured("idle", estimate, "ns", f"{len(idle)} chases of {CHASE_SEGMENTS * SEGMENT_STEPS} flushed lines")
+    yield _measured("idle", estimate, "ns", f"{len(idle)} rounds of chains of flushed lines, long ones less short ones")
     if not loads:
         reason = (
             "one CPU alone can't load memory and chase pointers" if not crew else "no load lasted as long as a chase"

@@ -16,7 +16,7 @@ IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
 MAX_PREFETCHERS = 16
 MAX_INTERVALS = 64
 
-PORT_WORDS = 256
+PORT_WORDS = 2048
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
