@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from setebench.errors import UsageError
 from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
 from setebench.infer.ticks import Estimate, mean_ticks, over_replicates
+from setebench.layout import GROUP_PAGES
 from setebench.machine import Region, Ticks
 from setebench.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
@@ -45,6 +46,8 @@ SPARE_TIME = 1.3
 
 MOST_STREAM_BYTES = 4 << 20
 """Memory of one of the four streams of a thread; a faster thread ends early, and its last segments show it."""
+
+STAGGER_LINES = 5
 
 CHASED_BYTES = 32 << 20
 
@@ -122,18 +125,22 @@ class _Bench:
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
         self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
-        self._groups = GROUPS
         self._line = self._facts.line_size
         page = min(self._facts.page_sizes)
         self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
         room = self._facts.memory_bytes // (4 * STREAMS * max(len(crew), 1))
         self._stream_bytes = min(MOST_STREAM_BYTES, room // page * page)
+        # streams at one place of a page each would fight for the same sets of the caches
+        self._stride = self._stream_bytes + STAGGER_LINES * self._line
         self._regions: dict[int, Region] = {}
+        self._starts: dict[int, int] = {}
         self._bases = {cpu: Base(f"load{cpu}") for cpu in crew}
         self._chase_ticks = 0.0
         try:
-            for cpu in crew:
-                self._regions[cpu] = self._machine.allocate(STREAMS * self._stream_bytes, page)
+            for number, cpu in enumerate(crew):
+                region = self._machine.allocate(STREAMS * self._stride + page, page)
+                self._regions[cpu] = region
+                self._starts[cpu] = region.address + number * STREAMS * STAGGER_LINES * self._line % page
         except BaseException:
             self.close()
             raise
@@ -145,36 +152,37 @@ class _Bench:
 
     def measure(self, loaders: tuple[int, ...], delay: int) -> Reading:
         """The chase beside these loading threads."""
-        places = [Place(self._context, self._chased, "memory", 0.0) for _ in range(self._groups)]
+        # one layout for all groups: a second one would lead chases of the first astray where they share lines
+        place = Place(self._context, self._chased, "memory", 0.0)
         rounds = self._rounds(loaders, delay)
-        probes = {self._cpu: _chase(places)} | {cpu: self._load(cpu, delay, rounds) for cpu in loaders}
-        placements = self._placements(places, loaders, self._repetitions + 1)
+        probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, rounds) for cpu in loaders}
+        placements = self._placements(place, loaders, self._repetitions + 1)
         if loaders:
             found = self._machine.run_together(probes, placements)
         else:
             found = {self._cpu: self._machine.run(probes[self._cpu], placements, cpu=self._cpu)}
         return self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds)
 
-    def _placements(self, places: list[Place], loaders: tuple[int, ...], count: int) -> dict[Base, Any]:
+    def _placements(self, place: Place, loaders: tuple[int, ...], count: int) -> dict[Base, Any]:
         """Random groups for the chase; the same lines again for the load, as they are flushed before."""
         chased = {
             _numbered(base, number): addresses
-            for number, place in enumerate(places)
+            for number in range(GROUPS)
             for base, addresses in place.placements(count).items()
         }
-        return chased | {self._bases[cpu]: np.full(count, self._regions[cpu].address) for cpu in loaders}
+        return chased | {self._bases[cpu]: np.full(count, self._starts[cpu]) for cpu in loaders}
 
     def _load(self, cpu: int, delay: int, rounds: int) -> Probe:
         """A loading thread in segments of `rounds` times four lines and a delay."""
         base, probe = self._bases[cpu], Probe()
         segment_bytes = rounds * self._line
         for stream in range(STREAMS):
-            probe = _away(probe, base + stream * self._stream_bytes, LOAD_SEGMENTS * segment_bytes, self._line)
+            probe = _away(probe, base + stream * self._stride, LOAD_SEGMENTS * segment_bytes, self._line)
         probe = _met(probe)
         for segment in range(LOAD_SEGMENTS):
             body = Probe()
             for stream in range(STREAMS):
-                body = body.load(base + stream * self._stream_bytes + segment * segment_bytes)
+                body = body.load(base + stream * self._stride + segment * segment_bytes)
             body = body.nop(delay) if delay else body
             probe = probe.start(segment, dither=False).repeat(rounds, body, advance=self._line).stop(segment)
         return probe
@@ -184,7 +192,7 @@ class _Bench:
         if not loaders:
             return 0
         probes = {cpu: self._load(cpu, delay, FEW_ROUNDS) for cpu in loaders}
-        placements = {self._bases[cpu]: np.full(2, self._regions[cpu].address) for cpu in loaders}
+        placements = {self._bases[cpu]: np.full(2, self._starts[cpu]) for cpu in loaders}
         if len(loaders) == 1:
             found = {loaders[0]: self._machine.run(probes[loaders[0]], placements, cpu=loaders[0])}
         else:
@@ -195,14 +203,14 @@ class _Bench:
 
     def _reading(self, found: dict[int, Ticks], rounds: int) -> Reading:
         """Latency and bandwidth of every repetition, from the time in which all threads ran."""
-        chase = found.pop(self._cpu).reshape(self._repetitions, self._groups, SPANS + 1)
+        chase = found.pop(self._cpu).reshape(self._repetitions, GROUPS, SPANS + 1)
         ends = np.cumsum(chase[:, :, SPANS], axis=1)
         self._chase_ticks = float(np.median(ends[:, -1]))
         loaded_until = np.min([ticks.sum(axis=1) for ticks in found.values()], axis=0) if found else ends[:, -1]
         within = ends <= loaded_until[:, None]
         enough = np.flatnonzero(within.sum(axis=1) >= LEAST_GROUPS)
         batches = np.array_split(enough, min(BATCHES, len(enough))) if len(enough) else []
-        rates = np.zeros(self._repetitions)
+        rates = GROUPS * GROUP_PAGES * self._line / ends[:, -1]  # the chase reads memory, too
         for ticks in found.values():
             counted = np.cumsum(ticks, axis=1) <= ends[:, -1:]
             read = counted.sum(axis=1) * rounds * STREAMS * self._line
@@ -220,12 +228,11 @@ def _step_ticks(groups: Ticks) -> float:
     return (long - short) / (LONG_CHAIN - SHORT_CHAIN)
 
 
-def _chase(places: list[Place]) -> Probe:
-    """One group of every place after the other, each within an interval around all of it; first all threads meet."""
+def _chase(place: Place) -> Probe:
+    """Groups of lines one after the other, each within an interval around all of it; first all threads meet."""
     whole = Probe().barrier()
-    for number, place in enumerate(places):
-        probe = Probe().start(SPANS, dither=False) + place.chains(8)
-        probe = probe.stop(SPANS)
+    probe = (Probe().start(SPANS, dither=False) + place.chains(8)).stop(SPANS)
+    for number in range(GROUPS):
         rows = probe.rows.copy()
         rows[:, _INTERVAL][rows[:, _INTERVAL] >= 0] += number * (SPANS + 1)
         whole += Probe(rows.tobytes(), tuple(_numbered(base, number) for base in probe.bases))
@@ -275,7 +282,7 @@ def _findings(
 
 
 def _peak(loads: list[Load], at_most: Reading, most: Load, idle: float) -> Finding:
-    if saturated(loads, idle) is None:
+    if not saturated(loads, idle):
         reason = (
             f"no saturation was seen: {most.threads} loading reached {most.bandwidth:.3g} GB/s, where latency is "
             f"{most.latency / idle:.2f} times the idle one; more CPUs might bring more"

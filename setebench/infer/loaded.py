@@ -39,17 +39,15 @@ def knee_bandwidth(loads: Sequence[Load], idle: float) -> float | None:
     return under.bandwidth + share * (above.bandwidth - under.bandwidth)
 
 
-def saturated(loads: Sequence[Load], idle: float) -> float | None:
-    """GB/s at which memory was seen to give no more: one more thread brought none, and latency there had passed the
-    knee. None where that was not seen; a rate that no longer grows with one thread is that thread's limit."""
+def saturated(loads: Sequence[Load], idle: float) -> bool:
+    """Whether memory was seen to give no more: with the same delay one more thread brought nothing, and latency had
+    passed the knee with and without it. A rate that one thread alone can't raise is that thread's limit."""
     threads = sorted({load.threads for load in loads})
     if len(threads) < 2 or threads[-1] - threads[-2] != 1:
-        return None
-    most, before = (max(_of(loads, count), key=lambda load: load.bandwidth) for count in (threads[-1], threads[-2]))
-    if most.bandwidth > LITTLE_MORE * before.bandwidth or min(most.latency, before.latency) < KNEE_RATIO * idle:
-        return None
-    return max(most.bandwidth, before.bandwidth)
-
-
-def _of(loads: Sequence[Load], threads: int) -> list[Load]:
-    return [load for load in loads if load.threads == threads]
+        return False
+    before = {load.delay: load for load in loads if load.threads == threads[-2]}
+    pairs = [(before[load.delay], load) for load in loads if load.threads == threads[-1] and load.delay in before]
+    return any(
+        more.bandwidth <= LITTLE_MORE * less.bandwidth and min(less.latency, more.latency) >= KNEE_RATIO * idle
+        for less, more in pairs
+    )

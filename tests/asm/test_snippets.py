@@ -54,7 +54,8 @@ SCRATCH = {"rax", "rdx", "zmm0", "zmm1", "zmm2"}
 """What any snippet may use; asm/snippet.inc documents this and the following."""
 MAY_USE = {
     "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)|stream\..*",
-    "rcx": r"stream\..*|(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter|address\..*|depend\.(latest|use\d+)",
+    "rcx": r"stream\..*|(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter"
+    r"|address\..*|depend\.(latest|use\d+)",
     "rsp": r"(start|stop)\..*|driver\.(enter|leave|result)|barrier|call|return",
     "rbp": r"driver\.(enter|leave)|address\.advance|repeat\.(begin|end)",
     "r8": r"driver\.enter",

@@ -95,7 +95,9 @@ def test_a_round_computes_what_is_declared(kernel: Kernel, width: int) -> None:
     names = [_MNEMONICS[one.mnemonic].removeprefix("V") for one in loop]
     vectors = sum(name[:3] in ARITHMETIC and name[3:] in ("PD", "SD") for name in names)
     assert vectors * (width // 8) == kernel.block_flops
-    assert all(name.endswith("SD" if width == 8 else "PD") for name in names if name[:3] in ARITHMETIC and name != "ADD")
+    assert all(
+        name.endswith("SD" if width == 8 else "PD") for name in names if name[:3] in ARITHMETIC and name != "ADD"
+    )
 
 
 @every_loop

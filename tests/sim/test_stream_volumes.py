@@ -1,4 +1,4 @@
-"""Streams on simulated machines: the volumes that kernels declare against event counts, and the limits that they meet."""
+"""Streams on simulated machines: the volumes that kernels declare against event counts, and the limits they meet."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_memory_gives_no_more_than_its_interval_allows() -> None:
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), l1={"mshr_entries": 64})
     region = machine.allocate(1 << 18, 4096)
     cold(machine, region)
-    probe = Probe().start().stream(ARRAYS, "load", 1 << 18).stop()
+    probe = Probe().start().stream(ARRAYS, "load", 1 << 18, 64).stop()  # wide, so that no queue of loads is the limit
     lines = (1 << 18) // LINE
     ticks = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
     assert interval * lines <= ticks < 1.02 * interval * lines + 2 * MEMORY
