@@ -29,8 +29,9 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     several = len({len(sweep["cpus"]) for sweep in sweeps}) > 1
     if several:
         # beside the first: the same rates over the number of threads need an axis of their own
-        axes.set_subplotspec(figure.add_gridspec(1, 2, width_ratios=(3, 1))[0])
-        _over_threads(figure.add_subplot(figure.axes[0].get_gridspec()[1]), sweeps)
+        grid = figure.add_gridspec(1, 2, width_ratios=(3, 1))
+        axes.set_subplotspec(grid[0])
+        _over_threads(figure.add_subplot(grid[1]), sweeps)
         figure.set_size_inches(10.5, 5.2)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure

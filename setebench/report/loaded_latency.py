@@ -16,8 +16,8 @@ def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
     """Latency over bandwidth, one series per number of loading threads, from `evidence["loaded_latency"]`.
 
     Raises `SetebenchError` where no load point was measured."""
-    found = evidence.get("loaded_latency")
-    points = found["points"] if isinstance(found, Mapping) else []
+    found: Mapping[str, Any] = evidence.get("loaded_latency") or {}
+    points = found.get("points")
     if not points:
         raise SetebenchError("there is nothing to plot: the evidence holds no load point")
     figure, axes = new_figure("Memory latency under load", "memory bandwidth read (GB/s)", "latency of a load (ns)")
