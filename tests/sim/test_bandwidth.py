@@ -1,0 +1,100 @@
+"""Bandwidth and loaded latency on simulated machines, held against the limits in their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quiet_machines import LINE, MEMORY, quiet
+
+from setebench.machine import open_machine
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context, Scenario
+from setebench.scenarios.bandwidth import SCENARIO as BANDWIDTH
+from setebench.scenarios.loaded_latency import SCENARIO as LOADED_LATENCY
+from setebench.scenarios.stream import SCENARIO as STREAM
+from setebench.sim import spec
+
+
+def answers(scenario: Scenario, machine: Any, **options: Any) -> dict[str, Finding]:
+    context = Context(machine=machine, fast=True, options=options)
+    found: Iterable[Finding] = scenario.answer(context)
+    return {finding.parameter: finding for finding in found}
+
+
+SMALL = {"l1": {"sets": 64}, "l2": {"sets": 256}, "l3": {"sets": 512}}
+"""32 KiB, 128 KiB, 512 KiB: data sets that outgrow all of it are streamed over soon."""
+
+
+def test_memory_bandwidth_is_what_the_interval_allows() -> None:
+    interval = 12.0
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), **SMALL)
+    per_cycle = machine.facts.ticks_per_second / 1e9  # its clock ticks once a cycle
+    found = answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"], seconds=120.0)
+    load = found["bandwidth.memory.load.64.threads_1"]
+    assert load.outcome is Outcome.MEASURED, load.reason
+    assert load.value == pytest.approx(LINE / interval * per_cycle, rel=0.1)
+    triad = found["bandwidth.memory.triad.64.threads_1.traffic"]
+    assert triad.outcome is Outcome.MEASURED, triad.reason
+    assert isinstance(triad.value, float)
+    assert triad.value <= 1.05 * LINE / interval * per_cycle
+
+
+def test_levels_are_ordered() -> None:
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=20.0), **SMALL)
+    found = answers(BANDWIDTH, machine, kernel=["load"], threads="1", width=["64"], seconds=120.0)
+    rates = [found[f"bandwidth.{level}.load.64.threads_1"].value for level in ("l1", "l2", "memory")]
+    assert all(isinstance(rate, float) for rate in rates)
+    assert rates[0] > rates[1] > rates[2]  # type: ignore[operator]
+
+
+def loaded(cores: int, interval: float) -> dict[str, Finding]:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
+    return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))
+
+
+def test_a_saturated_memory_is_told_with_its_peak() -> None:
+    found = loaded(4, 30.0)
+    assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
+    peak = found["loaded_latency.peak_bandwidth"]
+    assert peak.outcome is Outcome.MEASURED, peak.reason
+    assert peak.value == pytest.approx(LINE / 30.0 * _per_ns(), rel=0.05)
+    at_peak, knee = found["loaded_latency.at_peak"], found["loaded_latency.knee_bandwidth"]
+    assert at_peak.value > 1.5 * found["loaded_latency.idle"].value  # type: ignore[operator]
+    assert knee.outcome is Outcome.MEASURED
+    assert knee.value <= peak.value  # type: ignore[operator]
+
+
+def test_a_memory_that_is_never_busy_is_not_called_saturated() -> None:
+    found = loaded(2, 1.0)
+    assert found["loaded_latency.peak_bandwidth"].outcome is Outcome.UNRESOLVED
+    assert "no saturation was seen" in str(found["loaded_latency.peak_bandwidth"].reason)
+    assert found["loaded_latency.knee_bandwidth"].outcome is Outcome.AT_LEAST
+    assert found["loaded_latency.at_peak"].value == pytest.approx(MEMORY / _per_ns(), rel=0.1)
+
+
+def test_one_cpu_alone_has_an_idle_latency_only() -> None:
+    found = loaded(1, 30.0)
+    assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
+    assert found["loaded_latency.peak_bandwidth"].outcome is Outcome.UNAVAILABLE
+
+
+def _per_ns() -> float:
+    machine = quiet()
+    return machine.facts.ticks_per_second / 1e9
+
+
+def test_the_stream_table_says_that_nothing_was_validated() -> None:
+    found = answers(STREAM, quiet(**SMALL), size=2, threads=1, width=["64"])
+    assert len(found) == 4
+    assert all("not validated" in finding.method for finding in found.values())
+
+
+@pytest.mark.parametrize("scenario", [BANDWIDTH, STREAM])
+def test_a_machine_without_streams_says_so(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "examples")
+    (finding,) = answers(scenario, open_machine("toy_machine:toy")).values()
+    assert finding.outcome is Outcome.UNAVAILABLE
+    assert finding.reason == "toy runs no streaming kernels"
