@@ -20,7 +20,6 @@ from setebench.machine import Region, run_interleaved
 from setebench.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.report.bandwidth import bandwidth_figure
-from setebench.report.numbers import in_bytes
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.serving import levels_of
@@ -40,8 +39,10 @@ from setebench.sweep import working_memory
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 SMALLEST_BYTES = 4096
 ROUNDS, FAST_ROUNDS = 5, 3
-REPETITIONS = 4
-BUDGET_SECONDS, FAST_BUDGET_SECONDS = 20.0, 6.0
+REPETITIONS, LARGE_REPETITIONS = 4, 2
+"""Timed in a round, of which the best counts; less often where a single pass is long enough."""
+
+BUDGET_SECONDS, FAST_BUDGET_SECONDS = 22.0, 6.0
 
 WIDEST = 2.5
 """The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level."""
@@ -125,7 +126,8 @@ def answer(context: Context) -> Iterator[Finding]:
         if name in wrong:
             yield Finding(parameter=case.parameter("l1"), outcome=Outcome.UNRESOLVED, reason=wrong[name])
             continue
-        points = _sweep(context, case, sizes, (deadline - time.monotonic()) / (len(cases) - number))
+        own_sizes = _shared(sizes, case.threads, outgrown) if not context.options.get("largest") else sizes
+        points = _sweep(context, case, own_sizes, (deadline - time.monotonic()) / (len(cases) - number))
         drawn.append(_evidence(case, points))
         yield from _findings(context, case, points, levels, outgrown)
     context.evidence["bandwidth"] = {"outgrown_bytes": outgrown, "levels": levels, "sweeps": drawn}
@@ -247,6 +249,13 @@ def _sizes(context: Context, levels: dict[str, float], outgrown: int, room: int)
     return sorted(sizes)
 
 
+def _shared(sizes: list[int], threads: int, outgrown: int) -> list[int]:
+    """Data sets of each of several threads: together they need be no larger than that of one, but each must outgrow the
+    last level by itself, as it may not be shared."""
+    largest = max(outgrown, sizes[-1] // threads) if outgrown else sizes[-1]
+    return [*(size for size in sizes if size < largest), largest]
+
+
 def _sweep(context: Context, case: Case, sizes: list[int], seconds: float) -> list[Point]:
     """Every data set that the time allows, in rounds: what disturbs one round need not disturb the next."""
     deadline = time.monotonic() + seconds
@@ -288,7 +297,7 @@ def _measure(case: Case, team: Team, array: int, point: Point) -> None:
     if not point.passes:
         team.fill(case.kernel, width, array)
         point.passes = team.passes_for(case.kernel, width, array)
-    timing = team.time(case.kernel, width, array, point.passes, REPETITIONS)
+    timing = team.time(case.kernel, width, array, point.passes, REPETITIONS if point.passes > 1 else LARGE_REPETITIONS)
     rates = timing.gigabytes_per_second()
     best = int(np.argmax(rates))
     if not point.rounds or rates[best] > point.best:
@@ -363,6 +372,7 @@ def _told(case: Case, level: str, point: Point) -> Iterator[Finding]:
         yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
     several = len(point.rounds) > 1
+    rounds = f"{len(point.rounds)} rounds" if several else "one round"
     at_once = f", all at once {point.overlap:.0%} of the time" if case.threads > 1 else ""
     rates = {name: 1.0}
     if level != "l1" and case.kernel.written_bytes:
@@ -374,9 +384,15 @@ def _told(case: Case, level: str, point: Point) -> Iterator[Finding]:
             unit="GB/s",
             low=float(np.median(point.rounds)) * factor if several else None,
             high=point.best * factor if several else None,
-            method=f"best of {len(point.rounds)} rounds over {in_bytes(point.size_bytes)} a thread{at_once}",
+            method=f"best of {rounds} over {_size(point.size_bytes)} a thread{at_once}",
             evidence="bandwidth",
         )
+
+
+def _size(size: int) -> str:
+    """Bytes for people: arrays of whole blocks seldom come to whole KiB."""
+    unit, name = next((unit, name) for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")) if size >= unit)
+    return f"{size / unit:.3g} {name}"
 
 
 def _evidence(case: Case, points: list[Point]) -> dict[str, Any]:
@@ -420,7 +436,7 @@ SCENARIO = Scenario(
         Option(
             name="largest", help="Largest data set of a thread in MiB. Default: ten times the last level.", type=int
         ),
-        Option(name="seconds", help="Time to spend on sweeps. Default: 20, or 6 with --fast.", type=float),
+        Option(name="seconds", help="Time to spend on sweeps. Default: 22, or 6 with --fast.", type=float),
     ),
     plot=bandwidth_figure,
 )

@@ -111,7 +111,7 @@ def _loaders(context: Context) -> tuple[int, ...]:
 def _points(context: Context, most: int) -> list[tuple[int, int]]:
     """Load points (threads, delay): every delay for all threads, and full load for fewer. One thread less is always
     there: that the last one brings nothing is what tells saturation."""
-    fewer = sorted({1, most // 4, most // 2, most - 1} - {0, most})
+    fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
     return [(threads, 0) for threads in fewer] + [
         (most, delay) for delay in (FAST_DELAYS if context.fast else DELAYS) if most
     ]

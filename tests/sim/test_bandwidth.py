@@ -10,12 +10,12 @@ import pytest
 from quiet_machines import LINE, MEMORY, quiet
 
 from setebench.machine import open_machine
+from setebench.registry import scenario as named
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
-from setebench.scenarios.bandwidth import SCENARIO as BANDWIDTH
-from setebench.scenarios.loaded_latency import SCENARIO as LOADED_LATENCY
-from setebench.scenarios.stream import SCENARIO as STREAM
 from setebench.sim import spec
+
+BANDWIDTH, LOADED_LATENCY, STREAM = (named(name) for name in ("bandwidth", "loaded-latency", "stream"))
 
 
 def answers(scenario: Scenario, machine: Any, **options: Any) -> dict[str, Finding]:
@@ -29,10 +29,10 @@ SMALL = {"l1": {"sets": 64}, "l2": {"sets": 256}, "l3": {"sets": 512}}
 
 
 def test_memory_bandwidth_is_what_the_interval_allows() -> None:
-    interval = 12.0
+    interval = 40.0  # more than the misses in flight allow, or those would be the limit
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), **SMALL)
     per_cycle = machine.facts.ticks_per_second / 1e9  # its clock ticks once a cycle
-    found = answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"], seconds=120.0)
+    found = answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"], seconds=60.0)
     load = found["bandwidth.memory.load.64.threads_1"]
     assert load.outcome is Outcome.MEASURED, load.reason
     assert load.value == pytest.approx(LINE / interval * per_cycle, rel=0.1)
@@ -43,8 +43,9 @@ def test_memory_bandwidth_is_what_the_interval_allows() -> None:
 
 
 def test_levels_are_ordered() -> None:
-    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=20.0), **SMALL)
-    found = answers(BANDWIDTH, machine, kernel=["load"], threads="1", width=["64"], seconds=120.0)
+    shape = {**SMALL, "l1": {"sets": 64, "fill_interval_cycles": 4.0}}
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=20.0), **shape)
+    found = answers(BANDWIDTH, machine, kernel=["load"], threads="1", width=["64"], seconds=60.0)
     rates = [found[f"bandwidth.{level}.load.64.threads_1"].value for level in ("l1", "l2", "memory")]
     assert all(isinstance(rate, float) for rate in rates)
     assert rates[0] > rates[1] > rates[2]  # type: ignore[operator]
