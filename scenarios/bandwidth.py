@@ -64,9 +64,9 @@ FEW_BYTES = 16384
 LEAST_BROUGHT = 0.9
 
 LOW_SHARE, SURE_SHARE, ALMOST = 0.95, 0.1, 0.99
-"""Data sets of a level reach from the one that lies well inside it (smaller ones may fit the level before), in the last
-level up to this share of the one that outgrows it (half of which did not). Whole blocks make a data set a little smaller
-than was asked for."""
+"""Data sets of a level reach from the one that lies well inside it (smaller ones may fit the level before), in the
+last level up to this share of the one that outgrows it (half of which did not). Whole blocks make a data set a little
+smaller than was asked for."""
 
 SWEPT, CHASED = Base("swept"), Base("chased")
 

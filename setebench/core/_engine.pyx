@@ -211,6 +211,8 @@ cdef _fill_kinds():
     for index, name in enumerate(BRACKETS):
         start_family[<int>index] = number_of(f"start.{name}")
         stop_family[<int>index] = number_of(f"stop.{name}")
+    if len(STREAM_KERNELS) > KERNELS:
+        raise UnsupportedError("more streaming kernels than the core has room for; raise KERNELS")
     for index, kernel in enumerate(STREAM_KERNELS.values()):
         if not kernel.accesses:
             stream_family[<int>index][0] = number_of(f"stream.{kernel.name}")
