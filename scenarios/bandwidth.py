@@ -128,6 +128,8 @@ def answer(context: Context) -> Iterator[Finding]:
             yield Finding(parameter=case.parameter("l1"), outcome=Outcome.UNRESOLVED, reason=wrong[name])
             continue
         own_sizes = _shared(sizes, case.threads, outgrown) if not context.options.get("largest") else sizes
+        first = {int(size) for size in levels.values()} | {outgrown, own_sizes[-1]}
+        own_sizes = sorted(own_sizes, key=lambda size: (size not in first, size))
         points = _sweep(context, case, own_sizes, (deadline - time.monotonic()) / (len(cases) - number))
         drawn.append(_evidence(case, points))
         yield from _findings(context, case, points, levels, outgrown)
@@ -245,7 +247,7 @@ def _sizes(context: Context, levels: dict[str, float], outgrown: int, room: int)
     asked = int(context.options.get("largest") or 0) << 20
     largest = min(asked or WIDEST * outgrown or WIDEST * max(levels.values()), room)
     octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if context.fast else 0.5)
-    own = [size for size in levels.values() if 0 < size < largest]
+    own = [size for size in (*levels.values(), outgrown) if 0 < size < largest]
     sizes = {int(size) for size in (*(SMALLEST_BYTES * 2.0**octaves), *own, largest)}
     return sorted(sizes)
 
@@ -261,7 +263,7 @@ def _sweep(context: Context, case: Case, sizes: list[int], seconds: float) -> li
     """Every data set that the time allows, in rounds: what disturbs one round need not disturb the next."""
     deadline = time.monotonic() + seconds
     points: dict[int, Point] = {}
-    team = Team(context, case.cpus, team_bytes(sizes[-1]))
+    team = Team(context, case.cpus, team_bytes(max(sizes)))
     try:
         for number in range(FAST_ROUNDS if context.fast else ROUNDS):
             begun = time.monotonic()
@@ -276,9 +278,9 @@ def _sweep(context: Context, case: Case, sizes: list[int], seconds: float) -> li
 
 
 def _round(case: Case, team: Team, sizes: list[int], points: dict[int, Point], deadline: float) -> None:
-    """Measure every data set once; the first round ends early where the next data set would take too long."""
+    """Measure every data set once, in the order of `sizes`; the first round leaves out what would take too long."""
     first = not points
-    spent = 0.0
+    spent: dict[int, float] = {}
     for size in sizes:
         array = array_bytes_for(case.kernel, size)
         total = array * case.kernel.arrays
@@ -286,10 +288,10 @@ def _round(case: Case, team: Team, sizes: list[int], points: dict[int, Point], d
         if (known and len(points[total].rounds) and first) or (not first and not known):
             continue  # another size came to the same whole blocks, or to more than the time allowed
         begun = time.monotonic()
-        if first and points and begun + spent * total / max(points) > deadline:
-            return
+        if first and spent and begun + max(cost * max(1.0, total / at) for at, cost in spent.items()) > deadline:
+            continue
         _measure(case, team, array, points.setdefault(total, Point(total, [])))
-        spent = time.monotonic() - begun
+        spent = {total: time.monotonic() - begun}
 
 
 def _measure(case: Case, team: Team, array: int, point: Point) -> None:

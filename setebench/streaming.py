@@ -21,7 +21,7 @@ from setebench.scenario import Context
 WIDTHS = {"scalar": 8, "16": 16, "32": 32, "64": 64}
 """Widths as parameters name them, and the bytes of an access."""
 
-INTERVAL_SECONDS = 60e-6
+INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
 
 PLACEMENTS = ("spread", "compact")

@@ -37,7 +37,7 @@ def measured() -> dict[str, Finding]:
     """Load and triad on one CPU; the clock of this machine ticks once a cycle."""
     shape = {**SMALL, "l1": {"sets": 64, "fill_interval_cycles": 4.0}}
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), **shape)
-    return answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"], seconds=8.0)
+    return answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"], seconds=40.0)
 
 
 def rate(found: dict[str, Finding], parameter: str) -> float:
