@@ -53,6 +53,9 @@ then hold a quarter of it, less where they replace the longest unused."""
 
 OUTGROWING_SECONDS = 20.0
 
+LARGE_PASSES = 6
+"""Passes over a data set that is measured by single ones: filling it, trying it, and what is timed."""
+
 SAMPLED_BYTES = 1 << 16
 
 LEAST_OVERLAP = 0.9
@@ -280,7 +283,7 @@ def _sweep(context: Context, case: Case, sizes: list[int], seconds: float) -> li
 def _round(case: Case, team: Team, sizes: list[int], points: dict[int, Point], deadline: float) -> None:
     """Measure every data set once, in the order of `sizes`; the first round leaves out what would take too long."""
     first = not points
-    spent: dict[int, float] = {}
+    per_byte = 0.0  # seconds that streaming a byte took, of the dearest data set yet
     for size in sizes:
         array = array_bytes_for(case.kernel, size)
         total = array * case.kernel.arrays
@@ -288,10 +291,12 @@ def _round(case: Case, team: Team, sizes: list[int], points: dict[int, Point], d
         if (known and len(points[total].rounds) and first) or (not first and not known):
             continue  # another size came to the same whole blocks, or to more than the time allowed
         begun = time.monotonic()
-        if first and spent and begun + max(cost * max(1.0, total / at) for at, cost in spent.items()) > deadline:
+        if first and begun + LARGE_PASSES * total * per_byte > deadline:
             continue
-        _measure(case, team, array, points.setdefault(total, Point(total, [])))
-        spent = {total: time.monotonic() - begun}
+        point = points.setdefault(total, Point(total, []))
+        _measure(case, team, array, point)
+        streamed = total * (point.passes * (REPETITIONS + 1) + LARGE_PASSES)
+        per_byte = max(per_byte, (time.monotonic() - begun) / streamed)
 
 
 def _measure(case: Case, team: Team, array: int, point: Point) -> None:

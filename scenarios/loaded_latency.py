@@ -49,6 +49,10 @@ MOST_STREAM_BYTES = 4 << 20
 
 STAGGER_LINES = 5
 
+MOST_LOADING, FAST_MOST_LOADING = 64, 16
+"""Loading threads unless more are asked for: each point takes longer the more there are, on a simulated machine above
+all."""
+
 CHASED_BYTES = 32 << 20
 
 FEW_ROUNDS = 8
@@ -102,7 +106,7 @@ def _loaders(context: Context) -> tuple[int, ...]:
     apart = [cpu for cpu in ordered[1:] if cpu not in own]
     asked = context.options.get("threads")
     if asked is None:
-        return tuple(apart)
+        return tuple(apart[: FAST_MOST_LOADING if context.fast else MOST_LOADING])
     if not 0 <= asked < len(facts.cpus):
         raise UsageError(f"{asked} loading threads beside the chase don't fit: {facts.name} has {len(facts.cpus)} CPUs")
     return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:asked])
