@@ -27,6 +27,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `brackets` are the clock brackets that work (`setebench.probe.BRACKETS`), the machine's own choice first.
     `access_sizes`, `prefetch_hints`, `flushes` and `fences` are the operation variants that it can run.
+    `kernels` are the streaming kernels (`setebench.kernels.KERNELS`) that it can run; none unless it says so.
     `siblings` groups the CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
     `notes` are sentences for people about rights or pages that the machine lacks; no program reads them.
     """
@@ -44,6 +45,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     prefetch_hints: tuple[str, ...] = ()
     flushes: tuple[str, ...] = ("clflush",)
     fences: tuple[str, ...] = ("m", "l", "s")
+    kernels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -114,6 +116,20 @@ class Machine(Protocol):
 
     def close(self) -> None:
         """Give back everything the machine holds."""
+        ...
+
+
+@runtime_checkable
+class HoldsNumbers(Protocol):
+    """A machine whose memory holds what probes store, so that the arithmetic of streams can be checked. This CPU does;
+    a model of timing alone need not, and says so by not having this method."""
+
+    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> NDArray[np.float64]:
+        """A copy of `count` numbers of 8 bytes of the region (by default all the rest) from number `first` on."""
+        ...
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """Overwrite the region's memory by these numbers of 8 bytes, shape (n,), from number `first` on."""
         ...
 
 

@@ -54,16 +54,10 @@ def _statement(operation: Operation, back: int | None) -> str:
     kind = operation.kind
     if kind == Kind.END:
         return "}"
-    parts = [kind.name.lower()]
-    if operation.operand is not None:
-        parts.append(_operand_text(operation.operand))
-    if operation.count:
-        parts.append(str(operation.count))
-    if operation.interval:
-        parts.append(str(operation.interval))
+    parts = [kind.name.lower(), *_arguments(operation)]
     parts += _variant(operation)
     if operation.size not in (0, 8):
-        parts.append(f"size={operation.size}")
+        parts.append(f"{'width' if kind == Kind.STREAM else 'size'}={operation.size}")
     if operation.ip is not None:
         parts += _ip(operation.ip)
     if back is not None:
@@ -76,12 +70,21 @@ def _statement(operation: Operation, back: int | None) -> str:
     return " ".join(parts)
 
 
+def _arguments(operation: Operation) -> list[str]:
+    """What stands before the options."""
+    operand = [] if operation.operand is None else [_operand_text(operation.operand)]
+    kernel = [operation.variant] if operation.kind == Kind.STREAM else []
+    return operand + kernel + [str(number) for number in (operation.count, operation.interval) if number]
+
+
 def _variant(operation: Operation) -> list[str]:
     variant = operation.variant
     if operation.kind == Kind.FENCE:
         return [variant]
     if operation.kind == Kind.MULTIPLY:
         return [variant] if variant == "free" else []
+    if operation.kind == Kind.STREAM:
+        return []
     option = {Kind.PREFETCH: "hint", Kind.FLUSH: "how", Kind.START: "bracket", Kind.STOP: "bracket"}
     usual = ("", "t0", "clflush")
     return [f"{option[operation.kind]}={variant}"] if variant not in usual else []

@@ -73,6 +73,12 @@ FORMS = {
         {"size": "number", **_ORDER},
         required=2,
     ),
+    "stream": Form(
+        "stream BASE[+OFFSET] KERNEL ARRAY_BYTES [width=8|16|32|64]",
+        {"where": "operand", "kernel": "name", "array_bytes": "number"},
+        {"width": "number"},
+        required=3,
+    ),
     "fence": Form("fence [m|l|s|serialize]", {"kind": "name"}, required=0),
     "wait": Form("wait CYCLES", {"cycles": "number"}),
     "nop": Form("nop COUNT", {"count": "number"}),

@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setebench import kernels
 from setebench.errors import ProbeError
 
 COLUMNS = ("kind", "base", "offset", "size", "variant", "count", "ip", "after", "interval", "dither")
@@ -28,10 +29,11 @@ COLUMNS = ("kind", "base", "offset", "size", "variant", "count", "ip", "after", 
 - `kind`: a `Kind`.
 - `base`: index into `Probe.bases`, -1 for operations without an operand.
 - `offset`: bytes added to the base; for REPEAT the bytes by which operands of the body advance per round.
-- `size`: bytes accessed by LOAD, STORE and CHASE (8, 16, 32 or 64), else 0.
+- `size`: bytes of each access of LOAD, STORE, CHASE and STREAM (8, 16, 32 or 64), else 0.
 - `variant`: index into `HINTS` (PREFETCH), `FLUSHES` (FLUSH), `FENCES` (FENCE), `BRACKETS` (START, STOP; -1 means
-  the machine's own choice), 1 for a chained and 0 for a free MULTIPLY.
-- `count`: cycles to WAIT, instructions of NOP, MULTIPLY, ADD and TRANSFER, rounds of REPEAT, steps of CHASE.
+  the machine's own choice), `kernels.NAMES` (STREAM), 1 for a chained and 0 for a free MULTIPLY.
+- `count`: cycles to WAIT, instructions of NOP, MULTIPLY, ADD and TRANSFER, rounds of REPEAT, steps of CHASE, bytes of
+  each array of STREAM.
 - `ip`: index into `Probe.instruction_addresses` of a shared or placed instruction, -1 for an address of its own.
 - `after`: row of the earlier LOAD or CHASE whose value the operand's address depends on, -1 for none.
 - `interval`: number of the interval (START, STOP), else -1.
@@ -67,9 +69,10 @@ class Kind(IntEnum):
     END = 13
     CHASE = 14
     BARRIER = 15
+    STREAM = 16
 
 
-ACCESSES = frozenset({Kind.LOAD, Kind.STORE, Kind.PREFETCH, Kind.FLUSH, Kind.CHASE})
+ACCESSES = frozenset({Kind.LOAD, Kind.STORE, Kind.PREFETCH, Kind.FLUSH, Kind.CHASE, Kind.STREAM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +219,22 @@ class Probe:
         """
         return self._access(Kind.CHASE, start, size=self._size(size), count=_positive("chase", steps), after=after)
 
+    def stream(self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8) -> Probe:
+        """One pass of a streaming kernel (a name of `setebench.kernels.KERNELS`) over arrays of `array_bytes` bytes
+        each: the first at `where`, each next `kernels.array_spacing(array_bytes)` bytes on.
+
+        `where` must be a multiple of 64; `array_bytes` is one of 256, and a power of two in random order. `width` is
+        the size of each access; kernels that only prefetch have none."""
+        variant = _choice("kernel", kernel, kernels.NAMES)
+        known = kernels.KERNELS[kernel]
+        if array_bytes % kernels.BLOCK_BYTES or not 0 < array_bytes <= kernels.MOST_ARRAY_BYTES:
+            most = kernels.MOST_ARRAY_BYTES
+            raise ProbeError(f"arrays of a stream have a multiple of 256 bytes, at most {most}, not {array_bytes}")
+        if known.random and array_bytes & (array_bytes - 1):
+            raise ProbeError(f"a random order needs an array whose size is a power of two, not {array_bytes} bytes")
+        size = self._size(width) if known.accesses else 0
+        return self._access(Kind.STREAM, where, size=size, variant=variant, count=array_bytes)
+
     # -- order and time ---------------------------------------------------------------------------------------------
 
     def fence(self, kind: str = "m") -> Probe:
@@ -352,6 +371,7 @@ class Probe:
             Kind.START: BRACKETS,
             Kind.STOP: BRACKETS,
             Kind.MULTIPLY: ("free", "chained"),
+            Kind.STREAM: kernels.NAMES,
         }
         return Operation(
             kind=Kind(kind),

@@ -11,6 +11,7 @@ from libc.string cimport memcpy, strerror
 import numpy as np
 
 from setebench.errors import ProbeError, UnsupportedError
+from setebench.kernels import KERNELS as STREAM_KERNELS, array_spacing
 from setebench.probe import Kind
 
 
@@ -112,7 +113,10 @@ cdef enum:
     FIELD_RESULT = 6
     FIELD_ROW_SIZE = 7
     FIELD_RESULT_SIZE = 8
-    FAMILIES = 96
+    FIELD_SPACING = 9
+    FAMILIES = 192
+    KERNELS = 32
+    BLOCK_BYTES = 256  # of every array, a round of a streaming kernel
 
 
 # ---- the snippet table -----------------------------------------------------------------------------------------------
@@ -181,6 +185,7 @@ cdef int fence_family[4]
 cdef int start_family[5]
 cdef int stop_family[5]
 cdef int multiply_family[2]
+cdef int stream_family[KERNELS][65]
 cdef int keep_family[KEPT_VALUES]
 cdef int use_family[KEPT_VALUES]
 cdef int enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
@@ -206,6 +211,14 @@ cdef _fill_kinds():
     for index, name in enumerate(BRACKETS):
         start_family[<int>index] = number_of(f"start.{name}")
         stop_family[<int>index] = number_of(f"stop.{name}")
+    if len(STREAM_KERNELS) > KERNELS:
+        raise UnsupportedError("more streaming kernels than the core has room for; raise KERNELS")
+    for index, kernel in enumerate(STREAM_KERNELS.values()):
+        if not kernel.accesses:
+            stream_family[<int>index][0] = number_of(f"stream.{kernel.name}")
+            continue
+        for size in (8, 16, 32, 64):
+            stream_family[<int>index][<int>size] = number_of(f"stream.{kernel.name}.{size}")
     multiply_family[0] = number_of("multiply.free")
     multiply_family[1] = number_of("multiply.chained")
     for index in range(KEPT_VALUES):
@@ -228,7 +241,7 @@ cdef _fill_kinds():
 cdef int LOAD = Kind.LOAD, STORE = Kind.STORE, PREFETCH = Kind.PREFETCH, FLUSH = Kind.FLUSH, FENCE = Kind.FENCE
 cdef int WAIT = Kind.WAIT, NOP = Kind.NOP, MULTIPLY = Kind.MULTIPLY, ADD = Kind.ADD, TRANSFER = Kind.TRANSFER
 cdef int START = Kind.START, STOP = Kind.STOP, REPEAT = Kind.REPEAT, END = Kind.END, CHASE = Kind.CHASE
-cdef int BARRIER = Kind.BARRIER
+cdef int BARRIER = Kind.BARRIER, STREAM = Kind.STREAM
 
 
 # ---- stitching -------------------------------------------------------------------------------------------------------
@@ -242,6 +255,7 @@ cdef struct Fields:
     int32_t result
     int32_t row_size
     int32_t result_size
+    int32_t spacing
 
 
 cdef class Stitched:
@@ -329,8 +343,10 @@ cdef class Stitched:
                 value = fields.result
             elif kind == FIELD_ROW_SIZE:
                 value = fields.row_size
-            else:
+            elif kind == FIELD_RESULT_SIZE:
                 value = fields.result_size
+            else:
+                value = fields.spacing
             memcpy(to + s.fields[i].end - 4, &value, 4)
         return 0
 
@@ -389,6 +405,8 @@ cdef class Stitched:
             f.slot = 8 * <int32_t>rows[i, 8]
             if kind <= FLUSH or kind == CHASE:
                 self._access(rows, i, kept, advance)
+            elif kind == STREAM:
+                self._stream(rows, i, advance)
             elif kind == FENCE:
                 self._emit(fence_family[variant], 0, &f)
             elif kind == WAIT:
@@ -417,6 +435,24 @@ cdef class Stitched:
             self.operation_ends.append(self.used)
         return 0
 
+    cdef int _stream(self, const int64_t[:, ::1] rows, int i, int advance) except -1:
+        cdef Fields f
+        f.row = 8 * <int32_t>rows[i, 1]
+        f.offset = <int32_t>rows[i, 2]
+        f.count = <int32_t>(rows[i, 5] // BLOCK_BYTES)
+        f.spacing = <int32_t>array_spacing(rows[i, 5])
+        self._base_address(<int>rows[i, 1], &f)
+        if advance:
+            self._emit(address_advance_, 0, &f)
+        self._emit(address_offset_, 0, &f)
+        self._emit(stream_family[rows[i, 4]][rows[i, 3]], 0, &f)
+        return 0
+
+    cdef int _base_address(self, int base, Fields *f) except -1:
+        """Code that puts a base into the register of computed addresses."""
+        self._emit(address_row_ if base >= BASE_REGISTERS else address_base_, 0 if base >= BASE_REGISTERS else base, f)
+        return 0
+
     cdef int _access(self, const int64_t[:, ::1] rows, int i, int32_t[::1] kept, int advance) except -1:
         cdef Fields f
         cdef int base = <int>rows[i, 1], ip = <int>rows[i, 6], after = <int>rows[i, 7], kind = <int>rows[i, 0]
@@ -425,10 +461,7 @@ cdef class Stitched:
         f.count = <int32_t>rows[i, 5]
         f.row = 8 * base
         if computed:
-            if base >= BASE_REGISTERS:
-                self._emit(address_row_, 0, &f)
-            else:
-                self._emit(address_base_, base, &f)
+            self._base_address(base, &f)
             if advance:
                 self._emit(address_advance_, 0, &f)
             if after >= 0:

@@ -21,8 +21,8 @@ from setebench.tree import Tree
 BASE_REGISTERS = ("rsi", "rdi", "r8", "r9", "r10", "rcx")
 """Registers of a probe's first five bases; rcx holds a computed address, and so serves every other base."""
 
-_FIELDS = ("", "offset", "count", "slot", "row", "target", "result", "row size", "result size")
-_TOUCHES = ("load", "store", "prefetch", "flush", "fence", "clock", "driver")
+_FIELDS = ("", "offset", "count", "slot", "row", "target", "result", "row size", "result size", "spacing")
+_TOUCHES = ("load", "store", "prefetch", "flush", "fence", "clock", "driver", "stream")
 _HALF = 1 << 63
 _BRANCHES = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
 

@@ -55,6 +55,10 @@ class NativeRegion(Region):
             raise UsageError("addresses to link must lie in the region, 8 bytes aligned")
         words[offsets // 8] = np.roll(addresses, -1)
 
+    def numbers(self) -> NDArray[np.float64]:
+        """The memory as numbers of 8 bytes, shape (size / 8,); a view, which must be gone before `release`."""
+        return self._own()[self._skip : self._skip + self.size].view(np.float64)
+
     def release(self) -> None:
         """Unmap; a second call does nothing."""
         self._bytes = None

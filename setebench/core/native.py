@@ -21,6 +21,7 @@ from setebench.environment import Environment, read_environment
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.infer.clock import clock_step
 from setebench.infer.ticks import mean_ticks
+from setebench.kernels import KERNELS
 from setebench.machine import Facts, Region, Ticks
 from setebench.probe import (
     ACCESS_SIZES,
@@ -110,6 +111,14 @@ class NativeMachine:
     def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
         """See `Machine.link`."""
         _own(region).link(np.asarray(addresses, dtype=np.int64))
+
+    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> NDArray[np.float64]:
+        """See `setebench.machine.HoldsNumbers`."""
+        return _own(region).numbers()[first : None if count is None else first + count].copy()
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """See `setebench.machine.HoldsNumbers`."""
+        _own(region).numbers()[first : first + len(numbers)] = numbers
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""
@@ -306,6 +315,9 @@ def _facts(
         prefetch_hints=has("prefetch.", HINTS),
         flushes=has("flush.", FLUSHES),
         fences=has("fence.", FENCES),
+        kernels=tuple(
+            name for name, one in KERNELS.items() if _engine.available(f"stream.{name}{'.8' if one.accesses else ''}")
+        ),
     )
 
 

@@ -91,7 +91,7 @@ def sweep_figure(evidence: Mapping[str, Any]) -> Figure:
     _draw_points(axes, points)
     _draw_levels(axes, sweep.get("levels") or {})
     _draw_boundaries(axes, sweep.get("boundaries_bytes") or [])
-    _size_axis(axes, [point[0] for point in points])
+    size_axis(axes, [point[0] for point in points])
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
@@ -140,7 +140,7 @@ def _draw_boundaries(axes: Axes, boundaries: Sequence[float]) -> None:
         axes.set_title(axes.get_title(), pad=28)
 
 
-def _size_axis(axes: Axes, sizes: Sequence[float]) -> None:
+def size_axis(axes: Axes, sizes: Sequence[float]) -> None:
     """Ticks at powers of two, at most a dozen, written 4 KiB, 32 KiB, 1 MiB."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 

@@ -17,7 +17,7 @@ MAX_PREFETCHERS = 16
 MOST_WAYS = 32
 MAX_INTERVALS = 64
 
-PORT_SLOTS = 256
+PORT_SLOTS = 2048
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
 PORT_MASK = PORT_SLOTS - 1
 PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 3)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import ProbeError, ProbeFault, SetebenchError, UnsupportedError, UsageError
+from setebench.kernels import KERNELS, NAMES, array_spacing
 from setebench.machine import Facts, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
 from setebench.sim import layout as at
@@ -25,6 +26,7 @@ from setebench.sim.memory_map import MemoryMap
 Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
 FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
+STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the unrolled loops of streams
 
 
 class Simulation(msgspec.Struct):
@@ -62,6 +64,7 @@ def _facts(machine: spec.Machine) -> Facts:
     core = machine.core
     cpus = range(core.cores * core.threads_per_core)
     fences = ("m", "l", "s", "serialize") if "cpuid" in machine.clock.brackets else ("m", "l", "s")
+    hints = {"prefetch_shared": "t0", "prefetch_exclusive": "w"}
     return Facts(
         name=machine.name,
         kind="sim",
@@ -76,6 +79,7 @@ def _facts(machine: spec.Machine) -> Facts:
         prefetch_hints=tuple(name for name in HINTS if name in machine.software_prefetch.hints),
         flushes=FLUSHES,
         fences=fences,
+        kernels=tuple(n for n in NAMES if n not in hints or hints[n] in machine.software_prefetch.hints),
     )
 
 
@@ -141,6 +145,9 @@ def _check(probe: Probe, facts: Facts) -> None:
     sizes = {int(size) for size in rows[:, 3]} - {0} - set(facts.access_sizes)
     if sizes:
         raise UnsupportedError(f"{facts.name} has no accesses of {', '.join(map(str, sorted(sizes)))} bytes")
+    streams = {NAMES[v] for v in variants[kinds == Kind.STREAM]} - set(facts.kernels)
+    if streams:
+        raise UnsupportedError(f"{facts.name} has no streaming kernel {', '.join(sorted(streams))}")
     if "serialize" not in facts.fences and np.any((kinds == Kind.FENCE) & (variants == 3)):
         raise UnsupportedError(f"{facts.name} has no serialize fence")
 
@@ -154,12 +161,19 @@ def _ip(index: int, row: int, addresses: tuple[InstructionAddress, ...]) -> int:
 
 
 def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
-    """A probe's rows as the kernel reads them: instruction addresses, own brackets and row numbers filled in."""
+    """A probe's rows as the kernel reads them: instruction addresses, own brackets, row numbers and streams filled
+    in."""
+    from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described  # as in `_run`
+
     rows = probe.rows.copy()
     rows[:, 6] = [_ip(int(index), row, probe.instruction_addresses) for row, index in enumerate(rows[:, 6])]
     rows[:, 7][rows[:, 7] >= 0] += begin
     timed = np.isin(rows[:, 0], (Kind.START, Kind.STOP)) & (rows[:, 4] < 0)
     rows[timed, 4] = BRACKETS.index(facts.brackets[0])
+    for row in np.flatnonzero(rows[:, 0] == Kind.STREAM):
+        rows[row, 6] = STREAM_ADDRESS + row * STREAM_STEP
+        rows[row, DESCRIPTION] = described(KERNELS[NAMES[rows[row, 4]]])
+        rows[row, SPACING] = array_spacing(int(rows[row, 5]))
     return rows
 
 

@@ -13,8 +13,8 @@ from iced_x86 import CpuidFeature, Decoder, FlowControl, Instruction, Mnemonic, 
 
 from setebench.core import _engine
 
-LOAD, STORE, PREFETCH, FLUSH, FENCE, CLOCK, DRIVER = (1 << bit for bit in range(7))
-OFFSET, COUNT, SLOT, ROW, TARGET, RESULT, ROW_SIZE, RESULT_SIZE = range(1, 9)
+LOAD, STORE, PREFETCH, FLUSH, FENCE, CLOCK, DRIVER, STREAM = (1 << bit for bit in range(8))
+OFFSET, COUNT, SLOT, ROW, TARGET, RESULT, ROW_SIZE, RESULT_SIZE, SPACING = range(1, 10)
 PLACEHOLDER = (0x12345678).to_bytes(4, "little")
 
 TABLE = _engine.snippets()
@@ -53,8 +53,9 @@ HINTS = {
 SCRATCH = {"rax", "rdx", "zmm0", "zmm1", "zmm2"}
 """What any snippet may use; asm/snippet.inc documents this and the following."""
 MAY_USE = {
-    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)",
-    "rcx": r"(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter|address\..*|depend\.(latest|use\d+)",
+    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)|stream\..*",
+    "rcx": r"stream\..*|(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter"
+    r"|address\..*|depend\.(latest|use\d+)",
     "rsp": r"(start|stop)\..*|driver\.(enter|leave|result)|barrier|call|return",
     "rbp": r"driver\.(enter|leave)|address\.advance|repeat\.(begin|end)",
     "r8": r"driver\.enter",
@@ -66,7 +67,7 @@ MAY_USE = {
     "r14": r"driver\.(enter|leave|next)",
     "r15": r"driver\.(enter|leave)|dither",
     **{f"zmm{number}": rf"depend\.(keep|use){number}|driver\.vzeroupper" for number in range(8, 16)},
-    **{f"zmm{number}": r"driver\.vzeroupper" for number in range(3, 8)},
+    **{f"zmm{number}": r"driver\.vzeroupper|stream\..*" for number in range(3, 8)},
 }
 MOVES_STACK = r"driver\.(enter|leave)|call|return"
 
@@ -95,6 +96,9 @@ def test_needs_the_cpu_feature_it_declares(snippet: dict[str, Any]) -> None:
 @every_snippet
 def test_touches_what_it_declares(snippet: dict[str, Any]) -> None:
     touches = snippet["touches"]
+    if touches & STREAM:
+        assert touches == STREAM  # test_stream_loops.py holds these against setebench.kernels
+        return
     if touches & DRIVER:
         assert touches == DRIVER
         bases = {base for base, _, _ in accesses(snippet, READS | WRITES)}
@@ -188,7 +192,7 @@ def fields() -> Iterator[Any]:
 @pytest.mark.parametrize(("code", "kind", "end"), list(fields()))
 @pytest.mark.parametrize("value", [0x0BADCAFE, -0x0BADCAFE, 1])
 def test_a_patched_field_reaches_the_instruction(code: bytes, kind: int, end: int, value: int) -> None:
-    if value < 0 and kind in (COUNT, SLOT, ROW, RESULT, ROW_SIZE, RESULT_SIZE):
+    if value < 0 and kind in (COUNT, SLOT, ROW, RESULT, ROW_SIZE, RESULT_SIZE, SPACING):
         value = -value
     patched = code[: end - 4] + value.to_bytes(4, "little", signed=True) + code[end:]
     found = carried(patched, kind, end)
@@ -229,7 +233,9 @@ def test_uses_only_documented_registers(snippet: dict[str, Any]) -> None:
             assert re.fullmatch(MAY_USE[register], snippet["name"]), f"{instruction} uses {register}"
         changed = registers(instruction, WRITES)
         if snippet["touches"] & ~DRIVER:
-            assert changed <= SCRATCH | {"rbx", "rcx"}, f"{instruction} changes {changed}"
+            also = {"rbx", "rcx"} | ({f"zmm{n}" for n in range(3, 8)} if snippet["touches"] & STREAM else set())
+            assert changed <= SCRATCH | also, f"{instruction} changes {changed}"
+            assert not snippet["touches"] & STREAM or "zmm1" not in changed
         if not re.fullmatch(MOVES_STACK, snippet["name"]):
             assert "rsp" not in changed
 

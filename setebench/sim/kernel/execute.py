@@ -23,6 +23,7 @@ from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Ta
 from setebench.sim.kernel.core import arm_noise, block, chain, complete, disturb, enter, free_instructions, hold
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.software_prefetch import prefetch
+from setebench.sim.kernel.stream import stream
 from setebench.sim.kernel.translation import UNMAPPED, page_state
 from setebench.sim.layout import (
     BASE_ADDRESS,
@@ -64,6 +65,7 @@ K_LOAD, K_STORE, K_PREFETCH, K_FLUSH = int(Kind.LOAD), int(Kind.STORE), int(Kind
 K_FENCE, K_WAIT, K_NOP, K_MULTIPLY = int(Kind.FENCE), int(Kind.WAIT), int(Kind.NOP), int(Kind.MULTIPLY)
 K_ADD, K_TRANSFER, K_START, K_STOP = int(Kind.ADD), int(Kind.TRANSFER), int(Kind.START), int(Kind.STOP)
 K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.CHASE), int(Kind.BARRIER)
+K_STREAM = int(Kind.STREAM)
 ALL_OF_IT, ONE_STEP = -1, 1
 (D_CPU, D_BEGIN, D_END, D_COLUMN, D_OUT, D_WORDS) = range(6)
 
@@ -125,6 +127,8 @@ def _memory_row(
     elif kind == K_PREFETCH:
         prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)
         return True
+    elif kind == K_STREAM:
+        return stream(c, s, cpu, th, program, row, address)
     elif page_state(c, s, address) != UNMAPPED:
         if kind == K_STORE:
             store(c, s, cpu, address, program[row + IP], operand)

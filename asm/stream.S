@@ -1,0 +1,119 @@
+/* Streaming kernels: one loop over up to four arrays of doubles, 256 bytes of each a round.
+ *
+ * rcx points into the first array, rdx is the distance to the second and rbx that to the fourth, so that the arrays are
+ * [rcx], [rcx+rdx], [rcx+rdx*2], [rcx+rbx]. The array that is written comes first: stores without an index have more
+ * ports on some cores. rax counts rounds. Vector registers 0 and 2 to 7 only; 1 is the probe's zero, 8 to 15 hold values.
+ * setebench/kernels.py declares what each reads, writes and computes. */
+#include "snippet.inc"
+
+#define BLOCK 256
+
+#define ARRAY_A rcx + place
+#define ARRAY_B rcx + rdx + place
+#define ARRAY_C rcx + rdx*2 + place
+#define ARRAY_D rcx + rbx + place
+
+    .macro BEGIN_STREAM
+    mov     edx, OPERAND
+    PATCH   FIELD_SPACING
+    lea     rbx, [rdx + rdx*2]
+    mov     eax, OPERAND
+    PATCH   FIELD_COUNT
+1:
+    .set    place, 0
+    .endm
+
+    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req
+    SNIPPET "stream.\kernel\().\width", "stream: \formula", "\feature", TOUCH_STREAM, \width
+    .endm
+
+    .macro NEXT_BLOCK
+    add     rcx, BLOCK
+    dec     eax
+    jnz     1b
+    .endm
+
+/* 3.0; kernels.py says why not zero. */
+#define SCALAR_BITS 0x4008000000000000
+
+#define WIDTH 8
+#define FEATURE ""
+#define R(n) xmm##n
+#define LOAD(to, from) movsd to, qword ptr [from]
+#define STORE(to, from) movsd qword ptr [to], from
+#define STORE_NT(to, from) movq rbx, from; movnti [to], rbx
+#define MOVE(to, from) movaps to, from
+#define ADD(to, from) addsd to, from
+#define SUB(to, from) subsd to, from
+#define MUL(to, from) mulsd to, from
+#define AT(from) qword ptr [from]
+#define ZERO(n) xorps xmm##n, xmm##n
+#define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax
+#include "stream_kernels.inc"
+
+#define WIDTH 16
+#define FEATURE ""
+#define R(n) xmm##n
+#define LOAD(to, from) movups to, [from]
+#define STORE(to, from) movups [to], from
+#define STORE_NT(to, from) movntps [to], from
+#define MOVE(to, from) movaps to, from
+#define ADD(to, from) addpd to, from
+#define SUB(to, from) subpd to, from
+#define MUL(to, from) mulpd to, from
+#define AT(from) xmmword ptr [from]
+#define ZERO(n) xorps xmm##n, xmm##n
+#define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax; unpcklpd xmm7, xmm7
+#include "stream_kernels.inc"
+
+#define WIDTH 32
+#define FEATURE "avx"
+#define R(n) ymm##n
+#define LOAD(to, from) vmovups to, [from]
+#define STORE(to, from) vmovups [to], from
+#define STORE_NT(to, from) vmovntps [to], from
+#define MOVE(to, from) vmovaps to, from
+#define ADD(to, from) vaddpd to, to, from
+#define SUB(to, from) vsubpd to, to, from
+#define MUL(to, from) vmulpd to, to, from
+#define AT(from) ymmword ptr [from]
+#define ZERO(n) vxorps ymm##n, ymm##n, ymm##n
+#define SCALAR \
+    mov rax, SCALAR_BITS; vmovq xmm7, rax; vunpcklpd xmm7, xmm7, xmm7; vinsertf128 ymm7, ymm7, xmm7, 1
+#include "stream_kernels.inc"
+
+#define WIDTH 64
+#define FEATURE "avx512f"
+#define R(n) zmm##n
+#define LOAD(to, from) vmovups to, [from]
+#define STORE(to, from) vmovups [to], from
+#define STORE_NT(to, from) vmovntps [to], from
+#define MOVE(to, from) vmovaps to, from
+#define ADD(to, from) vaddpd to, to, from
+#define SUB(to, from) vsubpd to, to, from
+#define MUL(to, from) vmulpd to, to, from
+#define AT(from) zmmword ptr [from]
+#define ZERO(n) vpxorq zmm##n, zmm##n, zmm##n
+#define SCALAR mov rax, SCALAR_BITS; vmovq xmm7, rax; vbroadcastsd zmm7, xmm7
+#include "stream_kernels.inc"
+
+/* Prefetches of every line; the program gets no data, so there is one width. */
+    SNIPPET "stream.prefetch_shared", "stream: prefetcht0 of every line", "", TOUCH_STREAM
+    BEGIN_STREAM
+    .rept   BLOCK / 64
+    prefetcht0 [ARRAY_A]
+    .set    place, place + 64
+    .endr
+    NEXT_BLOCK
+    END_SNIPPET
+
+    SNIPPET "stream.prefetch_exclusive", "stream: prefetchw of every line", "3dnowprefetch", TOUCH_STREAM
+    BEGIN_STREAM
+    .rept   BLOCK / 64
+    prefetchw [ARRAY_A]
+    .set    place, place + 64
+    .endr
+    NEXT_BLOCK
+    END_SNIPPET
+
+    END_OF_FILE

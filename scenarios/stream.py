@@ -1,0 +1,157 @@
+"""The classical STREAM table: Copy, Scale, Add and Triad over arrays far larger than the caches, validated.
+
+McCalpin's rules: 10 runs of each, the first left out, the best rate told beside average, least and greatest time; every
+array at least four times the last level. Here every element that a kernel wrote is compared, where memory can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UsageError
+from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
+from setebench.machine import HoldsNumbers
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context, Option, Scenario
+from setebench.streaming import WIDTHS, Team, Timing, choose_cpus, kernels_of, widths_of
+
+TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
+RUNS, FAST_RUNS = 10, 4
+DEFAULT_MIB, FAST_MIB = 128, 64
+"""Size of an array: four times a last level of 32 MiB; --size takes others."""
+
+LEAST_OVERLAP = 0.8
+
+CHUNK = 1 << 18
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield the best rate of every kernel, and its times in the note."""
+    facts = context.machine.facts
+    if not facts.kernels:
+        yield Finding(
+            parameter="bandwidth", outcome=Outcome.UNAVAILABLE, reason=f"{facts.name} runs no streaming kernels"
+        )
+        return
+    kernels = kernels_of(facts, tuple(TABLE.values()))
+    (width,) = widths_of(facts, tuple(context.options.get("width") or ())[:1])
+    threads = context.options.get("threads") or len(facts.cpus)
+    array_bytes = _array_bytes(context, threads)
+    nontemporal = [KERNELS[name] for name in ("copy_nt", "triad_nt") if context.options.get("non_temporal")]
+    team = Team(context, choose_cpus(facts, context.cpu, threads), stream_bytes(KERNELS["triad"], array_bytes))
+    context.evidence["stream"] = {"array_bytes_per_thread": array_bytes, "threads": threads, "runs": {}}
+    try:
+        team.fill(KERNELS["triad"], WIDTHS[width], array_bytes)
+        _initialise(context, team, array_bytes)
+        for kernel in (*kernels, *nontemporal):
+            context.progress(f"{kernel.name}: {kernel.formula}")
+            yield _row(context, team, kernel, width, array_bytes)
+    finally:
+        team.close()
+
+
+def _array_bytes(context: Context, threads: int) -> int:
+    """Bytes of a thread's part of an array. Raises `UsageError` where three arrays don't fit the memory."""
+    mib = context.options.get("size") or (FAST_MIB if context.fast else DEFAULT_MIB)
+    room = context.machine.facts.memory_bytes
+    if mib < 1 or 3 * mib << 20 > room // 2:
+        raise UsageError(f"--size takes 1 to {(room // 6) >> 20} MiB: three arrays must fit half of the memory")
+    return int((mib << 20) / threads / BLOCK_BYTES) * BLOCK_BYTES
+
+
+def _row(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: int) -> Finding:
+    """Run one kernel and tell its rate, or what is wrong with it."""
+    parameter = f"bandwidth.memory.{kernel.name}.{width}.threads_{len(team.cpus)}"
+    team.fill(KERNELS["store"], WIDTHS[width], array_bytes)  # a result left from the kernel before would pass for one
+    runs = FAST_RUNS if context.fast else RUNS
+    timing = team.time(kernel, WIDTHS[width], array_bytes, 1, runs - 1)
+    wrong, checked = _validate(context, team, kernel, array_bytes)
+    rates, seconds = timing.gigabytes_per_second(), timing.ticks.max(axis=1) / timing.ticks_per_second
+    context.evidence["stream"]["runs"][kernel.name] = {
+        "seconds": seconds.tolist(),
+        "overlap": timing.overlap().tolist(),
+        "validation": wrong or checked,
+    }
+    overlap = float(timing.overlap()[int(np.argmax(rates))])
+    if wrong or overlap < LEAST_OVERLAP:
+        reason = wrong or f"all threads ran at once for {overlap:.0%} of the time only: something else used a CPU"
+        return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+    return Finding(
+        parameter=parameter,
+        value=round(float(rates.max()), 4),
+        unit="GB/s",
+        low=float(np.median(rates)),
+        high=float(rates.max()),
+        method=f"{_title(kernel)}: {_times(timing)}; {checked}",
+        evidence="stream",
+    )
+
+
+def _title(kernel: Kernel) -> str:
+    return next((title for title, name in TABLE.items() if name == kernel.name), kernel.name)
+
+
+def _times(timing: Timing) -> str:
+    seconds = timing.ticks.max(axis=1) / timing.ticks_per_second
+    return f"average {seconds.mean():.6f} s, least {seconds.min():.6f} s, greatest {seconds.max():.6f} s"
+
+
+def _values(array: int, first: int, count: int) -> NDArray[np.float64]:
+    """What b (1) and c (2) hold from number `first` on: other numbers from element to element, so that a shifted or
+    missing one shows."""
+    return array + (np.arange(first, first + count) % (1021, 509)[array - 1]).astype(np.float64)
+
+
+def _chunks(array_bytes: int) -> Iterator[tuple[int, int]]:
+    """(first element, number of elements) of pieces of an array: whole ones would need as much memory again."""
+    elements = array_bytes // 8
+    for first in range(0, elements, CHUNK):
+        yield first, min(CHUNK, elements - first)
+
+
+def _initialise(context: Context, team: Team, array_bytes: int) -> None:
+    """Numbers into b and c, which no kernel of the table changes, of every thread."""
+    machine = context.machine
+    if not isinstance(machine, HoldsNumbers):
+        return  # `fill` has put some there already
+    spacing = array_spacing(array_bytes) // 8
+    for region in team.regions:
+        for array in (1, 2):
+            for first, count in _chunks(array_bytes):
+                machine.write_numbers(region, _values(array, first, count), array * spacing + first)
+
+
+def _validate(context: Context, team: Team, kernel: Kernel, array_bytes: int) -> tuple[str, str]:
+    """(what is wrong or "", what was checked): every element of a, on every CPU."""
+    machine = context.machine
+    if not isinstance(machine, HoldsNumbers):
+        return "", "not validated: this machine's memory holds no numbers"
+    assert kernel.expected is not None  # all kernels of the table store
+    for cpu, region in zip(team.cpus, team.regions, strict=True):
+        for first, count in _chunks(array_bytes):
+            b, c = (_values(array, first, count) for array in (1, 2))
+            expected = kernel.expected([b, b, c])[0]
+            found = machine.read_numbers(region, first, count)
+            wrong = np.flatnonzero(found != expected)
+            if len(wrong):
+                at = int(wrong[0])
+                reason = f"validation failed on CPU {cpu}: a[{first + at}] is {found[at]}, not {expected[at]}"
+                return f"{reason} (s = {SCALAR})", ""
+    return "", f"all {array_bytes // 8 * len(team.cpus)} results right"
+
+
+SCENARIO = Scenario(
+    name="stream",
+    summary="the classical STREAM table (Copy, Scale, Add, Triad) of memory, validated",
+    answer=answer,
+    parameters=("bandwidth.memory.",),
+    options=(
+        Option(name="threads", help="Number of threads. Default: one on every CPU.", type=int),
+        Option(name="size", help="Size of each of the three arrays in MiB. Default: 128, or 64 with --fast.", type=int),
+        Option(name="width", help="Width of accesses. Default: the widest.", choices=tuple(WIDTHS), multiple=True),
+        Option(name="non_temporal", help="Copy and triad with non-temporal stores, too.", flag=True),
+    ),
+)

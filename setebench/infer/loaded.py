@@ -1,0 +1,53 @@
+"""What a curve of memory latency over load tells: the knee, and whether the memory was saturated. Knows no machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+KNEE_RATIO = 1.5
+"""The knee is where latency passes so many times the idle one."""
+
+LITTLE_MORE = 1.03
+"""A thread more that brings less than this brings nothing: peaks of repeated runs differ by as much."""
+
+
+class Load(NamedTuple):
+    """One load point: loading threads, their delay, GB/s of all threads together, latency in ns beside them."""
+
+    threads: int
+    delay: int
+    bandwidth: float
+    latency: float
+
+
+def knee_bandwidth(loads: Sequence[Load], idle: float) -> float | None:
+    """GB/s at which latency passes `KNEE_RATIO` times `idle`, between the load points around it; None if it never does.
+
+    Latency may scatter: what counts is the lowest load from which on it stays above."""
+    limit = KNEE_RATIO * idle
+    ordered = sorted(loads, key=lambda load: load.bandwidth)
+    below = [number for number, load in enumerate(ordered) if load.latency <= limit]
+    first = below[-1] + 1 if below else 0
+    if first == len(ordered):
+        return None
+    above = ordered[first]
+    if first == 0:
+        return above.bandwidth
+    under = ordered[first - 1]
+    share = (limit - under.latency) / (above.latency - under.latency)
+    return under.bandwidth + share * (above.bandwidth - under.bandwidth)
+
+
+def saturated(loads: Sequence[Load], idle: float) -> bool:
+    """Whether memory was seen to give no more: with the same delay one more thread brought nothing, and latency had
+    passed the knee with and without it. A rate that one thread alone can't raise is that thread's limit."""
+    threads = sorted({load.threads for load in loads})
+    if len(threads) < 2 or threads[-1] - threads[-2] != 1:
+        return False
+    before = {load.delay: load for load in loads if load.threads == threads[-2]}
+    pairs = [(before[load.delay], load) for load in loads if load.threads == threads[-1] and load.delay in before]
+    return any(
+        more.bandwidth <= LITTLE_MORE * less.bandwidth and min(less.latency, more.latency) >= KNEE_RATIO * idle
+        for less, more in pairs
+    )

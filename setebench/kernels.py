@@ -1,0 +1,226 @@
+"""Streaming kernels: what each reads, writes and computes, to the byte.
+
+`Probe.stream` runs one of these over arrays that lie one behind the other (`array_spacing`). The assembly is in
+asm/stream.S; tests hold the instructions and simulated event counts against this table, and the numbers that a kernel
+leaves in memory against its `expected` values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+
+BLOCK_BYTES = 256
+"""Bytes of every array that one round of a kernel's loop handles; arrays are whole blocks."""
+
+CHUNK_BYTES = 64
+"""What kernels that go by lines step over: prefetches, and random order."""
+
+SCALAR = 3.0
+"""The constant s of the kernels. Stored, too: some cores save themselves the writing of zeros."""
+
+MOST_ARRAY_BYTES = (1 << 31) - (1 << 13)
+"""Arrays of one stream; distances in the machine code have 32 bits."""
+
+ACCUMULATORS = 4
+"""Partial sums of a reduction, each as wide as an access."""
+
+RANDOM_FACTOR, RANDOM_STEP = 1664525, 12345
+"""The random order: chunk n is followed by chunk n * factor + step modulo the number of chunks. A factor of 1 modulo 4
+and an odd step visit each chunk of a power of two once (Hull and Dobell 1962)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel:
+    """One kernel. Arrays are numbered 0, 1, 2, 3 for a, b, c, d, in the order in which they lie in memory.
+
+    `reads` and `writes` name arrays whose every element is read or written once; `bypass` says that writes are
+    non-temporal, so that no line is fetched to be overwritten; `fetches` names arrays of which every line is asked for
+    by a prefetch. `flops` counts per element of 8 bytes. `expected` computes the arrays (shape (elements,)) that one
+    pass leaves, from those before; None where nothing is stored.
+    """
+
+    name: str
+    formula: str
+    arrays: int = 1
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    fetches: tuple[int, ...] = ()
+    flops: int = 0
+    bypass: bool = False
+    random: bool = False
+    reduces: bool = False
+    feature: str = ""
+    expected: Callable[[Sequence[Numbers]], Sequence[Numbers]] | None = None
+
+    @property
+    def accesses(self) -> bool:
+        """Whether it loads or stores, and so comes in several widths."""
+        return bool(self.reads or self.writes)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that the program reads (or asks for by prefetches) per block."""
+        return BLOCK_BYTES * len(self.reads or self.fetches)
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes that the program writes per block."""
+        return BLOCK_BYTES * len(self.writes)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes per block that caches fetch only because they will be overwritten (write-allocate)."""
+        return 0 if self.bypass else BLOCK_BYTES * len(set(self.writes) - set(self.reads))
+
+    @property
+    def program_bytes(self) -> int:
+        """Bytes per block that the program asked for."""
+        return self.read_bytes + self.written_bytes
+
+    @property
+    def traffic_bytes(self) -> int:
+        """Bytes per block that move to and from a level that holds none of the lines in the levels above it."""
+        return self.program_bytes + self.allocated_bytes
+
+    @property
+    def block_flops(self) -> int:
+        """Floating-point operations per block."""
+        return self.flops * BLOCK_BYTES // 8
+
+
+def _sum(products: Numbers, lanes: int) -> Numbers:
+    """Partial sums in the order in which a kernel adds: element n goes to sum n modulo (accumulators * lanes)."""
+    rows = products.reshape(-1, ACCUMULATORS * lanes)
+    total = np.zeros(ACCUMULATORS * lanes)
+    for row in rows:
+        total += row
+    return total
+
+
+def reduction(kernel: Kernel, arrays: Sequence[Numbers], width: int) -> Numbers:
+    """What a kernel that `reduces` leaves behind its first array: partial sums, shape (4 * width / 8,)."""
+    product = arrays[kernel.reads[0]] * arrays[kernel.reads[-1]]
+    return _sum(product, width // 8)
+
+
+def array_spacing(array_bytes: int) -> int:
+    """Distance from one array of a stream to the next, bytes.
+
+    The same place in two arrays differs by 17 lines modulo 4096 bytes, so no load looks, by its low address bits, as
+    if it came from a store just before (4 KiB aliasing), and a reduction has room for its sums behind an array."""
+    least = array_bytes + ACCUMULATORS * 64
+    return least + (17 * 64 - least) % 4096
+
+
+def stream_bytes(kernel: Kernel, array_bytes: int) -> int:
+    """Memory that a stream takes: its arrays, the gaps between, and the room behind the last."""
+    return kernel.arrays * array_spacing(array_bytes)
+
+
+_TABLE = (
+    Kernel(name="load", formula="a[i]", reads=(0,)),
+    Kernel(name="store", formula="a[i] = s", writes=(0,), expected=lambda v: [np.full_like(v[0], SCALAR)]),
+    Kernel(
+        name="store_nt",
+        formula="a[i] = s, non-temporal",
+        writes=(0,),
+        bypass=True,
+        expected=lambda v: [np.full_like(v[0], SCALAR)],
+    ),
+    Kernel(
+        name="copy",
+        formula="a[i] = b[i]",
+        arrays=2,
+        reads=(1,),
+        writes=(0,),
+        expected=lambda v: [v[1], v[1]],
+    ),
+    Kernel(
+        name="copy_nt",
+        formula="a[i] = b[i], non-temporal",
+        arrays=2,
+        reads=(1,),
+        writes=(0,),
+        bypass=True,
+        expected=lambda v: [v[1], v[1]],
+    ),
+    Kernel(
+        name="scale",
+        formula="a[i] = s * b[i]",
+        arrays=2,
+        reads=(1,),
+        writes=(0,),
+        flops=1,
+        expected=lambda v: [SCALAR * v[1], v[1]],
+    ),
+    Kernel(
+        name="add",
+        formula="a[i] = b[i] + c[i]",
+        arrays=3,
+        reads=(1, 2),
+        writes=(0,),
+        flops=1,
+        expected=lambda v: [v[1] + v[2], v[1], v[2]],
+    ),
+    # s - a[i], not s * a[i]: a thousand passes over the same data neither overflow nor come to rest
+    Kernel(
+        name="update",
+        formula="a[i] = s - a[i]",
+        reads=(0,),
+        writes=(0,),
+        flops=1,
+        expected=lambda v: [SCALAR - v[0]],
+    ),
+    Kernel(name="ddot", formula="sum += a[i] * b[i]", arrays=2, reads=(0, 1), flops=2, reduces=True),
+    Kernel(
+        name="daxpy",
+        formula="a[i] = a[i] + s * b[i]",
+        arrays=2,
+        reads=(0, 1),
+        writes=(0,),
+        flops=2,
+        expected=lambda v: [v[0] + SCALAR * v[1], v[1]],
+    ),
+    Kernel(
+        name="triad",
+        formula="a[i] = b[i] + s * c[i]",
+        arrays=3,
+        reads=(1, 2),
+        writes=(0,),
+        flops=2,
+        expected=lambda v: [v[1] + SCALAR * v[2], v[1], v[2]],
+    ),
+    Kernel(
+        name="triad_nt",
+        formula="a[i] = b[i] + s * c[i], non-temporal",
+        arrays=3,
+        reads=(1, 2),
+        writes=(0,),
+        flops=2,
+        bypass=True,
+        expected=lambda v: [v[1] + SCALAR * v[2], v[1], v[2]],
+    ),
+    Kernel(
+        name="vector_triad",
+        formula="a[i] = b[i] + c[i] * d[i]",
+        arrays=4,
+        reads=(1, 2, 3),
+        writes=(0,),
+        flops=2,
+        expected=lambda v: [v[1] + v[2] * v[3], v[1], v[2], v[3]],
+    ),
+    Kernel(name="random", formula="a[i], 64-byte chunks in random order", reads=(0,), random=True),
+    Kernel(name="prefetch_shared", formula="prefetcht0 of every line", fetches=(0,)),
+    Kernel(name="prefetch_exclusive", formula="prefetchw of every line", fetches=(0,), feature="3dnowprefetch"),
+)
+
+KERNELS = {kernel.name: kernel for kernel in _TABLE}
+"""Every kernel by name; the position is the `variant` of a probe's row."""
+
+NAMES = tuple(KERNELS)

@@ -1,0 +1,82 @@
+"""Plots of bandwidth over the size of the data set and over the number of threads (Fang et al. 2014, Figure 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from setebench.errors import SetebenchError
+from setebench.report.plot import new_figure, size_axis, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it: over the data set of a thread, and for
+    the largest data set over the number of threads.
+
+    Raises `SetebenchError` where nothing was measured."""
+    found = evidence.get("bandwidth")
+    sweeps = [sweep for sweep in found["sweeps"] if sweep["size_bytes"]] if isinstance(found, Mapping) else []
+    if not sweeps:
+        raise SetebenchError("there is nothing to plot: the evidence holds no bandwidth sweep")
+    figure, axes = new_figure(
+        "Program bandwidth of all threads together", "data set of a thread (bytes, log scale)", "GB/s (log scale)"
+    )
+    _over_size(axes, sweeps)
+    several = len({len(sweep["cpus"]) for sweep in sweeps}) > 1
+    if several:
+        # beside the first: the same rates over the number of threads need an axis of their own
+        grid = figure.add_gridspec(1, 2, width_ratios=(3, 1))
+        axes.set_subplotspec(grid[0])
+        _over_threads(figure.add_subplot(grid[1]), sweeps)
+        figure.set_size_inches(10.5, 5.2)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
+
+
+def _label(sweep: Mapping[str, Any]) -> str:
+    threads = len(sweep["cpus"])
+    return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _kinds(sweeps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Kernels and widths, in order; each has a style, and open markers where several threads ran."""
+    return list(dict.fromkeys((sweep["kernel"], sweep["width"]) for sweep in sweeps))
+
+
+def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    kinds = _kinds(sweeps)
+    for sweep in sweeps:
+        best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
+        below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
+        axes.errorbar(
+            sweep["size_bytes"],
+            best,
+            yerr=[below, [0.0] * len(best)],
+            capsize=2,
+            elinewidth=0.8,
+            label=_label(sweep),
+            markerfacecolor="white" if len(sweep["cpus"]) > 1 else None,
+            **style(kinds.index((sweep["kernel"], sweep["width"]))),
+        )
+    size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
+
+
+def _over_threads(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
+    axes.set(title="largest data set", xlabel="threads", ylabel="GB/s")
+    axes.grid(True, color="0.9", linewidth=0.6)
+    for index, kind in enumerate(_kinds(sweeps)):
+        own = sorted(
+            (len(sweep["cpus"]), max(sweep["rounds_gb_per_s"][-1]))
+            for sweep in sweeps
+            if (sweep["kernel"], sweep["width"]) == kind
+        )
+        axes.plot([threads for threads, _ in own], [rate for _, rate in own], label=".".join(kind), **style(index))
+    axes.set_xticks(sorted({len(sweep["cpus"]) for sweep in sweeps}))
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize=8, frameon=False)

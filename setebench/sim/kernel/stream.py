@@ -1,0 +1,151 @@
+"""Streaming kernels: the loads, arithmetic, stores and prefetches of a loop over arrays, a block at a time.
+
+A kernel comes as one word of bits (`described`), so that nothing of the table in `setebench.kernels` is compiled in.
+Arithmetic takes the time of a multiplication; that a sum needs the one before is left out, as kernels use several.
+"""
+
+from __future__ import annotations
+
+from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
+from setebench.sim.kernel.basics import count, reserve
+from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.kernel.core import complete, enter, hold, queue_leave, queue_wait
+from setebench.sim.kernel.operations import load, purge, store
+from setebench.sim.kernel.software_prefetch import prefetch
+from setebench.sim.kernel.translation import UNMAPPED, page_state, translate
+from setebench.sim.layout import (
+    BASE_ADDRESS,
+    C_CORES,
+    C_LINE_BITS,
+    C_MEMORY_INTERVAL,
+    C_MEMORY_PORT,
+    C_MULTIPLY,
+    C_STORE_QUEUE,
+    C_STORE_RING,
+    C_THREADS,
+    E_MEMORY_WRITES,
+    E_STORES,
+    S_FAULT,
+    S_FAULT_ADDRESS,
+    T_CHASE_ADDRESS,
+    T_CHASE_LEFT,
+    T_CHASE_READY,
+    T_CLOCK,
+    T_DRAINED,
+    T_ROW,
+    T_STORE_POS,
+    T_WORDS,
+    UNIT,
+)
+
+DESCRIPTION, SPACING = INTERVAL, DITHER
+"""Columns of a row that streams have no other use for."""
+
+ARRAYS = 4
+WRITES_AT, FETCHES_AT, FLOPS_AT, BYPASS_AT, RANDOM_AT, EXCLUSIVE_AT = 4, 8, 12, 16, 17, 18
+HINT_SHARED, HINT_EXCLUSIVE = 0, 4
+
+
+def described(kernel: Kernel) -> int:
+    """A kernel as one word: bits of the arrays that it reads, writes and fetches, its arithmetic, and its ways."""
+    word = kernel.flops << FLOPS_AT | kernel.bypass << BYPASS_AT | kernel.random << RANDOM_AT
+    word |= (kernel.name == "prefetch_exclusive") << EXCLUSIVE_AT
+    for at, arrays in ((0, kernel.reads), (WRITES_AT, kernel.writes), (FETCHES_AT, kernel.fetches)):
+        word |= sum(1 << at + array for array in arrays)
+    return word
+
+
+@compiled
+def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -> None:
+    """One non-temporal store. The first of a line takes the line from all caches and writes it to memory; the others
+    join it in a write-combining buffer."""
+    core = cpu % c[C_CORES]
+    th = c[C_THREADS] + cpu * T_WORDS
+    count(c, s, core, E_STORES, 1)
+    t = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, t)
+    ready = max(t, operand)
+    written = translate(c, s, cpu, core, address, ready)
+    place = address - BASE_ADDRESS
+    line = place >> c[C_LINE_BITS]
+    if place == line << c[C_LINE_BITS]:
+        purge(c, s, line)
+        count(c, s, core, E_MEMORY_WRITES, 1)
+        written = reserve(s, c[C_MEMORY_PORT], written, c[C_MEMORY_INTERVAL])
+    s[th + T_DRAINED] = max(s[th + T_DRAINED], written)
+    hold(c, s, cpu, ready)
+    complete(c, s, cpu, ready + UNIT)
+    queue_leave(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, written)
+
+
+@compiled
+def _element(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
+    """One access to every array, and the arithmetic between; `ip` is the first of four instruction addresses."""
+    ready = 0
+    for array in range(ARRAYS):
+        if (word >> array) & 1:
+            ready = max(ready, load(c, s, cpu, address + array * spacing, width, ip + array, 0))
+    for _ in range((word >> FLOPS_AT) & 15):
+        hold(c, s, cpu, ready)
+        ready = max(ready, enter(c, s, cpu)) + c[C_MULTIPLY]
+        complete(c, s, cpu, ready)
+    for array in range(ARRAYS):
+        if (word >> (WRITES_AT + array)) & 1:
+            if (word >> BYPASS_AT) & 1:
+                _store_past_caches(c, s, cpu, address + array * spacing, ready)
+            else:
+                store(c, s, cpu, address + array * spacing, ip + array, ready)
+
+
+@compiled
+def _chunk(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
+    """The accesses to one chunk of every array. Every instruction of the unrolled loop has an address of its own."""
+    if word >> FETCHES_AT & 15:
+        hint = HINT_EXCLUSIVE if (word >> EXCLUSIVE_AT) & 1 else HINT_SHARED
+        prefetch(c, s, cpu, address, hint, ip, 0)
+        return
+    for place in range(0, CHUNK_BYTES, width):
+        _element(c, s, cpu, address + place, word, spacing, width, ip + place // width * ARRAYS)
+
+
+@compiled
+def _unmapped(c: Ints, s: Ints, address: int, word: int, spacing: int) -> int:
+    """The first address of a block's arrays that has no page, -1 if all have."""
+    used = (word | word >> WRITES_AT) & 15
+    for array in range(ARRAYS):
+        if (used >> array) & 1:
+            for place in range(0, BLOCK_BYTES, CHUNK_BYTES):
+                if page_state(c, s, address + array * spacing + place) == UNMAPPED:
+                    return address + array * spacing + place
+    return -1
+
+
+@compiled
+def stream(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, first: int) -> bool:
+    """One block of a stream whose first array begins at `first`. Returns whether the stream is over."""
+    word, spacing, width = program[row + DESCRIPTION], program[row + SPACING], max(program[row + SIZE], 1)
+    size = program[row + COUNT]
+    if s[th + T_CHASE_LEFT] == 0:
+        s[th + T_CHASE_LEFT] = size // BLOCK_BYTES
+        s[th + T_CHASE_ADDRESS] = first
+    address = s[th + T_CHASE_ADDRESS]
+    missing = _unmapped(c, s, first if (word >> RANDOM_AT) & 1 else address, word, spacing)
+    if missing >= 0:
+        s[S_FAULT] = s[th + T_ROW] + 1
+        s[S_FAULT_ADDRESS] = missing
+        return True
+    for number in range(BLOCK_BYTES // CHUNK_BYTES):
+        if (word >> RANDOM_AT) & 1:
+            offset = ((address - first) * RANDOM_FACTOR + RANDOM_STEP * CHUNK_BYTES) & (size - 1)
+            address = first + offset
+        ip = program[row + IP] + number * (CHUNK_BYTES // width) * ARRAYS
+        _chunk(c, s, cpu, address, word, spacing, width, ip)
+        if not (word >> RANDOM_AT) & 1:
+            address += CHUNK_BYTES
+    for _ in range(2):  # the loop: a subtraction and a branch
+        complete(c, s, cpu, enter(c, s, cpu) + UNIT)
+    s[th + T_CHASE_ADDRESS] = address
+    s[th + T_CHASE_LEFT] -= 1
+    s[th + T_CHASE_READY] = s[th + T_CLOCK]
+    return s[th + T_CHASE_LEFT] == 0

@@ -1,0 +1,146 @@
+"""The loops of streaming kernels, decoded, against what `setebench.kernels` declares of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from asm_decoding import READS, WRITES, decode, memory
+from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
+
+from setebench.core import _engine
+from setebench.kernels import (
+    ACCUMULATORS,
+    BLOCK_BYTES,
+    CHUNK_BYTES,
+    KERNELS,
+    RANDOM_FACTOR,
+    RANDOM_STEP,
+    Kernel,
+    array_spacing,
+)
+
+SNIPPETS = {one["name"]: one for one in _engine.snippets() if one["name"].startswith("stream.")}
+WIDTHS = (8, 16, 32, 64)
+CASES = [
+    pytest.param(kernel, width, id=f"{kernel.name}-{width}")
+    for kernel in KERNELS.values()
+    for width in (WIDTHS if kernel.accesses else (0,))
+]
+every_loop = pytest.mark.parametrize(("kernel", "width"), CASES)
+
+ARITHMETIC = {"ADD": 1, "SUB": 1, "MUL": 1}
+NON_TEMPORAL = {Mnemonic.MOVNTI, Mnemonic.MOVNTPS, Mnemonic.VMOVNTPS}
+_factory = InstructionInfoFactory()
+_MNEMONICS = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
+
+
+def snippet(kernel: Kernel, width: int) -> dict[str, Any]:
+    return SNIPPETS[f"stream.{kernel.name}.{width}" if width else f"stream.{kernel.name}"]
+
+
+def parts(kernel: Kernel, width: int) -> tuple[list[Instruction], list[Instruction], list[Instruction]]:
+    """What comes before the loop, the loop, and what comes behind it."""
+    code = decode(snippet(kernel, width)["code"])
+    (branch,) = (one for one in code if one.mnemonic == Mnemonic.JNE)
+    begin = branch.near_branch_target
+    before = [one for one in code if one.ip < begin]
+    behind = [one for one in code if one.ip > branch.ip]
+    return before, [one for one in code if begin <= one.ip <= branch.ip], behind
+
+
+def array_of(used: Any) -> int:
+    """Which array an operand of a sequential kernel lies in: [rcx], [rcx+rdx], [rcx+rdx*2] or [rcx+rbx]."""
+    assert used.base == Register.RCX
+    places = {(Register.NONE, 1): 0, (Register.RDX, 1): 1, (Register.RDX, 2): 2, (Register.RBX, 1): 3}
+    return places[used.index, used.scale]
+
+
+def touched(loop: list[Instruction], kinds: set[int]) -> dict[int, list[tuple[int, int]]]:
+    """For every array the (place, bytes) of its accesses in one round."""
+    found = defaultdict(list)
+    for one in loop:
+        for used, (_, displacement, size) in zip(
+            [each for each in _factory.info(one).used_memory() if each.access in kinds], memory(one, kinds), strict=True
+        ):
+            found[array_of(used)].append((displacement, size))
+    return dict(found)
+
+
+def test_every_kernel_is_there_in_every_width_and_no_other() -> None:
+    declared = {f"stream.{k.name}.{w}" for k in KERNELS.values() if k.accesses for w in WIDTHS}
+    declared |= {f"stream.{kernel.name}" for kernel in KERNELS.values() if not kernel.accesses}
+    assert declared == set(SNIPPETS)
+
+
+@every_loop
+def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int) -> None:
+    if kernel.random or not kernel.accesses:
+        return
+    _, loop, _ = parts(kernel, width)
+    whole = [(place, width) for place in range(0, BLOCK_BYTES, width)]
+    reads, writes = touched(loop, READS), touched(loop, WRITES)
+    assert {array: sorted(places) for array, places in reads.items()} == dict.fromkeys(kernel.reads, whole)
+    assert {array: sorted(places) for array, places in writes.items()} == dict.fromkeys(kernel.writes, whole)
+    assert sum(size for places in reads.values() for _, size in places) == kernel.read_bytes
+    assert sum(size for places in writes.values() for _, size in places) == kernel.written_bytes
+    stores = [one for one in loop if memory(one, WRITES)]
+    assert all((one.mnemonic in NON_TEMPORAL) == kernel.bypass for one in stores)
+
+
+@every_loop
+def test_a_round_computes_what_is_declared(kernel: Kernel, width: int) -> None:
+    _, loop, _ = parts(kernel, width)
+    names = [_MNEMONICS[one.mnemonic].removeprefix("V") for one in loop]
+    vectors = sum(name[:3] in ARITHMETIC and name[3:] in ("PD", "SD") for name in names)
+    assert vectors * (width // 8) == kernel.block_flops
+    assert all(
+        name.endswith("SD" if width == 8 else "PD") for name in names if name[:3] in ARITHMETIC and name != "ADD"
+    )
+
+
+@every_loop
+def test_a_round_moves_on_by_one_block(kernel: Kernel, width: int) -> None:
+    if kernel.random:
+        return
+    _, loop, _ = parts(kernel, width)
+    moves = [one for one in loop if one.mnemonic == Mnemonic.ADD and one.op0_register == Register.RCX]
+    assert [one.immediate(1) for one in moves] == [BLOCK_BYTES]
+    assert [one.op0_register for one in loop if one.mnemonic == Mnemonic.DEC] == [Register.EAX]
+
+
+@pytest.mark.parametrize("name", ["prefetch_shared", "prefetch_exclusive"])
+def test_a_round_of_prefetches_asks_for_every_line(name: str) -> None:
+    _, loop, _ = parts(KERNELS[name], 0)
+    wanted = {"prefetch_shared": Mnemonic.PREFETCHT0, "prefetch_exclusive": Mnemonic.PREFETCHW}[name]
+    asked = [one.memory_displacement for one in loop if one.mnemonic == wanted]
+    assert asked == list(range(0, BLOCK_BYTES, CHUNK_BYTES))
+    assert len(asked) * CHUNK_BYTES == KERNELS[name].read_bytes
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_random_order_reads_whole_chunks_and_steps_as_declared(width: int) -> None:
+    _, loop, _ = parts(KERNELS["random"], width)
+    reads = [place for one in loop for place in memory(one, READS)]
+    assert sum(size for _, _, size in reads) == KERNELS["random"].read_bytes
+    assert [place for _, place, _ in reads] == 4 * list(range(0, CHUNK_BYTES, width))
+    factors = {one.immediate(2) for one in loop if one.mnemonic == Mnemonic.IMUL}
+    steps = {one.immediate(1) for one in loop if one.mnemonic == Mnemonic.ADD}
+    assert (factors, steps) == ({RANDOM_FACTOR}, {RANDOM_STEP * CHUNK_BYTES})
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_reduction_leaves_its_sums_behind_the_first_array(width: int) -> None:
+    before, _, behind = parts(KERNELS["ddot"], width)
+    stores = [place for one in behind for place in memory(one, WRITES)]
+    assert stores == [(Register.RCX, number * width, width) for number in range(ACCUMULATORS)]
+    assert not any(memory(one, READS | WRITES) for one in before)
+    assert array_spacing(BLOCK_BYTES) - BLOCK_BYTES >= ACCUMULATORS * width
+
+
+@every_loop
+def test_nothing_is_touched_outside_the_loop(kernel: Kernel, width: int) -> None:
+    before, _, behind = parts(kernel, width)
+    assert not any(memory(one, READS | WRITES) for one in before)
+    assert kernel.reduces or not behind

@@ -1,0 +1,149 @@
+"""Streams on this CPU: their arithmetic, that a broken kernel is caught, and that threads run at once."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from native_fixture import setebench
+
+from setebench.core.native import NativeMachine
+from setebench.errors import ProbeFault, UnsupportedError, UsageError
+from setebench.kernels import KERNELS
+from setebench.machine import HoldsNumbers
+from setebench.probe import Base, Kind, Probe
+from setebench.scenario import Context
+from setebench.streaming import Team, choose_cpus, widths_of, wrong_arithmetic
+
+ARRAYS = Base("arrays")
+LIBC = ctypes.CDLL(None, use_errno=True)
+STORING = [name for name, kernel in KERNELS.items() if kernel.expected or kernel.reduces]
+
+
+def context(machine: Any, **options: Any) -> Context:
+    return Context(machine=machine, options=options)
+
+
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_a_kernel_leaves_what_it_should_and_nothing_else(native: NativeMachine, name: str, width: int) -> None:
+    assert isinstance(native, HoldsNumbers)
+    if width not in native.facts.access_sizes or name not in native.facts.kernels:
+        pytest.skip("this CPU has no such kernel")
+    assert wrong_arithmetic(context(native), KERNELS[name], width) is None
+
+
+class Broken(NativeMachine):
+    """Streams that are not what was asked for."""
+
+    def __init__(self, spoil: str) -> None:
+        super().__init__()
+        self.spoil = spoil
+
+    def run(self, probe: Probe, placements: Any, **others: Any) -> Any:
+        rows = probe.rows.copy()
+        streams = rows[:, 0] == Kind.STREAM
+        names = list(KERNELS)
+        if self.spoil == "skips its last block":
+            rows[streams, 5] -= 256
+        elif self.spoil == "copies only":
+            rows[streams, 4] = names.index("copy")
+        else:
+            rows[streams, 2] += 8 if int(rows[streams, 3][0]) == 8 else 64
+        return super().run(Probe(rows.tobytes(), probe.bases), placements, **others)
+
+
+@pytest.mark.parametrize("spoil", ["skips its last block", "copies only", "is shifted"])
+@pytest.mark.parametrize("name", STORING)
+def test_a_broken_kernel_is_caught(name: str, spoil: str) -> None:
+    if spoil == "copies only" and name in ("copy", "copy_nt"):
+        pytest.skip("that is what it should do")
+    machine = Broken(spoil)
+    try:
+        found = wrong_arithmetic(context(machine), KERNELS[name], 8)
+    finally:
+        machine.close()
+    assert found is not None
+    assert found.startswith(f"{name}: number ")
+
+
+@pytest.mark.parametrize("name", ["load", "store", "random"])
+def test_a_stream_ends_exactly_at_its_last_block(native: NativeMachine, name: str) -> None:
+    size = 1 << 13
+    region = native.allocate(2 * size, 4096)
+    beyond = region.address + size
+    assert LIBC.mprotect(ctypes.c_void_p(beyond), ctypes.c_size_t(size), 0) == 0
+    try:
+        native.run(Probe().stream(ARRAYS, name, size), {ARRAYS: [region.address]})
+        with pytest.raises(ProbeFault) as fault:
+            native.run(Probe().stream(ARRAYS, name, size), {ARRAYS: [region.address + 256]})
+    finally:
+        LIBC.mprotect(ctypes.c_void_p(beyond), ctypes.c_size_t(size), 3)
+        native.release(region)
+    assert beyond <= fault.value.address < beyond + 256
+
+
+def test_threads_share_the_time(native: NativeMachine) -> None:
+    cpus = choose_cpus(native.facts, None, min(2, len(native.facts.cpus)))
+    team = Team(context(native), cpus, 1 << 20)
+    try:
+        timing = team.time(KERNELS["load"], 8, 1 << 16, 4, 5)
+    finally:
+        team.close()
+    assert timing.ticks.shape == (5, len(cpus))
+    assert (timing.ticks > 0).all()
+    assert ((timing.overlap() > 0) & (timing.overlap() <= 1)).all()
+    slowest = timing.ticks.max(axis=1) / native.facts.ticks_per_second
+    assert timing.gigabytes_per_second() == pytest.approx(len(cpus) * 4 * (1 << 16) / slowest / 1e9)
+
+
+def test_more_passes_take_longer(native: NativeMachine) -> None:
+    team = Team(context(native), choose_cpus(native.facts, None, 1), 1 << 20)
+    try:
+        few, many = (team.time(KERNELS["triad"], 8, 1 << 14, passes, 9) for passes in (2, 40))
+    finally:
+        team.close()
+    assert np.median(many.ticks) > 5 * np.median(few.ticks)
+
+
+def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:
+    with pytest.raises(UsageError, match="threads don't fit"):
+        choose_cpus(native.facts, None, len(native.facts.cpus) + 1)
+    facts = type(native.facts)(
+        name="old", kind="native", cpus=(0,), siblings=((0,),), ticks_per_second=1e9, access_sizes=(8, 16)
+    )
+    with pytest.raises(UsageError, match="old has no accesses of width 64; it has scalar, 16"):
+        widths_of(facts, ["64"])
+    with pytest.raises(UnsupportedError):
+        native.allocate(1 << 50, 4096)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("bandwidth", "--threads", "1000"), "1000 threads don't fit"),
+        (("bandwidth", "--threads", "many"), "--threads takes numbers"),
+        (("bandwidth", "--largest", "100000000"), "--largest takes 1 to"),
+        (("loaded-latency", "--threads", "1000"), "1000 loading threads"),
+        (("stream", "--size", "100000000"), "--size takes 1 to"),
+        (("stream", "--threads", "1000"), "1000 threads don't fit"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+    ended = setebench(*arguments)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert told in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_the_stream_table_is_validated() -> None:
+    ended = setebench("stream", "--size", "8", "--threads", "1", "--fast", "--quiet", "--format", "json")
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    assert len(document["findings"]) == 4
+    for run in document["evidence"]["stream"]["runs"].values():
+        assert run["validation"] == "all 1048576 results right"

@@ -1,0 +1,109 @@
+"""Bandwidth and loaded latency on simulated machines, held against the limits in their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quiet_machines import LINE, MEMORY, quiet
+
+from setebench.machine import open_machine
+from setebench.registry import scenario as named
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context, Scenario
+from setebench.sim import spec
+
+BANDWIDTH, LOADED_LATENCY, STREAM = (named(name) for name in ("bandwidth", "loaded-latency", "stream"))
+
+
+def answers(scenario: Scenario, machine: Any, **options: Any) -> dict[str, Finding]:
+    context = Context(machine=machine, fast=True, options=options)
+    found: Iterable[Finding] = scenario.answer(context)
+    return {finding.parameter: finding for finding in found}
+
+
+SMALL = {"l1": {"sets": 64}, "l2": {"sets": 256}, "l3": {"sets": 512}}
+"""32 KiB, 128 KiB, 512 KiB: data sets that outgrow all of it are streamed over soon."""
+
+
+INTERVAL = 40.0
+"""Cycles between lines of memory: more than the misses in flight allow, or those would be the limit."""
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Finding]:
+    """Load and triad on one CPU; the clock of this machine ticks once a cycle."""
+    shape = {**SMALL, "l1": {"sets": 64, "fill_interval_cycles": 4.0}}
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), **shape)
+    return answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"], seconds=40.0)
+
+
+def rate(found: dict[str, Finding], parameter: str) -> float:
+    finding = found[parameter]
+    assert finding.outcome is Outcome.MEASURED, finding.reason
+    assert isinstance(finding.value, float)
+    return finding.value
+
+
+def test_memory_bandwidth_is_what_the_interval_allows(measured: dict[str, Finding]) -> None:
+    most = LINE / INTERVAL * _per_ns()
+    assert rate(measured, "bandwidth.memory.load.64.threads_1") == pytest.approx(most, rel=0.05)
+    assert 0.8 * most < rate(measured, "bandwidth.memory.triad.64.threads_1.traffic") < 1.05 * most
+
+
+def test_the_second_level_is_limited_by_its_fills_and_the_first_is_not(measured: dict[str, Finding]) -> None:
+    filled = LINE / 4.0 * _per_ns()
+    assert rate(measured, "bandwidth.l2.load.64.threads_1") == pytest.approx(filled, rel=0.05)
+    assert rate(measured, "bandwidth.l1.load.64.threads_1") > 2 * filled
+
+
+def loaded(cores: int, interval: float) -> dict[str, Finding]:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
+    return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))
+
+
+def test_a_saturated_memory_is_told_with_its_peak() -> None:
+    found = loaded(4, 30.0)
+    assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
+    peak = found["loaded_latency.peak_bandwidth"]
+    assert peak.outcome is Outcome.MEASURED, peak.reason
+    assert peak.value == pytest.approx(LINE / 30.0 * _per_ns(), rel=0.05)
+    at_peak, knee = found["loaded_latency.at_peak"], found["loaded_latency.knee_bandwidth"]
+    assert at_peak.value > 1.5 * found["loaded_latency.idle"].value  # type: ignore[operator]
+    assert knee.outcome is Outcome.MEASURED
+    assert knee.value <= peak.value  # type: ignore[operator]
+
+
+def test_a_memory_that_is_never_busy_is_not_called_saturated() -> None:
+    found = loaded(2, 1.0)
+    assert found["loaded_latency.peak_bandwidth"].outcome is Outcome.UNRESOLVED
+    assert "no saturation was seen" in str(found["loaded_latency.peak_bandwidth"].reason)
+    assert found["loaded_latency.knee_bandwidth"].outcome is Outcome.AT_LEAST
+    assert found["loaded_latency.at_peak"].value == pytest.approx(MEMORY / _per_ns(), rel=0.1)
+
+
+def test_one_cpu_alone_has_an_idle_latency_only() -> None:
+    found = loaded(1, 30.0)
+    assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
+    assert found["loaded_latency.peak_bandwidth"].outcome is Outcome.UNAVAILABLE
+
+
+def _per_ns() -> float:
+    machine = quiet()
+    return machine.facts.ticks_per_second / 1e9
+
+
+def test_the_stream_table_says_that_nothing_was_validated() -> None:
+    found = answers(STREAM, quiet(**SMALL), size=2, threads=1, width=["64"])
+    assert len(found) == 4
+    assert all("not validated" in finding.method for finding in found.values())
+
+
+@pytest.mark.parametrize("scenario", [BANDWIDTH, STREAM])
+def test_a_machine_without_streams_says_so(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "examples")
+    (finding,) = answers(scenario, open_machine("toy_machine:toy")).values()
+    assert finding.outcome is Outcome.UNAVAILABLE
+    assert finding.reason == "toy runs no streaming kernels"

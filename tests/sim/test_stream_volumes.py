@@ -1,0 +1,146 @@
+"""Streams on simulated machines: the volumes that kernels declare against event counts, and the limits they meet."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from quiet_machines import LINE, MEMORY, levels, quiet
+
+from setebench.errors import ProbeFault, UnsupportedError
+from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+from setebench.sim import spec
+from setebench.sim.inspect import counters
+from setebench.sim.machine import SimulatedMachine
+
+ARRAYS = Base("arrays")
+SIZE = 1 << 13
+EVENTS = ("loads", "stores", "memory_reads", "memory_writes")
+
+
+@pytest.fixture(scope="module")
+def machine() -> SimulatedMachine:
+    """One for all tests: event counts are compared as differences."""
+    return quiet(memory=spec.Memory(latency_cycles=MEMORY))
+
+
+def cold(machine: SimulatedMachine, region: Region) -> None:
+    away = Probe().repeat(region.lines, Probe().flush(ARRAYS), advance=LINE).fence()
+    machine.run(away, {ARRAYS: [region.address]})
+
+
+def events(machine: SimulatedMachine, kernel: Kernel, width: int, region: Region) -> dict[str, int]:
+    before = counters(machine)
+    machine.run(Probe().stream(ARRAYS, kernel.name, SIZE, width).fence(), {ARRAYS: [region.address]})
+    after = counters(machine)
+    return {name: after[name] - before[name] for name in EVENTS}
+
+
+@pytest.mark.parametrize("width", [8, 64])
+@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.accesses])
+def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: str, width: int) -> None:
+    if width not in machine.facts.access_sizes:
+        pytest.skip("this preset has no such accesses")
+    kernel = KERNELS[name]
+    region = machine.allocate(stream_bytes(kernel, SIZE), 4096)
+    cold(machine, region)
+    found = events(machine, kernel, width, region)
+    blocks = SIZE // BLOCK_BYTES
+    assert found["loads"] * width == blocks * kernel.read_bytes
+    assert found["stores"] * width == blocks * kernel.written_bytes
+    assert found["memory_reads"] * LINE == blocks * (kernel.read_bytes + kernel.allocated_bytes)
+    # what is written past the caches is in memory already; the rest follows when its lines are flushed
+    assert found["memory_writes"] * LINE == (blocks * kernel.written_bytes if kernel.bypass else 0)
+    before = counters(machine)["memory_writes"]
+    cold(machine, region)
+    late = counters(machine)["memory_writes"] - before
+    assert late * LINE == (0 if kernel.bypass else blocks * kernel.written_bytes)
+    machine.release(region)
+
+
+def test_a_second_pass_over_what_fits_asks_memory_for_nothing(machine: SimulatedMachine) -> None:
+    region = machine.allocate(stream_bytes(KERNELS["triad"], SIZE), 4096)
+    events(machine, KERNELS["triad"], 8, region)
+    assert events(machine, KERNELS["triad"], 8, region)["memory_reads"] == 0
+    machine.release(region)
+
+
+def test_prefetches_ask_for_every_line_once() -> None:
+    hints = {"t0": spec.Hint(fills="l1"), "w": spec.Hint(fills="l1", exclusive=True)}
+    machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints=hints))
+    for name in ("prefetch_shared", "prefetch_exclusive"):
+        region = machine.allocate(SIZE, 4096)
+        before = counters(machine)["memory_reads"]
+        machine.run(Probe().stream(ARRAYS, name, SIZE).fence(), {ARRAYS: [region.address]})
+        assert counters(machine)["memory_reads"] - before == SIZE // LINE
+        machine.release(region)
+
+
+def test_memory_gives_no_more_than_its_interval_allows() -> None:
+    interval = 12.0
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), l1={"mshr_entries": 64})
+    region = machine.allocate(1 << 18, 4096)
+    cold(machine, region)
+    probe = Probe().start().stream(ARRAYS, "load", 1 << 18, 64).stop()  # wide, so that no queue of loads is the limit
+    lines = (1 << 18) // LINE
+    ticks = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
+    assert interval * lines <= ticks < 1.02 * interval * lines + 2 * MEMORY
+
+
+def test_without_that_limit_the_misses_in_flight_set_it() -> None:
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=0), levels=levels(l1={"mshr_entries": 5}))
+    region = machine.allocate(1 << 17, 4096)
+    cold(machine, region)
+    ticks = int(machine.run(Probe().start().stream(ARRAYS, "load", 1 << 17).stop(), {ARRAYS: [region.address]})[0, 0])
+    per_line = ticks / ((1 << 17) / LINE)
+    assert MEMORY / 5 <= per_line < 1.2 * MEMORY / 5
+
+
+def test_threads_that_stream_at_once_share_memory() -> None:
+    interval = 30.0
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), core=spec.Core(cores=2))
+    regions = [machine.allocate(1 << 16, 4096) for _ in range(2)]
+    bases = [Base("first"), Base("second")]
+    for region in regions:
+        cold(machine, region)
+    probes = {cpu: Probe().start().stream(bases[cpu], "load", 1 << 16).stop() for cpu in (0, 1)}
+    placements = {base: [region.address] for base, region in zip(bases, regions, strict=True)}
+    found = machine.run_together(probes, placements)
+    lines = 2 * (1 << 16) // LINE
+    for ticks in found.values():
+        assert 0.95 * interval * lines < ticks[0, 0] < 1.1 * interval * lines + 2 * MEMORY
+
+
+def test_a_page_that_is_not_there_stops_the_stream_at_its_first_byte(machine: SimulatedMachine) -> None:
+    region = machine.allocate(8192, 4096)
+    beyond = region.address + region.size
+    with pytest.raises(ProbeFault) as fault:
+        machine.run(Probe().stream(ARRAYS, "load", 1 << 16), {ARRAYS: [region.address]})
+    assert (fault.value.operation, fault.value.address) == (0, beyond)
+
+
+def test_a_machine_without_the_hint_has_no_such_kernel() -> None:
+    machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints={}))
+    assert "prefetch_shared" not in machine.facts.kernels
+    with pytest.raises(UnsupportedError, match="no streaming kernel prefetch_shared"):
+        machine.run(Probe().stream(ARRAYS, "prefetch_shared", SIZE), {ARRAYS: [1 << 41]})
+
+
+def test_random_order_visits_every_chunk_once() -> None:
+    chunks, seen, at = 64, [], 0
+    for _ in range(chunks):
+        at = (at * 1664525 + 12345) % chunks
+        seen.append(at)
+    assert sorted(seen) == list(range(chunks))
+    assert max(np.bincount([(b - a) % chunks for a, b in pairwise(seen)])) < chunks / 4
+
+
+@pytest.mark.parametrize("size", [256, 4096, 5 * 256, 1 << 20, 12345 * 256])
+def test_arrays_lie_apart_and_never_at_the_same_place_of_a_page(size: int) -> None:
+    distance = array_spacing(size)
+    assert size + 256 <= distance < size + 256 + 4096
+    for n in (1, 2, 3):
+        assert 512 <= n * distance % 4096 <= 4096 - 512

@@ -1,0 +1,143 @@
+"""Streams without a machine: who runs where, what a kernel asks for, and machines that lack them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench.errors import ProbeError, UnsupportedError, UsageError
+from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing, stream_bytes
+from setebench.machine import Facts
+from setebench.notation import parse
+from setebench.probe import Base, Kind, Probe
+from setebench.report.bandwidth import bandwidth_figure
+from setebench.report.loaded_latency import loaded_latency_figure
+from setebench.streaming import Timing, array_bytes_for, choose_cpus, kernels_of, widths_of
+
+A = Base("a")
+
+
+def facts(siblings: tuple[tuple[int, ...], ...], **others: object) -> Facts:
+    cpus = tuple(sorted(cpu for group in siblings for cpu in group))
+    return Facts(name="some CPU", kind="sim", cpus=cpus, siblings=siblings, ticks_per_second=1e9, **others)  # type: ignore[arg-type]
+
+
+def test_compact_fills_a_core_and_spread_takes_another() -> None:
+    two_by_two = facts(((0, 2), (1, 3)))
+    assert choose_cpus(two_by_two, 0, 2, "compact") == (0, 2)
+    assert choose_cpus(two_by_two, 0, 2, "spread") == (0, 1)
+    assert choose_cpus(two_by_two, 3, 4, "compact") == (3, 1, 0, 2)
+    assert choose_cpus(two_by_two, 3, 3, "spread") == (3, 0, 1)
+
+
+@given(st.integers(1, 4), st.integers(1, 3), st.data())
+def test_every_cpu_is_used_once_and_the_measured_one_first(cores: int, smt: int, data: st.DataObject) -> None:
+    known = facts(tuple(tuple(core + cores * thread for thread in range(smt)) for core in range(cores)))
+    first = data.draw(st.sampled_from(known.cpus))
+    for placement in ("spread", "compact"):
+        chosen = choose_cpus(known, first, len(known.cpus), placement)
+        assert (chosen[0], sorted(chosen)) == (first, list(known.cpus))
+
+
+def test_more_threads_than_cpus_are_refused() -> None:
+    with pytest.raises(UsageError, match="3 threads don't fit: some CPU has 2 CPUs to use"):
+        choose_cpus(facts(((0,), (1,))), None, 3)
+
+
+def test_widths_and_kernels_that_are_not_there_are_refused() -> None:
+    known = facts(((0,),), access_sizes=(8, 16), kernels=("load",))
+    assert widths_of(known) == ["16"]
+    assert widths_of(known, ["scalar", "scalar"]) == ["scalar"]
+    with pytest.raises(UsageError, match="no accesses of width 32; it has scalar, 16"):
+        widths_of(known, ["32"])
+    with pytest.raises(UnsupportedError, match="no streaming kernel triad; it has load"):
+        kernels_of(known, ["load", "triad"])
+
+
+@pytest.mark.parametrize("size", [0, 255, 300, -256, MOST_ARRAY_BYTES + 256])
+def test_arrays_are_whole_blocks(size: int) -> None:
+    with pytest.raises(ProbeError, match="multiple of 256"):
+        Probe().stream(A, "load", size)
+
+
+def test_random_order_needs_a_power_of_two() -> None:
+    with pytest.raises(ProbeError, match="power of two"):
+        Probe().stream(A, "random", 768)
+    with pytest.raises(ProbeError, match="unknown kernel 'quad'"):
+        Probe().stream(A, "quad", 256)
+
+
+@given(st.sampled_from(list(KERNELS)), st.integers(8, 30), st.sampled_from((8, 16, 32, 64)), st.integers(-64, 64))
+def test_a_stream_can_be_written_and_read(name: str, power: int, width: int, offset: int) -> None:
+    probe = Probe().start().stream(A + 64 * offset, name, 1 << power, width).stop()
+    assert parse(str(probe)) == probe
+    (row,) = (row for row in probe.rows.tolist() if row[0] == Kind.STREAM)
+    assert row[3] == (width if KERNELS[name].accesses else 0)
+    assert row[5] == 1 << power
+
+
+@given(st.integers(1, MOST_ARRAY_BYTES // BLOCK_BYTES))
+def test_the_same_place_of_two_arrays_never_lies_at_the_same_place_of_a_page(blocks: int) -> None:
+    distance = array_spacing(blocks * BLOCK_BYTES)
+    assert distance >= blocks * BLOCK_BYTES + BLOCK_BYTES
+    assert distance < 2**31
+    for arrays in (1, 2, 3):
+        assert 512 <= arrays * distance % 4096 <= 3584
+
+
+@given(st.sampled_from(list(KERNELS.values())), st.floats(256, 1e9))
+def test_arrays_come_to_about_the_size_that_was_asked_for(kernel, total: float) -> None:  # type: ignore[no-untyped-def]
+    array = array_bytes_for(kernel, total)
+    probe = Probe().stream(A, kernel.name, array)
+    assert len(probe) == 1
+    assert array * kernel.arrays <= stream_bytes(kernel, array)
+    if not kernel.random and array > BLOCK_BYTES:
+        assert abs(array * kernel.arrays - total) <= kernel.arrays * BLOCK_BYTES
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "written", "allocated", "flops"),
+    [
+        ("load", 1, 0, 0, 0),
+        ("store", 0, 1, 1, 0),
+        ("store_nt", 0, 1, 0, 0),
+        ("copy", 1, 1, 1, 0),
+        ("copy_nt", 1, 1, 0, 0),
+        ("scale", 1, 1, 1, 1),
+        ("add", 2, 1, 1, 1),
+        ("update", 1, 1, 0, 1),
+        ("ddot", 2, 0, 0, 2),
+        ("daxpy", 2, 1, 0, 2),
+        ("triad", 2, 1, 1, 2),
+        ("triad_nt", 2, 1, 0, 2),
+        ("vector_triad", 3, 1, 1, 2),
+        ("random", 1, 0, 0, 0),
+        ("prefetch_shared", 1, 0, 0, 0),
+        ("prefetch_exclusive", 1, 0, 0, 0),
+    ],
+)
+def test_volumes_are_those_of_the_formula(name: str, read: int, written: int, allocated: int, flops: int) -> None:
+    kernel = KERNELS[name]
+    volumes = (kernel.read_bytes, kernel.written_bytes, kernel.allocated_bytes)
+    assert volumes == (256 * read, 256 * written, 256 * allocated)
+    assert kernel.block_flops == 32 * flops
+    assert kernel.traffic_bytes == 256 * (read + written + allocated)
+
+
+def test_the_time_counts_until_the_last_thread_has_ended() -> None:
+    timing = Timing(np.array([[1000, 2000], [1000, 1000]]), 8000, 1e9)
+    assert timing.gigabytes_per_second().tolist() == [8.0, 16.0]
+    assert timing.overlap().tolist() == [0.5, 1.0]
+
+
+def test_plots_are_drawn_from_evidence_alone() -> None:
+    sweep = {"kernel": "load", "width": "64", "size_bytes": [4096, 8192], "rounds_gb_per_s": [[2.0, 3.0], [4.0, 5.0]]}
+    sweeps = [{**sweep, "cpus": [0]}, {**sweep, "cpus": [0, 1]}]
+    figure = bandwidth_figure({"bandwidth": {"sweeps": sweeps}})
+    assert [axes.get_ylabel() for axes in figure.axes] == ["GB/s (log scale)", "GB/s"]
+    assert len(figure.axes[1].get_lines()) == 1
+    points = [{"threads": 1, "no_operations": 0, "gb_per_s": 5.0, "latency_ns": 120.0}]
+    loaded = loaded_latency_figure({"loaded_latency": {"idle_ns": 90.0, "points": points}})
+    assert loaded.axes[0].get_xlabel() == "memory bandwidth read (GB/s)"
