@@ -1,7 +1,7 @@
 """Bandwidth of every level and of memory: streaming kernels over data sets of growing size, on one CPU and on several.
 
 Fang et al. 2014, 5.4 and Figure 9; Molka et al. 2017, 3.3; the kernels are those of Röhl et al. 2015. Where the levels
-end is found by a latency sweep (`serving.levels_of`), so a peak belongs to a level because its data set fits there.
+end is found by a latency sweep (`sweep.find_levels`), so a peak belongs to a level because its data set fits there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from setebench.probe import Base, Probe
 from setebench.report.bandwidth import bandwidth_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.serving import levels_of
 from setebench.streaming import (
     PLACEMENTS,
     WIDTHS,
@@ -34,7 +33,7 @@ from setebench.streaming import (
     widths_of,
     wrong_arithmetic,
 )
-from setebench.sweep import working_memory
+from setebench.sweep import find_levels, working_memory
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 SMALLEST_BYTES = 4096
@@ -201,7 +200,7 @@ def _levels(context: Context) -> dict[str, float]:
     context.progress("where the levels end")
     region = working_memory(context)
     try:
-        return levels_of(context, region)
+        return find_levels(context, region)
     finally:
         context.machine.release(region)
 
