@@ -228,22 +228,30 @@ def _differ_little(first: Estimate, second: Estimate) -> bool:
 def _vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate) -> Estimate | str:
     """Cycles that a vector load takes longer than an 8-byte load until its value is in its register; or why not.
 
-    A fence behind each load waits for just that. Behind L1 a level's own difference is told where it is precise, else
+    A fence behind each load waits for that, or nearly (`_with_the_way_on`). Behind L1 a level's own difference is told where it is precise, else
     the first level's, if the level's own doesn't speak against it: what takes longer is the way from L1 to the
     register."""
     if min(len(own.longer[size]), len(first.longer[size]), len(first.chase_longer[size])) < 2:
         return "too few undisturbed rounds; run again at a quieter time"
-    in_first = over_replicates(first.longer[size])
-    why = _chase_against(in_first, over_replicates(first.chase_longer[size]), round_trip)
+    in_first, chase = over_replicates(first.longer[size]), over_replicates(first.chase_longer[size])
+    why = _chase_against(in_first, chase, round_trip)
     if why:
         return why
     here = over_replicates(own.longer[size])
     if own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES:
-        return here
+        return _with_the_way_on(here, in_first, chase)
     level = over_replicates(own.chain).value
     if agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level)):
-        return in_first
+        return _with_the_way_on(in_first, in_first, chase)
     return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
+
+
+def _with_the_way_on(longer: Estimate, in_first: Estimate, chase: Estimate) -> Estimate:
+    """`longer` with room for what no fence waits for: a core may call a load done when the value has arrived, cycles
+    before an instruction of the vector unit can use it. What a vector chase has, less one cycle for the transfer back,
+    bounds that."""
+    on = max(chase.value - 1.0 - in_first.value, 0.0)
+    return Estimate(longer.value + on / 2, longer.low, longer.high + on)
 
 
 def _chase_against(longer: Estimate, chase: Estimate, round_trip: Estimate) -> str:
@@ -266,10 +274,10 @@ def _vector_finding(parameter: str, agreed: Finding, longer: Estimate | str) -> 
         return _vector_unresolved(parameter, f"{longer}; run again at a quieter time")
     base = agreed.value if isinstance(agreed.value, float) else (agreed.low + agreed.high) / 2
     value = base + longer.value
-    low = value - ((base - agreed.low) ** 2 + (longer.value - longer.low) ** 2) ** 0.5
-    high = value + ((agreed.high - base) ** 2 + (longer.high - longer.value) ** 2) ** 0.5
+    low, high = agreed.low + longer.low, agreed.high + longer.high
     if (longer.high - longer.low) / 2 > max(VECTOR_CYCLES, AGREE_RELATIVE * value):
-        return _vector_unresolved(parameter, f"between {low:.1f} and {high:.1f} cycles; run again at a quieter time")
+        why = "what the way from the load unit into a vector register takes can't be timed apart from the way back"
+        return _vector_unresolved(parameter, f"between {low:.1f} and {high:.1f} cycles: {why}")
     return _told(parameter, Estimate(value, low, high), VECTOR_METHOD)
 
 
