@@ -28,6 +28,10 @@ CONFLICT_CYCLES = 0.3
 """Cycles per step that tell a conflict. The next level is further by six cycles or more everywhere, and with one line
 too many in a set at least two of its lines miss per round, even under random replacement."""
 
+SAME_RATIO = 1.25
+"""Numbers of lines that fit are the same within this ratio, or else the one is about twice the other. Below a page's
+length prefetchers bring lines that nobody asked for, so the step is not exact."""
+
 HERE, THERE = Base("here"), Base("there")
 
 
@@ -87,23 +91,25 @@ def first_level(context: Context, region: Region) -> Geometry:
     as many fit; at twice that stride no more."""
     found: dict[int, Capacity | None] = {}
 
-    def fitting(stride: int) -> int | None:
+    def fitting(stride: int) -> float:
+        """Lines that fit; not exact but at a stride of whole pages, where no two lines of a ring share a page."""
         if stride not in found:
             found[stride] = _fitting(context, region, stride)
         each = found[stride]
-        return each.fits if each is not None and each.exact else None
+        return float("nan") if each is None or each.spills is None else (each.fits + each.spills - 1) / 2
 
-    ways = fitting(PAGE)
-    if ways is None:
-        return Geometry(None, None, f"no clear conflict between lines {PAGE} bytes apart; run again at a quieter time")
     stride = PAGE
-    while stride < LARGEST_STRIDE and (wider := fitting(2 * stride)) is not None and wider < ways:
-        stride, ways = 2 * stride, wider
-    while stride > LEAST_STRIDE and fitting(stride // 2) == ways:
+    while stride < LARGEST_STRIDE and fitting(2 * stride) < SAME_RATIO * fitting(stride) / 2:
+        stride *= 2
+    while stride > LEAST_STRIDE and fitting(stride // 2) < SAME_RATIO * fitting(stride):
         stride //= 2
-    if stride == LARGEST_STRIDE or fitting(2 * stride) != ways or fitting(stride // 2) != 2 * ways:
-        return Geometry(None, None, "lines at twice and half the stride don't conflict as they should; run again")
-    return Geometry(ways, stride)
+    ways = found[max(stride, PAGE)]
+    if ways is None or not ways.exact:
+        return Geometry(None, None, "no clear conflict between lines a page apart; run again at a quieter time")
+    same, double = fitting(2 * stride) / ways.fits, fitting(stride // 2) / ways.fits
+    if not (same < SAME_RATIO and double > 2 / SAME_RATIO):
+        return Geometry(ways.fits, None, "lines at half and twice a stride don't conflict as they should; run again")
+    return Geometry(ways.fits, stride)
 
 
 def _fitting(context: Context, region: Region, stride: int) -> Capacity | None:
