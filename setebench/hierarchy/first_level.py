@@ -71,12 +71,13 @@ def line_from_means(distances: list[int], means: list[float]) -> int | None:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Ways of a cache and bytes per way; `reason` says why one is missing."""
+    """Ways of a cache and bytes per way; `reason` says why one is missing, the bounds are then those of the size."""
 
     ways: int | None
     way_bytes: int | None
     reason: str = ""
-    line_bytes: int = 64
+    low_bytes: float | None = None
+    high_bytes: float | None = None
 
     @property
     def size(self) -> int | None:

@@ -54,6 +54,7 @@ class Table:
     penalty: float | None = None
     penalties: tuple[float, ...] = ()
     reason: str = ""
+    absent: bool = False
 
 
 @dataclass
