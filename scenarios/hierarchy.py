@@ -67,7 +67,7 @@ def _findings(context: Context) -> Iterator[Finding]:
         outer = outer_levels(context, region, first, caches)
         for name, found in outer.items():
             yield from cache_findings(name, found.geometry, found.method, "sweep")
-        yield inclusion_finding(context, region, first, outer)
+        yield inclusion_finding(context, region, outer)
         context.progress("TLBs, small pages")
         most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
         small = _tables(Pages(context, region, TRANSLATED_BYTES, most_lines), "4k")

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setebench.eviction import Colours, Congruent, Sets
 from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.rings import Lines
 from setebench.layout import by_windows, lay
 from setebench.machine import Region
@@ -20,6 +22,12 @@ SWEEP_RATIO = 1.6
 """A level's capacity lies within this ratio of where the sweep leaves its plateau: random pages overfill some sets
 early, and a slow replacement wears off late."""
 
+SWEEP_RANGE = 2.5
+"""A size further than this from where the sweep saw the level end is not believed."""
+
+POWER_OCTAVES = 0.35
+PAGE = 4096
+
 
 @dataclass(frozen=True)
 class Outer:
@@ -27,6 +35,7 @@ class Outer:
 
     geometry: Geometry
     method: str
+    congruent: Congruent | None = None
 
 
 def capacities(context: Context) -> list[float]:
@@ -40,22 +49,67 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
     ends = capacities(context)
     found = {}
     for number, name in enumerate(caches[1:], 1):
-        low = ends[number] / SWEEP_RATIO if number < len(ends) else None
-        high = ends[number] * SWEEP_RATIO if number < len(ends) else None
-        reason = "the sweep tells where it ends, but not which lines share a set"
-        found[name] = Outer(Geometry(None, None, reason, low, high), "working-set sweep")
+        end = ends[number] if number < len(ends) else None
+        if name == "l2" and first.ways is not None:
+            found[name] = _second_level(context, region, first.ways, end)
+        else:
+            reason = "lines that share a set were not searched for: there are too many sets for lines of random pages"
+            found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
     return found
 
 
-def inclusion_finding(context: Context, region: Region, first: Geometry, outer: dict[str, Outer]) -> Finding:
+def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
+    if end is None:
+        return Geometry(ways, None, reason)
+    return Geometry(ways, None, reason, end / SWEEP_RATIO, end * SWEEP_RATIO)
+
+
+def _second_level(context: Context, region: Region, first_ways: int, end: float | None) -> Outer:
+    """Ways from the lines of two sets; size from them and the number of sets, which is a power of two or not told."""
+    context.progress("lines that share a set of the second cache")
+    sets = Sets(context, region, first_ways)
+    both = [found for found in (sets.find(), sets.find()) if found is not None]
+    if len(both) < 2 or both[0].ways != both[1].ways:
+        reason = "no lines that clearly share a set: a hashed index, or random pages; see the sweep"
+        return Outer(_unknown(None, reason, end), "eviction sets")
+    found, ways = both[0], both[0].ways
+    colours = sets.colours(found)
+    way = None if colours is None or end is None else way_bytes(colours, ways, end, region.line_size)
+    if way is None:
+        reason = "the number of sets is no clear power of two, or differs from what the sweep tells"
+        return Outer(_unknown(ways, reason, end), "eviction sets", found)
+    return Outer(Geometry(ways, way), "eviction sets, and how rare lines of a set are among random pages", found)
+
+
+def way_bytes(colours: Colours, ways: int, end_bytes: float, line_bytes: int) -> int | None:
+    """Bytes per way, if the number of page classes is within its interval and half an octave of a power of two, and
+    the size that follows is near where the sweep saw the level end; else None.
+
+    Lines at one offset of their pages reach either a share of the sets (those whose index has the offset in it) or,
+    where the index is hashed, all of them. The sweep, rough as it is, tells these two apart."""
+    power = round(np.log2(colours.value))
+    if abs(np.log2(colours.value) - power) > POWER_OCTAVES or not 0.9 * colours.low <= 2**power <= 1.1 * colours.high:
+        return None
+    for per_class in (PAGE, line_bytes):
+        way: int = per_class * 2**power
+        if 1 / SWEEP_RANGE < ways * way / end_bytes < SWEEP_RANGE:
+            return way
+    return None
+
+
+def inclusion_finding(context: Context, region: Region, outer: dict[str, Outer]) -> Finding:
     """Whether a line that the second cache evicts leaves the first."""
-    return Finding(
-        parameter="cache.l1.inclusive_in_l2",
-        unit="bool",
-        outcome=Outcome.UNRESOLVED,
-        reason="no lines of one set of the second cache were found",
-        method="eviction sets",
-    )
+    parameter, method = "cache.l1.inclusive_in_l2", "a line used all the time, while its set of the second cache fills"
+    found = outer["l2"].congruent if "l2" in outer else None
+    if found is None:
+        reason = "no lines of one set of the second cache were found"
+        answer = None
+    else:
+        context.progress("inclusion")
+        answer, reason = inclusive(context, region, found)
+    if answer is None:
+        return Finding(parameter=parameter, unit="bool", outcome=Outcome.UNRESOLVED, reason=reason, method=method)
+    return Finding(parameter=parameter, value=answer, unit="bool", method=method)
 
 
 def private_walk(context: Context, region: Region, levels: dict[str, float]) -> Lines:
