@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, first_cpus, smt_latency, start_spread
+from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
 from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.findings import (
     cache_findings,
@@ -25,6 +25,7 @@ from setebench.hierarchy.findings import (
 )
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.outer_levels import inclusion_finding, outer_levels, private_walk
+from setebench.hierarchy.rings import Lines
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
 from setebench.infer.ticks import Estimate
@@ -136,38 +137,36 @@ def _splintered(context: Context, small: Table, most_lines: int) -> bool:
 # -- other cores ---------------------------------------------------------------------------------
 
 
-def _other_cores(context: Context, region: Region, walk: Any) -> Iterator[Finding]:
+def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Finding]:
     pairs = cpu_pairs(context, context.options.get("pairs") == "all")
     transfers = Transfers(context, region, walk)
-    other = _other_past(context, transfers, pairs)
-    context.evidence["core_to_core"] = {state: [] for state in STATES}
+    evidence = context.evidence["core_to_core"] = {state: [] for state in STATES}
+    exclusive: dict[tuple[int, int], float] = {}
     for reader, owner in pairs:
         context.progress(f"lines that CPU {owner} holds, read by CPU {reader}")
-        third = next((cpu for cpu in first_cpus(context) if cpu not in (reader, owner)), None)
-        for state in STATES:
-            parameter = f"latency.core_to_core.{reader}-{owner}.{state}"
-            estimate, share = transfers.cycles(reader, owner, state, third)
-            past = _shifted(other, estimate) if state == "shared" and other else None
-            context.evidence["core_to_core"][state].append([reader, owner, round(estimate.value, 2)])
-            yield transfer_finding(parameter, estimate, share, past)
+        for state in ("modified", "exclusive"):
+            estimate, share = transfers.cycles(reader, owner, state)
+            evidence[state].append([reader, owner, round(estimate.value, 2)])
+            exclusive[reader, owner] = estimate.value
+            yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", estimate, share, 0.0)
+    if pairs:
+        pasts = _difference_of_pasts(transfers, exclusive)
+    for reader, owner in pairs:
+        context.progress(f"lines that CPU {owner} shares, read by CPU {reader}")
+        estimate, share = transfers.cycles(reader, owner, "shared", further_cpu(exclusive, reader, owner))
+        evidence["shared"].append([reader, owner, round(estimate.value, 2)])
+        yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.shared", estimate, share, pasts)
 
 
-def _other_past(
-    context: Context, transfers: Transfers, pairs: list[tuple[int, int]]
-) -> tuple[Estimate, Estimate] | None:
-    """A shared line by both pasts, where there are cores for both: held by a third core, or lost by the reader."""
-    cpus = first_cpus(context)
-    if len(cpus) < 3:
-        return None
-    reader, owner = pairs[0]
-    third = next(cpu for cpu in cpus if cpu not in (reader, owner))
-    return transfers.cycles(reader, owner, "shared", third)[0], transfers.cycles(reader, owner, "shared")[0]
-
-
-def _shifted(other: tuple[Estimate, Estimate], estimate: Estimate) -> Estimate:
-    """What a pair's line would cost by the other past, if the difference is that of the pair measured both ways."""
-    more = other[1].value - other[0].value
-    return estimate._replace(value=estimate.value + more)
+def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float]) -> float:
+    """Cycles by which a read of a shared line differs with the line's past, held by a third core or lost by the reader;
+    0 where there are no cores for both."""
+    reader, owner = min(exclusive, key=lambda pair: exclusive[pair])
+    third = further_cpu(exclusive, reader, owner)
+    if third is None:
+        return 0.0
+    held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
+    return lost.value - held.value
 
 
 def _sibling_threads(context: Context, region: Region) -> Iterator[Finding]:

@@ -29,9 +29,10 @@ six cycles or more each, in rings of less than a hundred lines at the end."""
 
 LEAST_STEPS, TURNS, WARM_ROUNDS = 1024, 5, 4
 
-FLUSHERS_PER_WAY = (4.0, 3.0, 2.5)
-"""Lines that push others out of the first cache, per way of it: the more, the surer, also where it replaces at random;
-fewer where the second cache is so small that they would overfill it alone."""
+FLUSHERS_PER_WAY = (4.0, 3.0, 2.5, 12.0)
+"""Lines that push others out of the first cache, per way of it: fewer where the second cache is so small that they
+would overfill it alone; many where the first one replaces at random, and the control, which has half as many lines in
+each of its sets, would else hit more often than the ring."""
 
 DRAWS = 6
 FIRST_LINES, GROWTH, MOST_LINES = 12, 1.4, 800
@@ -219,4 +220,3 @@ class Sets:
             [not self.excess(lines, np.delete(flushers, n)).overfull for n in range(len(flushers))]
         )
         return Congruent(np.concatenate([lines, flushers[own]]), flushers[~own])
-

@@ -20,6 +20,9 @@ STATES = ("modified", "exclusive", "shared")
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores every ordered pair is measured; beyond, reads by one core (as in the paper's Figure 3)."""
 
+SAME_CYCLES = 1.0
+"""Reads that differ by no more come from equally far."""
+
 ROUNDS, REPETITIONS = 6, 4
 STARTS = 40
 """How often threads are started together for the spread of their start times."""
@@ -39,6 +42,16 @@ def cpu_pairs(context: Context, every: bool) -> list[tuple[int, int]]:
     own = context.cpu if context.cpu in cpus else cpus[0]
     readers = cpus if every or len(cpus) <= MOST_CORES_IN_PAIRS else [own]
     return [(reader, owner) for reader in readers for owner in cpus if reader != owner]
+
+
+def further_cpu(cycles: dict[tuple[int, int], float], reader: int, owner: int) -> int | None:
+    """The CPU furthest from the reader, by what reads of the others' lines cost; None where that is the owner.
+
+    It may hold a line together with the owner without being the one that delivers it: the nearest does."""
+    furthest = max(
+        (pair for pair in cycles if pair[0] == reader and pair[1] != owner), key=lambda pair: cycles[pair], default=None
+    )
+    return None if furthest is None or cycles[furthest] < cycles[reader, owner] - SAME_CYCLES else furthest[1]
 
 
 class Transfers:
@@ -148,7 +161,13 @@ def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> tu
         context.machine.link(region, ring)
     placements = {base: np.repeat(ring[:1], TURNS + WARM_TURNS) for base, ring in zip(bases, rings, strict=True)}
     probes = {
-        cpu: Probe().barrier().chase(base, TURN_STEPS // 4).start().chase(base, TURN_STEPS).stop().chase(base, TURN_STEPS)
+        cpu: Probe()
+        .barrier()
+        .chase(base, TURN_STEPS // 4)
+        .start()
+        .chase(base, TURN_STEPS)
+        .stop()
+        .chase(base, TURN_STEPS)
         for cpu, base in zip(cpus, bases, strict=True)
     }
     found: list[list[float]] = [[], []]

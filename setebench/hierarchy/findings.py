@@ -16,7 +16,12 @@ NOISE_CYCLES, NOISE_SHARE = 0.3, 0.01
 
 def _missing(parameter: str, unit: str, reason: str, method: str, **bounds: float | None) -> Finding:
     return Finding(
-        parameter=parameter, unit=unit, outcome=Outcome.UNRESOLVED, reason=reason or "not found", method=method, **bounds
+        parameter=parameter,
+        unit=unit,
+        outcome=Outcome.UNRESOLVED,
+        reason=reason or "not found",
+        method=method,
+        **bounds,
     )
 
 
@@ -38,9 +43,7 @@ def cache_findings(name: str, found: Geometry, method: str, evidence: str) -> It
         bounds = {"low": found.low_bytes, "high": found.high_bytes}
         yield _missing(f"cache.{name}.size", "bytes", reason, method, **bounds)
     else:
-        yield Finding(
-            parameter=f"cache.{name}.size", value=found.size, unit="bytes", method=method, evidence=evidence
-        )
+        yield Finding(parameter=f"cache.{name}.size", value=found.size, unit="bytes", method=method, evidence=evidence)
     if found.ways is None:
         yield _missing(f"cache.{name}.ways", "ways", reason, method)
     else:
@@ -126,8 +129,8 @@ STEADY_RATIO = 0.1
 LEAST_SHARE = 0.6
 
 
-def transfer_finding(parameter: str, estimate: Estimate, share: float, other: Estimate | None) -> Finding:
-    """Cycles of a read of another core's line; `other` is the same by another past of the line, if there was one."""
+def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
+    """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
     method, evidence = "one dithered load behind a barrier", "core_to_core"
     if share < LEAST_SHARE:
         return _missing(parameter, "cycles", "the line comes from several places", method)
@@ -135,7 +138,7 @@ def transfer_finding(parameter: str, estimate: Estimate, share: float, other: Es
     if max(estimate.high - estimate.value, estimate.value - estimate.low) > STEADY_RATIO * estimate.value:
         reason = "rounds differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, low=estimate.low, high=estimate.high)
-    if other is not None and abs(other.value - estimate.value) > max(2.0, STEADY_RATIO / 2 * estimate.value):
-        reason = f"depends on how the line came to be shared: {estimate.value:.0f} or {other.value:.0f} cycles"
+    if abs(pasts) > max(2.0, STEADY_RATIO / 2 * estimate.value):
+        reason = f"depends by {abs(pasts):.0f} cycles on how the line came to be shared"
         return _missing(parameter, "cycles", reason, method)
     return measured(parameter, estimate.widened(half, half), "cycles", method, evidence)

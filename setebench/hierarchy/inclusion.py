@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
 from setebench.eviction import Congruent
@@ -16,60 +19,84 @@ TARGET = Base("target")
 PASSES, MOST_TIMED, BATCHES, SAMPLES = 2, 40, 10, 40
 """Rounds over the set's lines, loads timed at most, and repetitions."""
 
-EVICTED_CYCLES, KEPT_CYCLES, DEVIATIONS = 0.1, 0.06, 4.0
-"""Cycles per load that tell. A line that the second cache evicts once per round comes from further out once in as many
-loads as there are ways, and costs twenty cycles or more then."""
+KEPT_SHARE, EVICTED_SHARE, DEVIATIONS = 0.25, 0.5, 4.0
+"""Shares of the cost of an eviction that tell, and how far from chance it must be."""
 
 UNKEPT_CYCLES = 0.3
+Cycles = NDArray[np.float64]
+
+
+class Costs(NamedTuple):
+    """Mean cycles in every batch, shape (batches,): of all loads together of a line that is `used` while the lines of
+    its set are brought in; of one load after them if it was left `alone`; and of one load of an undisturbed line."""
+
+    used: Cycles
+    alone: Cycles
+    kept: Cycles
 
 
 def inclusive(context: Context, region: Region, found: Congruent) -> tuple[bool | None, str]:
     """Load one of the set's lines after each of the others, so that the first cache never gives it up by itself while
-    it grows old in the second; and the same with a line of another set. What the one costs more is inclusion.
+    it grows old in the second; and the same with a line of another set. What the one costs more is inclusion, if it is
+    as much as the line costs that is left alone meanwhile and so was evicted.
 
     Returns the answer, or None and why."""
-    target, others = int(found.lines[0]), found.lines[1:]
-    foreign = int(found.flushers[0])
-    repetitions = np.full(SAMPLES, target)
-    own = [float("nan")] * 0
-    plain: list[float] = []
-    idle: list[float] = []
-    probes = [_probe([int(each) - target for each in others]), _probe([int(each) - foreign for each in others]), _alone()]
+    target, foreign = int(found.lines[0]), int(found.flushers[0])
+    others, flushers = found.lines[1:], found.flushers[1:]
+    probes = [
+        probe
+        for line in (target, foreign)
+        for probe in (_used(others - line), _alone(others - line, flushers - line), _kept())
+    ]
+    placements = [{TARGET: np.full(SAMPLES, line)} for line in (target, foreign) for _ in range(3)]
+    timed = [probe.intervals if number % 3 == 0 else 1 for number, probe in enumerate(probes)]
     per_tick, step = cycles_per_tick(context), step_ticks(context)
+    batches: list[list[float]] = []
     for batch in range(BATCHES):
-        placements = [{TARGET: repetitions}, {TARGET: np.full(SAMPLES, foreign)}, {TARGET: repetitions}]
-        ticks = run_interleaved(context.machine, probes, placements, context.rng(81 + batch), cpu=context.cpu)
-        for told, each in zip((own, plain, idle), ticks, strict=True):
-            told.append(mean_ticks(each.ravel(), step) * per_tick)
-    return told_inclusive(np.array(own), np.array(plain), np.array(idle))
+        ticks = run_interleaved(context.machine, probes, placements, context.rng(810 + batch), cpu=context.cpu)
+        means = [mean_ticks(each.ravel(), step) * per_tick for each in ticks]
+        batches.append([mean * count for mean, count in zip(means, timed, strict=True)])
+    table = np.array(batches).T
+    return told_inclusive(Costs(*table[:3]), Costs(*table[3:]), timed[0])
 
 
-def told_inclusive(own: np.typing.NDArray[np.float64], plain: np.typing.NDArray[np.float64], idle: np.typing.NDArray[np.float64]) -> tuple[bool | None, str]:
-    """The answer from mean cycles per batch, shape (batches,): of the set's line, of a foreign one, and of a line that
-    nothing disturbs."""
-    more = own - plain
-    mean, error = float(more.mean()), float(more.std(ddof=1)) / len(more) ** 0.5
-    if float((plain - idle).mean()) > UNKEPT_CYCLES:
+def told_inclusive(own: Costs, foreign: Costs, timed: int) -> tuple[bool | None, str]:
+    """The answer from the costs of a line of the set and of a foreign one; `timed` loads are in `used` together."""
+    unkept, unkept_error = _mean(foreign.used / timed - foreign.kept)
+    if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * unkept_error:
         return None, "the first cache gives up lines that are used all the time (random replacement?)"
-    if mean > max(EVICTED_CYCLES, DEVIATIONS * error):
+    used, used_error = _mean(own.used - foreign.used)
+    alone, alone_error = _mean(own.alone - foreign.alone)
+    if alone < DEVIATIONS * alone_error:
+        return None, "the lines of the set don't evict one of them surely enough"
+    if used > EVICTED_SHARE * alone and used > DEVIATIONS * used_error:
         return True, ""
-    if mean + 2 * error < KEPT_CYCLES:
+    if used + 2 * used_error < KEPT_SHARE * alone:
         return False, ""
-    return None, f"the line costs {mean:.2f} cycles more than one of another set, which is neither nothing nor clear"
+    return None, f"the line costs {used:.1f} cycles more than one of another set, of {alone:.1f} for a line evicted"
 
 
-def _probe(offsets: list[int]) -> Probe:
+def _mean(values: Cycles) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
+
+
+def _used(offsets: NDArray[np.int64]) -> Probe:
     """The target brought in anew; then after each of the others the target, timed."""
     probe = Probe().flush(TARGET).fence().load(TARGET).fence()
-    timed = 0
-    for offset in (offsets * PASSES)[: MOST_TIMED]:
-        probe = probe.load(TARGET + offset).fence().start(timed).load(TARGET).stop(timed)
-        timed += 1
+    for number, offset in enumerate((offsets.tolist() * PASSES)[:MOST_TIMED]):
+        probe = probe.load(TARGET + offset).fence().start(number).load(TARGET).stop(number)
     return probe
 
 
-def _alone() -> Probe:
-    probe = Probe().load(TARGET).fence()
-    for number in range(8):
-        probe = probe.start(number).load(TARGET).stop(number)
-    return probe
+def _alone(offsets: NDArray[np.int64], flushers: NDArray[np.int64]) -> Probe:
+    """The target brought in anew; all the others, then lines that push it out of the first cache; the target, timed."""
+    probe = Probe().flush(TARGET).fence().load(TARGET).fence()
+    for offset in (offsets.tolist() * PASSES)[:MOST_TIMED]:
+        probe = probe.load(TARGET + offset).fence()
+    for offset in flushers.tolist():
+        probe = probe.load(TARGET + offset)
+    return probe.fence().start().load(TARGET).stop()
+
+
+def _kept() -> Probe:
+    return Probe().load(TARGET).fence().start().load(TARGET).stop()

@@ -51,9 +51,7 @@ def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS
     steps = max(TURN_STEPS, 2 * len(ring))
     warm = max(WARM_TURNS, -(-WARM_ROUNDS * len(ring) // steps))
     starts = ring[(np.arange(turns + warm) * steps) % len(ring)]
-    ticks = context.machine.run(
-        Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=context.cpu, warmup=warm
-    )
+    ticks = context.machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=context.cpu, warmup=warm)
     return float(np.median(ticks)) / steps
 
 
