@@ -91,7 +91,7 @@ class Sets:
     def find(self) -> Congruent | None:
         """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly.
 
-        Where all address bits are hashed into the index, lines at one offset spread over all sets, and none is found."""
+        Where all address bits are hashed into the index, lines at one offset spread over all sets: none is found."""
         pool = self._pool()
         flushers, pool = self._flushers(pool)
         if not len(flushers):

@@ -40,8 +40,7 @@ def cache_findings(name: str, found: Geometry, method: str, evidence: str) -> It
     """Size and ways of one cache."""
     reason = found.reason
     if found.size is None:
-        bounds = {"low": found.low_bytes, "high": found.high_bytes}
-        yield _missing(f"cache.{name}.size", "bytes", reason, method, **bounds)
+        yield _missing(f"cache.{name}.size", "bytes", reason, method, (found.low_bytes, found.high_bytes))
     else:
         yield Finding(parameter=f"cache.{name}.size", value=found.size, unit="bytes", method=method, evidence=evidence)
     if found.ways is None:
@@ -72,12 +71,12 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
             evidence=evidence,
         )
     else:
-        yield _missing(entries, "entries", table.reason, method, low=table.at_least, high=table.highest)
+        yield _missing(entries, "entries", table.reason, method, (table.at_least, table.highest))
     penalty = f"tlb.{level}.miss_penalty.{pages}"
     if table.penalty is None:
         reason = table.reason or "the penalty depends on how many pages are used"
-        bounds = {"low": min(table.penalties), "high": max(table.penalties)} if table.penalties else {}
-        yield _missing(penalty, "cycles", reason, method, **bounds)
+        bounds = (min(table.penalties), max(table.penalties)) if table.penalties else UNBOUNDED
+        yield _missing(penalty, "cycles", reason, method, bounds)
         return
     noise = max(NOISE_CYCLES, NOISE_SHARE * table.penalty)
     yield Finding(
@@ -109,6 +108,9 @@ def fault_finding(pages: str, fault: Fault) -> Finding:
     parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
     if fault.cycles is None:
         return _missing(parameter, "cycles", fault.reason, method)
+    if fault.cycles.high - fault.cycles.low > 2 * STEADY_RATIO * fault.cycles.value:
+        reason = "first touches differ too much; run again at a quieter time"
+        return _missing(parameter, "cycles", reason, method, (max(0.0, fault.cycles.low), fault.cycles.high))
     return measured(parameter, fault.cycles, "cycles", method)
 
 
@@ -125,10 +127,6 @@ def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidenc
     )
 
 
-STEADY_RATIO = 0.1
-LEAST_SHARE = 0.6
-
-
 def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
     """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
     method, evidence = "one dithered load behind a barrier", "core_to_core"
@@ -137,7 +135,7 @@ def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: fl
     half = max(NOISE_CYCLES, NOISE_SHARE * estimate.value)
     if max(estimate.high - estimate.value, estimate.value - estimate.low) > STEADY_RATIO * estimate.value:
         reason = "rounds differ too much; run again at a quieter time"
-        return _missing(parameter, "cycles", reason, method, low=estimate.low, high=estimate.high)
+        return _missing(parameter, "cycles", reason, method, (estimate.low, estimate.high))
     if abs(pasts) > max(2.0, STEADY_RATIO / 2 * estimate.value):
         reason = f"depends by {abs(pasts):.0f} cycles on how the line came to be shared"
         return _missing(parameter, "cycles", reason, method)

@@ -19,7 +19,7 @@ from setebench.scenario import Context
 RING = Base("ring")
 
 TURN_STEPS = 2048
-"""Steps timed at once: a clock step of some 30 ticks is a hundredth of a tick beside them, and few turns meet a stall."""
+"""Steps timed at once: a clock step of 30 ticks is a hundredth of a tick beside them, and few turns meet a stall."""
 
 TURNS, WARM_TURNS = 7, 3
 """Turns timed, of which the median counts: a stall or an interrupt hits a few of them. A random replacement needs some

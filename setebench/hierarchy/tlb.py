@@ -102,7 +102,7 @@ def first_table(pages: Pages) -> Table:
         return Table(at_least=found.fits, reason=f"no step up to {found.fits} pages")
     penalty, both = _penalty(pages, found.fits, 1)
     if not found.exact:
-        return Table(None, found.fits, found.spills, penalty, both, "the step is blurred")
+        return Table(None, found.fits, found.spills, None, both, "the step is blurred; run again at a quieter time")
     return Table(found.fits, None, None, penalty, both)
 
 
@@ -164,7 +164,7 @@ def _second_from_steps(steps: list[_Second]) -> Table:
     if len(sizes) == 1 and all(each.found.exact for each in steps):
         return Table(sizes.pop(), None, None, last.penalty, last.penalties)
     reason = "pages at different strides tell different sizes (a hashed index?)"
-    return Table(None, low, high, last.penalty, last.penalties, reason)
+    return Table(None, low, high, None, last.penalties, reason)
 
 
 def _penalty(pages: Pages, fits: int, stride: int) -> tuple[float | None, tuple[float, ...]]:

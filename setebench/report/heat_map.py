@@ -28,11 +28,11 @@ def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
         raise SetebenchError("there is nothing to plot: the evidence holds no reads of other cores' lines")
     figure = Figure(figsize=(3.4 * len(known) + 1.2, 3.9), layout="constrained")
     values = [cycles for rows in known.values() for _, _, cycles in rows]
-    image = None
-    for number, (state, rows) in enumerate(known.items(), 1):
-        axes = figure.add_subplot(1, len(known), number)
-        image = _draw(axes, state, rows, min(values), max(values))
-    figure.colorbar(image, ax=figure.axes, label="cycles per read")
+    images = [
+        _draw(figure.add_subplot(1, len(known), number), state, rows, min(values), max(values))
+        for number, (state, rows) in enumerate(known.items(), 1)
+    ]
+    figure.colorbar(images[0], ax=figure.axes, label="cycles per read")
     return figure
 
 
