@@ -14,14 +14,23 @@ NOISE_CYCLES, NOISE_SHARE = 0.3, 0.01
 """Half an interval at least: what frequency and neighbours change from run to run."""
 
 
-def _missing(parameter: str, unit: str, reason: str, method: str, **bounds: float | None) -> Finding:
+STEADY_RATIO, LEAST_SHARE = 0.1, 0.6
+"""An interval of more than this share of the value to either side, or a largest group with fewer of the samples, is no
+measurement of one thing."""
+
+Bounds = tuple[float | None, float | None]
+UNBOUNDED: Bounds = (None, None)
+
+
+def _missing(parameter: str, unit: str, reason: str, method: str, bounds: Bounds = UNBOUNDED) -> Finding:
     return Finding(
         parameter=parameter,
         unit=unit,
+        low=bounds[0],
+        high=bounds[1],
         outcome=Outcome.UNRESOLVED,
         reason=reason or "not found",
         method=method,
-        **bounds,
     )
 
 
