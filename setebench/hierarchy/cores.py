@@ -69,8 +69,7 @@ class Transfers:
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold."""
         found, shares = [], []
-        rounds = ROUNDS if state != "shared" or third is not None else ROUNDS // 2
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             value, share = self._round(reader, owner, state, third)
             found.append(value)
             shares.append(share)
