@@ -25,7 +25,7 @@ from setebench.hierarchy.findings import (
 )
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.outer_levels import inclusion_finding, outer_levels, private_walk
-from setebench.hierarchy.rings import Lines
+from setebench.rings import Lines
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
 from setebench.infer.ticks import Estimate

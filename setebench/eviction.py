@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.hierarchy.rings import Lines, cycles_per_tick, shuffled
+from setebench.rings import Lines, cycles_per_tick, shuffled
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
-from setebench.hierarchy.rings import cycles_per_tick
+from setebench.rings import cycles_per_tick
 from setebench.infer.ticks import Estimate, over_rounds, undisturbed
 from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setebench.calibrate import step_ticks
-from setebench.hierarchy.rings import Lines, empty_sets, rings_cycles, shuffled
+from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.infer.steps import Capacity, capacity, twice
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved

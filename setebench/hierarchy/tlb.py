@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from setebench.hierarchy.rings import Lines, empty_sets, rings_cycles, shuffled
+from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.infer.steps import Capacity, capacity, twice
 from setebench.machine import Region
 from setebench.scenario import Context
