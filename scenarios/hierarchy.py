@@ -25,12 +25,12 @@ from setebench.hierarchy.findings import (
 )
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.outer_levels import inclusion_finding, outer_levels, private_walk
-from setebench.rings import Lines
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.results import Finding, Outcome
+from setebench.rings import Lines
 from setebench.scenario import Context, Option, Scenario
 from setebench.serving import levels_of
 from setebench.sweep import working_memory

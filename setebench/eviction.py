@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.rings import Lines, cycles_per_tick, shuffled
 from setebench.machine import Region
 from setebench.probe import Base, Probe
+from setebench.rings import Lines, cycles_per_tick, shuffled
 from setebench.scenario import Context
 
 RING = Base("ring")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from setebench.calibrate import step_ticks
-from setebench.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.layout import TLB_PAGE_BYTES, group, group_bases
 from setebench.machine import Region, Ticks
 from setebench.placing import BASELINE_ADDITIONS, COMPANIONS, SETTLE_CYCLES, TARGETS, WALK
 from setebench.probe import Base, Probe
+from setebench.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.scenario import Context
 
 STATES = ("modified", "exclusive", "shared")

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
 from setebench.eviction import Congruent
-from setebench.rings import cycles_per_tick
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
 from setebench.probe import Base, Probe
+from setebench.rings import cycles_per_tick
 from setebench.scenario import Context
 
 TARGET = Base("target")

@@ -9,10 +9,10 @@ import numpy as np
 from setebench.eviction import Colours, Congruent, Sets
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
-from setebench.rings import Lines
 from setebench.layout import by_windows, lay
 from setebench.machine import Region
 from setebench.results import Finding, Outcome
+from setebench.rings import Lines
 from setebench.scenario import Context
 
 WALK_CAPACITIES = 2.5

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.infer.steps import Capacity, capacity, twice
 from setebench.machine import Region
+from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.scenario import Context
 
 TRANSLATED_BYTES = 4096
