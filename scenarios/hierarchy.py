@@ -19,6 +19,7 @@ from setebench.hierarchy.findings import (
     fault_finding,
     line_findings,
     measured,
+    no_sharing_finding,
     tlb_findings,
     transfer_finding,
     without_second,
@@ -73,7 +74,7 @@ def _findings(context: Context) -> Iterator[Finding]:
         most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
         small = _tables(Pages(context, region, TRANSLATED_BYTES, most_lines), "4k")
         yield from _told("4k", small)
-        yield from _other_cores(context, region, private_walk(context, region, levels))
+        yield from _other_cores(context, region, private_walk(context, region, outer))
         yield from _sibling_threads(context, region)
     finally:
         context.machine.release(region)
@@ -153,9 +154,13 @@ def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Find
         pasts = _difference_of_pasts(transfers, exclusive)
     for reader, owner in pairs:
         context.progress(f"lines that CPU {owner} shares, read by CPU {reader}")
-        estimate, share = transfers.cycles(reader, owner, "shared", further_cpu(exclusive, reader, owner))
+        parameter, third = f"latency.core_to_core.{reader}-{owner}.shared", further_cpu(exclusive, reader, owner)
+        if not transfers.can_share(third):
+            yield no_sharing_finding(parameter)
+            continue
+        estimate, share = transfers.cycles(reader, owner, "shared", third)
         evidence["shared"].append([reader, owner, round(estimate.value, 2)])
-        yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.shared", estimate, share, pasts)
+        yield transfer_finding(parameter, estimate, share, pasts)
 
 
 def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float]) -> float:
@@ -163,7 +168,7 @@ def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], 
     0 where there are no cores for both."""
     reader, owner = min(exclusive, key=lambda pair: exclusive[pair])
     third = further_cpu(exclusive, reader, owner)
-    if third is None:
+    if third is None or not transfers.can_share(None):
         return 0.0
     held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
     return lost.value - held.value

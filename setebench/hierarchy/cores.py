@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from setebench.calibrate import step_ticks
+from setebench.infer.latency import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.layout import TLB_PAGE_BYTES, group, group_bases
 from setebench.machine import Region, Ticks
@@ -23,7 +24,10 @@ MOST_CORES_IN_PAIRS = 8
 SAME_CYCLES = 1.0
 """Reads that differ by no more come from equally far."""
 
-ROUNDS, REPETITIONS = 6, 4
+ROUNDS, LOST_ROUNDS, MOST_ROUNDS, REPETITIONS = 6, 12, 24, 4
+NARROW_RATIO = 0.02
+"""Rounds go on until the interval is that narrow; fewer where the reader walks over many lines in each."""
+
 STARTS = 40
 """How often threads are started together for the spread of their start times."""
 
@@ -69,11 +73,16 @@ class Transfers:
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold."""
         found, shares = [], []
-        for _ in range(ROUNDS):
+        most = LOST_ROUNDS if state == "shared" and third is None else MOST_ROUNDS
+        while len(found) < ROUNDS or (len(found) < most and not narrow(over_replicates(found), NARROW_RATIO, 0.5)):
             value, share = self._round(reader, owner, state, third)
             found.append(value)
             shares.append(share)
         return over_replicates(found), float(np.mean(shares))
+
+    def can_share(self, third: int | None) -> bool:
+        """Whether a shared line can be read that the reader does not hold."""
+        return third is not None or len(self._walk) > 0
 
     def _round(self, reader: int, owner: int, state: str, third: int | None) -> tuple[float, float]:
         context, line = self._context, self._region.line_size

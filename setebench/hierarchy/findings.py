@@ -136,13 +136,22 @@ def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidenc
     )
 
 
+def no_sharing_finding(parameter: str) -> Finding:
+    """A shared line that the reader can't be made to lose."""
+    reason = "needs a third core that is further away, or the second cache's size, so that the reader can lose its copy"
+    return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
+
+
+PRECISE_RATIO, PRECISE_CYCLES = 0.05, 1.0
+
+
 def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
     """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
     method, evidence = "one dithered load behind a barrier", "core_to_core"
     if share < LEAST_SHARE:
         return _missing(parameter, "cycles", "the line comes from several places", method)
     half = max(NOISE_CYCLES, NOISE_SHARE * estimate.value)
-    if max(estimate.high - estimate.value, estimate.value - estimate.low) > STEADY_RATIO * estimate.value:
+    if (estimate.high - estimate.low) / 2 > max(PRECISE_CYCLES, PRECISE_RATIO * estimate.value):
         reason = "rounds differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, (estimate.low, estimate.high))
     if abs(pasts) > max(2.0, STEADY_RATIO / 2 * estimate.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
     for number, name in enumerate(caches[1:], 1):
         end = ends[number] if number < len(ends) else None
         if name == "l2" and first.ways is not None:
-            found[name] = _second_level(context, region, first.ways, end)
+            found[name] = _second_level(context, region, first.ways, end, ends[1:])
         else:
             reason = "lines that share a set were not searched for: there are too many sets for lines of random pages"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
@@ -64,7 +65,7 @@ def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
     return Geometry(ways, None, reason, end / SWEEP_RATIO, end * SWEEP_RATIO)
 
 
-def _second_level(context: Context, region: Region, first_ways: int, end: float | None) -> Outer:
+def _second_level(context: Context, region: Region, first_ways: int, end: float | None, ends: list[float]) -> Outer:
     """Ways from the lines of two sets; size from them and the number of sets, which is a power of two or not told."""
     context.progress("lines that share a set of the second cache")
     sets = Sets(context, region, first_ways)
@@ -74,27 +75,32 @@ def _second_level(context: Context, region: Region, first_ways: int, end: float 
         return Outer(_unknown(None, reason, end), "eviction sets")
     found, ways = both[0], both[0].ways
     colours = sets.colours(found)
-    way = None if colours is None or end is None else way_bytes(colours, ways, end, region.line_size)
+    way = None if colours is None else way_bytes(colours, lambda each: ways * each, ends, region.line_size)
     if way is None:
         reason = "the number of sets is no clear power of two, or differs from what the sweep tells"
         return Outer(_unknown(ways, reason, end), "eviction sets", found)
     return Outer(Geometry(ways, way), "eviction sets, and how rare lines of a set are among random pages", found)
 
 
-def way_bytes(colours: Colours, ways: int, end_bytes: float, line_bytes: int) -> int | None:
+def way_bytes(
+    colours: Colours, size_of: Callable[[int], float], ends_bytes: list[float], line_bytes: int
+) -> int | None:
     """Bytes per way, if the number of page classes is within its interval and half an octave of a power of two, and
-    the size that follows is near where the sweep saw the level end; else None.
+    the size that follows (`size_of` a way) is near where the sweep saw a level end; else None.
 
-    Lines at one offset of their pages reach either a share of the sets (those whose index has the offset in it) or,
-    where the index is hashed, all of them. The sweep, rough as it is, tells these two apart."""
+    Lines at one offset of their pages reach a share of the sets (those whose index has the offset in it) or, where the
+    index is hashed, all of them. The sweep, rough as it is, tells these two apart. No cache behind the first has fewer
+    sets than a page has lines."""
     power = round(np.log2(colours.value))
     if abs(np.log2(colours.value) - power) > POWER_OCTAVES or not 0.9 * colours.low <= 2**power <= 1.1 * colours.high:
         return None
-    for per_class in (PAGE, line_bytes):
-        way: int = per_class * 2**power
-        if 1 / SWEEP_RANGE < ways * way / end_bytes < SWEEP_RANGE:
-            return way
-    return None
+    ways = [PAGE * 2**power, line_bytes * 2**power]
+    near = [
+        way
+        for way in ways
+        if way >= PAGE and any(1 / SWEEP_RANGE < size_of(way) / end < SWEEP_RANGE for end in ends_bytes)
+    ]
+    return near[0] if len(near) == 1 else None
 
 
 def inclusion_finding(context: Context, region: Region, outer: dict[str, Outer]) -> Finding:
@@ -112,11 +118,12 @@ def inclusion_finding(context: Context, region: Region, outer: dict[str, Outer])
     return Finding(parameter=parameter, value=answer, unit="bool", method=method)
 
 
-def private_walk(context: Context, region: Region, levels: dict[str, float]) -> Lines:
-    """Lines to walk over so that a core's private caches lose what they held: those of the second level's set many
-    times, but not so many that the level behind it loses them too."""
-    ends = capacities(context)
-    size = WALK_CAPACITIES * ends[min(1, len(ends) - 1)]
+def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> Lines:
+    """Lines to walk over so that a core's private caches lose what they held; none where the second cache's size isn't
+    known for sure, since a walk that is too short would leave lines where nobody else's answer is asked for."""
+    size = outer["l2"].geometry.size if "l2" in outer else None
+    if size is None:
+        return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    return by_windows(lay(ground, min(size, levels.get("l3", size) or size), rng), rng)
+    return by_windows(lay(ground, WALK_CAPACITIES * size, rng), rng)

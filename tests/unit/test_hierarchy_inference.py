@@ -36,12 +36,16 @@ def test_a_line_is_not_told_where_hits_and_misses_are_not_clear() -> None:
 # -- size of the second cache ---------------------------------------------------------------------------------------
 
 
+def eight_ways(way: int) -> float:
+    return 8.0 * way
+
+
 def test_page_classes_near_a_power_of_two_give_the_size() -> None:
-    assert way_bytes(Colours(14.9, 11.0, 21.9), 8, 400e3, 64) == 16 * 4096
+    assert way_bytes(Colours(14.9, 11.0, 21.9), eight_ways, [400e3], 64) == 16 * 4096
 
 
 def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
-    assert way_bytes(Colours(530.0, 400.0, 700.0), 4, 100e3, 64) == 512 * 64
+    assert way_bytes(Colours(530.0, 400.0, 700.0), lambda way: 4 * way, [100e3], 64) == 512 * 64
 
 
 @pytest.mark.parametrize(
@@ -53,7 +57,13 @@ def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
     ],
 )
 def test_other_numbers_of_sets_are_not_told(colours: Colours, end: float) -> None:
-    assert way_bytes(colours, 8, end, 64) is None
+    assert way_bytes(colours, eight_ways, [end], 64) is None
+
+
+def test_a_sweep_that_saw_a_level_too_small_does_not_make_the_index_hashed() -> None:
+    """Sixteen ways of 32 classes: 2 MiB, not 32 KiB, whatever the sweep took for a level."""
+    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 700e3], 64) is None
+    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 900e3], 64) == 32 * 4096
 
 
 # -- inclusion --------------------------------------------------------------------------------------------------------
