@@ -72,7 +72,8 @@ class Transfers:
 
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold."""
-        found, shares = [], []
+        found: list[float] = []
+        shares: list[float] = []
         most = LOST_ROUNDS if state == "shared" and third is None else MOST_ROUNDS
         while len(found) < ROUNDS or (len(found) < most and not narrow(over_replicates(found), NARROW_RATIO, 0.5)):
             value, share = self._round(reader, owner, state, third)

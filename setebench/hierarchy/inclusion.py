@@ -49,15 +49,15 @@ def inclusive(context: Context, region: Region, found: Congruent) -> tuple[bool 
         for probe in (_used(others - line), _alone(others - line, flushers - line), _kept())
     ]
     placements = [{TARGET: np.full(SAMPLES, line)} for line in (target, foreign) for _ in range(3)]
-    timed = [probe.intervals if number % 3 == 0 else 1 for number, probe in enumerate(probes)]
     per_tick, step = cycles_per_tick(context), step_ticks(context)
     batches: list[list[float]] = []
     for batch in range(BATCHES):
         ticks = run_interleaved(context.machine, probes, placements, context.rng(810 + batch), cpu=context.cpu)
-        means = [mean_ticks(each.ravel(), step) * per_tick for each in ticks]
-        batches.append([mean * count for mean, count in zip(means, timed, strict=True)])
+        # all loads of a repetition together: one that comes from further out among many that don't would look like a
+        # stall and be left out
+        batches.append([mean_ticks(each.sum(axis=1), step) * per_tick for each in ticks])
     table = np.array(batches).T
-    return told_inclusive(Costs(*table[:3]), Costs(*table[3:]), timed[0])
+    return told_inclusive(Costs(*table[:3]), Costs(*table[3:]), probes[0].intervals)
 
 
 def told_inclusive(own: Costs, foreign: Costs, timed: int) -> tuple[bool | None, str]:

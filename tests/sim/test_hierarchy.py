@@ -79,6 +79,17 @@ def test_lines_of_one_set_of_the_second_cache(first_ways: int, second: dict[str,
     assert told in ({second["inclusion"] == "inclusive"} | ({None} if second.get("replacement") else set()))
 
 
+def test_rare_evictions_are_not_left_out_as_stalls() -> None:
+    """Memory so far behind the second cache that one load in sixteen from there looks like an interrupt."""
+    levels = {"l1": {"ways": 12}, "l2": {"ways": 16, "inclusion": "inclusive"}, "l3": None}
+    machine = quiet(memory=spec.Memory(latency_cycles=460.0), **levels)
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    found = Sets(context, region, 12).find()
+    assert found is not None
+    assert inclusive(context, region, found) == (True, "")
+
+
 def test_no_set_is_claimed_where_the_index_is_hashed() -> None:
     machine = quiet(l2={"sets": 2048, "ways": 16, "hashed_index": True})
     assert Sets(Context(machine=machine), machine.allocate(MEMORY, 4096), 8).find() is None
