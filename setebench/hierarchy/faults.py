@@ -20,7 +20,7 @@ PAGES = {4096: 4096, 2 << 20: 24}
 BATCHES = 12
 PAGE = Base("page")
 
-UNPOPULATED_RATIO = 0.25
+UNPOPULATED_RATIO = 0.6
 """A second touch elsewhere in the page that costs more than this share of the first was a fault as well: the page is
 not what was asked for."""
 

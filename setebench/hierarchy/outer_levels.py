@@ -23,8 +23,8 @@ SWEEP_RATIO = 1.6
 """A level's capacity lies within this ratio of where the sweep leaves its plateau: random pages overfill some sets
 early, and a slow replacement wears off late."""
 
-SWEEP_RANGE = 2.5
-"""A size further than this from where the sweep saw the level end is not believed."""
+SWEEP_RANGE = 4.0
+"""A size lies within this ratio of where the sweep saw its level end; the two sizes in question differ by sixty-four."""
 
 POWER_OCTAVES = 0.35
 PAGE = 4096
@@ -85,20 +85,20 @@ def _second_level(context: Context, region: Region, first_ways: int, end: float 
 def way_bytes(
     colours: Colours, size_of: Callable[[int], float], ends_bytes: list[float], line_bytes: int
 ) -> int | None:
-    """Bytes per way, if the number of page classes is within its interval and half an octave of a power of two, and
-    the size that follows (`size_of` a way) is near where the sweep saw a level end; else None.
+    """Bytes per way, if the number of page classes is within its interval and half an octave of a power of two; else
+    None.
 
     Lines at one offset of their pages reach a share of the sets (those whose index has the offset in it) or, where the
-    index is hashed, all of them. The sweep, rough as it is, tells these two apart. No cache behind the first has fewer
-    sets than a page has lines."""
+    index is hashed, all of them. No cache behind the first has fewer sets than a page has lines, so few classes mean
+    the former; for many, the sweep must tell, in which only one of the two sizes (`size_of` a way) is near an end."""
     power = round(np.log2(colours.value))
     if abs(np.log2(colours.value) - power) > POWER_OCTAVES or not 0.9 * colours.low <= 2**power <= 1.1 * colours.high:
         return None
-    ways = [PAGE * 2**power, line_bytes * 2**power]
+    plain, hashed = PAGE * 2**power, line_bytes * 2**power
+    if hashed < PAGE:
+        return plain
     near = [
-        way
-        for way in ways
-        if way >= PAGE and any(1 / SWEEP_RANGE < size_of(way) / end < SWEEP_RANGE for end in ends_bytes)
+        way for way in (plain, hashed) if any(1 / SWEEP_RANGE < size_of(way) / end < SWEEP_RANGE for end in ends_bytes)
     ]
     return near[0] if len(near) == 1 else None
 

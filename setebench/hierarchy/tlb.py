@@ -123,7 +123,7 @@ def second_table(pages: Pages, first: Table) -> Table:
     least = int(CLEAR_MARGIN * first.entries) + 1
     steps: list[_Second] = []
     stride, held = 1, 0
-    while len(steps) < 2 and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
+    while not _agreed(steps) and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
         found = _second_step(pages, first.penalty, stride, least)
         if found is None:
             break
@@ -135,6 +135,16 @@ def second_table(pages: Pages, first: Table) -> Table:
     if not steps:
         return Table(at_least=held or None, reason=f"no second step up to {held} pages")
     return _second_from_steps(steps)
+
+
+def _agreed(steps: list[_Second]) -> bool:
+    """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
+    cache and raise the curve too early; the larger the stride, the cleaner it is."""
+    return len(steps) > 1 and _exact_entries(steps[-1:]) == _exact_entries(steps[-2:-1]) is not None
+
+
+def _exact_entries(steps: list[_Second]) -> int | None:
+    return steps[0].found.fits * steps[0].stride if steps[0].found.exact else None
 
 
 def _second_step(pages: Pages, first_penalty: float, stride: int, least: int) -> _Second | int | None:
@@ -156,8 +166,9 @@ def _second_step(pages: Pages, first_penalty: float, stride: int, least: int) ->
 
 
 def _second_from_steps(steps: list[_Second]) -> Table:
-    """Entries where all strides agree."""
+    """Entries, where the last two strides agree, or the only one is exact."""
     last = steps[-1]
+    steps = steps[-2:]
     low = min(each.found.fits * each.stride for each in steps)
     high = max((each.found.spills or 0) * each.stride for each in steps)
     sizes = {each.found.fits * each.stride for each in steps}

@@ -52,7 +52,7 @@ def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
     ("colours", "end"),
     [
         (Colours(11.6, 10.0, 13.0), 400e3),  # between 8 and 16
-        (Colours(16.0, 12.0, 21.0), 4e6),  # the sweep saw the level end far from there
+        (Colours(128.0, 110.0, 150.0), 1e9),  # as many sets hashed or plain, and the sweep saw neither end
         (Colours(18.5, 17.9, 19.5), 400e3),  # surely more than 16
     ],
 )
@@ -62,8 +62,8 @@ def test_other_numbers_of_sets_are_not_told(colours: Colours, end: float) -> Non
 
 def test_a_sweep_that_saw_a_level_too_small_does_not_make_the_index_hashed() -> None:
     """Sixteen ways of 32 classes: 2 MiB, not 32 KiB, whatever the sweep took for a level."""
-    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 700e3], 64) is None
-    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 900e3], 64) == 32 * 4096
+    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 700e3], 64) == 32 * 4096
+    assert way_bytes(Colours(128.0, 90.0, 160.0), lambda way: 16 * way, [8e6], 64) == 128 * 4096
 
 
 # -- inclusion --------------------------------------------------------------------------------------------------------
