@@ -49,7 +49,7 @@ def cache_findings(name: str, found: Geometry, method: str, evidence: str) -> It
     """Size and ways of one cache."""
     reason = found.reason
     if found.size is None:
-        yield _missing(f"cache.{name}.size", "bytes", reason, method, (found.low_bytes, found.high_bytes))
+        yield _missing(f"cache.{name}.size", "bytes", reason, method, (found.low_bytes, None))
     else:
         yield Finding(parameter=f"cache.{name}.size", value=found.size, unit="bytes", method=method, evidence=evidence)
     if found.ways is None:

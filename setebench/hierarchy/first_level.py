@@ -71,13 +71,12 @@ def line_from_means(distances: list[int], means: list[float]) -> int | None:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Ways of a cache and bytes per way; `reason` says why one is missing, the bounds are then those of the size."""
+    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` how much it holds then at least."""
 
     ways: int | None
     way_bytes: int | None
     reason: str = ""
     low_bytes: float | None = None
-    high_bytes: float | None = None
 
     @property
     def size(self) -> int | None:

@@ -20,11 +20,11 @@ WALK_CAPACITIES = 2.5
 """A walk over so many capacities leaves few of the lines from before it, even where replacement is random."""
 
 SWEEP_RATIO = 1.6
-"""A level's capacity lies within this ratio of where the sweep leaves its plateau: random pages overfill some sets
-early, and a slow replacement wears off late."""
+"""A level holds at least where the sweep leaves its plateau, less this ratio for a replacement that wears off late. It
+may hold much more: random pages overfill some sets early, and a shared level has other users."""
 
 SWEEP_RANGE = 4.0
-"""A size lies within this ratio of where the sweep saw its level end; the two sizes in question differ by sixty-four."""
+"""A size lies within this ratio of where the sweep saw its level end; the two in question differ by sixty-four."""
 
 POWER_OCTAVES = 0.35
 PAGE = 4096
@@ -62,7 +62,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
 def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
     if end is None:
         return Geometry(ways, None, reason)
-    return Geometry(ways, None, reason, end / SWEEP_RATIO, end * SWEEP_RATIO)
+    return Geometry(ways, None, reason, end / SWEEP_RATIO)
 
 
 def _second_level(context: Context, region: Region, first_ways: int, end: float | None, ends: list[float]) -> Outer:
@@ -91,10 +91,11 @@ def way_bytes(
     Lines at one offset of their pages reach a share of the sets (those whose index has the offset in it) or, where the
     index is hashed, all of them. No cache behind the first has fewer sets than a page has lines, so few classes mean
     the former; for many, the sweep must tell, in which only one of the two sizes (`size_of` a way) is near an end."""
-    power = round(np.log2(colours.value))
+    power = round(float(np.log2(colours.value)))
     if abs(np.log2(colours.value) - power) > POWER_OCTAVES or not 0.9 * colours.low <= 2**power <= 1.1 * colours.high:
         return None
-    plain, hashed = PAGE * 2**power, line_bytes * 2**power
+    plain: int = PAGE * 2**power
+    hashed: int = line_bytes * 2**power
     if hashed < PAGE:
         return plain
     near = [
