@@ -71,7 +71,7 @@ def line_from_means(distances: list[int], means: list[float]) -> int | None:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` how much it holds then at least."""
+    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` what it holds then at least."""
 
     ways: int | None
     way_bytes: int | None
