@@ -75,6 +75,13 @@ class Colours(NamedTuple):
 
 
 CHUNK_LINES, TRIAL_CHUNKS, CHUNKS = (2, 4, 8, 16, 32, 64, 128), 12, 140
+WIDEST_RATIO = 2.2
+"""An interval wider than that holds two powers of two; longer chunks then tell more."""
+
+SURE_EVERY = 4
+"""Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
+make such lines look rarer, and the cache larger, than it is."""
+
 LEAST_SHARE = 0.25
 """Chunks are made longer until so many of them hold a line of the set; of many chunks then, the share is known to a
 seventh, and powers of two can't be mistaken for each other."""
@@ -113,8 +120,9 @@ class Sets:
             share = self._share(found, held, size, TRIAL_CHUNKS)
             if share is None:
                 return None
-            if share[0] >= LEAST_SHARE:
-                return self._colours(found, held, size)
+            told = self._colours(found, held, size) if share[0] >= LEAST_SHARE else None
+            if told is not None and told.high < WIDEST_RATIO * told.low:
+                return told
         return None
 
     def _colours(self, found: Congruent, held: Lines, size: int) -> Colours | None:
@@ -127,12 +135,16 @@ class Sets:
         return Colours(*(1.0 / (1.0 - (1.0 - each) ** (1.0 / size)) for each in (share, high, low)))
 
     def _share(self, found: Congruent, held: Lines, size: int, chunks: int) -> tuple[float, int] | None:
-        """The share of chunks that hold a line of the set, and of how many; None where most overfill another set."""
+        """The share of chunks that hold a line of the set, and of how many; None where most overfill another set, or
+        where one that surely holds such a line isn't always found out."""
         hits = asked = 0
-        for _ in range(chunks):
+        for number in range(chunks):
             chunk = self.other_lines(size, found)
             if self.excess(chunk, found.flushers).overfull:
                 continue
+            sure = np.append(chunk[1:], found.lines[-1])
+            if number % SURE_EVERY == 0 and not self.excess(np.concatenate([held, sure]), found.flushers).overfull:
+                return None
             asked += 1
             hits += self.excess(np.concatenate([held, chunk]), found.flushers).overfull
         return (hits / asked, asked) if asked > chunks // 2 else None

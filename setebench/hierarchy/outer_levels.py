@@ -94,6 +94,8 @@ def way_bytes(
     power = round(float(np.log2(colours.value)))
     if abs(np.log2(colours.value) - power) > POWER_OCTAVES or not 0.9 * colours.low <= 2**power <= 1.1 * colours.high:
         return None
+    if colours.low < 1.05 * 2 ** (power - 1) or colours.high > 2 ** (power + 1) / 1.05:
+        return None  # half or twice as many would do as well
     plain: int = PAGE * 2**power
     hashed: int = line_bytes * 2**power
     if hashed < PAGE:

@@ -41,11 +41,11 @@ def eight_ways(way: int) -> float:
 
 
 def test_page_classes_near_a_power_of_two_give_the_size() -> None:
-    assert way_bytes(Colours(14.9, 11.0, 21.9), eight_ways, [400e3], 64) == 16 * 4096
+    assert way_bytes(Colours(14.9, 12.0, 21.9), eight_ways, [400e3], 64) == 16 * 4096
 
 
 def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
-    assert way_bytes(Colours(530.0, 400.0, 700.0), lambda way: 4 * way, [100e3], 64) == 512 * 64
+    assert way_bytes(Colours(530.0, 420.0, 700.0), lambda way: 4 * way, [100e3], 64) == 512 * 64
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,7 @@ def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
     [
         (Colours(11.6, 10.0, 13.0), 400e3),  # between 8 and 16
         (Colours(128.0, 110.0, 150.0), 1e9),  # as many sets hashed or plain, and the sweep saw neither end
+        (Colours(27.5, 16.8, 71.2), 400e3),  # 32 and 64 would both do
         (Colours(18.5, 17.9, 19.5), 400e3),  # surely more than 16
     ],
 )
