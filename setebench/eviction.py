@@ -74,8 +74,8 @@ class Colours(NamedTuple):
     high: float
 
 
-CHUNK_LINES, TRIAL_CHUNKS, CHUNKS = (2, 4, 8, 16, 32, 64, 128), 12, 140
-WIDEST_RATIO = 2.2
+CHUNK_LINES, TRIAL_CHUNKS, CHUNKS = (2, 4, 8, 16, 32, 64, 128), 16, 110
+MOST_TRIES, WIDEST_RATIO = 2, 2.2
 """An interval wider than that holds two powers of two; longer chunks then tell more."""
 
 SURE_EVERY = 4
@@ -116,12 +116,16 @@ class Sets:
         A chunk that takes the place of one of the set's lines overfills the set again if one of its own belongs to it;
         how often that happens tells how rare such lines are."""
         held = found.lines[:-1]
+        asked = 0
         for size in CHUNK_LINES:
             share = self._share(found, held, size, TRIAL_CHUNKS)
             if share is None:
                 return None
-            told = self._colours(found, held, size) if share[0] >= LEAST_SHARE else None
-            if told is not None and told.high < WIDEST_RATIO * told.low:
+            if share[0] < LEAST_SHARE:
+                continue
+            told = self._colours(found, held, size)
+            asked += 1
+            if asked == MOST_TRIES or (told is not None and told.high < WIDEST_RATIO * told.low):
                 return told
         return None
 
