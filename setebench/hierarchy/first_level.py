@@ -115,17 +115,22 @@ def first_level(context: Context, region: Region) -> Geometry:
 def _fitting(context: Context, region: Region, stride: int) -> Capacity | None:
     """How many lines at this stride fit."""
     line = region.line_size
-    begin = region.address + int(context.rng(32).integers(0, region.size // PAGE // 8)) * PAGE
+    rng = context.rng(32 + stride)
+    begin = region.address + int(rng.integers(0, region.size // PAGE // 8)) * PAGE
 
     limit = min(2 * MOST_WAYS, (region.size // 2) // stride)
 
     def excess(count: int) -> float:
         # the same pages without conflicts, so that what the pages' translations cost falls out
         number = np.arange(count)
-        tight: Lines = begin + number * stride
+        # in another set every time: one that the machine's own data use as well would seem to have a way less
+        at = begin + int(rng.integers(0, PAGE // line)) * line
+        tight: Lines = at + number * stride
         loose: Lines = tight + (number * line) % max(stride, PAGE)
-        empty_sets(context, begin + np.arange(limit) * stride)
+        empty_sets(context, at + np.arange(limit) * stride)
         own, control = rings_cycles(context, region, (shuffled(context, tight), shuffled(context, loose)))
         return own - control
 
-    return capacity(twice(excess, CONFLICT_CYCLES), 2, limit, CONFLICT_CYCLES)
+    return capacity(
+        twice(twice(twice(excess, CONFLICT_CYCLES), CONFLICT_CYCLES), CONFLICT_CYCLES), 2, limit, CONFLICT_CYCLES
+    )
