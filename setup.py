@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
@@ -45,19 +45,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=[
-        "setebench",
-        "setebench.cli",
-        "setebench.core",
-        "setebench.doctor",
-        "setebench.infer",
-        "setebench.references",
-        "setebench.report",
-        "setebench.scenarios",
-        "setebench.sim",
-        "setebench.sim.kernel",
-        "setebench.sim.prefetchers",
-    ],
+    packages=[*find_packages(include=["setebench", "setebench.*"]), "setebench.scenarios"],
     package_dir={"setebench.scenarios": "scenarios"},
     package_data={
         "setebench": ["py.typed"],

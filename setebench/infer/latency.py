@@ -228,9 +228,9 @@ def _differ_little(first: Estimate, second: Estimate) -> bool:
 def _vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate) -> Estimate | str:
     """Cycles that a vector load takes longer than an 8-byte load until its value is in its register; or why not.
 
-    A fence behind each load waits for that, or nearly (`_with_the_way_on`). Behind L1 a level's own difference is told where it is precise, else
-    the first level's, if the level's own doesn't speak against it: what takes longer is the way from L1 to the
-    register."""
+    A fence behind each load waits for that, or nearly (`_with_the_way_on`). Behind L1 a level's own difference is
+    told where it is precise, else the first level's, if the level's own doesn't speak against it: what takes longer
+    is the way from L1 to the register."""
     if min(len(own.longer[size]), len(first.longer[size]), len(first.chase_longer[size])) < 2:
         return "too few undisturbed rounds; run again at a quieter time"
     in_first, chase = over_replicates(first.longer[size]), over_replicates(first.chase_longer[size])

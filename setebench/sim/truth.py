@@ -51,6 +51,8 @@ def _latency(machine: spec.Machine) -> Iterator[Finding]:
     core = machine.core
     extra = core.vector_load_extra
     levels = [(f"l{number}", level.latency_cycles) for number, level in enumerate(machine.levels, 1)]
+    if core.threads_per_core > 1:
+        yield told("latency.smt.l1", machine.levels[0].latency_cycles + core.smt_extra_cycles, "cycles")
     for name, cycles in [*levels, ("memory", machine.memory.latency_cycles)]:
         yield told(f"latency.{name}", cycles, "cycles")
         for size, more in ((16, extra.bytes16), (32, extra.bytes32), (64, extra.bytes64)):
@@ -78,7 +80,9 @@ def _transfer_states(machine: spec.Machine) -> dict[str, tuple[float, bool]]:
         states["shared"] = (coherence.shared_cycles, True)
     elif len(machine.levels) < 3:
         states["shared"] = (machine.memory.latency_cycles, False)
-    elif last.inclusion != "exclusive":  # an exclusive one may or may not hold the line, by the line's past
+    elif last.inclusion != "exclusive" or machine.core.cores == 2:
+        # an exclusive one may or may not hold the line, by the line's past; of two cores the reader itself must have
+        # had the line, and what its private caches lose is there
         states["shared"] = (last.latency_cycles, False)
     return states
 

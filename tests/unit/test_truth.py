@@ -26,6 +26,7 @@ PATTERNS = {
     r"clock\.cycles_per_tick": "cycles/tick",
     rf"latency\.{LEVEL}(\.vector(16|32|64))?": "cycles",
     r"latency\.core_to_core\.\d+-\d+\.(modified|exclusive|shared)": "cycles",
+    r"latency\.smt\.l1": "cycles",
     r"cache\.l[123]\.(size|line_size)": "bytes",
     r"cache\.l[123]\.ways": "ways",
     r"cache\.l1\.inclusive_in_l2": "bool",

@@ -1,0 +1,221 @@
+"""What the levels are: data caches, TLBs, page faults, other cores, found by measuring.
+
+A guest may be told anything by its hypervisor, so nothing of it is asked of the system. Caches and TLBs are read from
+chases round and round over few, well chosen lines: they cost one latency per step until the first set is overfull.
+Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (lines of other cores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
+from setebench.hierarchy.faults import page_fault
+from setebench.hierarchy.findings import (
+    cache_findings,
+    fault_finding,
+    line_findings,
+    measured,
+    no_sharing_finding,
+    tlb_findings,
+    transfer_finding,
+    without_second,
+)
+from setebench.hierarchy.first_level import first_level, line_size
+from setebench.hierarchy.outer_levels import inclusion_finding, outer_levels, private_walk
+from setebench.hierarchy.system import beside, system_says
+from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
+from setebench.infer.ticks import Estimate
+from setebench.machine import Region
+from setebench.results import Finding, Outcome
+from setebench.rings import Lines
+from setebench.scenario import Context, Option, Scenario
+from setebench.serving import levels_of
+from setebench.sweep import working_memory
+
+HUGE_PAGE = 2 << 20
+HUGE_BYTES, HUGE_SHARE = 3 << 29, 0.75
+"""Address space for large pages at most, and of what the machine offers; only pages that are used take memory."""
+
+MOST_HUGE_PAGES = 320
+"""Large pages that are used at most: 640 MiB."""
+
+SPLINTER_BYTES = 16 << 20
+LEAST_LINES = 256
+"""Lines of the first cache where its size was not found: the smallest of the last twenty years hold so many."""
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield the findings of caches, TLBs, page faults and other cores, with what the system says where it differs."""
+    says = system_says(context.machine.facts)
+    context.evidence["system"] = says
+    for finding in _findings(context):
+        yield beside(finding, says)
+
+
+def _findings(context: Context) -> Iterator[Finding]:
+    region = working_memory(context)
+    try:
+        context.progress("line size and first cache")
+        lines, first = line_size(context, region), first_level(context, region)
+        context.progress("working-set sweep")
+        levels = levels_of(context, region)
+        caches = [name for name in levels if name != "memory"]
+        yield from line_findings(lines, len(caches))
+        yield from cache_findings("l1", first, "conflicts at strides of a page, half and twice as much", "")
+        outer = outer_levels(context, region, first, caches)
+        for name, found in outer.items():
+            yield from cache_findings(name, found.geometry, found.method, "sweep")
+        yield inclusion_finding(context, region, outer)
+        context.progress("TLBs, small pages")
+        most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
+        small = _tables(Pages(context, region, TRANSLATED_BYTES, most_lines), "4k")
+        yield from _told("4k", small)
+        yield from _other_cores(context, region, private_walk(context, region, outer))
+        yield from _sibling_threads(context, region)
+    finally:
+        context.machine.release(region)
+    yield from _large_pages(context, small, most_lines)
+    for pages, size in (("4k", TRANSLATED_BYTES), ("2m", HUGE_PAGE)):
+        if size in context.machine.facts.page_sizes:
+            context.progress(f"page faults, {pages} pages")
+            yield fault_finding(pages, page_fault(context, size))
+    yield _thread_starts(context)
+
+
+# -- TLBs ----------------------------------------------------------------------------------------
+
+
+def _tables(pages: Pages, name: str) -> tuple[Table, Table]:
+    first = first_table(pages)
+    second = second_table(pages, first)
+    pages.context.evidence[f"tlb_{name}"] = pages.evidence
+    return first, second
+
+
+def _told(name: str, tables: tuple[Table, Table]) -> Iterator[Finding]:
+    for level, table in zip(("l1", "l2"), tables, strict=True):
+        yield from tlb_findings(level, name, table)
+
+
+def _large_pages(context: Context, small: tuple[Table, Table], most_lines: int) -> Iterator[Finding]:
+    """The TLBs for 2 MiB pages. Where a hypervisor splinters them, their 4 KiB parts are what the TLB holds."""
+    facts = context.machine.facts
+    if HUGE_PAGE not in facts.page_sizes:
+        return
+    context.progress("TLBs, large pages")
+    if _splintered(context, small[0], most_lines):
+        region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
+        pages = Pages(context, region, TRANSLATED_BYTES, most_lines)
+        context.evidence["splintered"] = True
+    else:
+        wanted = min(HUGE_BYTES, int(HUGE_SHARE * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
+        region = context.machine.allocate(wanted, HUGE_PAGE, populate=False)
+        pages = Pages(context, region, HUGE_PAGE, min(most_lines, MOST_HUGE_PAGES))
+    try:
+        first, second = _tables(pages, "2m")
+    finally:
+        context.machine.release(region)
+    yield from _told("2m", (first, without_second(first, second, *small)))
+
+
+def _splintered(context: Context, small: Table, most_lines: int) -> bool:
+    """Whether 4 KiB parts of large pages use up TLB entries one each."""
+    if small.entries is None or small.penalty is None:
+        return False
+    region = context.machine.allocate(SPLINTER_BYTES, HUGE_PAGE)
+    try:
+        pages = Pages(context, region, TRANSLATED_BYTES, most_lines)
+        count = min(2 * small.entries, pages.reach(1))
+        return float(np.median([pages.excess(count, 1) for _ in range(3)])) > small.penalty / 2
+    finally:
+        context.machine.release(region)
+
+
+# -- other cores ---------------------------------------------------------------------------------
+
+
+def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Finding]:
+    pairs = cpu_pairs(context, context.options.get("pairs") == "all")
+    transfers = Transfers(context, region, walk)
+    evidence = context.evidence["core_to_core"] = {state: [] for state in STATES}
+    exclusive: dict[tuple[int, int], float] = {}
+    for reader, owner in pairs:
+        context.progress(f"lines that CPU {owner} holds, read by CPU {reader}")
+        for state in ("modified", "exclusive"):
+            estimate, share = transfers.cycles(reader, owner, state)
+            evidence[state].append([reader, owner, round(estimate.value, 2)])
+            exclusive[reader, owner] = estimate.value
+            yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", estimate, share, 0.0)
+    if pairs:
+        pasts = _difference_of_pasts(transfers, exclusive)
+    for reader, owner in pairs:
+        context.progress(f"lines that CPU {owner} shares, read by CPU {reader}")
+        parameter, third = f"latency.core_to_core.{reader}-{owner}.shared", further_cpu(exclusive, reader, owner)
+        if not transfers.can_share(third):
+            yield no_sharing_finding(parameter)
+            continue
+        estimate, share = transfers.cycles(reader, owner, "shared", third)
+        evidence["shared"].append([reader, owner, round(estimate.value, 2)])
+        yield transfer_finding(parameter, estimate, share, pasts)
+
+
+def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float]) -> float:
+    """Cycles by which a read of a shared line differs with the line's past, held by a third core or lost by the reader;
+    0 where there are no cores for both."""
+    reader, owner = min(exclusive, key=lambda pair: exclusive[pair])
+    third = further_cpu(exclusive, reader, owner)
+    if third is None or not transfers.can_share(None):
+        return 0.0
+    held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
+    return lost.value - held.value
+
+
+def _sibling_threads(context: Context, region: Region) -> Iterator[Finding]:
+    own = next((each for each in context.machine.facts.siblings if len(each) > 1), None)
+    if own is None:
+        return
+    one, two = smt_latency(context, region, own)
+    estimate = Estimate((one.value + two.value) / 2, min(one.low, two.low), max(one.high, two.high)).widened(0.05, 0.05)
+    yield measured("latency.smt.l1", estimate, "cycles", "chases in two threads of a core at once")
+
+
+def _thread_starts(context: Context) -> Finding:
+    parameter, method = "thread_start.spread", "waits at the first barrier"
+    if len(context.machine.facts.cpus) < 2:
+        return Finding(
+            parameter=parameter, unit="microseconds", outcome=Outcome.UNAVAILABLE, reason="one CPU", method=method
+        )
+    context.progress("thread starts")
+    spread = np.sort(start_spread(context))
+    context.evidence["thread_start_microseconds"] = [round(float(each), 4) for each in spread]
+    low, high = np.quantile(spread, (0.025, 0.975))
+    middle = Estimate(float(np.median(spread)), float(low), float(high))
+    return measured(parameter, middle, "microseconds", method, "thread_start_microseconds")
+
+
+def plot(document: dict[str, Any]) -> Any:
+    """Read latency of lines that other cores hold, reader by owner (the paper's Figure 3)."""
+    from setebench.report.heat_map import transfer_figure  # matplotlib is only loaded for a plot
+
+    return transfer_figure(document)
+
+
+SCENARIO = Scenario(
+    name="hierarchy",
+    summary="data caches, TLBs, page faults and other cores' lines, all found by measuring",
+    answer=answer,
+    parameters=("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.", "thread_start."),
+    options=(
+        Option(
+            name="pairs",
+            help="pairs of CPUs for reads of other cores' lines: auto (all up to 8 cores, else one reader) or all",
+            default="auto",
+            choices=("auto", "all"),
+        ),
+    ),
+    plot=plot,
+)

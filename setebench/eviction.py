@@ -1,0 +1,238 @@
+"""Lines that share a set of a cache behind the first, found by timing alone.
+
+Addresses say nothing of such sets: they are chosen by physical addresses that a process can't see. So lines at one
+offset of many pages are chased round and round; the chase slows down when a set of the cache is overfull, and lines
+that can be left out without ending that are left out one after the other. What is left is one line more than the set
+has ways. Every chase is compared with one over the same pages whose lines lie at two offsets: the same translations,
+but no set that gets more than half as many lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+from setebench.rings import Lines, cycles_per_tick, shuffled
+from setebench.scenario import Context
+
+RING = Base("ring")
+PAGE = 4096
+
+OVERFULL_CYCLES = 0.12
+"""Cycles per step that tell an overfull set. With one line too many, two lines of its set at least miss per round, by
+six cycles or more each, in rings of less than a hundred lines at the end."""
+
+LEAST_STEPS, TURNS, WARM_ROUNDS = 1024, 5, 4
+
+FLUSHERS_PER_WAY = (4.0, 3.0, 2.5, 12.0)
+"""Lines that push others out of the first cache, per way of it: fewer where the second cache is so small that they
+would overfill it alone; many where the first one replaces at random, and the control, which has half as many lines in
+each of its sets, would else hit more often than the ring."""
+
+DRAWS = 6
+FIRST_LINES, GROWTH, MOST_LINES = 12, 1.4, 800
+"""Lines tried until a set is overfull. More would make the steps of a single set vanish among the others."""
+
+OTHER_OFFSET_LINES = 8
+
+
+class Excess(NamedTuple):
+    """Cycles per step that a ring costs above its control."""
+
+    cycles: float
+
+    @property
+    def overfull(self) -> bool:
+        """Whether some set was overfull."""
+        return self.cycles > OVERFULL_CYCLES
+
+
+@dataclass(frozen=True)
+class Congruent:
+    """`lines` fall into one set and are one more than it holds; `flushers`, in the order of use, belong to other sets
+    and push them out of the first cache."""
+
+    lines: Lines
+    flushers: Lines
+
+    @property
+    def ways(self) -> int:
+        """Ways of the cache."""
+        return len(self.lines) - 1
+
+
+class Colours(NamedTuple):
+    """A number of page classes, and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+CHUNK_LINES, TRIAL_CHUNKS, CHUNKS = (2, 4, 8, 16, 32, 64, 128), 16, 110
+MOST_TRIES, WIDEST_RATIO = 2, 2.2
+"""An interval wider than that holds two powers of two; longer chunks then tell more."""
+
+SURE_EVERY = 4
+"""Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
+make such lines look rarer, and the cache larger, than it is."""
+
+LEAST_SHARE = 0.25
+"""Chunks are made longer until so many of them hold a line of the set; of many chunks then, the share is known to a
+seventh, and powers of two can't be mistaken for each other."""
+
+
+class Sets:
+    """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways."""
+
+    def __init__(self, context: Context, region: Region, first_ways: int) -> None:
+        self._context, self._region, self._first_ways = context, region, first_ways
+        self._rng = context.rng(71)
+        self._per_tick = cycles_per_tick(context)
+
+    def find(self) -> Congruent | None:
+        """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly.
+
+        Where all address bits are hashed into the index, lines at one offset spread over all sets: none is found."""
+        pool = self._pool()
+        flushers, pool = self._flushers(pool)
+        if not len(flushers):
+            return None
+        start = self._first_overfull(pool, flushers)
+        if start is None:
+            return None
+        kept = self._reduced(start, flushers)
+        return self._critical(kept, flushers)
+
+    def colours(self, found: Congruent) -> Colours | None:
+        """How many classes of pages there are whose lines at one offset share a set; None where chunks of random pages
+        don't tell.
+
+        A chunk that takes the place of one of the set's lines overfills the set again if one of its own belongs to it;
+        how often that happens tells how rare such lines are."""
+        held = found.lines[:-1]
+        asked = 0
+        for size in CHUNK_LINES:
+            share = self._share(found, held, size, TRIAL_CHUNKS)
+            if share is None:
+                return None
+            if share[0] < LEAST_SHARE:
+                continue
+            told = self._colours(found, held, size)
+            asked += 1
+            if asked == MOST_TRIES or (told is not None and told.high < WIDEST_RATIO * told.low):
+                return told
+        return None
+
+    def _colours(self, found: Congruent, held: Lines, size: int) -> Colours | None:
+        counted = self._share(found, held, size, CHUNKS)
+        if counted is None or not 0.0 < counted[0] < 1.0:
+            return None
+        share, chunks = counted
+        error = 2.0 * (share * (1 - share) / chunks) ** 0.5
+        low, high = (min(max(each, 0.01), 0.99) for each in (share - error, share + error))
+        return Colours(*(1.0 / (1.0 - (1.0 - each) ** (1.0 / size)) for each in (share, high, low)))
+
+    def _share(self, found: Congruent, held: Lines, size: int, chunks: int) -> tuple[float, int] | None:
+        """The share of chunks that hold a line of the set, and of how many; None where most overfill another set, or
+        where one that surely holds such a line isn't always found out."""
+        hits = asked = 0
+        for number in range(chunks):
+            chunk = self.other_lines(size, found)
+            if self.excess(chunk, found.flushers).overfull:
+                continue
+            sure = np.append(chunk[1:], found.lines[-1])
+            if number % SURE_EVERY == 0 and not self.excess(np.concatenate([held, sure]), found.flushers).overfull:
+                return None
+            asked += 1
+            hits += self.excess(np.concatenate([held, chunk]), found.flushers).overfull
+        return (hits / asked, asked) if asked > chunks // 2 else None
+
+    def other_lines(self, count: int, apart_from: Congruent) -> Lines:
+        """Random lines at the offset of a set's lines, none of them its own or its flushers."""
+        offset = int(apart_from.lines[0] - self._region.address) % PAGE
+        pages = self._rng.permutation(self._region.size // PAGE)
+        lines = self._region.address + pages * PAGE + offset
+        used = np.concatenate([apart_from.lines, apart_from.flushers])
+        return lines[~np.isin(lines, used)][:count]
+
+    def excess(self, lines: Lines, flushers: Lines) -> Excess:
+        """Cycles per step of a ring over `lines`, then `flushers`, above its control. The lower of two measurements
+        where it is high: a disturbance can only slow a ring down."""
+        first = self._excess(lines, flushers)
+        return min(first, self._excess(lines, flushers)) if first.overfull else first
+
+    # lines first, flushers behind them: in a second cache that takes only what the first one gives up, the lines are
+    # all in it when their turn comes
+    def _excess(self, lines: Lines, flushers: Lines) -> Excess:
+        ring = np.concatenate([shuffled(self._context, lines), flushers])
+        away = OTHER_OFFSET_LINES * self._region.line_size
+        other = np.where(np.arange(len(ring)) % 2, away, 0)
+        high = (int(ring[0]) - self._region.address) % PAGE + away >= PAGE
+        control = ring - other if high else ring + other
+        own, plain = self._ticks(ring), self._ticks(control)
+        return Excess((own - plain) * self._per_tick)
+
+    def _ticks(self, ring: Lines) -> float:
+        machine, cpu = self._context.machine, self._context.cpu
+        machine.link(self._region, ring)
+        steps = max(LEAST_STEPS, 2 * len(ring))
+        warm = -(-WARM_ROUNDS * len(ring) // steps)
+        starts = ring[(np.arange(TURNS + warm) * steps) % len(ring)]
+        ticks = machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=cpu, warmup=warm)
+        return float(np.median(ticks)) / steps
+
+    def _pool(self) -> Lines:
+        offset = int(self._rng.integers(0, PAGE // self._region.line_size)) * self._region.line_size
+        pages = self._rng.permutation(self._region.size // PAGE)[: 2 * MOST_LINES]
+        return (self._region.address + pages * PAGE + offset).astype(np.int64)
+
+    def _flushers(self, pool: Lines) -> tuple[Lines, Lines]:
+        """Lines that together overfill no set, and the rest of the pool."""
+        for per_way in FLUSHERS_PER_WAY:
+            count = int(per_way * self._first_ways)
+            for _ in range(DRAWS):
+                pool = self._rng.permutation(pool)
+                none: Lines = pool[:0]
+                if not self.excess(none, pool[:count]).overfull:
+                    return pool[:count], pool[count:]
+        return pool[:0], pool
+
+    def _first_overfull(self, pool: Lines, flushers: Lines) -> Lines | None:
+        count = FIRST_LINES
+        while count <= min(MOST_LINES, len(pool)):
+            if self.excess(pool[:count], flushers).overfull:
+                return pool[:count]
+            count = int(count * GROWTH) + 1
+        return None
+
+    def _reduced(self, lines: Lines, flushers: Lines) -> Lines:
+        """Leave out as many as can be, in chunks of half, a quarter, ... of them, at last one by one."""
+        chunk = max(1, len(lines) // 2)
+        while True:
+            before, at = len(lines), 0
+            while at < len(lines):
+                rest = np.delete(lines, slice(at, at + chunk))
+                if len(rest) and self.excess(rest, flushers).overfull:
+                    lines = rest
+                else:
+                    at += chunk
+            if chunk == 1 and len(lines) == before:
+                return lines
+            chunk = max(1, min(chunk // 2, len(lines) // 2))
+
+    def _critical(self, lines: Lines, flushers: Lines) -> Congruent | None:
+        """All lines of the set, those among the flushers too: leaving out any one of them ends the conflict."""
+        if not self.excess(lines, flushers).overfull:
+            return None
+        if any(self.excess(np.delete(lines, n), flushers).overfull for n in range(len(lines))):
+            return None
+        own: NDArray[np.bool_] = np.array(
+            [not self.excess(lines, np.delete(flushers, n)).overfull for n in range(len(flushers))]
+        )
+        return Congruent(np.concatenate([lines, flushers[own]]), flushers[~own])

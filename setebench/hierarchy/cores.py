@@ -1,0 +1,188 @@
+"""What other CPUs add: lines they hold, the time until they have started, and what a sibling thread costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from setebench.calibrate import step_ticks
+from setebench.infer.latency import narrow
+from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
+from setebench.layout import TLB_PAGE_BYTES, group, group_bases
+from setebench.machine import Region, Ticks
+from setebench.placing import BASELINE_ADDITIONS, COMPANIONS, SETTLE_CYCLES, TARGETS, WALK
+from setebench.probe import Base, Probe
+from setebench.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
+from setebench.scenario import Context
+
+STATES = ("modified", "exclusive", "shared")
+
+MOST_CORES_IN_PAIRS = 8
+"""Up to so many cores every ordered pair is measured; beyond, reads by one core (as in the paper's Figure 3)."""
+
+SAME_CYCLES = 1.0
+"""Reads that differ by no more come from equally far."""
+
+ROUNDS, LOST_ROUNDS, MOST_ROUNDS, REPETITIONS = 6, 12, 24, 4
+NARROW_RATIO = 0.02
+"""Rounds go on until the interval is that narrow; fewer where the reader walks over many lines in each."""
+
+STARTS = 40
+"""How often threads are started together for the spread of their start times."""
+
+WARM_TURNS, TURNS = 3, 8
+
+
+def first_cpus(context: Context) -> list[int]:
+    """One CPU of every core: `context.cpu` of its own, the first of the others."""
+    groups = context.machine.facts.siblings or tuple((cpu,) for cpu in context.machine.facts.cpus)
+    return sorted(context.cpu if context.cpu in each else min(each) for each in groups)
+
+
+def cpu_pairs(context: Context, every: bool) -> list[tuple[int, int]]:
+    """Ordered pairs (reader, owner) of CPUs on different cores."""
+    cpus = first_cpus(context)
+    own = context.cpu if context.cpu in cpus else cpus[0]
+    readers = cpus if every or len(cpus) <= MOST_CORES_IN_PAIRS else [own]
+    return [(reader, owner) for reader in readers for owner in cpus if reader != owner]
+
+
+def further_cpu(cycles: dict[tuple[int, int], float], reader: int, owner: int) -> int | None:
+    """The CPU furthest from the reader, by what reads of the others' lines cost; None where that is the owner.
+
+    It may hold a line together with the owner without being the one that delivers it: the nearest does."""
+    furthest = max(
+        (pair for pair in cycles if pair[0] == reader and pair[1] != owner), key=lambda pair: cycles[pair], default=None
+    )
+    return None if furthest is None or cycles[furthest] < cycles[reader, owner] - SAME_CYCLES else furthest[1]
+
+
+class Transfers:
+    """Reads of lines that other cores hold."""
+
+    def __init__(self, context: Context, region: Region, walk: Lines) -> None:
+        self._context, self._region, self._walk = context, region, walk
+        self._rng = context.rng(51)
+        if len(walk):
+            context.machine.link(region, walk)
+
+    def cycles(self, reader: int, owner: int, state: str, third: int | None = None) -> tuple[Estimate, float]:
+        """Cycles of a read by `reader`, and which share of reads belongs to their largest group.
+
+        `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
+        over more lines than its private caches hold."""
+        found: list[float] = []
+        shares: list[float] = []
+        most = LOST_ROUNDS if state == "shared" and third is None else MOST_ROUNDS
+        while len(found) < ROUNDS or (len(found) < most and not narrow(over_replicates(found), NARROW_RATIO, 0.5)):
+            value, share = self._round(reader, owner, state, third)
+            found.append(value)
+            shares.append(share)
+        return over_replicates(found), float(np.mean(shares))
+
+    def can_share(self, third: int | None) -> bool:
+        """Whether a shared line can be read that the reader does not hold."""
+        return third is not None or len(self._walk) > 0
+
+    def _round(self, reader: int, owner: int, state: str, third: int | None) -> tuple[float, float]:
+        context, line = self._context, self._region.line_size
+        own = group(self._rng, line)
+        targets, companions = group_bases(self._region, self._first_byte(), REPETITIONS, self._rng)
+        probes = self._probes(own.targets, own.companions, reader, owner, state, third)
+        walk = self._walk[:1] if len(self._walk) else targets[:1]
+        placements = {TARGETS: targets, COMPANIONS: companions, WALK: np.repeat(walk, len(targets))}
+        ticks: Ticks = context.machine.run_together(probes, placements, warmup=1)[reader]
+        loads, additions = ticks[:, ::2].ravel(), ticks[:, 1::2].ravel()
+        step = step_ticks(context)
+        kept = dominant(loads, step)
+        more = mean_ticks(loads[kept], step) - mean_ticks(additions, step)
+        return more * cycles_per_tick(context) + BASELINE_ADDITIONS, float(kept.mean())
+
+    def _first_byte(self) -> int:
+        return int(self._walk.max()) + TLB_PAGE_BYTES - self._region.address if len(self._walk) else 0
+
+    def _probes(
+        self,
+        targets: Sequence[int],
+        companions: Sequence[int],
+        reader: int,
+        owner: int,
+        state: str,
+        third: int | None,
+    ) -> dict[int, Probe]:
+        """One probe per CPU; each phase is one CPU's work, and all meet at a barrier behind it."""
+        flushed, loaded, stored = Probe(), Probe(), Probe()
+        for offset in targets:
+            flushed, loaded, stored = (
+                flushed.flush(TARGETS + offset),
+                loaded.load(TARGETS + offset),
+                stored.store(TARGETS + offset),
+            )
+        settled = flushed.fence().wait(SETTLE_CYCLES).fence()
+        phases = [(owner, settled + (stored if state == "modified" else loaded).fence())]
+        if state == "shared":
+            phases.append((reader if third is None else third, loaded.fence()))
+        if state == "shared" and third is None:
+            phases.append((reader, Probe().chase(WALK, len(self._walk)).fence()))
+        phases.append((reader, self._reads(targets, companions)))
+        cpus = {reader, owner} | ({third} if third is not None else set())
+        probes = dict.fromkeys(sorted(cpus), Probe())
+        for cpu, work in phases:
+            probes = {each: ((probe + work) if each == cpu else probe).barrier() for each, probe in probes.items()}
+        return probes
+
+    def _reads(self, targets: Sequence[int], companions: Sequence[int]) -> Probe:
+        """Every other target timed, and additions in between as the baseline; see `Place.singles`."""
+        probe = Probe()
+        for number, (target, companion) in enumerate(zip(targets, companions, strict=True)):
+            probe = probe.load(COMPANIONS + companion).fence().start(number)
+            probe = probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(TARGETS + target)
+            probe = probe.stop(number)
+        return probe
+
+
+def start_spread(context: Context) -> list[float]:
+    """Microseconds between the first and the last thread of every joint start.
+
+    Each thread times how long it waits at the first barrier: who waits longest came first. Differences of such waits
+    need no clock that is the same on all CPUs."""
+    cpus = context.machine.facts.cpus
+    probe = Probe().start(dither=False).barrier().stop()
+    found = []
+    for _ in range(STARTS):
+        waits = context.machine.run_together(dict.fromkeys(cpus, probe), 1)
+        ticks = [int(each[0, 0]) for each in waits.values()]
+        found.append((max(ticks) - min(ticks)) / context.machine.facts.ticks_per_second * 1e6)
+    return found
+
+
+SIBLING_RING = Base("sibling_ring")
+
+
+def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> tuple[Estimate, Estimate]:
+    """Cycles per load from the first cache while another thread of the core does the same: of either thread."""
+    cpus = sorted(siblings)[:2]
+    begin = region.address
+    rings = [shuffled(context, begin + n * TLB_PAGE_BYTES + np.arange(16) * region.line_size) for n in range(2)]
+    bases = (Base("ring"), SIBLING_RING)
+    for ring in rings:
+        context.machine.link(region, ring)
+    placements = {base: np.repeat(ring[:1], TURNS + WARM_TURNS) for base, ring in zip(bases, rings, strict=True)}
+    probes = {
+        cpu: Probe()
+        .barrier()
+        .chase(base, TURN_STEPS // 4)
+        .start()
+        .chase(base, TURN_STEPS)
+        .stop()
+        .chase(base, TURN_STEPS)
+        for cpu, base in zip(cpus, bases, strict=True)
+    }
+    found: list[list[float]] = [[], []]
+    for _ in range(ROUNDS):
+        ticks = context.machine.run_together(probes, placements, warmup=WARM_TURNS)
+        per_step = cycles_per_tick(context) / TURN_STEPS
+        for own, cpu in zip(found, cpus, strict=True):
+            own.append(float(np.median(ticks[cpu])) * per_step)
+    return over_replicates(found[0]), over_replicates(found[1])

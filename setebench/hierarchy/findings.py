@@ -1,0 +1,160 @@
+"""From what was measured of the hierarchy to findings: values, intervals, and reasons where there is no value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from setebench.hierarchy.faults import Fault
+from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.tlb import WALK_CYCLES, Table
+from setebench.infer.ticks import Estimate
+from setebench.results import Finding, Outcome
+
+NOISE_CYCLES, NOISE_SHARE = 0.3, 0.01
+"""Half an interval at least: what frequency and neighbours change from run to run."""
+
+
+STEADY_RATIO, LEAST_SHARE = 0.1, 0.6
+"""An interval of more than this share of the value to either side, or a largest group with fewer of the samples, is no
+measurement of one thing."""
+
+Bounds = tuple[float | None, float | None]
+UNBOUNDED: Bounds = (None, None)
+
+
+def _missing(parameter: str, unit: str, reason: str, method: str, bounds: Bounds = UNBOUNDED) -> Finding:
+    return Finding(
+        parameter=parameter,
+        unit=unit,
+        low=bounds[0],
+        high=bounds[1],
+        outcome=Outcome.UNRESOLVED,
+        reason=reason or "not found",
+        method=method,
+    )
+
+
+def line_findings(line_bytes: int | None, levels: int) -> Iterator[Finding]:
+    """Line size of every level: the unit in which lines come and go, which all levels share."""
+    method = "loads near a line that was just flushed"
+    for number in range(1, levels + 1):
+        parameter = f"cache.l{number}.line_size"
+        if line_bytes is None:
+            yield _missing(parameter, "bytes", "hits and misses near a flushed line are not clear", method)
+        else:
+            yield Finding(parameter=parameter, value=line_bytes, unit="bytes", method=method)
+
+
+def cache_findings(name: str, found: Geometry, method: str, evidence: str) -> Iterator[Finding]:
+    """Size and ways of one cache."""
+    reason = found.reason
+    if found.size is None:
+        yield _missing(f"cache.{name}.size", "bytes", reason, method, (found.low_bytes, None))
+    else:
+        yield Finding(parameter=f"cache.{name}.size", value=found.size, unit="bytes", method=method, evidence=evidence)
+    if found.ways is None:
+        yield _missing(f"cache.{name}.ways", "ways", reason, method)
+    else:
+        yield Finding(parameter=f"cache.{name}.ways", value=found.ways, unit="ways", method=method, evidence=evidence)
+
+
+def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
+    """Entries and miss penalty of one TLB."""
+    method, evidence = "lines spread over pages against packed ones", f"tlb_{pages}"
+    entries = f"tlb.{level}.entries.{pages}"
+    if table.absent:
+        yield Finding(
+            parameter=entries, value=0, unit="entries", outcome=Outcome.ABSENT, method=method, reason=table.reason
+        )
+        return
+    if table.entries is not None:
+        yield Finding(parameter=entries, value=table.entries, unit="entries", method=method, evidence=evidence)
+    elif table.at_least and table.highest is None:
+        yield Finding(
+            parameter=entries,
+            value=table.at_least,
+            unit="entries",
+            outcome=Outcome.AT_LEAST,
+            reason=table.reason,
+            method=method,
+            evidence=evidence,
+        )
+    else:
+        yield _missing(entries, "entries", table.reason, method, (table.at_least, table.highest))
+    penalty = f"tlb.{level}.miss_penalty.{pages}"
+    if table.penalty is None:
+        reason = table.reason or "the penalty depends on how many pages are used"
+        bounds = (min(table.penalties), max(table.penalties)) if table.penalties else UNBOUNDED
+        yield _missing(penalty, "cycles", reason, method, bounds)
+        return
+    noise = max(NOISE_CYCLES, NOISE_SHARE * table.penalty)
+    yield Finding(
+        parameter=penalty,
+        value=round(table.penalty, 3),
+        unit="cycles",
+        low=min(*table.penalties, table.penalty) - noise,
+        high=max(*table.penalties, table.penalty) + noise,
+        method=method,
+        evidence=evidence,
+    )
+
+
+def without_second(first: Table, second: Table, small_first: Table, small_second: Table) -> Table:
+    """`second`, the second TLB for large pages, where no step of it showed: whether there is one at all is told by what
+    a miss in the first costs, which is either as cheap as for small pages or a walk."""
+    if second.entries is not None or first.penalty is None or small_first.penalty is None:
+        return second
+    cheap = first.penalty < small_first.penalty + WALK_CYCLES / 2
+    if cheap or second.highest is not None:
+        return second
+    if small_second.penalty is not None and first.penalty > small_second.penalty - WALK_CYCLES:
+        return Table(absent=True, reason="a miss in the first TLB costs as much as a page walk does for small pages")
+    return Table(reason="a miss in the first TLB costs more than for small pages, but it is no clear page walk")
+
+
+def fault_finding(pages: str, fault: Fault) -> Finding:
+    """Cost of a first touch."""
+    parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
+    if fault.cycles is None:
+        return _missing(parameter, "cycles", fault.reason, method)
+    if fault.cycles.high - fault.cycles.low > 2 * STEADY_RATIO * fault.cycles.value:
+        reason = "first touches differ too much; run again at a quieter time"
+        return _missing(parameter, "cycles", reason, method, (max(0.0, fault.cycles.low), fault.cycles.high))
+    return measured(parameter, fault.cycles, "cycles", method)
+
+
+def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidence: str = "") -> Finding:
+    """A finding of an estimate."""
+    return Finding(
+        parameter=parameter,
+        value=round(estimate.value, 3),
+        unit=unit,
+        low=estimate.low,
+        high=estimate.high,
+        method=method,
+        evidence=evidence,
+    )
+
+
+def no_sharing_finding(parameter: str) -> Finding:
+    """A shared line that the reader can't be made to lose."""
+    reason = "needs a third core that is further away, or the second cache's size, so that the reader can lose its copy"
+    return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
+
+
+PRECISE_RATIO, PRECISE_CYCLES = 0.05, 1.0
+
+
+def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
+    """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
+    method, evidence = "one dithered load behind a barrier", "core_to_core"
+    if share < LEAST_SHARE:
+        return _missing(parameter, "cycles", "the line comes from several places", method)
+    half = max(NOISE_CYCLES, NOISE_SHARE * estimate.value)
+    if (estimate.high - estimate.low) / 2 > max(PRECISE_CYCLES, PRECISE_RATIO * estimate.value):
+        reason = "rounds differ too much; run again at a quieter time"
+        return _missing(parameter, "cycles", reason, method, (estimate.low, estimate.high))
+    if abs(pasts) > max(2.0, STEADY_RATIO / 2 * estimate.value):
+        reason = f"depends by {abs(pasts):.0f} cycles on how the line came to be shared"
+        return _missing(parameter, "cycles", reason, method)
+    return measured(parameter, estimate.widened(half, half), "cycles", method, evidence)

@@ -1,0 +1,136 @@
+"""Line size by flushing, and the first data cache's ways and way size by conflicts. All of it exact or not told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.calibrate import step_ticks
+from setebench.infer.capacity import Capacity, capacity, twice
+from setebench.infer.ticks import mean_ticks
+from setebench.machine import Region, run_interleaved
+from setebench.probe import Base, Probe
+from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
+from setebench.scenario import Context
+
+LEAST_DISTANCE, MOST_DISTANCE = 8, 1024
+"""Line sizes that can be found are above the first and up to half of the second."""
+
+FLUSH_SAMPLES = 120
+SETTLE_CYCLES = 2000
+
+PAGE = 4096
+LEAST_STRIDE, LARGEST_STRIDE, MOST_WAYS = 512, 16384, 48
+"""Strides tried for the way size. Beyond the largest, the pages of a ring would fall into few sets of the first TLB."""
+
+CONFLICT_CYCLES = 0.3
+"""Cycles per step that tell a conflict. The next level is further by six cycles or more everywhere, and with one line
+too many in a set at least two of its lines miss per round, even under random replacement."""
+
+SAME_RATIO = 1.25
+"""Numbers of lines that fit are the same within this ratio, or else the one is about twice the other. Below a page's
+length prefetchers bring lines that nobody asked for, so the step is not exact."""
+
+HERE, THERE = Base("here"), Base("there")
+
+
+def line_size(context: Context, region: Region) -> int | None:
+    """Bytes that a flush removes from the caches at once; None where the two outcomes can't be told apart.
+
+    A flush takes exactly one line. Of two loads nearby, the second one's being a hit may be a prefetcher's doing; but
+    nothing is loaded between the flush and the load that is timed, so what misses was part of the flushed line."""
+    rng = context.rng(31)
+    page = region.address + rng.integers(0, region.size // PAGE, FLUSH_SAMPLES) * PAGE
+    here = page + rng.integers(0, PAGE // MOST_DISTANCE, FLUSH_SAMPLES) * MOST_DISTANCE
+    distances = [0, *(LEAST_DISTANCE << n for n in range((MOST_DISTANCE // LEAST_DISTANCE).bit_length() - 1))]
+    probe = Probe().load(HERE).load(THERE).fence().flush(HERE).fence().wait(SETTLE_CYCLES).fence()
+    probe = probe.start().load(THERE).stop()
+    ticks = run_interleaved(
+        context.machine,
+        [probe] * len(distances),
+        [{HERE: here, THERE: here + distance} for distance in distances],
+        rng,
+        cpu=context.cpu,
+    )
+    means = [mean_ticks(each, step_ticks(context)) for each in ticks]
+    return line_from_means(distances, means)
+
+
+def line_from_means(distances: list[int], means: list[float]) -> int | None:
+    """The smallest distance that was a hit, if all smaller ones missed and all larger ones hit; else None.
+
+    The first distance is 0, a sure miss; the last, a sure hit."""
+    middle, gap = (means[0] + means[-1]) / 2, means[0] - means[-1]
+    if gap <= 0 or any(abs(mean - middle) < 0.2 * gap for mean in means):
+        return None
+    hits = [mean < middle for mean in means]
+    first = hits.index(True)
+    return distances[first] if all(hits[first:]) else None
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` what it holds then at least."""
+
+    ways: int | None
+    way_bytes: int | None
+    reason: str = ""
+    low_bytes: float | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes."""
+        return self.ways * self.way_bytes if self.ways and self.way_bytes else None
+
+
+def first_level(context: Context, region: Region) -> Geometry:
+    """Ways and way size of the first data cache.
+
+    Lines at a stride of a way fall into one set, however the cache is indexed within a page. At half that stride twice
+    as many fit; at twice that stride no more."""
+    found: dict[int, Capacity | None] = {}
+
+    def fitting(stride: int) -> float:
+        """Lines that fit; not exact but at a stride of whole pages, where no two lines of a ring share a page."""
+        if stride not in found:
+            found[stride] = _fitting(context, region, stride)
+        each = found[stride]
+        return float("nan") if each is None or each.spills is None else (each.fits + each.spills - 1) / 2
+
+    stride = PAGE
+    while stride < LARGEST_STRIDE and fitting(2 * stride) < SAME_RATIO * fitting(stride) / 2:
+        stride *= 2
+    while stride > LEAST_STRIDE and fitting(stride // 2) < SAME_RATIO * fitting(stride):
+        stride //= 2
+    ways = found[max(stride, PAGE)]
+    if ways is None or not ways.exact:
+        return Geometry(None, None, "no clear conflict between lines a page apart; run again at a quieter time")
+    same, double = fitting(2 * stride) / ways.fits, fitting(stride // 2) / ways.fits
+    if not (same < SAME_RATIO and double > 2 / SAME_RATIO):
+        return Geometry(ways.fits, None, "lines at half and twice a stride don't conflict as they should; run again")
+    return Geometry(ways.fits, stride)
+
+
+def _fitting(context: Context, region: Region, stride: int) -> Capacity | None:
+    """How many lines at this stride fit."""
+    line = region.line_size
+    rng = context.rng(32 + stride)
+    begin = region.address + int(rng.integers(0, region.size // PAGE // 8)) * PAGE
+
+    limit = min(2 * MOST_WAYS, (region.size // 2) // stride)
+
+    def excess(count: int) -> float:
+        # the same pages without conflicts, so that what the pages' translations cost falls out
+        number = np.arange(count)
+        # in another set every time: one that the machine's own data use as well would seem to have a way less
+        at = begin + int(rng.integers(0, PAGE // line)) * line
+        tight: Lines = at + number * stride
+        loose: Lines = tight + (number * line) % max(stride, PAGE)
+        empty_sets(context, at + np.arange(limit) * stride)
+        own, control = rings_cycles(context, region, (shuffled(context, tight), shuffled(context, loose)))
+        return own - control
+
+    return capacity(
+        twice(twice(twice(excess, CONFLICT_CYCLES), CONFLICT_CYCLES), CONFLICT_CYCLES), 2, limit, CONFLICT_CYCLES
+    )

@@ -1,0 +1,187 @@
+"""Entries and miss penalties of the data TLBs, told apart from cache misses.
+
+The same number of lines is chased twice: spread one per page, and packed in few pages. The lines stay in the first
+cache either way, so what spreading costs is translation. Pages in a row use all sets of a TLB alike; to find a large
+TLB with few lines, only every second, fourth, ... page is used, which leaves the same share of its sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from setebench.infer.capacity import Capacity, capacity, twice
+from setebench.machine import Region
+from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
+from setebench.scenario import Context
+
+TRANSLATED_BYTES = 4096
+"""The smallest page of x86-64."""
+
+FIRST_PAGES = 6
+"""Every first TLB holds more pages than that."""
+
+STEP_CYCLES = 0.2
+"""Cycles per access that tell a step. With one page too many in one set of four ways, five pages of some hundred miss
+at six cycles and more each."""
+
+LONGEST_STRIDE_PAGES = 256
+CLEAR_MARGIN = 1.2
+"""So many times the first TLB's entries in pages miss it all, so that the second one is asked for every access."""
+
+MISSING_RATIO = (1.6, 2.0)
+"""Numbers of pages, in capacities, at which every access misses, whatever is replaced; the penalties found at both
+must agree."""
+
+AGREE_CYCLES, AGREE_RATIO = 1.0, 0.06
+LINES_SHARE = 0.8
+"""Of the first cache's lines, so many are used at most: a tag hash or a tree replacement spoils a full cache."""
+
+WALK_CYCLES = 8.0
+"""A page walk reads at least one more entry from beyond the first cache, so a miss in both TLBs costs so much more than
+a miss in the first. What rises by less is something else."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was found of one TLB. `entries` is None where it is not known; `at_least` is how many it holds anyway.
+    `penalty` in cycles, over a hit in the first TLB, with what two measurements of it gave."""
+
+    entries: int | None = None
+    at_least: int | None = None
+    highest: int | None = None
+    penalty: float | None = None
+    penalties: tuple[float, ...] = ()
+    reason: str = ""
+    absent: bool = False
+
+
+@dataclass
+class Pages:
+    """Memory to spread lines over: `region` in steps of `page_bytes`, never more than `most_lines` lines, nor more than
+    `most_pages` pages of the region."""
+
+    context: Context
+    region: Region
+    page_bytes: int
+    most_lines: int
+    evidence: dict[str, list[float]] = field(default_factory=lambda: {"stride_pages": [], "pages": [], "cycles": []})
+
+    def reach(self, stride: int) -> int:
+        """How many lines can be spread at this stride."""
+        return min(self.most_lines, self.region.size // (self.page_bytes * stride))
+
+    def excess(self, count: int, stride: int) -> float:
+        """Cycles per access that spreading `count` lines over every `stride`-th page costs."""
+        line = self.region.line_size
+        empty_sets(self.context, self.region.address + np.arange(int(self.most_lines / LINES_SHARE * 1.3)) * line)
+        own, control = rings_cycles(self.context, self.region, self._rings(count, stride))
+        self.evidence["stride_pages"].append(stride)
+        self.evidence["pages"].append(count)
+        self.evidence["cycles"].append(round(own - control, 3))
+        return own - control
+
+    def _rings(self, count: int, stride: int) -> tuple[Lines, Lines]:
+        line = self.region.line_size
+        number = np.arange(count)
+        begin = self.region.address
+        # one line in every cache set before any gets a second one; in an order that no page's number foretells
+        place = shuffled(self.context, number) % (TRANSLATED_BYTES // line)
+        spread = begin + number * stride * self.page_bytes + place * line
+        return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
+
+
+def first_table(pages: Pages) -> Table:
+    """The first TLB: pages in a row until spreading costs something."""
+    limit = pages.reach(1)
+    found = capacity(twice(lambda n: pages.excess(n, 1), STEP_CYCLES), FIRST_PAGES, limit, STEP_CYCLES)
+    if found is None:
+        return Table(reason=f"spreading {FIRST_PAGES} lines over as many pages costs something already")
+    if found.spills is None:
+        return Table(at_least=found.fits, reason=f"no step up to {found.fits} pages")
+    penalty, both = _penalty(pages, found.fits, 1)
+    if not found.exact:
+        return Table(None, found.fits, found.spills, None, both, "the step is blurred; run again at a quieter time")
+    return Table(found.fits, None, None, penalty, both)
+
+
+@dataclass(frozen=True)
+class _Second:
+    """What one stride told of the second TLB."""
+
+    stride: int
+    found: Capacity
+    penalty: float | None
+    penalties: tuple[float, ...]
+
+
+def second_table(pages: Pages, first: Table) -> Table:
+    """The second TLB: pages at such strides that those it holds are more than the first one's, and few enough lines."""
+    if first.entries is None or first.penalty is None:
+        return Table(reason="the first TLB is not known")
+    least = int(CLEAR_MARGIN * first.entries) + 1
+    steps: list[_Second] = []
+    stride, held = 1, 0
+    while not _agreed(steps) and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
+        found = _second_step(pages, first.penalty, stride, least)
+        if found is None:
+            break
+        if isinstance(found, _Second):
+            steps.append(found)
+        else:
+            held = max(held, found * stride)
+        stride *= 2
+    if not steps:
+        return Table(at_least=held or None, reason=f"no second step up to {held} pages")
+    return _second_from_steps(steps)
+
+
+def _agreed(steps: list[_Second]) -> bool:
+    """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
+    cache and raise the curve too early; the larger the stride, the cleaner it is."""
+    return len(steps) > 1 and _exact_entries(steps[-1:]) == _exact_entries(steps[-2:-1]) is not None
+
+
+def _exact_entries(steps: list[_Second]) -> int | None:
+    return steps[0].found.fits * steps[0].stride if steps[0].found.exact else None
+
+
+def _second_step(pages: Pages, first_penalty: float, stride: int, least: int) -> _Second | int | None:
+    """The second step at one stride; or how many pages fit if there is none; None where the fewest don't."""
+    base = float(np.median([pages.excess(least, stride) for _ in range(3)]))
+    if base > first_penalty + WALK_CYCLES:
+        return None
+
+    def excess(count: int) -> float:
+        return pages.excess(count, stride) - base
+
+    found = capacity(twice(excess, STEP_CYCLES), least, pages.reach(stride), STEP_CYCLES)
+    if found is None or found.spills is None:
+        return None if found is None else found.fits
+    penalty, both = _penalty(pages, found.fits, stride)
+    if min(both) < first_penalty + WALK_CYCLES:
+        return found.fits
+    return _Second(stride, found, penalty, both)
+
+
+def _second_from_steps(steps: list[_Second]) -> Table:
+    """Entries, where the last two strides agree, or the only one is exact."""
+    last = steps[-1]
+    steps = steps[-2:]
+    low = min(each.found.fits * each.stride for each in steps)
+    high = max((each.found.spills or 0) * each.stride for each in steps)
+    sizes = {each.found.fits * each.stride for each in steps}
+    if len(sizes) == 1 and all(each.found.exact for each in steps):
+        return Table(sizes.pop(), None, None, last.penalty, last.penalties)
+    reason = "pages at different strides tell different sizes (a hashed index?)"
+    return Table(None, low, high, None, last.penalties, reason)
+
+
+def _penalty(pages: Pages, fits: int, stride: int) -> tuple[float | None, tuple[float, ...]]:
+    """Cycles that an access costs when all miss, and what it was at two numbers of pages; None where they differ."""
+    counts = [min(int(ratio * fits) + 1, pages.reach(stride)) for ratio in MISSING_RATIO]
+    both = tuple(float(np.median([pages.excess(count, stride) for _ in range(3)])) for count in counts)
+    if abs(both[0] - both[1]) > max(AGREE_CYCLES, AGREE_RATIO * max(both)):
+        return None, both
+    return float(np.mean(both)), both

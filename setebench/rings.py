@@ -1,0 +1,76 @@
+"""Chases round and round over chosen lines, timed so long at a time that the clock's step and a bracket are nothing.
+
+In the steady state a ring costs one level's latency per step as long as every set (of a cache, of a TLB) that it
+touches holds what it holds, whatever is replaced; from the first overfull set on it costs more. That is what the
+geometry is read from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+RING = Base("ring")
+
+TURN_STEPS = 2048
+"""Steps timed at once: a clock step of 30 ticks is a hundredth of a tick beside them, and few turns meet a stall."""
+
+TURNS, WARM_TURNS = 7, 3
+"""Turns timed, of which the median counts: a stall or an interrupt hits a few of them. A random replacement needs some
+rounds until lines that don't belong to the ring are gone."""
+
+WARM_ROUNDS = 4
+"""Whole rounds before anything is timed."""
+
+RULER_ADDITIONS, RULER_ROUNDS, RULER_TURNS = 1000, (4, 40), 6
+"""A loop of chained additions, short and long, whose difference in ticks is exact to a tenth of a percent even where
+the clock moves in steps."""
+
+Lines = NDArray[np.int64]
+
+
+def cycles_per_tick(context: Context) -> float:
+    """Core cycles per tick right now."""
+    body = Probe().add(RULER_ADDITIONS)
+    least = [
+        float(np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), RULER_TURNS, cpu=context.cpu)))
+        for rounds in RULER_ROUNDS
+    ]
+    return RULER_ADDITIONS * (RULER_ROUNDS[1] - RULER_ROUNDS[0]) / max(least[1] - least[0], 1.0)
+
+
+def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS) -> float:
+    """Ticks per step of a chase over the lines at these addresses (shape (n,)), in this order, once it is steady."""
+    context.machine.link(region, ring)
+    steps = max(TURN_STEPS, 2 * len(ring))
+    warm = max(WARM_TURNS, -(-WARM_ROUNDS * len(ring) // steps))
+    starts = ring[(np.arange(turns + warm) * steps) % len(ring)]
+    ticks = context.machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=context.cpu, warmup=warm)
+    return float(np.median(ticks)) / steps
+
+
+def empty_sets(context: Context, lines: Lines) -> None:
+    """Load the lines at these addresses, more than their sets hold, then flush them: their sets are empty now.
+
+    Where replacement is a tree of bits, somebody else's line in a set may never be the victim of a ring that would just
+    fit beside it, and the ring goes round without ever coming to rest."""
+    context.machine.run(Probe().load(RING), {RING: lines}, cpu=context.cpu)
+    context.machine.run(Probe().flush(RING), {RING: lines}, cpu=context.cpu)
+
+
+def rings_cycles(context: Context, region: Region, rings: Iterable[Lines], turns: int = TURNS) -> list[float]:
+    """Cycles per step of several rings, one measured right after the other, so that drift falls on all of them."""
+    per_tick = cycles_per_tick(context)
+    return [ring_ticks(context, region, ring, turns) * per_tick for ring in rings]
+
+
+def shuffled(context: Context, lines: Lines) -> Lines:
+    """The lines in a random order, another one every time: no prefetcher follows it."""
+    context.known["rings"] = context.known.get("rings", 0) + 1
+    return np.random.default_rng((context.seed, 7, context.known["rings"])).permutation(lines)

@@ -1,0 +1,42 @@
+"""The hierarchy on this CPU: orderings that hold on any, however busy; and nothing told without an outcome."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from setebench.core.native import NativeMachine
+from setebench.hierarchy.faults import page_fault
+from setebench.hierarchy.first_level import line_size
+from setebench.machine import Region
+from setebench.rings import ring_ticks, shuffled
+from setebench.scenario import Context
+
+
+def test_a_flush_takes_the_line_that_the_system_knows(native: NativeMachine, region: Region) -> None:
+    """None where neighbours blur it; never another size."""
+    assert line_size(Context(machine=native), region) in (None, native.facts.line_size)
+
+
+def test_lines_spread_over_many_pages_cost_more_than_packed_ones(native: NativeMachine, region: Region) -> None:
+    """Pages enough to miss the first TLB of any CPU, lines few enough for its first cache."""
+    context = Context(machine=native)
+    number = np.arange(200)
+    place = number % 64 * native.facts.line_size
+    pages = number % (region.size // 4096)
+    assert len(set(pages.tolist())) > 128
+    spread = shuffled(context, region.address + pages * 4096 + place)
+    packed = shuffled(context, region.address + number * native.facts.line_size)
+    assert ring_ticks(context, region, packed, 21) < ring_ticks(context, region, spread, 21)
+
+
+def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: NativeMachine, region: Region) -> None:
+    context = Context(machine=native)
+    number = np.arange(48)
+    tight = shuffled(context, region.address + number * 4096)
+    loose = shuffled(context, region.address + number * (4096 + native.facts.line_size))
+    assert ring_ticks(context, region, loose, 21) < ring_ticks(context, region, tight, 21)
+
+
+def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:
+    found = page_fault(Context(machine=native), 4096)
+    assert found.cycles is None or found.cycles.value > 0

@@ -1,0 +1,118 @@
+"""The hierarchy's parts on simulated machines of known truth, and the whole scenario on two presets."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from quiet_machines import quiet
+
+from setebench.eviction import Sets
+from setebench.hierarchy.first_level import first_level, line_size
+from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.tlb import Pages, first_table, second_table
+from setebench.judge import Judgement, Verdict
+from setebench.scenario import Context
+from setebench.score import Task, judge_all, perform
+from setebench.sim import spec
+
+MEMORY = 32 << 20
+
+
+@pytest.mark.parametrize("line", [32, 64, 128])
+def test_line_size(line: int) -> None:
+    machine = quiet(line_size_bytes=line)
+    assert line_size(Context(machine=machine), machine.allocate(MEMORY, 4096)) == line
+
+
+@pytest.mark.parametrize(
+    ("sets", "ways", "replacement"),
+    [(64, 8, "lru"), (64, 12, "tree_plru"), (64, 5, "random"), (128, 4, "lru"), (32, 8, "tree_plru")],
+)
+def test_first_cache(sets: int, ways: int, replacement: str) -> None:
+    """Also way sizes above and below a page, and a tree of bits that isn't a power of two."""
+    machine = quiet(l1={"sets": sets, "ways": ways, "replacement": replacement})
+    found = first_level(Context(machine=machine), machine.allocate(MEMORY, 4096))
+    assert (found.ways, found.size) == (ways, sets * ways * 64)
+
+
+@pytest.mark.parametrize(("entries", "ways"), [(64, 0), (64, 4), (72, 0)])
+def test_tlbs(entries: int, ways: int) -> None:
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=entries, ways=ways, miss_penalty_cycles=7.0),
+        l2_4k=spec.TlbTable(entries=1536, ways=12, miss_penalty_cycles=40.0),
+    )
+    machine = quiet(tlb=tables)
+    pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
+    first = first_table(pages)
+    second = second_table(pages, first)
+    assert (first.entries, second.entries) == (entries, 1536)
+    assert first.penalty == pytest.approx(7.0, abs=0.1)
+    assert second.penalty == pytest.approx(40.0, abs=0.2)
+
+
+def test_a_first_cache_of_few_lines_is_not_taken_for_a_tlb() -> None:
+    """The same lines packed miss as often, so what spreading costs is translation alone."""
+    machine = quiet(l1={"ways": 2})
+    pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
+    assert first_table(pages).entries == 64
+
+
+@pytest.mark.parametrize(
+    ("first_ways", "second"),
+    [
+        (8, {"ways": 8, "inclusion": "inclusive"}),
+        (8, {"ways": 4, "inclusion": "neither"}),
+        (4, {"ways": 16, "inclusion": "exclusive"}),
+        (8, {"ways": 16, "inclusion": "neither", "replacement": "random"}),
+    ],
+)
+def test_lines_of_one_set_of_the_second_cache(first_ways: int, second: dict[str, object]) -> None:
+    """Also where the second cache has fewer ways than the first, so that its evictions hide behind it."""
+    machine = quiet(l1={"ways": first_ways}, l2=second)
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    found = Sets(context, region, first_ways).find()
+    assert found is not None
+    assert found.ways == second["ways"]
+    told, _why = inclusive(context, region, found)
+    assert told in ({second["inclusion"] == "inclusive"} | ({None} if second.get("replacement") else set()))
+
+
+def test_rare_evictions_are_not_left_out_as_stalls() -> None:
+    """Memory so far behind the second cache that one load in sixteen from there looks like an interrupt."""
+    levels = {"l1": {"ways": 12}, "l2": {"ways": 16, "inclusion": "inclusive"}, "l3": None}
+    machine = quiet(memory=spec.Memory(latency_cycles=460.0), **levels)
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    found = Sets(context, region, 12).find()
+    assert found is not None
+    assert inclusive(context, region, found) == (True, "")
+
+
+def test_no_set_is_claimed_where_the_index_is_hashed() -> None:
+    machine = quiet(l2={"sets": 2048, "ways": 16, "hashed_index": True})
+    assert Sets(Context(machine=machine), machine.allocate(MEMORY, 4096), 8).find() is None
+
+
+@cache
+def judged(machine: str) -> dict[str, Judgement]:
+    answer = perform(Task(machine=machine, scenarios=("hierarchy",), noise="drawn", seed=1, fast=True))
+    assert answer.failures == []
+    prefixes = ("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.")
+    return {judgement.parameter: judgement for judgement in judge_all([answer], prefixes)}
+
+
+WANTED = {
+    "plain": ("cache.l1.size", "cache.l1.ways", "cache.l2.size", "cache.l2.ways", "cache.l1.inclusive_in_l2"),
+    "zen-like": ("cache.l1.size", "tlb.l1.entries.4k", "tlb.l1.entries.2m", "tlb.l2.miss_penalty.4k"),
+}
+
+
+@pytest.mark.parametrize("machine", WANTED)
+def test_presets(machine: str) -> None:
+    found = judged(machine)
+    assert [j for j in found.values() if j.verdict is Verdict.WRONG] == []
+    assert {name: found[name].verdict for name in WANTED[machine]} == dict.fromkeys(WANTED[machine], Verdict.RIGHT)
+    cores = [j.verdict for name, j in found.items() if name.startswith("latency.core_to_core.0-1")]
+    assert cores == [Verdict.RIGHT] * 3

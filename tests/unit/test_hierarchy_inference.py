@@ -1,0 +1,170 @@
+"""What the hierarchy scenario infers from numbers alone: line size, way size, inclusion, second TLBs, what is told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from setebench.eviction import Colours
+from setebench.hierarchy.cores import further_cpu
+from setebench.hierarchy.faults import Fault
+from setebench.hierarchy.findings import fault_finding, tlb_findings, transfer_finding, without_second
+from setebench.hierarchy.first_level import line_from_means
+from setebench.hierarchy.inclusion import Costs, told_inclusive
+from setebench.hierarchy.outer_levels import way_bytes
+from setebench.hierarchy.system import beside, system_says
+from setebench.hierarchy.tlb import Table
+from setebench.infer.ticks import Estimate
+from setebench.machine import Facts
+from setebench.results import Finding, Outcome
+
+DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
+
+
+@pytest.mark.parametrize("line", [16, 32, 64, 128, 256])
+def test_the_line_ends_where_loads_begin_to_hit(line: int) -> None:
+    assert line_from_means(DISTANCES, [300.0 if each < line else 40.0 for each in DISTANCES]) == line
+
+
+def test_a_line_is_not_told_where_hits_and_misses_are_not_clear() -> None:
+    assert line_from_means(DISTANCES, [300, 300, 300, 180, 40, 40, 40, 40]) is None
+    assert line_from_means(DISTANCES, [300, 300, 40, 300, 40, 40, 40, 40]) is None
+    assert line_from_means(DISTANCES, [40.0] * 8) is None
+
+
+# -- size of the second cache ---------------------------------------------------------------------------------------
+
+
+def eight_ways(way: int) -> float:
+    return 8.0 * way
+
+
+def test_page_classes_near_a_power_of_two_give_the_size() -> None:
+    assert way_bytes(Colours(14.9, 12.0, 21.9), eight_ways, [400e3], 64) == 16 * 4096
+
+
+def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
+    assert way_bytes(Colours(530.0, 420.0, 700.0), lambda way: 4 * way, [100e3], 64) == 512 * 64
+
+
+@pytest.mark.parametrize(
+    ("colours", "end"),
+    [
+        (Colours(11.6, 10.0, 13.0), 400e3),  # between 8 and 16
+        (Colours(128.0, 110.0, 150.0), 1e9),  # as many sets hashed or plain, and the sweep saw neither end
+        (Colours(27.5, 16.8, 71.2), 400e3),  # 32 and 64 would both do
+        (Colours(18.5, 17.9, 19.5), 400e3),  # surely more than 16
+    ],
+)
+def test_other_numbers_of_sets_are_not_told(colours: Colours, end: float) -> None:
+    assert way_bytes(colours, eight_ways, [end], 64) is None
+
+
+def test_a_sweep_that_saw_a_level_too_small_does_not_make_the_index_hashed() -> None:
+    """Sixteen ways of 32 classes: 2 MiB, not 32 KiB, whatever the sweep took for a level."""
+    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 700e3], 64) == 32 * 4096
+    assert way_bytes(Colours(128.0, 90.0, 160.0), lambda way: 16 * way, [8e6], 64) == 128 * 4096
+
+
+# -- inclusion --------------------------------------------------------------------------------------------------------
+
+
+def costs(used: float, alone: float, kept: float, noise: float = 0.05) -> Costs:
+    rng = np.random.default_rng(5)
+
+    def batches(mean: float) -> NDArray[np.float64]:
+        return mean + noise * rng.standard_normal(10)
+
+    return Costs(batches(used), batches(alone), batches(kept))
+
+
+FOREIGN = costs(160.0, 14.0, 4.0)
+
+
+def test_a_line_evicted_although_used_is_inclusion() -> None:
+    assert told_inclusive(costs(220.0, 46.0, 4.0), FOREIGN, 40)[0] is True
+
+
+def test_a_line_that_stays_while_one_left_alone_goes_is_none() -> None:
+    assert told_inclusive(costs(160.0, 46.0, 4.0), FOREIGN, 40)[0] is False
+
+
+def test_no_pressure_no_answer() -> None:
+    """Lines that evict nothing can't show that a line stays: with random replacement that was once told as absence."""
+    assert told_inclusive(costs(160.0, 14.0, 4.0), FOREIGN, 40)[0] is None
+
+
+def test_a_first_cache_that_gives_up_used_lines_answers_nothing() -> None:
+    answer, reason = told_inclusive(costs(260.0, 46.0, 4.0), costs(240.0, 14.0, 4.0), 40)
+    assert answer is None
+    assert "random" in reason
+
+
+# -- TLBs -------------------------------------------------------------------------------------------------------------
+
+SMALL = (Table(64, penalty=7.0), Table(1536, penalty=40.0))
+NO_STEP = Table(at_least=384, reason="no second step")
+
+
+def test_a_miss_as_dear_as_a_walk_shows_that_there_is_no_second_tlb() -> None:
+    assert without_second(Table(32, penalty=38.0), NO_STEP, *SMALL).absent
+
+
+def test_a_cheap_miss_shows_that_there_is_one() -> None:
+    assert without_second(Table(32, penalty=8.0), NO_STEP, *SMALL) is NO_STEP
+
+
+def test_a_miss_in_between_tells_nothing() -> None:
+    told = without_second(Table(32, penalty=22.0), NO_STEP, *SMALL)
+    assert not told.absent
+    assert told.entries is None
+    assert told.at_least is None
+
+
+def test_outcomes_of_tables() -> None:
+    def outcomes(table: Table) -> list[Outcome]:
+        return [finding.outcome for finding in tlb_findings("l2", "2m", table)]
+
+    assert outcomes(Table(512, penalty=30.0, penalties=(29.9, 30.1))) == [Outcome.MEASURED] * 2
+    assert outcomes(NO_STEP) == [Outcome.AT_LEAST, Outcome.UNRESOLVED]
+    assert outcomes(Table(at_least=500, highest=600, reason="blurred")) == [Outcome.UNRESOLVED] * 2
+    assert outcomes(Table(absent=True, reason="dear")) == [Outcome.ABSENT]
+
+
+# -- other cores ------------------------------------------------------------------------------------------------------
+
+
+def test_a_line_with_two_pasts_is_not_told() -> None:
+    steady = Estimate(100.0, 99.5, 100.5)
+    assert transfer_finding("x", steady, 1.0, 0.0).outcome is Outcome.MEASURED
+    assert transfer_finding("x", steady, 1.0, -200.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", steady, 0.4, 0.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Estimate(100.0, 60.0, 140.0), 1.0, 0.0).outcome is Outcome.UNRESOLVED
+
+
+def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:
+    """The nearest holder delivers, so a nearer one would be measured in the owner's place."""
+    cycles = {(0, 1): 100.0, (0, 2): 120.0, (0, 3): 140.0}
+    assert [further_cpu(cycles, 0, owner) for owner in (1, 2, 3)] == [3, 3, None]
+    assert further_cpu({(0, 1): 100.0}, 0, 1) is None
+
+
+def test_first_touches_that_differ_much_are_no_measurement() -> None:
+    assert fault_finding("2m", Fault(Estimate(8e5, -3e6, 7e6))).outcome is Outcome.UNRESOLVED
+    assert fault_finding("4k", Fault(Estimate(2000.0, 1950.0, 2050.0))).outcome is Outcome.MEASURED
+
+
+# -- what the system says ---------------------------------------------------------------------------------------------
+
+
+def test_what_the_system_says_is_shown_where_it_differs() -> None:
+    ways = Finding(parameter="cache.l1.ways", value=12, unit="ways")
+    assert beside(ways, {"cache.l1.ways": 12}).reason is None
+    assert beside(ways, {"cache.l1.ways": 8}).reason == "the operating system says 8"
+    assert beside(ways, {"cache.l1.ways": 8}).value == 12
+
+
+def test_the_system_says_nothing_of_other_machines() -> None:
+    facts = Facts(name="x", kind="sim", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
+    assert system_says(facts) == {}
