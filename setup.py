@@ -51,6 +51,7 @@ setup(
         "setebench.core",
         "setebench.doctor",
         "setebench.infer",
+        "setebench.mapping",
         "setebench.report",
         "setebench.scenarios",
         "setebench.sim",
