@@ -117,16 +117,16 @@ MOSTLY = 0.85
 """What `mostly` takes as the share of one level: most, and some loads from elsewhere."""
 
 
-def mostly(references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64]) -> tuple[str, float]:
-    """The level that served most of some loads (shape (n,)), and by how much the logarithm of that one's likelihood
-    exceeds the next one's. Far cheaper than intervals of shares, for loads of which one level served most."""
+def mostly(references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64]) -> dict[str, float]:
+    """For every level the logarithm of the likelihood that it served most of some loads (shape (n,)).
+
+    Far cheaper than intervals of shares, for loads of which one level served most."""
     bins = cut(list(references.values()))
     densities = _densities(bins.counts)
     rest = (1.0 - MOSTLY) / max(len(references) - 1, 1)
     weights = np.where(np.eye(len(references), dtype=bool), MOSTLY, rest)
     likelihood = np.log(weights @ densities) @ bins.histogram(ticks)
-    second, first = np.argsort(likelihood)[-2:]
-    return list(references)[first], float(likelihood[first] - likelihood[second])
+    return dict(zip(references, likelihood.tolist(), strict=True))
 
 
 def expectation(counts: Counts, densities: Fractions) -> Fractions:

@@ -26,7 +26,7 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
     tell("strides")
     strides = {"l1.stride": find_l1_stride(lab), "l2.stride": find_l2_stride(lab)}
     tell("streams")
-    streams = {"l1.stream": find_l1_stream(lab), "l2.stream": find_l2_stream(lab, near)}
+    streams = {"l1.stream": find_l1_stream(lab), "l2.stream": find_l2_stream(lab)}
 
     told = Told("l1.next_line")
     told.present(near.next_line, "the next line in level 1 after repeated accesses to one line", UNCLEAR)

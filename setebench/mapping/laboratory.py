@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import mostly
 from setebench.machine import Region
-from setebench.mapping.visit import BESIDE, BLOCK_PAGES, CROWD, DUMMY, PAGE, PAGE_BYTES, PROBED, Builder, Visit
+from setebench.mapping.visit import ALONE, BESIDE, BLOCK_PAGES, CROWD, DUMMY, PAGE, PAGE_BYTES, PROBED, Builder, Visit
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.serving import References
@@ -41,13 +41,14 @@ class Laboratory:
         self.page_lines = PAGE_BYTES // region.line_size
         self.forget = 0
         pages = region.size // PAGE_BYTES
-        others = min(pages // 4, 8192) // BLOCK_PAGES
+        others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
         own = pages - others * BLOCK_PAGES
         self._pages = region.address + np.arange(APART_PAGES // 2, own - APART_PAGES, APART_PAGES) * PAGE_BYTES
         self._next = len(self._pages)
         self._known: dict[tuple[Visit, int], bool | None] = {}
         self._levels: dict[tuple[Visit, int], str | None] = {}
+        self._inner: dict[tuple[Visit, int], bool | None] = {}
         self.visits = 0
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -73,8 +74,9 @@ class Laboratory:
         return {
             PAGE: pages,
             PROBED: pages + targets * self.line_size,
-            CROWD: self._rng.choice(self._blocks[1:], count),
-            DUMMY: self._rng.choice(self._blocks[1:], count),
+            CROWD: self._rng.choice(self._blocks[3::3], count),
+            DUMMY: self._rng.choice(self._blocks[1::3], count),
+            ALONE: self._rng.choice(self._blocks[2::3], count),
             BESIDE: np.full(count, beside, dtype=np.int64),
         }
 
@@ -139,17 +141,36 @@ class Laboratory:
             self._levels[visit, target] = self._level(visit, target)
         return self._levels[visit, target]
 
+    def in_l1(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the target to level 1, where the levels behind it may be hard to tell apart."""
+        if (visit, target) not in self._inner:
+            brought = self.brings(visit, target)
+            self._inner[visit, target] = self._in_l1(visit, target) if brought else brought
+        return self._inner[visit, target]
+
+    def _in_l1(self, visit: Visit, target: int) -> bool | None:
+        for likely in self._growing(visit, target):
+            outer = max(value for name, value in likely.items() if name != "l1")
+            if abs(likely["l1"] - outer) > CLEAR_MARGIN:
+                return likely["l1"] > outer
+        return None
+
+    def _growing(self, visit: Visit, target: int) -> Iterator[dict[str, float]]:
+        """Log likelihoods of the levels from more and more loads."""
+        sets: list[NDArray[np.int64]] = []
+        probe = self.builder.probe(replace(visit, forget=self.forget))
+        repetitions = AGAIN
+        while repetitions <= MOST:
+            sets.append(self._run(probe, np.full(repetitions, target, dtype=np.int64)))
+            yield mostly(self.references.ticks, np.concatenate(sets))
+            repetitions *= 4
+
     def _level(self, visit: Visit, target: int) -> str | None:
         brought = self.brings(visit, target)
         if not brought:
             return None if brought is None else "memory"
-        repetitions = AGAIN
-        sets: list[NDArray[np.int64]] = []
-        probe = self.builder.probe(replace(visit, forget=self.forget))
-        while repetitions <= MOST:
-            sets.append(self._run(probe, np.full(repetitions, target, dtype=np.int64)))
-            level, margin = mostly(self.references.ticks, np.concatenate(sets))
-            if margin > CLEAR_MARGIN:
-                return level
-            repetitions *= 4
+        for likely in self._growing(visit, target):
+            second, first = sorted(likely, key=lambda name: likely[name])[-2:]
+            if likely[first] - likely[second] > CLEAR_MARGIN:
+                return first
         return None

@@ -59,24 +59,23 @@ def find_neighbours(lab: Laboratory) -> Neighbours:
 def _next_line(lab: Laboratory, found: Neighbours) -> None:
     """The next line in level 1 after some accesses to one line: no other prefetcher sees several accesses in that."""
     target = odd_line(lab) + 1
-    levels = {}
+    told = []
     for flushed in (False, True):
-        levels[flushed] = lab.level(repeated(lab, MOST_REPEATED, flushed), target)
-        if levels[flushed] == "l1":
+        told.append(lab.in_l1(repeated(lab, MOST_REPEATED, flushed), target))
+        if told[-1]:
             found.next_line, found.flushed, found.next_level = True, flushed, "l1"
             found.next_trigger = _first(lab, flushed, target)
             return
-    if None in levels.values():
-        return
-    found.next_line = False
+    if None not in told:
+        found.next_line = False
 
 
 def _first(lab: Laboratory, flushed: bool, target: int) -> int | None:
     for count in range(1, MOST_REPEATED):
-        level = lab.level(repeated(lab, count, flushed), target)
-        if level is None:
+        inner = lab.in_l1(repeated(lab, count, flushed), target)
+        if inner is None:
             return None
-        if level == "l1":
+        if inner:
             return count
     return MOST_REPEATED
 

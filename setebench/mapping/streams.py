@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.neighbours import Neighbours
 from setebench.mapping.strides import page_kept_warm
-from setebench.mapping.visit import Access, Visit
+from setebench.mapping.visit import Access, Kind, Visit
 
 GAPS = (6, 7)
 """Lines between accesses of a run, in turn: never equal in a row, so no stride, and further than a batch, so that every
@@ -86,27 +85,33 @@ def l2_visit(lab: Laboratory, lines: list[int]) -> Visit:
     return Visit(tuple(Access(line * lab.line_size) for line in lines), warm=ahead_of, thrash=True)
 
 
-def find_l2_stream(lab: Laboratory, near: Neighbours) -> Stream:
+def find_l2_stream(lab: Laboratory) -> Stream:
     """Lines ahead of a run of misses that the run's last access alone doesn't bring."""
-    return _shortest(lab, lambda lab, count, down: _l2_streams(lab, near, count, down))
+    return _shortest(lab, _l2_streams)
 
 
-def _l2_streams(lab: Laboratory, near: Neighbours, count: int, down: bool) -> bool | None:
+def _l2_streams(lab: Laboratory, count: int, down: bool) -> bool | None:
     lines = gap_lines(lab, count, down, end_odd=not down)
     targets = ahead(lines, 1, 4, down)
     single = lab.scan(l2_visit(lab, lines[-1:]), targets)
     told = lab.any_of(l2_visit(lab, lines), [target for target in targets if single[target] is False])
     if told is False and single[targets[0]] is not False:
-        return _follow_up(lab, lines, near, down)
+        return _follow_up(lab, lines, down)
     return told
 
 
-def _follow_up(lab: Laboratory, lines: list[int], near: Neighbours, down: bool) -> bool | None:
-    """Where one access brings the next line anyway: whether going on to that line, a hit of level 2, brings another."""
-    if near.next_line is not False and near.next_trigger in (1, None) and not down:
+def _follow_up(lab: Laboratory, lines: list[int], down: bool) -> bool | None:
+    """Where one access brings the next line anyway: whether hits of level 2 on that line bring lines further ahead."""
+    following = ahead(lines, 1, 1, down)[0]
+    targets = ahead(lines, 3, 5, down)
+    alone = lab.any_of(_hammering(lab, lines[-1:], following, 6), targets)
+    if alone is not False:
         return None
-    following, target = ahead(lines, 1, 2, down)
-    single = l2_visit(lab, [lines[-1], following])
-    if lab.brings(single, target) is not False:
-        return None
-    return lab.brings(l2_visit(lab, [*lines, following]), target)
+    return lab.any_of(_hammering(lab, lines, following, 6), targets)
+
+
+def _hammering(lab: Laboratory, lines: list[int], hammered: int, times: int, how: Kind = "load") -> Visit:
+    """A run of misses, then one line again and again, each time pushed out of level 1 so that level 2 hears of it."""
+    steps = [Access(line * lab.line_size, how) for line in lines]
+    again = [Access(hammered * lab.line_size, "demote"), Access(hammered * lab.line_size)]
+    return Visit((*steps, *again * times), thrash=True)

@@ -63,7 +63,8 @@ def _by_instruction(lab: Laboratory, lines: list[int], target: int, warm: bool) 
     fresh = visit_of(lab, lines, None, warm)
     anyway = lab.brings(fresh, target)
     if anyway:  # something else brings it as well, perhaps to another level
-        return None if (level := lab.level(same, target)) is None else level == "l1" != lab.level(fresh, target)
+        inner, otherwise = lab.in_l1(same, target), lab.in_l1(fresh, target)
+        return None if inner is None or otherwise is None else inner and not otherwise
     return None if anyway is None else True
 
 
@@ -92,8 +93,8 @@ def find_l2_stride(lab: Laboratory) -> Stride:
             uneven = lab.brings(l2_visit(lab, moved, [target]), target)
             even = None if uneven is None else not uneven
         if even:
-            level = lab.level(l2_visit(lab, lines, [target]), target)
-            even = None if level is None else level != "l1"
+            inner = lab.in_l1(l2_visit(lab, lines, [target]), target)
+            even = None if inner is None else not inner
         told.append(even)
         if even:
             found.present, found.down = True, down

@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 from setebench.probe import HINTS, Base, Operand, Probe
 
 PAGE, PROBED, CROWD, DUMMY, BESIDE = (Base(name) for name in ("page", "probed", "crowd", "dummy", "beside"))
+ALONE = Base("alone")
+"""Pages in which accesses are made alone (`Visit.forget`): a line of any other kind there would be remembered."""
+
 PAGE_BYTES = 4096
 
 BLOCK_PAGES = 128
@@ -40,7 +43,7 @@ has ways, so that they miss it again in every round, while level 2 holds them.""
 FRESH_STEP = 65
 """Instruction addresses this far apart differ in their low six bits, up to 64 of them, and don't overlap."""
 
-Kind = Literal["load", "store", "flush", "t0", "t1", "t2", "nta", "w"]
+Kind = Literal["load", "store", "flush", "demote", "t0", "t1", "t2", "nta", "w"]
 
 
 def fresh(number: int) -> int:
@@ -65,7 +68,9 @@ class Visit:
 
     `warm` lines are in level 1 before the first access, `demoted` ones in level 2 alone. `thrash`: level 1's tables are
     made to forget the page before every access. `forget`: so many regions are opened by every access on its own
-    beforehand, in other pages, so that a region prefetcher remembers nothing else of it."""
+    beforehand, in other pages, so that a region prefetcher remembers nothing else of it. `lessons`: accesses to pages
+    of the crowd, before everything else. `anchor`: a line in level 1 that is loaded before every software prefetch,
+    because some cores drop those to another page than the latest load's."""
 
     steps: tuple[Access, ...]
     warm: tuple[int, ...] = ()
@@ -74,6 +79,7 @@ class Visit:
     forget: int = 0
     window: tuple[int, int] = (0, 64)
     lessons: tuple[Access, ...] = ()
+    anchor: int | None = None
 
     def untrained(self) -> Visit:
         """The same without its accesses: what the page's lines are like anyway."""
@@ -116,8 +122,12 @@ class Builder:
 
     def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
         """One access of the visit, done and its prefetches settled before the next."""
+        if access.how == "demote":
+            return self._demote(probe, [access.at // self.line_size])
         if visit.thrash:
             probe = self._thrash(probe)
+        if visit.anchor is not None and access.how in HINTS:
+            probe = probe.load(PAGE + visit.anchor * self.line_size).fence()
         return _act(probe, access, self.place_of(access), number).fence().wait(STEP_CYCLES).fence("l")
 
     @staticmethod
@@ -128,16 +138,24 @@ class Builder:
 
     def prelude(self, visit: Visit) -> Probe:
         """Everything before the first access."""
-        probe = self._loads(self._lessons(Probe(), visit), visit.warm)
+        probe = self._loads(self._lessons(Probe(), visit), self._kept_warm(visit))
         # before demoted lines are loaded: this opens pages at their very offsets, which level 2 may not hold as well
         probe = self._forget(probe, visit)
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
+        # lines that are demoted between accesses: what pushes them out must be in level 2, or it would train its streams
+        probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
         probe = self._flushes(probe, visit)
-        if visit.warm or visit.demoted:  # the page has been seen: its entries must go, by misses of other pages
+        if (
+            visit.warm or visit.demoted or visit.anchor is not None
+        ):  # the page has been seen: its entries must go, by misses of other pages
             probe = self._misses(probe)
         if visit.thrash:  # bring the pages of the walk to level 2
             probe = self._thrash(probe)
         return probe.fence().wait(SETTLE_CYCLES).fence()
+
+    @staticmethod
+    def _kept_warm(visit: Visit) -> tuple[int, ...]:
+        return visit.warm if visit.anchor is None else (*visit.warm, visit.anchor)
 
     def _loads(self, probe: Probe, lines: Iterable[int]) -> Probe:
         for line in lines:
@@ -158,7 +176,7 @@ class Builder:
         return probe
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
-        kept = {*visit.warm, *visit.demoted}
+        kept = {*self._kept_warm(visit), *visit.demoted}
         for line in range(*visit.window):
             if line not in kept:
                 probe = probe.flush(PAGE + line * self.line_size)
@@ -189,10 +207,10 @@ class Builder:
             return probe
         for number, access in enumerate(visit.steps):
             bits = fresh(number % 64) if access.ip is None else access.ip
-            if access.how == "flush" or (access.at, bits) in seen:
+            if access.how in ("flush", "demote") or (access.at, bits) in seen:
                 continue
             seen.add((access.at, bits))
             for page in range(visit.forget):
-                probe = probe.load(self.other(DUMMY, page, access.at), ip=f"i{bits}", ip_bits=bits)
+                probe = probe.load(self.other(ALONE, page, access.at), ip=f"i{bits}", ip_bits=bits)
             probe = probe.fence()
         return probe
