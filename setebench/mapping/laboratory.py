@@ -44,7 +44,7 @@ class Laboratory:
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
         own = pages - others * BLOCK_PAGES
-        self._pages = region.address + np.arange(APART_PAGES // 2, own - APART_PAGES, APART_PAGES) * PAGE_BYTES
+        self._pages = region.address + np.arange(2 * APART_PAGES, own - APART_PAGES, APART_PAGES) * PAGE_BYTES
         self._next = len(self._pages)
         self._known: dict[tuple[Visit, int], bool | None] = {}
         self._levels: dict[tuple[Visit, int], str | None] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.strides import page_kept_warm
-from setebench.mapping.visit import Access, Kind, Visit
+from setebench.mapping.visit import Access, Visit
 
 GAPS = (6, 7)
 """Lines between accesses of a run, in turn: never equal in a row, so no stride, and further than a batch, so that every
@@ -104,14 +104,14 @@ def _follow_up(lab: Laboratory, lines: list[int], down: bool) -> bool | None:
     """Where one access brings the next line anyway: whether hits of level 2 on that line bring lines further ahead."""
     following = ahead(lines, 1, 1, down)[0]
     targets = ahead(lines, 3, 5, down)
-    alone = lab.any_of(_hammering(lab, lines[-1:], following, 6), targets)
+    alone = lab.any_of(hammering(lab, lines[-1:], following, 6), targets)
     if alone is not False:
         return None
-    return lab.any_of(_hammering(lab, lines, following, 6), targets)
+    return lab.any_of(hammering(lab, lines, following, 6), targets)
 
 
-def _hammering(lab: Laboratory, lines: list[int], hammered: int, times: int, how: Kind = "load") -> Visit:
+def hammering(lab: Laboratory, lines: list[int], hammered: int, times: int) -> Visit:
     """A run of misses, then one line again and again, each time pushed out of level 1 so that level 2 hears of it."""
-    steps = [Access(line * lab.line_size, how) for line in lines]
+    steps = [Access(line * lab.line_size) for line in lines]
     again = [Access(hammered * lab.line_size, "demote"), Access(hammered * lab.line_size)]
     return Visit((*steps, *again * times), thrash=True)
