@@ -25,8 +25,8 @@ def steady_degree(frontiers: Sequence[int]) -> int | None:
 
 
 def distance_bounds(final: Mapping[int, int], degree: int) -> tuple[int, int] | None:
-    """Least and largest `max_distance` that explain where a stream stopped: `final[access]` is the furthest line fetched
-    (both counted from the same line, in the direction of the stream) when hits on `access` bring no more.
+    """Least and largest `max_distance` that explain where a stream stopped: `final[access]` is the furthest line
+    fetched (both counted from the same line, in the direction of the stream) when hits on `access` bring no more.
 
     The last batch was still started, so its first line was less than the distance ahead; the next one was not. None
     where no distance explains all of them."""

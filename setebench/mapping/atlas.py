@@ -29,6 +29,7 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
     region = find_region(lab)
     tell("neighbouring lines")
     near = find_neighbours(lab)
+    lab.next_in_l1 = near.next_line is not False and near.next_trigger in (None, 1)
     tell("strides")
     strides = {"l1.stride": find_l1_stride(lab), "l2.stride": find_l2_stride(lab)}
     tell("streams")
@@ -108,5 +109,5 @@ def _huge_pages(lab: Laboratory) -> Laboratory | None:
         lab.context.progress(f"no 2 MiB pages: {error}")
         return None
     huge = Laboratory(lab.context, region, lab.references)
-    huge.forget = lab.forget
+    huge.forget, huge.next_in_l1 = lab.forget, lab.next_in_l1
     return huge

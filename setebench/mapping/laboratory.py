@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.footprint import Footprint
+from setebench.infer.footprint import BROUGHT, Footprint
 from setebench.infer.mixture import mostly
 from setebench.machine import Region
 from setebench.mapping.visit import ALONE, BESIDE, BLOCK_PAGES, CROWD, DUMMY, PAGE, PAGE_BYTES, PROBED, Builder, Visit
@@ -40,6 +40,7 @@ class Laboratory:
         self.line_size = region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
         self.forget = 0
+        self.next_in_l1 = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -85,6 +86,18 @@ class Laboratory:
         self.visits += len(warmed)
         ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
         return ticks[:, 0]
+
+    def brings_shared(self, visit: Visit, first: int, targets: Sequence[int], cpus: tuple[int, int]) -> bool | None:
+        """Whether the visit brings any of the targets when the first CPU makes its first accesses and the second CPU
+        the others; the first one times."""
+        visit = replace(visit, forget=self.forget)
+        probes = dict(zip(cpus, self.builder.split(visit, first), strict=True))
+        asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
+        ticks = self.context.machine.run_together(probes, self.placements(np.concatenate([asked[:2], asked])), warmup=2)
+        times = ticks[cpus[0]][:, 0]
+        shares = self.references.shares([times[asked == target] for target in targets])
+        told = [share > BROUGHT if abs(share - 0.5) > BROUGHT - 0.5 else None for share in 1.0 - shares.of("memory")]
+        return True if True in told else (None if None in told else False)
 
     def sample(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Footprint:
         """Each target timed `repetitions` times after the visit, and without it, in random order."""

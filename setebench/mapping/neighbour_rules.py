@@ -5,6 +5,7 @@ from __future__ import annotations
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.neighbours import Neighbours, odd_line, repeated
+from setebench.mapping.shared import tell_shared
 from setebench.mapping.stride_rules import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
@@ -27,6 +28,7 @@ def tell_next_line(lab: Laboratory, huge: Laboratory | None, found: Neighbours, 
     kinds, reason = trained_by(lab, visit, lambda each: lab.in_l1(each, target), odd_line(lab) + 20)
     told.value("trained_by", kinds, "the same by other kinds of access", reason)
     told.value("fills", "l1", method, "")
+    tell_shared(lab, visit, 0 if trigger == 1 else len(visit.steps) - 1, [target], told)
     if trigger > 1:
         told.value("streams", _watched(lab, found, trigger), "lines of many pages, the first once more", UNCLEAR)
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.regions import FIRST, Region, alone, lesson, test_visit
+from setebench.mapping.shared import siblings
 from setebench.mapping.tell import Told
-from setebench.mapping.visit import Kind, Visit
+from setebench.mapping.visit import Access, Kind, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 FOLLOWER, FAR_BIT, MOST_BITS = 7, 1 << 25, 16
@@ -19,6 +22,9 @@ def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
     visit = test_visit(lab, lesson(lab, FOLLOWER))
     told.value("fills", lab.level(visit, FOLLOWER), "level of the line", "the level of the line stays unclear")
     told.value("trained_by", _kinds(lab), method, UNCLEAR)
+    if (cpus := siblings(lab)) is not None:
+        shared = lab.brings_shared(visit, 0, [FOLLOWER], cpus)
+        told.value("shared_by_smt", shared, "the first access by another thread of the core", UNCLEAR)
     index = _indexed_by(lab)
     told.value("indexed_by", index, "the first access from another address, and elsewhere in the region", UNCLEAR)
     if index is not None and "ip" in index:
@@ -39,9 +45,7 @@ def _recalled(lab: Laboratory, follower: int, shift: int = 0, first: int = FIRST
     return taught
 
 
-def _as(visit: Visit, how: Kind) -> list:  # type: ignore[type-arg]
-    from dataclasses import replace
-
+def _as(visit: Visit, how: Kind) -> list[Access]:
     return [replace(access, how=how) for access in visit.steps]
 
 
@@ -60,10 +64,11 @@ def _size(lab: Laboratory) -> int | None:
 
 def _kinds(lab: Laboratory) -> list[str] | None:
     found = []
-    for name, kind in (("load", "load"), ("store", "store"), ("prefetch", "t0")):
+    asked: tuple[tuple[str, Kind], ...] = (("load", "load"), ("store", "store"), ("prefetch", "t0"))
+    for name, kind in asked:
         if kind == "t0" and "t0" not in lab.context.machine.facts.prefetch_hints:
             return None
-        told = _recalled(lab, FOLLOWER, how=kind)  # type: ignore[arg-type]
+        told = _recalled(lab, FOLLOWER, how=kind)
         if told is None:
             return None
         if told:

@@ -7,11 +7,13 @@ from dataclasses import replace
 from setebench.infer.stream_rule import distance_bounds, steady_degree
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.shared import tell_shared
 from setebench.mapping.streams import HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
 MOST_STREAMS, GROWING, MOST_HITS = 100, 6, 48
 
 
@@ -35,9 +37,11 @@ class Rules:
         """A run that starts the stream, then hits on the line `hammered` lines ahead of the run's last."""
         lines = self.low_run(self.found.trigger or 0)
         line = ahead(lines, hammered, hammered, self.down)[0]
+        # lines further ahead are the stream's own only once hits on the first have drawn some batches
+        before = [ahead(lines, 1, 1, self.down)[0]] * (3 if hammered > 1 else 0)
         if not self.inner:
-            return hammering(self.lab, lines, line, times)
-        steps = [Access(each * self.lab.line_size) for each in lines] + [Access(line * self.lab.line_size)] * times
+            return hammering(self.lab, lines, [*before, *[line] * times])
+        steps = [Access(each * self.lab.line_size) for each in (*lines, *before, *[line] * times)]
         return Visit(tuple(steps), demoted=tuple(sorted(lines)))
 
     def frontier(self, hammered: int, times: int) -> int | None:
@@ -99,7 +103,9 @@ class Rules:
         steps = [Access(line * size) for line in lines]
         others = [Access(line * size, page=page) for page in range(1, pages) for line in lines]
         line = ahead(lines, 1, 1, self.down)[0]
-        again = [Access(line * size, "demote"), Access(line * size)] if not self.inner else [Access(line * size)] * 2
+        again = [Access(line * size)] * (2 if self.inner else 1)
+        if not self.inner and lab.next_in_l1:
+            again.insert(0, Access(line * size, "demote"))
         visit = Visit((*steps, *others, *again), demoted=tuple(sorted(lines)) if self.inner else ())
         return lab.brings(visit, ahead(lines, before + 2, before + 2, self.down)[0])
 
@@ -112,9 +118,11 @@ class Rules:
         lab, count = self.lab, self.found.trigger or 0
         first = [2 + 3 * number for number in range(count)]
         first = [line + (1 - first[-1] % 2) for line in first]
-        second = [lab.page_lines - 1 - line for line in first] if both else [line + lab.page_lines // 2 for line in first]
+        half, last = lab.page_lines // 2, lab.page_lines - 1
+        second = [last - line if both else line + half for line in first]
         steps = [Access(line * lab.line_size) for pair in zip(first, second, strict=True) for line in pair]
-        visit = Visit(tuple(steps), thrash=not self.inner, demoted=tuple(sorted({*first, *second})) if self.inner else ())
+        demoted = tuple(sorted({*first, *second})) if self.inner else ()
+        visit = Visit(tuple(steps), thrash=not self.inner, demoted=demoted)
         told = []
         for run, down in ((first, False), (second, both)):
             alone = replace(visit, steps=(Access(run[-1] * lab.line_size),))
@@ -126,7 +134,6 @@ class Rules:
 
     def trigger_from(self, start: int, down: bool, most: int) -> int | None:
         """Accesses that a run needs which starts at this line; None where that stays unclear."""
-        lab = self.lab
         for count in range(1, most + 1):
             lines = [start]
             for number in range(count - 1):
@@ -150,7 +157,7 @@ class Rules:
         told = lab.any_of(l2_visit(lab, lines), free)
         if told is False and len(free) < len(targets):
             following = ahead(lines, 1, 1, down)[0]
-            return lab.any_of(hammering(lab, lines, following, 6), ahead(lines, 3, 5, down))
+            return lab.any_of(hammering(lab, lines, [following] * 6), ahead(lines, 3, 5, down))
         return told
 
     def crosses(self, lab: Laboratory) -> bool | None:
@@ -182,7 +189,7 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     run = "runs with gaps, seven accesses long at most"
     told.value("trigger", found.trigger, run, UNCLEAR)
     if found.trigger is None:
-        for parameter in ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by"):
+        for parameter in NEEDS_TRIGGER:
             told.unresolved(parameter, "the number of accesses that start it is not known")
         return
     directions = _directions(rules, inner)
@@ -198,7 +205,13 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     present = [target for target in targets if lab.brings(visit, target)]
     level = lab.level(visit, present[0]) if present else None
     told.value("fills", level, "level of the lines ahead", "the level of the lines stays unclear")
+    tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
+
+
+def trigger_steps(visit: Visit, trigger: int) -> int:
+    """How many of the visit's accesses one thread makes: all but the last that the stream needs, and what follows it."""
+    return min(trigger, len(visit.steps)) - 1
 
 
 def _directions(rules: Rules, inner: bool) -> str | None:
@@ -251,4 +264,3 @@ def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told:
     told.value("crosses_4k", small, method, UNCLEAR)
     if huge is not None:
         told.value("crosses_4k_in_2m", rules.crosses(huge), method, UNCLEAR)
-

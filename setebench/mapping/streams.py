@@ -104,14 +104,15 @@ def _follow_up(lab: Laboratory, lines: list[int], down: bool) -> bool | None:
     """Where one access brings the next line anyway: whether hits of level 2 on that line bring lines further ahead."""
     following = ahead(lines, 1, 1, down)[0]
     targets = ahead(lines, 3, 5, down)
-    alone = lab.any_of(hammering(lab, lines[-1:], following, 6), targets)
+    alone = lab.any_of(hammering(lab, lines[-1:], [following] * 6), targets)
     if alone is not False:
         return None
-    return lab.any_of(hammering(lab, lines, following, 6), targets)
+    return lab.any_of(hammering(lab, lines, [following] * 6), targets)
 
 
-def hammering(lab: Laboratory, lines: list[int], hammered: int, times: int) -> Visit:
-    """A run of misses, then one line again and again, each time pushed out of level 1 so that level 2 hears of it."""
+def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
+    """A run of misses, then some lines, each pushed out of level 1 before, so that level 2 hears of it."""
     steps = [Access(line * lab.line_size) for line in lines]
-    again = [Access(hammered * lab.line_size, "demote"), Access(hammered * lab.line_size)]
-    return Visit((*steps, *again * times), thrash=True)
+    for line in hammered:
+        steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
+    return Visit(tuple(steps), thrash=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.shared import tell_shared
 from setebench.mapping.strides import SAME, Stride, l2_visit, page_kept_warm
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import PAGE_BYTES, Access, Visit, fresh
@@ -86,8 +87,11 @@ class Rules:
         else:
             last = 8 if stride < PAGE_BYTES else 0
         last = (last // self.lab.line_size) * self.lab.line_size
-        if stride < self.lab.line_size:
-            last += self.lab.line_size - 8
+        size = self.lab.line_size
+        if stride < size:  # so far into its line that the next access is in the next one
+            last += size - 8 if stride % 8 == 0 else size - stride
+        elif size < stride < size + 8:  # so far that no access before it crosses into another line
+            last += (stride - size) * count
         places = [last - stride * (count - 1 - number) for number in range(count)]
         if any(place % self.lab.line_size > self.lab.line_size - 8 for place in places):
             return None
@@ -118,14 +122,24 @@ class Rules:
     def smallest(self) -> tuple[int, int] | None:
         """(least, largest) bytes that the smallest stride followed may have."""
         size = self.lab.line_size
-        known = [(stride, self.bytes_apart(stride)) for stride in (8, 16, 24, 32, size // 2 + 8, size - 8, size, size + 8)]
+        strides = (8, 16, 24, size // 2, size // 2 + 8, size - 8, size, size + 8)
+        known = [(stride, self.bytes_apart(stride)) for stride in strides]
         if any(told is None for _, told in known):
             return None
         followed = [stride for stride, told in known if told]
         if not followed or any(not told for stride, told in known if stride > followed[0]):
             return None
         not_followed = [stride for stride, told in known if not told]
-        return (not_followed[-1] + 1 if not_followed else 1), followed[0]
+        if not not_followed:
+            return 1, followed[0]
+        low, high = not_followed[-1], followed[0]
+        while high - low > 1:
+            middle = (low + high) // 2
+            told = self.bytes_apart(middle)
+            if told is None:
+                return None
+            low, high = (low, middle) if told else (middle, high)
+        return high, high
 
     def indexed_by(self) -> str | None:
         """Whether a run goes on into the next page, and with other instructions."""
@@ -216,6 +230,7 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: 
     kinds, reason = trained_by(lab, visit, lambda each: lab.brings(each, target), lab.page_lines // 2 + 13)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
     told.value("fills", lab.level(visit, target), "level of the next line", "the level of the line stays unclear")
+    tell_shared(lab, visit, trigger - 1, [target], told)
     _tell_reach(rules, told)
     _tell_table(rules, inner, told)
     told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
@@ -248,7 +263,8 @@ def _tell_table(rules: Rules, inner: bool, told: Told) -> None:
     if largest is None:
         told.unresolved("max_stride", UNCLEAR)
     elif largest[1]:
-        told.value("max_stride", largest[0], "runs of growing stride", "", largest[0], largest[0] + rules.lab.line_size - 1)
+        high = largest[0] + rules.lab.line_size - 1
+        told.value("max_stride", largest[0], "runs of growing stride", "", largest[0], high)
     else:
         told.at_least("max_stride", largest[0], "runs of growing stride", "no larger stride was asked")
     if smallest is None:

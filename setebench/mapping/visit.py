@@ -120,6 +120,16 @@ class Builder:
             probe = self.step(probe, visit, access, number)
         return self.ending(probe)
 
+    def split(self, visit: Visit, first: int) -> tuple[Probe, Probe]:
+        """The visit for two threads of a core: one makes the first accesses and times, the other makes the rest."""
+        one, other = self.prelude(visit), Probe().barrier()
+        for number, access in enumerate(visit.steps):
+            if number < first:
+                one = self.step(one, visit, access, number)
+            else:
+                other = self.step(other, visit, access, number)
+        return self.ending(one.barrier().barrier()), other.barrier()
+
     def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
         """One access of the visit, done and its prefetches settled before the next."""
         if access.how == "demote":
@@ -142,7 +152,7 @@ class Builder:
         # before demoted lines are loaded: this opens pages at their very offsets, which level 2 may not hold as well
         probe = self._forget(probe, visit)
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
-        # lines that are demoted between accesses: what pushes them out must be in level 2, or it would train its streams
+        # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
         probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
         probe = self._flushes(probe, visit)
         if (
