@@ -23,6 +23,7 @@ class Rules:
     def __init__(self, lab: Laboratory, found: Stream, inner: bool) -> None:
         self.lab, self.found, self.inner = lab, found, inner
         self.down = found.down
+        self.fills_l1 = False
 
     # -- visits -------------------------------------------------------------------------------------------------------
 
@@ -49,8 +50,11 @@ class Rules:
         lines = self.low_run(self.found.trigger or 0)
         room = self.lab.page_lines - 1 - (self.lab.page_lines - 1 - lines[-1] if self.down else lines[-1])
         targets = ahead(lines, 1, room, self.down)
-        told = self.lab.scan(self.drawn(hammered, times), targets)
+        visit = self.drawn(hammered, times)
+        told = self.lab.scan(visit, [target for target in targets if target not in visit.warm])
         for number, target in enumerate(targets):
+            if target in visit.warm:
+                continue
             if told[target] is None and target != ahead(lines, hammered, hammered, self.down)[0]:
                 return None
             if told[target] is False:
@@ -103,11 +107,12 @@ class Rules:
         steps = [Access(line * size) for line in lines]
         others = [Access(line * size, page=page) for page in range(1, pages) for line in lines]
         line = ahead(lines, 1, 1, self.down)[0]
-        again = [Access(line * size)] * (2 if self.inner else 1)
-        if not self.inner and lab.next_in_l1:
-            again.insert(0, Access(line * size, "demote"))
+        # where a next-line prefetcher brings one line more on its own, a second hit tells
+        hits = 2 if lab.next_in_l1 else 1
+        demoted = [Access(line * size, "demote")] if lab.next_in_l1 and not self.inner else []
+        again = [*demoted, Access(line * size)] * hits
         visit = Visit((*steps, *others, *again), demoted=tuple(sorted(lines)) if self.inner else ())
-        return lab.brings(visit, ahead(lines, before + 2, before + 2, self.down)[0])
+        return lab.brings(visit, ahead(lines, before + hits, before + hits, self.down)[0])
 
     def frontier_at_start(self, lines: list[int]) -> int | None:
         """Lines ahead of a run's last that are there when the run has just started the stream."""
@@ -168,9 +173,12 @@ class Rules:
         steps = [Access(line * size) for line in (*lines, last - 1, last)]
         targets = [last + number for number in range(1, 5)]
         hammered = [Access(last * size, "demote"), Access(last * size)] if not self.inner else [Access(last * size)]
-        visit = Visit((*steps, *hammered * 3), window=(0, 2 * lab.page_lines))
+        visit = Visit((*steps, *hammered * 3), thrash=not self.inner, window=(0, 2 * lab.page_lines))
         if self.inner:
             visit = replace(visit, demoted=tuple(sorted({*lines, last - 1, last})))
+            if self.fills_l1:  # level 2 may go further on what level 1 asks for
+                told = [lab.in_l1(visit, target) for target in targets]
+                return True if True in told else (None if None in told else False)
         return lab.any_of(visit, targets)
 
     def training_visit(self) -> tuple[Visit, list[int]]:
@@ -204,13 +212,14 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
     present = [target for target in targets if lab.brings(visit, target)]
     level = lab.level(visit, present[0]) if present else None
+    rules.fills_l1 = level == "l1"
     told.value("fills", level, "level of the lines ahead", "the level of the lines stays unclear")
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
 
 
 def trigger_steps(visit: Visit, trigger: int) -> int:
-    """How many of the visit's accesses one thread makes: all but the last that the stream needs, and what follows it."""
+    """How many of the visit's accesses one thread makes: all but the last that the stream needs."""
     return min(trigger, len(visit.steps)) - 1
 
 

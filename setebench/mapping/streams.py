@@ -81,8 +81,14 @@ def _shortest(lab: Laboratory, streams: Callable[[Laboratory, int, bool], bool |
 
 def l2_visit(lab: Laboratory, lines: list[int]) -> Visit:
     """Accesses that miss every level, between which level 1 forgets the page; their next lines are in level 1."""
-    ahead_of = tuple(line + 1 for line in lines[:-1])
-    return Visit(tuple(Access(line * lab.line_size) for line in lines), warm=ahead_of, thrash=True)
+    return Visit(tuple(Access(line * lab.line_size) for line in lines), warm=silenced(lab, lines), thrash=True)
+
+
+def silenced(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
+    """The next lines of these: in level 1 already, so that its next-line prefetcher asks level 2 for none of them. The
+    last one's only where there is such a prefetcher, for it is what streams bring first."""
+    asked = lines if lab.next_in_l1 else lines[:-1]
+    return tuple(sorted({line + 1 for line in asked if line + 1 < lab.page_lines} - set(lines)))
 
 
 def find_l2_stream(lab: Laboratory) -> Stream:
@@ -115,4 +121,5 @@ def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
     steps = [Access(line * lab.line_size) for line in lines]
     for line in hammered:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
-    return Visit(tuple(steps), thrash=True)
+    warm = silenced(lab, [*lines, *hammered]) if lab.next_in_l1 else ()
+    return Visit(tuple(steps), warm=warm, thrash=True)

@@ -21,6 +21,7 @@ class Rules:
     def __init__(self, lab: Laboratory, found: Stride, inner: bool) -> None:
         self.lab, self.found, self.inner = lab, found, inner
         self.trigger = 0
+        self.fills_l1 = False
 
     def at(self, places: list[int], ips: list[int] | None = None) -> Visit:
         """Accesses to these bytes of the page, by one instruction or by those given."""
@@ -44,8 +45,9 @@ class Rules:
         return self.at([line * self.lab.line_size for line in lines]), lines[-1] + ahead * stride
 
     def brings(self, visit: Visit, target: int) -> bool | None:
-        """Whether the visit brings the target; what an L1 stride prefetcher brings is in level 1."""
-        return self.lab.brings(visit, target)
+        """Whether the visit brings the target, to level 1 if that is where this prefetcher's lines go: level 2 may bring
+        lines further ahead on level 1's requests."""
+        return self.lab.in_l1(visit, target) if self.fills_l1 else self.lab.brings(visit, target)
 
     def find_trigger(self, sign: int) -> int | None:
         """Accesses before the first prefetch."""
@@ -223,6 +225,7 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: 
     if trigger is None:
         return
     rules.trigger = trigger
+    rules.fills_l1 = inner and lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
     ways = {way: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
     named = {(True, True): "both", (True, False): "up", (False, True): "down"}
     told.value("directions", named.get((ways[1], ways[-1])), method, UNCLEAR)  # type: ignore[arg-type]

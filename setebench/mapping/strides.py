@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.visit import Access, Visit
 
-SAME = 0x1540
-"""An instruction address that accesses share, unlike the fresh ones in its low six bits."""
+SAME = 0x152B
+"""An instruction address that accesses share, unlike those of other accesses of a visit in its low six bits."""
 
 START, COUNT, STRIDE = 3, 8, 7
 """Lines of the usual run: from line 3, eight accesses seven lines apart, further than batches of streams reach."""

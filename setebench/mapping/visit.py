@@ -36,6 +36,11 @@ CONFLICT_PAGES, CONFLICT_ROUNDS = 20, 2
 """Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
 few that they and the line stay in level 2."""
 
+FORGET_AGAIN = 2
+"""Pages opened by each access alone once more after lines of the visited page were placed, which taught something."""
+
+ANCHOR_IP = 0x10F5
+
 THRASH_OFFSETS, THRASH_PAGES = 3, 20
 """Pages walked over to make level 1's prefetchers forget a page. At each of three page offsets more lines than level 1
 has ways, so that they miss it again in every round, while level 2 holds them."""
@@ -137,7 +142,7 @@ class Builder:
         if visit.thrash:
             probe = self._thrash(probe)
         if visit.anchor is not None and access.how in HINTS:
-            probe = probe.load(PAGE + visit.anchor * self.line_size).fence()
+            probe = probe.load(PAGE + visit.anchor * self.line_size, ip="anchor", ip_bits=ANCHOR_IP).fence()
         return _act(probe, access, self.place_of(access), number).fence().wait(STEP_CYCLES).fence("l")
 
     @staticmethod
@@ -148,9 +153,10 @@ class Builder:
 
     def prelude(self, visit: Visit) -> Probe:
         """Everything before the first access."""
-        probe = self._loads(self._lessons(Probe(), visit), self._kept_warm(visit))
-        # before demoted lines are loaded: this opens pages at their very offsets, which level 2 may not hold as well
-        probe = self._forget(probe, visit)
+        # first, because a region prefetcher fills level 1 with what it still remembers, and because this opens pages at
+        # the very offsets of demoted lines, which level 2 may not hold as well
+        probe = self._forget(self._lessons(Probe(), visit), visit, visit.forget)
+        probe = self._loads(probe, self._kept_warm(visit))
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
         probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
@@ -158,7 +164,7 @@ class Builder:
         if (
             visit.warm or visit.demoted or visit.anchor is not None
         ):  # the page has been seen: its entries must go, by misses of other pages
-            probe = self._misses(probe)
+            probe = self._misses(self._forget(probe, visit, min(visit.forget, FORGET_AGAIN)))
         if visit.thrash:  # bring the pages of the walk to level 2
             probe = self._thrash(probe)
         return probe.fence().wait(SETTLE_CYCLES).fence()
@@ -210,17 +216,17 @@ class Builder:
             probe = probe.load(self.other(DUMMY, 60 + page, (52 + 4 * (page % THRASH_OFFSETS)) * self.line_size))
         return probe.fence()
 
-    def _forget(self, probe: Probe, visit: Visit) -> Probe:
+    def _forget(self, probe: Probe, visit: Visit, pages: int) -> Probe:
         """Open many regions by each access alone: nothing then follows it in a region prefetcher's memory."""
         seen: set[tuple[int, int | None]] = set()
-        if not visit.forget:
+        if not pages:
             return probe
         for number, access in enumerate(visit.steps):
             bits = fresh(number % 64) if access.ip is None else access.ip
             if access.how in ("flush", "demote") or (access.at, bits) in seen:
                 continue
             seen.add((access.at, bits))
-            for page in range(visit.forget):
+            for page in range(pages):
                 probe = probe.load(self.other(ALONE, page, access.at), ip=f"i{bits}", ip_bits=bits)
             probe = probe.fence()
         return probe
