@@ -35,6 +35,8 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
     tell("streams")
     streams = {"l1.stream": find_l1_stream(lab), "l2.stream": find_l2_stream(lab)}
 
+    outer = (near.pair, near.l2_next_line, near.up_down, strides["l2.stride"].present, streams["l2.stream"].present)
+    lab.level_two_listens = any(told is not False for told in outer)
     huge = _huge_pages(lab)
     for told in _tell_level_one(lab, huge, region, near, strides["l1.stride"], streams["l1.stream"]):
         yield from told
@@ -53,7 +55,7 @@ def _tell_level_one(
     yield told
     tell("level 1: streams")
     told = Told("l1.stream")
-    if told.present(stream.present, "lines ahead of a run that level 2 holds", UNCLEAR):
+    if told.present(stream.present, "lines ahead of a run that level 2 holds", stream.reason or UNCLEAR):
         tell_stream(lab, huge, stream, True, told)
     yield told
     tell("level 1: strides")
@@ -109,5 +111,6 @@ def _huge_pages(lab: Laboratory) -> Laboratory | None:
         lab.context.progress(f"no 2 MiB pages: {error}")
         return None
     huge = Laboratory(lab.context, region, lab.references)
+    huge.level_two_listens = lab.level_two_listens
     huge.forget, huge.next_in_l1 = lab.forget, lab.next_in_l1
     return huge

@@ -41,6 +41,7 @@ class Laboratory:
         self.page_lines = PAGE_BYTES // region.line_size
         self.forget = 0
         self.next_in_l1 = True
+        self.level_two_listens = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -163,6 +164,14 @@ class Laboratory:
 
     def _in_l1(self, visit: Visit, target: int) -> bool | None:
         for likely in self._growing(visit, target):
+            outer = max(value for name, value in likely.items() if name != "l1")
+            if abs(likely["l1"] - outer) > CLEAR_MARGIN:
+                return likely["l1"] > outer
+        return None
+
+    def rests_in_l1(self, visit: Visit, line: int) -> bool | None:
+        """Whether a line that the visit places beforehand is in level 1 when its accesses begin."""
+        for likely in self._growing(visit.untrained(), line):
             outer = max(value for name, value in likely.items() if name != "l1")
             if abs(likely["l1"] - outer) > CLEAR_MARGIN:
                 return likely["l1"] > outer

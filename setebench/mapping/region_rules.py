@@ -16,14 +16,6 @@ FOLLOWER, FAR_BIT, MOST_BITS = 7, 1 << 25, 16
 
 def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
     """Ask and tell everything of a region prefetcher that is there."""
-    forget, lab.forget = lab.forget, 0  # here it is to remember
-    try:
-        _tell(lab, found, told)
-    finally:
-        lab.forget = forget
-
-
-def _tell(lab: Laboratory, found: Region, told: Told) -> None:
     method = "lessons in other pages, then the first access alone"
     told.value("streams", found.active, "regions opened before any is continued", UNCLEAR)
     told.value("region_size", _size(lab), method, UNCLEAR)

@@ -13,6 +13,7 @@ from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+HIDDEN = "level 1's next-line prefetcher asks for lines in between, which may count as accesses"
 NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
 MOST_STREAMS, GROWING, MOST_HITS = 100, 6, 48
 
@@ -51,6 +52,8 @@ class Rules:
         room = self.lab.page_lines - 1 - (self.lab.page_lines - 1 - lines[-1] if self.down else lines[-1])
         targets = ahead(lines, 1, room, self.down)
         visit = self.drawn(hammered, times)
+        if self.fills_l1:
+            return self._inner_frontier(visit, targets)
         told = self.lab.scan(visit, [target for target in targets if target not in visit.warm])
         for number, target in enumerate(targets):
             if target in visit.warm:
@@ -60,6 +63,18 @@ class Rules:
             if told[target] is False:
                 return number
         return len(targets)
+
+    def _inner_frontier(self, visit: Visit, targets: list[int]) -> int | None:
+        """The frontier in level 1: level 2 may go further on what level 1 asks for."""
+        for number, target in enumerate(targets):
+            inner = self.lab.in_l1(visit, target)
+            if not inner:
+                return None if inner is None else number
+        return len(targets)
+
+    def brings(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the target to the level that this prefetcher fills."""
+        return self.lab.in_l1(visit, target) if self.fills_l1 else self.lab.brings(visit, target)
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -110,9 +125,11 @@ class Rules:
         # where a next-line prefetcher brings one line more on its own, a second hit tells
         hits = 2 if lab.next_in_l1 else 1
         demoted = [Access(line * size, "demote")] if lab.next_in_l1 and not self.inner else []
+        if not self.inner:  # level 1's own streams must not go on instead
+            demoted.insert(0, Access(0, "thrash"))
         again = [*demoted, Access(line * size)] * hits
         visit = Visit((*steps, *others, *again), demoted=tuple(sorted(lines)) if self.inner else ())
-        return lab.brings(visit, ahead(lines, before + hits, before + hits, self.down)[0])
+        return self.brings(visit, ahead(lines, before + hits, before + hits, self.down)[0])
 
     def frontier_at_start(self, lines: list[int]) -> int | None:
         """Lines ahead of a run's last that are there when the run has just started the stream."""
@@ -188,25 +205,23 @@ class Rules:
             return l1_visit(self.lab, lines, HAMMERED, self.down), ahead(lines, 3, 6, self.down)
         visit = l2_visit(self.lab, lines)
         single = self.lab.scan(l2_visit(self.lab, lines[-1:]), ahead(lines, 1, 4, self.down))
-        return visit, [target for target, value in single.items() if value is False]
+        targets = [target for target, value in single.items() if value is False]
+        if self.lab.any_of(visit, targets):
+            return visit, targets
+        following = ahead(lines, 1, 1, self.down)[0]
+        return hammering(self.lab, lines, [following] * 6), ahead(lines, 3, 5, self.down)
 
 
 def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: bool, told: Told) -> None:
     """Ask and tell everything of a stream prefetcher that is there."""
     rules = Rules(lab, found, inner)
     run = "runs with gaps, seven accesses long at most"
-    told.value("trigger", found.trigger, run, UNCLEAR)
+    hidden = not inner and lab.next_in_l1
+    told.value("trigger", None if hidden else found.trigger, run, HIDDEN if hidden else UNCLEAR)
     if found.trigger is None:
         for parameter in NEEDS_TRIGGER:
             told.unresolved(parameter, "the number of accesses that start it is not known")
         return
-    directions = _directions(rules, inner)
-    told.value("directions", directions, run, UNCLEAR)
-    _tell_edges(rules, directions, told)
-    _tell_reach(rules, told)
-    told.value("streams", rules.streams(), "runs in many pages, the first continued", UNCLEAR)
-    if directions is not None:
-        told.value("streams_per_page", rules.per_page(directions == "both"), "two runs in turn in one page", UNCLEAR)
     visit, targets = rules.training_visit()
     kinds, reason = trained_by(lab, visit, lambda each: lab.any_of(each, targets), lab.page_lines - 2)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
@@ -214,6 +229,16 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     level = lab.level(visit, present[0]) if present else None
     rules.fills_l1 = level == "l1"
     told.value("fills", level, "level of the lines ahead", "the level of the lines stays unclear")
+    directions = _directions(rules, inner)
+    told.value("directions", directions, run, UNCLEAR)
+    if hidden:
+        told.unresolved("trigger_at_page_edge", HIDDEN)
+    else:
+        _tell_edges(rules, directions, told)
+    _tell_reach(rules, hidden, told)
+    told.value("streams", rules.streams(), "runs in many pages, the first continued", UNCLEAR)
+    if directions is not None:
+        told.value("streams_per_page", rules.per_page(directions == "both"), "two runs in turn in one page", UNCLEAR)
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
 
@@ -245,16 +270,23 @@ def _tell_edges(rules: Rules, directions: str | None, told: Told) -> None:
     told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
-def _tell_reach(rules: Rules, told: Told) -> None:
+def _tell_reach(rules: Rules, hidden: bool, told: Told) -> None:
     method = "hits on one line that the stream has fetched"
+    if rules.inner and not rules.fills_l1 and rules.lab.level_two_listens:
+        for parameter in ("degree", "max_distance"):
+            told.unresolved(parameter, "prefetchers of level 2 may go on where this one stops, and fill the same level")
+        return
     degree = rules.degree()
     told.value("degree", degree, method, "hits on one line did not bring equal batches")
-    bounds = rules.distance(degree) if degree else None
+    if hidden or degree is None:
+        told.unresolved("max_distance", HIDDEN if hidden else "the degree is not known")
+        return
+    bounds = rules.distance(degree)
     if bounds is None:
         told.unresolved("max_distance", "where hits bring no more, no one distance explains", method)
         return
     low, high = bounds
-    reached = low + degree - 1 if degree else low
+    reached = low + degree - 1
     room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
     if reached >= room - 1:
         told.at_least("max_distance", low, method, "the page ends before the stream does")

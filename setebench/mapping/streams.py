@@ -55,7 +55,19 @@ def l1_visit(lab: Laboratory, lines: list[int], hammered: int, down: bool) -> Vi
 
 def find_l1_stream(lab: Laboratory) -> Stream:
     """Lines that come although level 2 sees only hits, and no next line can be asked for."""
-    return _shortest(lab, _l1_streams)
+    found = _shortest(lab, _l1_streams)
+    if found.present is False and not _placed(lab):
+        found.present = None
+        found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
+    return found
+
+
+def _placed(lab: Laboratory) -> bool:
+    """Whether lines were where a run needs them: its own in level 2 alone, what is hit afterwards in level 1."""
+    lines = gap_lines(lab, 4)
+    visit = l1_visit(lab, lines, HAMMERED, False)
+    own = [lab.rests_in_l1(visit, line) for line in lines]
+    return own == [False] * len(lines) and lab.rests_in_l1(visit, lines[-1] + 1) is True
 
 
 def _l1_streams(lab: Laboratory, count: int, down: bool) -> bool | None:

@@ -45,7 +45,7 @@ class Rules:
         return self.at([line * self.lab.line_size for line in lines]), lines[-1] + ahead * stride
 
     def brings(self, visit: Visit, target: int) -> bool | None:
-        """Whether the visit brings the target, to level 1 if that is where this prefetcher's lines go: level 2 may bring
+        """Whether the visit brings the target, to level 1 if its lines go there: level 2 may bring
         lines further ahead on level 1's requests."""
         return self.lab.in_l1(visit, target) if self.fills_l1 else self.lab.brings(visit, target)
 
@@ -189,7 +189,7 @@ class Rules:
         steps.append(Access(lines[-1] * size, ip=fresh(0) if self.inner else None))
         target = lines[-1] + stride
         warm = () if self.inner else page_kept_warm(self.lab, lines, [target])
-        return self.lab.brings(Visit(tuple(steps), warm=warm), target)
+        return self.brings(Visit(tuple(steps), warm=warm), target)
 
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run's next line is fetched where it lies in the next page."""

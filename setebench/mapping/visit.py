@@ -48,7 +48,7 @@ has ways, so that they miss it again in every round, while level 2 holds them.""
 FRESH_STEP = 65
 """Instruction addresses this far apart differ in their low six bits, up to 64 of them, and don't overlap."""
 
-Kind = Literal["load", "store", "flush", "demote", "t0", "t1", "t2", "nta", "w"]
+Kind = Literal["load", "store", "flush", "demote", "thrash", "t0", "t1", "t2", "nta", "w"]
 
 
 def fresh(number: int) -> int:
@@ -137,6 +137,8 @@ class Builder:
 
     def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
         """One access of the visit, done and its prefetches settled before the next."""
+        if access.how == "thrash":
+            return self._thrash(probe)
         if access.how == "demote":
             return self._demote(probe, [access.at // self.line_size])
         if visit.thrash:
@@ -155,7 +157,7 @@ class Builder:
         """Everything before the first access."""
         # first, because a region prefetcher fills level 1 with what it still remembers, and because this opens pages at
         # the very offsets of demoted lines, which level 2 may not hold as well
-        probe = self._forget(self._lessons(Probe(), visit), visit, visit.forget)
+        probe = self._lessons(self._forget(Probe(), visit, visit.forget), visit)
         probe = self._loads(probe, self._kept_warm(visit))
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
@@ -165,7 +167,9 @@ class Builder:
             visit.warm or visit.demoted or visit.anchor is not None
         ):  # the page has been seen: its entries must go, by misses of other pages
             probe = self._misses(self._forget(probe, visit, min(visit.forget, FORGET_AGAIN)))
-        if visit.thrash:  # bring the pages of the walk to level 2
+        if visit.thrash or any(
+            access.how == "thrash" for access in visit.steps
+        ):  # bring the pages of the walk to level 2
             probe = self._thrash(probe)
         return probe.fence().wait(SETTLE_CYCLES).fence()
 
@@ -223,7 +227,7 @@ class Builder:
             return probe
         for number, access in enumerate(visit.steps):
             bits = fresh(number % 64) if access.ip is None else access.ip
-            if access.how in ("flush", "demote") or (access.at, bits) in seen:
+            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
                 continue
             seen.add((access.at, bits))
             for page in range(pages):
