@@ -37,6 +37,7 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
 
     outer = (near.pair, near.l2_next_line, near.up_down, strides["l2.stride"].present, streams["l2.stream"].present)
     lab.level_two_listens = any(told is not False for told in outer)
+    lab.inner_streams = streams["l1.stream"].present is not False
     huge = _huge_pages(lab)
     for told in _tell_level_one(lab, huge, region, near, strides["l1.stride"], streams["l1.stream"]):
         yield from told
@@ -112,5 +113,6 @@ def _huge_pages(lab: Laboratory) -> Laboratory | None:
         return None
     huge = Laboratory(lab.context, region, lab.references)
     huge.level_two_listens = lab.level_two_listens
+    huge.inner_streams = lab.inner_streams
     huge.forget, huge.next_in_l1 = lab.forget, lab.next_in_l1
     return huge

@@ -125,8 +125,6 @@ class Rules:
         # where a next-line prefetcher brings one line more on its own, a second hit tells
         hits = 2 if lab.next_in_l1 else 1
         demoted = [Access(line * size, "demote")] if lab.next_in_l1 and not self.inner else []
-        if not self.inner:  # level 1's own streams must not go on instead
-            demoted.insert(0, Access(0, "thrash"))
         again = [*demoted, Access(line * size)] * hits
         visit = Visit((*steps, *others, *again), demoted=tuple(sorted(lines)) if self.inner else ())
         return self.brings(visit, ahead(lines, before + hits, before + hits, self.down)[0])
@@ -198,6 +196,14 @@ class Rules:
                 return True if True in told else (None if None in told else False)
         return lab.any_of(visit, targets)
 
+    def streams_in(self, visit: Visit, targets: list[int]) -> bool | None:
+        """Whether a visit brings its targets, and not without its first accesses."""
+        told = self.lab.any_of(visit, targets)
+        if not told:
+            return told
+        short = replace(visit, steps=visit.steps[(self.found.trigger or 1) - 1 :])
+        return True if self.lab.any_of(short, targets) is False else None
+
     def training_visit(self) -> tuple[Visit, list[int]]:
         """The visit that found the stream, and the lines that it brings."""
         lines = gap_lines(self.lab, self.found.trigger or 0, self.down, end_odd=not self.down)
@@ -223,7 +229,7 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
             told.unresolved(parameter, "the number of accesses that start it is not known")
         return
     visit, targets = rules.training_visit()
-    kinds, reason = trained_by(lab, visit, lambda each: lab.any_of(each, targets), lab.page_lines - 2)
+    kinds, reason = trained_by(lab, visit, lambda each: rules.streams_in(each, targets), lab.page_lines - 2)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
     present = [target for target in targets if lab.brings(visit, target)]
     level = lab.level(visit, present[0]) if present else None
@@ -236,7 +242,10 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     else:
         _tell_edges(rules, directions, told)
     _tell_reach(rules, hidden, told)
-    told.value("streams", rules.streams(), "runs in many pages, the first continued", UNCLEAR)
+    if not inner and lab.inner_streams:
+        told.unresolved("streams", "streams of level 1 go on in the same pages")
+    else:
+        told.value("streams", rules.streams(), "runs in many pages, the first continued", UNCLEAR)
     if directions is not None:
         told.value("streams_per_page", rules.per_page(directions == "both"), "two runs in turn in one page", UNCLEAR)
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)

@@ -160,6 +160,8 @@ class Builder:
         probe = self._lessons(self._forget(Probe(), visit, visit.forget), visit)
         probe = self._loads(probe, self._kept_warm(visit))
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
+        # what pushed a line out may have had its next line brought as well, which pushed out the one kept warm
+        probe = self._loads(probe, [line for line in visit.warm if line - 1 in visit.demoted])
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
         probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
         probe = self._flushes(probe, visit)
