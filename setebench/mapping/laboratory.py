@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 from setebench.infer.footprint import BROUGHT, Footprint
 from setebench.infer.mixture import mostly
 from setebench.machine import Region
-from setebench.mapping.visit import ALONE, BESIDE, BLOCK_PAGES, CROWD, DUMMY, PAGE, PAGE_BYTES, PROBED, Builder, Visit
+from setebench.mapping.visit import (
+    ALONE,
+    BESIDE,
+    BLOCK_PAGES,
+    CROWD,
+    DUMMY,
+    PAGE,
+    PAGE_BYTES,
+    PROBED,
+    Access,
+    Builder,
+    Visit,
+)
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.serving import References
@@ -43,6 +55,7 @@ class Laboratory:
         self.next_in_l1 = True
         self.level_two_listens = True
         self.inner_streams = True
+        self.outer_streams = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -84,7 +97,7 @@ class Laboratory:
         }
 
     def _run(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-        warmed = np.concatenate([targets[:2], targets])
+        warmed = np.concatenate([np.resize(targets, 2), targets])
         self.visits += len(warmed)
         ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
         return ticks[:, 0]
@@ -95,7 +108,9 @@ class Laboratory:
         visit = replace(visit, forget=self.forget)
         probes = dict(zip(cpus, self.builder.split(visit, first), strict=True))
         asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
-        ticks = self.context.machine.run_together(probes, self.placements(np.concatenate([asked[:2], asked])), warmup=2)
+        ticks = self.context.machine.run_together(
+            probes, self.placements(np.concatenate([np.resize(asked, 2), asked])), warmup=2
+        )
         times = ticks[cpus[0]][:, 0]
         shares = self.references.shares([times[asked == target] for target in targets])
         told = [share > BROUGHT if abs(share - 0.5) > BROUGHT - 0.5 else None for share in 1.0 - shares.of("memory")]
@@ -171,8 +186,12 @@ class Laboratory:
         return None
 
     def rests_in_l1(self, visit: Visit, line: int) -> bool | None:
-        """Whether a line that the visit places beforehand is in level 1 when its accesses begin."""
-        for likely in self._growing(visit.untrained(), line):
+        """Whether a line that the visit places beforehand is in level 1 when its accesses begin.
+
+        Another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks like level 2."""
+        beside = next(each for each in visit.warm if abs(each - line) > 2)
+        placed = replace(visit, steps=(Access(beside * self.line_size),))
+        for likely in self._growing(placed, line):
             outer = max(value for name, value in likely.items() if name != "l1")
             if abs(likely["l1"] - outer) > CLEAR_MARGIN:
                 return likely["l1"] > outer

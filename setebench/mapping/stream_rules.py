@@ -237,8 +237,8 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     told.value("fills", level, "level of the lines ahead", "the level of the lines stays unclear")
     directions = _directions(rules, inner)
     told.value("directions", directions, run, UNCLEAR)
-    if hidden:
-        told.unresolved("trigger_at_page_edge", HIDDEN)
+    if hidden or (lab.inner_streams and not inner):
+        told.unresolved("trigger_at_page_edge", HIDDEN if hidden else "streams of level 1 start at page ends as well")
     else:
         _tell_edges(rules, directions, told)
     _tell_reach(rules, hidden, told)

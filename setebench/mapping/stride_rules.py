@@ -234,6 +234,11 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: 
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
     told.value("fills", lab.level(visit, target), "level of the next line", "the level of the line stays unclear")
     tell_shared(lab, visit, trigger - 1, [target], told)
+    if not inner and (lab.next_in_l1 or lab.inner_streams or lab.outer_streams):
+        for parameter in ("degree", "max_distance", "crosses_4k", "crosses_4k_in_2m"):
+            told.unresolved(parameter, "next-line or stream prefetchers bring some of the lines in question")
+        _tell_table(rules, inner, told)
+        return
     _tell_reach(rules, told)
     _tell_table(rules, inner, told)
     told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
