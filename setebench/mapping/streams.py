@@ -59,6 +59,9 @@ def find_l1_stream(lab: Laboratory) -> Stream:
     if found.present is False and not _placed(lab):
         found.present = None
         found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
+    if found.present is False and lab.forget:
+        found.present = None
+        found.reason = "the region prefetcher may have brought the lines of the run to level 1 before"
     return found
 
 

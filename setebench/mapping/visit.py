@@ -233,6 +233,7 @@ class Builder:
                 continue
             seen.add((access.at, bits))
             for page in range(pages):
-                probe = probe.load(self.other(ALONE, page, access.at), ip=f"i{bits}", ip_bits=bits)
+                # of the access's own kind: accesses that share an instruction address must be alike
+                probe = _act(probe, access, self.other(ALONE, page, access.at), number)
             probe = probe.fence()
         return probe
