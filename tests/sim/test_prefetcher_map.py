@@ -73,7 +73,7 @@ def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
         (NEXT_LINE, set()),
         (L1_STREAM, set()),
         (L1_STRIDE, set()),
-        (REGION, set()),
+        (REGION, {"prefetcher.l1.stream.present"}),
         (PAIR, set()),
         (L2_NEXT, set()),
         (L2_STRIDE, {"prefetcher.l2.stride.min_stride", "prefetcher.l2.stride.max_stride"}),
