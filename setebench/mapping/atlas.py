@@ -38,6 +38,7 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
     outer = (near.pair, near.l2_next_line, near.up_down, strides["l2.stride"].present, streams["l2.stream"].present)
     lab.level_two_listens = any(told is not False for told in outer)
     lab.inner_streams = streams["l1.stream"].present is not False
+    lab.outer_neighbours = near.l2_next_line is not False or near.up_down is not False
     lab.outer_streams = streams["l2.stream"].present is not False
     huge = _huge_pages(lab)
     for told in _tell_level_one(lab, huge, region, near, strides["l1.stride"], streams["l1.stream"]):

@@ -56,6 +56,7 @@ class Laboratory:
         self.level_two_listens = True
         self.inner_streams = True
         self.outer_streams = True
+        self.outer_neighbours = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES

@@ -290,6 +290,9 @@ def _tell_reach(rules: Rules, hidden: bool, told: Told) -> None:
     if hidden or degree is None:
         told.unresolved("max_distance", HIDDEN if hidden else "the degree is not known")
         return
+    if rules.lab.outer_neighbours:
+        told.unresolved("max_distance", "a prefetcher of level 2 may bring one line more on its own")
+        return
     bounds = rules.distance(degree)
     if bounds is None:
         told.unresolved("max_distance", "where hits bring no more, no one distance explains", method)
