@@ -1,0 +1,59 @@
+"""Which hardware data prefetchers there are, and by what rules.
+
+After Fang et al. 2014, 5.3 and section 6: a few accesses to a fresh page, then one timed line per repetition. What
+tells prefetchers apart is what keeps the others quiet meanwhile: see `setebench.mapping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from setebench.mapping.atlas import survey
+from setebench.mapping.chart import charts
+from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.pattern import HELP, ask, parse
+from setebench.mapping.visit import PAGE_BYTES
+from setebench.results import Finding
+from setebench.scenario import Context, Option, Scenario
+from setebench.serving import measure_references
+from setebench.sweep import working_memory
+
+REFERENCE_SAMPLES = 1200
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield what is found of every prefetcher, or of the one pattern that is asked for."""
+    pattern = context.options.get("pattern")
+    if pattern:  # before anything is measured: a word that is no access must not cost a minute
+        parse(pattern, PAGE_BYTES // context.machine.facts.line_size, context.machine.facts.line_size)
+    context.progress("working-set sweep")
+    region = working_memory(context)
+    try:
+        references = measure_references(context, region, REFERENCE_SAMPLES)
+        lab = Laboratory(context, region, references)
+        if pattern:
+            yield from ask(lab, pattern)
+            return
+        yield from survey(lab)
+        context.progress("charts")
+        context.evidence["prefetchers"] = charts(lab)
+    finally:
+        context.machine.release(region)
+
+
+def plot(document: dict[str, Any]) -> Any:
+    """Heat maps of a sequential and a strided run, and how far the first is led."""
+    from setebench.report.prefetcher_plot import map_figure  # matplotlib is only loaded for a plot
+
+    return map_figure(document)
+
+
+SCENARIO = Scenario(
+    name="prefetcher-map",
+    summary="hardware data prefetchers: which there are, what wakes them, how far they run",
+    answer=answer,
+    parameters=("prefetcher.", "pattern."),
+    options=(Option(name="pattern", help=HELP),),
+    plot=plot,
+)

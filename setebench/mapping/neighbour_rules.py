@@ -1,0 +1,86 @@
+"""By what rules prefetchers of one neighbouring line go."""
+
+from __future__ import annotations
+
+from setebench.mapping.kinds import trained_by
+from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.neighbours import Neighbours, odd_line, repeated
+from setebench.mapping.shared import tell_shared
+from setebench.mapping.stride_rules import bisect
+from setebench.mapping.tell import Told
+from setebench.mapping.visit import Access, Visit
+
+UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+MOST_LINES = 60
+ONE = "one access is enough, so nothing is remembered that threads could share"
+
+
+def tell_next_line(lab: Laboratory, huge: Laboratory | None, found: Neighbours, told: Told) -> None:
+    """Everything of level 1's next-line prefetcher."""
+    method = "the next line in level 1 after repeated accesses to one line"
+    trigger, target = found.next_trigger, odd_line(lab) + 1
+    told.value("trigger", trigger, method, UNCLEAR)
+    if trigger is None:
+        return
+    for parameter, value in (("degree", 1), ("max_distance", 1), ("directions", "up")):
+        told.value(parameter, value, "the lines around it stay away", "")
+    visit = repeated(lab, trigger, found.flushed)
+    kinds, reason = trained_by(lab, visit, lambda each: lab.in_l1(each, target), odd_line(lab) + 20)
+    told.value("trained_by", kinds, "the same by other kinds of access", reason)
+    told.value("fills", "l1", method, "")
+    tell_shared(lab, visit, 0 if trigger == 1 else len(visit.steps) - 1, [target], told)
+    if trigger > 1:
+        told.value("streams", _watched(lab, found, trigger), "lines of many pages, the first once more", UNCLEAR)
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is not None:
+            last = memory.page_lines - 1
+            edge = repeated(memory, trigger, found.flushed, at=last)
+            visit = Visit(edge.steps, window=(0, 2 * memory.page_lines))
+            told.value(parameter, memory.in_l1(visit, last + 1), "the last line of a page", UNCLEAR)
+
+
+def _watched(lab: Laboratory, found: Neighbours, trigger: int) -> int | None:
+    """Lines watched at once: all get all accesses but one, then the first gets its last."""
+    place = odd_line(lab) * lab.line_size
+
+    def holds(lines: int) -> bool | None:
+        steps: list[Access] = []
+        for page in range(lines):
+            for number in range(trigger - 1):
+                if number and found.flushed:
+                    steps.append(Access(place, "flush", page=page))
+                steps.append(Access(place, page=page))
+        if found.flushed:
+            steps.append(Access(place, "flush"))
+        steps.append(Access(place))
+        return lab.in_l1(Visit(tuple(steps)), odd_line(lab) + 1)
+
+    return bisect(holds, MOST_LINES)
+
+
+def tell_pair(lab: Laboratory, told: Told) -> None:
+    """Everything of level 2's pair prefetcher."""
+    target = odd_line(lab) - 1
+    _tell_one_access(lab, repeated(lab, 1, False), target, told)
+
+
+def tell_level_two(lab: Laboratory, huge: Laboratory | None, both_ways: bool, told: Told) -> None:
+    """Everything of a prefetcher of level 2 that brings the next line, or (`both_ways`) one of both neighbours."""
+    target = odd_line(lab) + 1
+    _tell_one_access(lab, repeated(lab, 1, False), target, told)
+    told.value("directions", "both" if both_ways else "up", "the page's accesses going up and down", "")
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is not None:
+            last = memory.page_lines - 1
+            visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
+            told.value(parameter, memory.brings(visit, last + 1), "the last line of a page", UNCLEAR)
+
+
+def _tell_one_access(lab: Laboratory, visit: Visit, target: int, told: Told) -> None:
+    for parameter in ("trigger", "degree", "max_distance"):
+        told.value(parameter, 1, "one access", "")
+    kinds, reason = trained_by(lab, visit, lambda each: lab.brings(each, target), odd_line(lab) + 20)
+    told.value("trained_by", kinds, "one access of another kind", reason)
+    told.value("fills", lab.level(visit, target), "level of the line", "the level of the line stays unclear")
+    if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
+        told.unresolved("shared_by_smt", ONE)

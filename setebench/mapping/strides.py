@@ -1,0 +1,103 @@
+"""Stride prefetchers: equal distances between accesses of one instruction (level 1) or of one page (level 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.visit import Access, Visit
+
+SAME = 0x152B
+"""An instruction address that accesses share, unlike those of other accesses of a visit in its low six bits."""
+
+START, COUNT, STRIDE = 3, 8, 7
+"""Lines of the usual run: from line 3, eight accesses seven lines apart, further than batches of streams reach."""
+
+UNEVEN = (1, -1, 0, 1, -1, 1, 0, 0)
+"""Lines by which the accesses of the control are moved: as many, never equally far apart twice in a row."""
+
+
+@dataclass
+class Stride:
+    """What was found of one stride prefetcher. `warm`: it learns from hits of level 1 too, which nothing else hears."""
+
+    present: bool | None = None
+    warm: bool = False
+    indexed: str | None = None
+    stride: int = STRIDE
+    down: bool = False
+
+
+def run_lines(lab: Laboratory, stride: int, down: bool, count: int = COUNT) -> list[int]:
+    """Lines of a run, upwards or downwards."""
+    lines = [START + stride * number for number in range(count)]
+    return [lab.page_lines - 1 - line for line in lines] if down else lines
+
+
+def visit_of(lab: Laboratory, lines: list[int], ip: int | None, warm: bool) -> Visit:
+    """Accesses to these lines, all of one instruction or of one each; `warm`: all hit level 1."""
+    steps = tuple(Access(line * lab.line_size, ip=ip) for line in lines)
+    return Visit(steps, warm=tuple(sorted(lines)) if warm else ())
+
+
+def find_l1_stride(lab: Laboratory) -> Stride:
+    """Equal distances of one instruction against the same from as many instructions."""
+    found = Stride()
+    told: list[bool | None] = []
+    for stride, down, warm in ((STRIDE, False, True), (STRIDE, False, False), (3, False, True), (STRIDE, True, True)):
+        lines = run_lines(lab, stride, down)
+        target = lines[-1] + (lines[-1] - lines[-2])
+        told.append(_by_instruction(lab, lines, target, warm))
+        if told[-1]:
+            found.present, found.warm, found.stride, found.down = True, warm, stride, down
+            return found
+    found.present = None if None in told else False
+    return found
+
+
+def _by_instruction(lab: Laboratory, lines: list[int], target: int, warm: bool) -> bool | None:
+    same = visit_of(lab, lines, SAME, warm)
+    brought = lab.brings(same, target)
+    if not brought:
+        return brought
+    fresh = visit_of(lab, lines, None, warm)
+    anyway = lab.brings(fresh, target)
+    if anyway:  # something else brings it as well, perhaps to another level
+        inner, otherwise = lab.in_l1(same, target), lab.in_l1(fresh, target)
+        return None if inner is None or otherwise is None else inner and not otherwise
+    return None if anyway is None else True
+
+
+def page_kept_warm(lab: Laboratory, steps: list[int], targets: list[int]) -> tuple[int, ...]:
+    """All lines of the page but these: in level 1 already, they silence whatever asks for them."""
+    apart = {*steps, *targets}
+    return tuple(line for line in range(lab.page_lines) if line not in apart)
+
+
+def l2_visit(lab: Laboratory, lines: list[int], targets: list[int]) -> Visit:
+    """Accesses of many instructions that miss every level, in a page whose other lines are in level 1."""
+    steps = tuple(Access(line * lab.line_size) for line in lines)
+    return Visit(steps, warm=page_kept_warm(lab, lines, targets))
+
+
+def find_l2_stride(lab: Laboratory) -> Stride:
+    """Equal distances in a page, whatever instructions they come from, against uneven ones."""
+    found = Stride()
+    told: list[bool | None] = []
+    for stride, down in ((STRIDE, False), (STRIDE, True)):
+        lines = run_lines(lab, stride, down)
+        target = lines[-1] + (lines[-1] - lines[-2])
+        even = lab.brings(l2_visit(lab, lines, [target]), target)
+        if even:
+            moved = [line + by for line, by in zip(lines, UNEVEN, strict=True)]
+            uneven = lab.brings(l2_visit(lab, moved, [target]), target)
+            even = None if uneven is None else not uneven
+        if even:
+            inner = lab.in_l1(l2_visit(lab, lines, [target]), target)
+            even = None if inner is None else not inner
+        told.append(even)
+        if even:
+            found.present, found.down = True, down
+            return found
+    found.present = None if None in told else False
+    return found

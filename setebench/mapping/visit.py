@@ -1,0 +1,239 @@
+"""Visits: a few chosen accesses to a fresh page, with everything around them controlled, as data and as a probe.
+
+What keeps other prefetchers out of a question is part of the visit: accesses from instruction addresses of their own
+silence what is indexed by instruction address, lines that are in level 1 already silence requests for them, lines that
+level 2 holds keep prefetchers that wait for its misses asleep, and a walk over other pages between two accesses makes
+level 1's tables forget the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.probe import HINTS, Base, Operand, Probe
+
+PAGE, PROBED, CROWD, DUMMY, BESIDE = (Base(name) for name in ("page", "probed", "crowd", "dummy", "beside"))
+ALONE = Base("alone")
+"""Pages in which accesses are made alone (`Visit.forget`): a line of any other kind there would be remembered."""
+
+PAGE_BYTES = 4096
+
+BLOCK_PAGES = 128
+"""Pages of a block of other pages (`CROWD`, `DUMMY`); more than any table of pages is thought to have."""
+
+SETTLE_CYCLES = 2500
+"""Time between the last flush or access and the next thing: longer than a batch of prefetches from memory takes, so
+that none is dropped for want of a miss entry, and a flush under way slows nothing that is timed."""
+
+STEP_CYCLES = 1500
+
+CONFLICT_PAGES, CONFLICT_ROUNDS = 20, 2
+"""Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
+few that they and the line stay in level 2."""
+
+FORGET_AGAIN = 2
+"""Pages opened by each access alone once more after lines of the visited page were placed, which taught something."""
+
+ANCHOR_IP = 0x10F5
+
+THRASH_OFFSETS, THRASH_PAGES = 3, 20
+"""Pages walked over to make level 1's prefetchers forget a page. At each of three page offsets more lines than level 1
+has ways, so that they miss it again in every round, while level 2 holds them."""
+
+FRESH_STEP = 65
+"""Instruction addresses this far apart differ in their low six bits, up to 64 of them, and don't overlap."""
+
+Kind = Literal["load", "store", "flush", "demote", "thrash", "t0", "t1", "t2", "nta", "w"]
+
+
+def fresh(number: int) -> int:
+    """Low bits of the instruction address of access `number`, unlike those of all others below 64."""
+    return number * FRESH_STEP + 0x11
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access: bytes from the page's beginning, how, from which instruction address (low bits; None: one of its
+    own), and in which page (0: the visited one; else a page of the crowd)."""
+
+    at: int
+    how: Kind = "load"
+    ip: int | None = None
+    page: int = 0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Accesses to a page, all of whose lines in `window` (first, end; in lines) are flushed first.
+
+    `warm` lines are in level 1 before the first access, `demoted` ones in level 2 alone. `thrash`: level 1's tables are
+    made to forget the page before every access. `forget`: so many regions are opened by every access on its own
+    beforehand, in other pages, so that a region prefetcher remembers nothing else of it. `lessons`: accesses to pages
+    of the crowd, before everything else. `anchor`: a line in level 1 that is loaded before every software prefetch,
+    because some cores drop those to another page than the latest load's."""
+
+    steps: tuple[Access, ...]
+    warm: tuple[int, ...] = ()
+    demoted: tuple[int, ...] = ()
+    thrash: bool = False
+    forget: int = 0
+    window: tuple[int, int] = (0, 64)
+    lessons: tuple[Access, ...] = ()
+    anchor: int | None = None
+
+    def untrained(self) -> Visit:
+        """The same without its accesses: what the page's lines are like anyway."""
+        return replace(self, steps=())
+
+
+def _act(probe: Probe, access: Access, where: Operand, number: int) -> Probe:
+    bits = fresh(number % 64) if access.ip is None else access.ip
+    name = f"i{bits}"
+    if access.how == "flush":
+        return probe.flush(where)
+    if access.how == "store":
+        return probe.store(where, ip=name, ip_bits=bits)
+    if access.how in HINTS:
+        return probe.prefetch(where, access.how, ip=name, ip_bits=bits)
+    return probe.load(where, ip=name, ip_bits=bits)
+
+
+class Builder:
+    """Turns visits into probes for a line size. `order` is a random order of a block's pages, fixed for its lifetime:
+    an even walk over pages would itself be a stride."""
+
+    def __init__(self, line_size: int, rng: np.random.Generator) -> None:
+        self.line_size = line_size
+        self._order: NDArray[np.int64] = rng.permutation(BLOCK_PAGES)
+
+    def other(self, base: Base, number: int, at: int) -> Operand:
+        """Byte `at` of the `number`th page of a block."""
+        return base + (int(self._order[number % BLOCK_PAGES]) * PAGE_BYTES + at)
+
+    def place_of(self, access: Access) -> Operand:
+        return self.other(CROWD, access.page, access.at) if access.page else PAGE + access.at
+
+    def probe(self, visit: Visit) -> Probe:
+        """The whole visit and one timed load of `PROBED`."""
+        probe = self.prelude(visit)
+        for number, access in enumerate(visit.steps):
+            probe = self.step(probe, visit, access, number)
+        return self.ending(probe)
+
+    def split(self, visit: Visit, first: int) -> tuple[Probe, Probe]:
+        """The visit for two threads of a core: one makes the first accesses and times, the other makes the rest."""
+        one, other = self.prelude(visit), Probe().barrier()
+        for number, access in enumerate(visit.steps):
+            if number < first:
+                one = self.step(one, visit, access, number)
+            else:
+                other = self.step(other, visit, access, number)
+        return self.ending(one.barrier().barrier()), other.barrier()
+
+    def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
+        """One access of the visit, done and its prefetches settled before the next."""
+        if access.how == "thrash":
+            return self._thrash(probe)
+        if access.how == "demote":
+            return self._demote(probe, [access.at // self.line_size])
+        if visit.thrash:
+            probe = self._thrash(probe)
+        if visit.anchor is not None and access.how in HINTS:
+            probe = probe.load(PAGE + visit.anchor * self.line_size, ip="anchor", ip_bits=ANCHOR_IP).fence()
+        return _act(probe, access, self.place_of(access), number).fence().wait(STEP_CYCLES).fence("l")
+
+    @staticmethod
+    def ending(probe: Probe) -> Probe:
+        """The timed load, as references are timed (`serving.timed`): behind a load that hits and a fence."""
+        settled = probe.fence().wait(SETTLE_CYCLES).fence()
+        return settled.load(BESIDE).fence().start().load(PROBED).stop()
+
+    def prelude(self, visit: Visit) -> Probe:
+        """Everything before the first access."""
+        # first, because a region prefetcher fills level 1 with what it still remembers, and because this opens pages at
+        # the very offsets of demoted lines, which level 2 may not hold as well
+        probe = self._lessons(self._forget(Probe(), visit, visit.forget), visit)
+        probe = self._loads(probe, self._kept_warm(visit))
+        probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
+        # what pushed a line out may have had its next line brought as well, which pushed out the one kept warm
+        probe = self._loads(probe, [line for line in visit.warm if line - 1 in visit.demoted])
+        # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
+        probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
+        probe = self._flushes(probe, visit)
+        if (
+            visit.warm or visit.demoted or visit.anchor is not None
+        ):  # the page has been seen: its entries must go, by misses of other pages
+            probe = self._misses(self._forget(probe, visit, min(visit.forget, FORGET_AGAIN)))
+        if visit.thrash or any(
+            access.how == "thrash" for access in visit.steps
+        ):  # bring the pages of the walk to level 2
+            probe = self._thrash(probe)
+        return probe.fence().wait(SETTLE_CYCLES).fence()
+
+    @staticmethod
+    def _kept_warm(visit: Visit) -> tuple[int, ...]:
+        return visit.warm if visit.anchor is None else (*visit.warm, visit.anchor)
+
+    def _loads(self, probe: Probe, lines: Iterable[int]) -> Probe:
+        for line in lines:
+            probe = probe.load(PAGE + line * self.line_size).fence()
+        return probe
+
+    def _lessons(self, probe: Probe, visit: Visit) -> Probe:
+        for number, access in enumerate(visit.lessons):
+            probe = _act(probe, access, self.place_of(access), number).fence()
+        return probe
+
+    def _demote(self, probe: Probe, lines: Iterable[int]) -> Probe:
+        for line in lines:
+            for _ in range(CONFLICT_ROUNDS):
+                for page in range(CONFLICT_PAGES):
+                    probe = probe.load(self.other(DUMMY, page, line * self.line_size))
+            probe = probe.fence()
+        return probe
+
+    def _flushes(self, probe: Probe, visit: Visit) -> Probe:
+        kept = {*self._kept_warm(visit), *visit.demoted}
+        for line in range(*visit.window):
+            if line not in kept:
+                probe = probe.flush(PAGE + line * self.line_size)
+        crowd = {a.at // self.line_size * self.line_size + (a.page << 20) for a in visit.steps if a.page}
+        for word in sorted(crowd):
+            probe = probe.flush(self.other(CROWD, word >> 20, word & 0xFFFFF))
+        return probe.fence()
+
+    def _misses(self, probe: Probe) -> Probe:
+        """One miss in each of many other pages: tables of pages forget the visited one."""
+        where = [self.other(DUMMY, page, (5 + 7 * page) % 48 * self.line_size) for page in range(24, 24 + 72)]
+        for operand in where:
+            probe = probe.flush(operand)
+        probe = probe.fence().wait(SETTLE_CYCLES).fence()
+        for operand in where:
+            probe = probe.load(operand)
+        return probe.fence()
+
+    def _thrash(self, probe: Probe) -> Probe:
+        for page in range(THRASH_OFFSETS * THRASH_PAGES):
+            probe = probe.load(self.other(DUMMY, 60 + page, (52 + 4 * (page % THRASH_OFFSETS)) * self.line_size))
+        return probe.fence()
+
+    def _forget(self, probe: Probe, visit: Visit, pages: int) -> Probe:
+        """Open many regions by each access alone: nothing then follows it in a region prefetcher's memory."""
+        seen: set[tuple[int, int | None]] = set()
+        if not pages:
+            return probe
+        for number, access in enumerate(visit.steps):
+            bits = fresh(number % 64) if access.ip is None else access.ip
+            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
+                continue
+            seen.add((access.at, bits))
+            for page in range(pages):
+                # of the access's own kind: accesses that share an instruction address must be alike
+                probe = _act(probe, access, self.other(ALONE, page, access.at), number)
+            probe = probe.fence()
+        return probe

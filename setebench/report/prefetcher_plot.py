@@ -1,0 +1,66 @@
+"""The plot of a prefetcher map: line by accesses to level, and how far lines run ahead (the paper's Figure 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from setebench.errors import SetebenchError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+from setebench.report.plot import style
+
+GREYS = ("0.05", "0.4", "0.65", "0.97")
+"""From the nearest level to memory."""
+
+
+def map_figure(evidence: Mapping[str, Any]) -> Figure:
+    """Heat maps of `evidence["prefetchers"]`, and ramp and distance of the first. Raises `SetebenchError` without."""
+    from matplotlib.figure import Figure
+
+    charts = evidence.get("prefetchers")
+    if not isinstance(charts, Mapping) or not charts:
+        raise SetebenchError("there is nothing to plot: the evidence holds no map of prefetched lines")
+    figure = Figure(figsize=(7.2, 3.4 * (len(charts) + 1)), layout="constrained")
+    axes = figure.subplots(len(charts) + 1, 1)
+    for each, (name, chart) in zip(axes, charts.items(), strict=False):
+        _heat(each, name, chart)
+    _ahead(axes[-1], next(iter(charts.values())))
+    return figure
+
+
+def _heat(axes: Axes, name: str, chart: Mapping[str, Any]) -> None:
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    levels = list(chart["levels"])
+    greys = [*GREYS[: len(levels) - 1], GREYS[-1]]
+    axes.imshow(
+        chart["nearest"], aspect="auto", origin="lower", interpolation="nearest",
+        cmap=ListedColormap(greys), vmin=-0.5, vmax=len(levels) - 0.5,
+    )  # fmt: skip
+    axes.set(title=f"Where lines are: {name}", xlabel="line of the page", ylabel="accesses made")
+    handles = [Patch(facecolor=grey, edgecolor="0.3", label=level) for grey, level in zip(greys, levels, strict=True)]
+    axes.legend(handles=handles, fontsize=7, ncols=len(levels), loc="upper left")
+
+
+def _ahead(axes: Axes, chart: Mapping[str, Any]) -> None:
+    """Lines fetched by each access of the run, and how far ahead of it they then reach without a gap."""
+    memory = len(chart["levels"]) - 1
+    reached, fetched, before = [], [], 0
+    for count, line in enumerate(chart["touched"], start=1):
+        row = chart["nearest"][count]
+        end = line + 1
+        while end < len(row) and row[end] != memory:
+            end += 1
+        reached.append(end - 1 - line)
+        fetched.append(max(end - max(before, line + 1), 0))
+        before = end
+    axes.plot(chart["touched"], fetched, label="lines fetched by the access (degree)", **style(0))
+    axes.plot(chart["touched"], reached, label="lines ahead of it (distance)", **style(1))
+    axes.set(title="How far a sequential run is led", xlabel="line accessed", ylabel="lines")
+    axes.grid(True, color="0.9", linewidth=0.6)
+    axes.legend(fontsize=8)

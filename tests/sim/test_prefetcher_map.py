@@ -1,0 +1,129 @@
+"""The map of machines with one prefetcher, with two that hide each other, and with none: nothing may be told wrong."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from quiet_machines import quiet
+
+from setebench.judge import Judgement, Verdict, judge
+from setebench.mapping.atlas import survey
+from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.pattern import ask
+from setebench.scenario import Context
+from setebench.serving import measure_references
+from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine
+from setebench.sim.truth import truth
+from setebench.sweep import working_memory
+
+SHAPE: dict[str, Any] = {"l3": None, "l2": {"sets": 512}}
+NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3, streams=8)
+ALWAYS_NEXT = spec.NextLine(level=1, fills="l1", trigger=1)
+L1_STREAM = spec.Streamer(level=1, fills="l1", trigger=3, degree=2, max_distance=12, streams=16)
+L1_STRIDE = spec.Stride(level=1, fills="l1", trigger=3, degree=2, max_distance=4, max_stride_bytes=1024, entries=16)
+REGION = spec.Region(level=1, fills="l1", region_size_bytes=2048, active_regions=16, indexed_by="ip+offset")
+PAIR = spec.LinePair(level=2, trained_by=("load", "store", "prefetch"))
+L2_NEXT = spec.NextLine(level=2, only_misses=True)
+L2_STRIDE = spec.Stride(level=2, trigger=3, indexed_by="page", entries=16)
+L2_STREAM = spec.Streamer(
+    level=2, trigger=4, degree=2, max_distance=16, streams=16, streams_per_page=2, trained_by=("load", "store")
+)
+UP_DOWN = spec.UpDown(level=2)
+
+
+def laboratory(machine: SimulatedMachine) -> Laboratory:
+    context = Context(machine=machine, seed=5, fast=True)
+    region = working_memory(context)
+    return Laboratory(context, region, measure_references(context, region))
+
+
+def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
+    changes = {**SHAPE, **changes}
+    with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
+        told = list(survey(laboratory(machine)))
+    shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
+    from quiet_machines import levels
+
+    file = spec.Machine(name="quiet", levels=levels(**shape), prefetchers=prefetchers, **changes)
+    true = [finding for finding in truth(file) if finding.parameter.startswith("prefetcher.")]
+    known = frozenset(finding.parameter for finding in (*true, *told))
+    return {judgement.parameter: judgement for judgement in judge("quiet", told, true, known)}
+
+
+def unresolved(judgements: dict[str, Judgement]) -> set[str]:
+    return {name for name, judgement in judgements.items() if judgement.verdict is Verdict.UNRESOLVED}
+
+
+def wrong(judgements: dict[str, Judgement]) -> list[Judgement]:
+    return [judgement for judgement in judgements.values() if judgement.verdict is Verdict.WRONG]
+
+
+def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
+    judgements = judged()
+    assert len(judgements) == 8
+    assert {judgement.verdict for judgement in judgements.values()} == {Verdict.RIGHT}
+
+
+@pytest.mark.parametrize(
+    ("prefetcher", "open_questions"),
+    [
+        (NEXT_LINE, set()),
+        (L1_STREAM, set()),
+        (L1_STRIDE, set()),
+        (REGION, {"prefetcher.l1.stream.present"}),
+        (PAIR, set()),
+        (L2_NEXT, set()),
+        (L2_STRIDE, {"prefetcher.l2.stride.min_stride", "prefetcher.l2.stride.max_stride"}),
+        (L2_STREAM, set()),
+    ],
+    ids=["next line", "l1 stream", "l1 stride", "region", "pair", "l2 next line", "l2 stride", "l2 stream"],
+)
+def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions: set[str]) -> None:
+    judgements = judged(prefetcher)
+    assert wrong(judgements) == []
+    assert unresolved(judgements) <= open_questions
+
+
+@pytest.mark.parametrize(
+    "prefetchers",
+    [
+        (ALWAYS_NEXT, L2_STREAM),
+        (L1_STREAM, L2_STREAM),
+        (L1_STRIDE, L2_STRIDE),
+        (PAIR, L2_NEXT),
+        (REGION, L2_STREAM),
+        (L2_NEXT, L2_STREAM),
+        (UP_DOWN, L2_STREAM),
+    ],
+    ids=lambda pair: "+".join(type(each).__name__ + str(each.level) for each in pair),
+)
+def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[Any, ...]) -> None:
+    judgements = judged(*prefetchers)
+    assert wrong(judgements) == []
+    present = [judgement for name, judgement in judgements.items() if name.endswith(".present")]
+    assert sum(judgement.verdict is Verdict.UNRESOLVED for judgement in present) <= 1
+
+
+def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
+    for shared in (True, False):
+        streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
+        judgements = judged(streamer, core=spec.Core(threads_per_core=2))
+        assert judgements["prefetcher.l2.stream.shared_by_smt"].verdict is Verdict.RIGHT
+
+
+def test_noise_makes_no_wrong_answer() -> None:
+    noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
+    assert wrong(judged(L2_STREAM, PAIR, noise=noise)) == []
+
+
+def test_a_pattern_says_which_lines_are_where() -> None:
+    with closing(quiet(prefetchers=(L2_STREAM,), **SHAPE)) as machine:
+        lab = laboratory(machine)
+        found = {finding.parameter: finding.value for finding in ask(lab, "4 5 6 7")}
+        random_walk = {finding.parameter for finding in ask(lab, "31 7 50 12")}
+    loaded = {f"pattern.line_{line}": "l1" for line in (4, 5, 6, 7)}
+    assert found == {**loaded, "pattern.line_8": "l2", "pattern.line_9": "l2"}
+    assert random_walk == {f"pattern.line_{line}" for line in (31, 7, 50, 12)}
