@@ -446,4 +446,6 @@ SCENARIO = Scenario(
         Option(name="seconds", help="Time to spend on sweeps. Default: 22, or 6 with --fast.", type=float),
     ),
     plot=bandwidth_figure,
+    order=70,
+    seconds=12.0,
 )

@@ -218,4 +218,6 @@ SCENARIO = Scenario(
         ),
     ),
     plot=plot,
+    order=20,
+    seconds=5.0,
 )

@@ -338,4 +338,6 @@ SCENARIO = Scenario(
         Option(name="threads", help="Most loading threads. Default: all CPUs but those of the chase's core.", type=int),
     ),
     plot=loaded_latency_figure,
+    order=80,
+    seconds=12.0,
 )

@@ -252,4 +252,6 @@ SCENARIO = Scenario(
     parameters=("mshr.",),
     plot=plot,
     options=(Option(name="level", help="Which level's miss queue.", default="all", choices=("L1", "L2", "all")),),
+    order=30,
+    seconds=15.0,
 )

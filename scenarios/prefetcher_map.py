@@ -56,4 +56,6 @@ SCENARIO = Scenario(
     parameters=("prefetcher.", "pattern."),
     options=(Option(name="pattern", help=HELP),),
     plot=plot,
+    order=50,
+    seconds=40.0,
 )

@@ -368,4 +368,6 @@ SCENARIO = Scenario(
     answer=answer,
     parameters=("software_prefetch.", "blocking."),
     plot=plot,
+    order=40,
+    seconds=12.0,
 )

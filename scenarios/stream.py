@@ -154,4 +154,6 @@ SCENARIO = Scenario(
         Option(name="width", help="Width of accesses. Default: the widest.", choices=tuple(WIDTHS), multiple=True),
         Option(name="non_temporal", help="Copy and triad with non-temporal stores, too.", flag=True),
     ),
+    order=90,
+    seconds=5.0,
 )
