@@ -7,6 +7,7 @@ but for what is asked about. So drift, neighbours and hardware prefetchers fall 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,8 +66,10 @@ def side_by_side(
     names = list(ways)
     found: dict[str, list[Ticks]] = {name: [] for name in names}
     rng = np.random.default_rng((context.seed, ASSIGNMENT, context.known.get("layouts", 0)))
+    # ever new targets, one in each page of a group: the same few again and again would teach prefetchers
+    walk = replace(levels_of(context, region)[level], repeated=False)
     for _ in range(LAYOUTS):
-        place = Place(context, region, level, levels_of(context, region)[level])
+        place = Place(context, region, level, walk)
         dealt = rng.permutation(np.arange(GROUP_PAGES) % len(names))
         probe = place.placed()
         for number, which in enumerate(dealt.tolist()):
