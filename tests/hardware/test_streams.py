@@ -60,7 +60,7 @@ class Broken(NativeMachine):
 @pytest.mark.parametrize("name", STORING)
 def test_a_broken_kernel_is_caught(name: str, spoil: str) -> None:
     if spoil == "copies only" and name in ("copy", "copy_nt"):
-        pytest.skip("that is what it should do")
+        pytest.skip("a copy that only copies is not broken")
     machine = Broken(spoil)
     try:
         found = wrong_arithmetic(context(machine), KERNELS[name], 8)

