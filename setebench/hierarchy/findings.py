@@ -80,7 +80,10 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
             evidence=evidence,
         )
     else:
-        yield _missing(entries, "entries", table.reason, method, (table.at_least, table.highest))
+        apart = table.at_least != table.highest  # strides that contradict each other at one number bound nothing
+        yield _missing(
+            entries, "entries", table.reason, method, (table.at_least, table.highest) if apart else UNBOUNDED
+        )
     penalty = f"tlb.{level}.miss_penalty.{pages}"
     if table.penalty is None:
         reason = table.reason or "the penalty depends on how many pages are used"

@@ -48,6 +48,8 @@ def capacities(context: Context) -> list[float]:
 def outer_levels(context: Context, region: Region, first: Geometry, caches: list[str]) -> dict[str, Outer]:
     """The caches behind the first, by name."""
     ends = capacities(context)
+    if len(context.evidence["sweep"]["levels"]) - 1 != len(caches):
+        ends = ends[:1]  # the sweep passed over a level, so what it says of the one before reaches too far
     found = {}
     for number, name in enumerate(caches[1:], 1):
         end = ends[number] if number < len(ends) else None
