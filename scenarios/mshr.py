@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
-from setebench.climb import Measure, climb
+from setebench.climb import FAST, THOROUGH, Measure, climb
 from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
-from setebench.infer.steps import Staircase, calm_level
+from setebench.infer.steps import WINDOW_BEHIND, Staircase, calm_level
 from setebench.infer.ticks import mean_ticks
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -43,8 +43,18 @@ AT_ONCE = 0.5
 AT_JUMP_ROUNDS = 12
 """Rounds in which a hit behind as many misses as can be in flight is timed."""
 
+PASSED_RATIO = 2
+"""Where prefetches had to wait at a number, dropped or late ones are looked for up to so many times that number: only a
+smaller limit than the one found would change the answer, and a climb needs to see what lies behind a jump."""
+
+APART_ROUNDS, APART_GROUPS = 6, 4
+"""Rounds in which prefetches come in groups, and how many groups: in each far fewer than may be in flight, yet enough
+in all."""
+
+NEAR = ("l1", "l2")
+
 LANDINGS = 8
-"""Times that a hint's lines are looked for; all must tell the same level."""
+"""Times that a hint's lines are looked for; one of them may be disturbed, the others must tell the same."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -78,11 +88,13 @@ class _Asker:
     def __init__(self, context: Context, volleys: Volleys, cycles: dict[str, float]) -> None:
         self._context, self._volleys, self._cycles = context, volleys, cycles
         self._rng = context.rng(4)
+        self._loaded_cycles = 0.0  # of lines that were loaded, not prefetched; known before a hint is asked
 
     def _climb(self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None) -> Staircase:
         self._context.progress(what)
         self._volleys.refresh()
-        return climb(measure, first, most, unit or self._cycles["memory"], self._rng)
+        effort = FAST if self._context.fast else THOROUGH
+        return climb(measure, first, most, unit or self._cycles["memory"], self._rng, effort)
 
     def loads(self) -> Staircase:
         """Loads from memory."""
@@ -159,29 +171,42 @@ class _Asker:
     def prefetching(self, levels: tuple[str, ...]) -> list[Prefetching]:
         """Where every hint fills, and staircases of one hint per level asked for."""
         fills = self._fills()
-        if fills and not {"l1", "l2"} & set(fills.values()):
+        if fills and not set(NEAR) & set(fills.values()):
             self._volleys.escorted = True
             fills = self._fills()
-        chosen = [next((hint for hint in fills if fills[hint] == level), None) for level in levels]
-        if "l2" in levels and chosen[-1] is None:
-            chosen.append(next((hint for hint in fills if fills[hint] == "l1"), None))
-        return [
-            self._one_hint(hint, fills[hint]) if hint in chosen else Prefetching(hint, fills[hint]) for hint in fills
-        ]
+        found = {hint: Prefetching(hint, fills[hint]) for hint in fills}
+        for level in levels:
+            # an L1 hint's lines come through level 2 as well, which at least bounds what that keeps in flight
+            any(self._steady(found, each) for each in (("l1",) if level == "l1" else ("l2", "l1")))
+        return list(found.values())
+
+    def _steady(self, found: dict[str, Prefetching], level: str) -> bool:
+        """Climb for the first hint that fills `level` and goes on doing so; whether there is one."""
+        for hint, own in found.items():
+            if own.fills == level and own.phase is None:
+                found[hint] = self._one_hint(hint, level)
+            if found[hint].fills == level:
+                return True
+        return False
 
     def _fills(self) -> dict[str, str]:
         """By hint the level in which a chase finds lines that were prefetched."""
         self._context.progress("where prefetches land")
-        loaded = self._mean(lambda: self._volleys.landing(None, first=True), LANDINGS)
-        return {hint: self._fill(hint, loaded) for hint in self._hints()}
+        self._loaded_cycles = self._mean(lambda: self._volleys.landing(None, first=True), LANDINGS)
+        return {hint: self._fill(hint) for hint in self._hints()}
 
-    def _fill(self, hint: str, loaded_cycles: float) -> str:
-        taken = np.array([self._mean(lambda: self._volleys.landing(hint), 1) for _ in range(LANDINGS)])
-        own = {self._nearest((float(each) - loaded_cycles) / LANDING_LINES) for each in taken}
-        kept = {level for level in own if level in ("l1", "l2")}
-        if len(own) > 1 and "memory" in own and kept:
+    def _fill(self, hint: str) -> str:
+        taken = [self._volleys.landing(hint) for _ in range(LANDINGS)]
+        # the median of few, for a single interrupt makes their mean look like memory
+        far = sum(self._nearest(self._beyond_first(float(np.median(own)))) not in NEAR for own in taken)
+        if 1 < far < LANDINGS - 1:
             return UNSTEADY
-        return self._nearest((float(np.median(taken)) - loaded_cycles) / LANDING_LINES)
+        step = self._volleys.cycles_per_tick * step_ticks(self._context)
+        return self._nearest(self._beyond_first(float(np.median([mean_ticks(own, step) for own in taken]))))
+
+    def _beyond_first(self, chase_cycles: float) -> float:
+        """What a load of a landed line takes more than one of a line that was loaded before."""
+        return (chase_cycles - self._loaded_cycles) / LANDING_LINES
 
     def _nearest(self, beyond_first: float) -> str:
         """The level whose latency is so many cycles more than level 1's, about."""
@@ -205,13 +230,27 @@ class _Asker:
 
     def _hint_stairs(self, hint: str, fills: str) -> Prefetching:
         ask = self._volleys.prefetches
-        return Prefetching(
-            hint,
-            fills,
-            self._climb(f"prefetch {hint}", lambda n: ask(n, hint, delayed=True)[:, 0], 0),
-            self._climb(f"prefetch {hint}, until there", lambda n: ask(n, hint, delayed=False).sum(axis=1), 1),
-            self._climb(f"prefetch {hint}, then load", lambda n: ask(n, hint, delayed=True)[:, 1], 1),
-        )
+        phase = self._climb(f"prefetch {hint}", lambda n: ask(n, hint, delayed=True)[:, 0], 0)
+        fills = self._still(hint, fills)
+        passed = phase.step.high + WINDOW_BEHIND if phase.step else MOST
+        most = min(PASSED_RATIO * passed, MOST)
+        total = self._climb(f"prefetch {hint}, until there", lambda n: ask(n, hint, delayed=False).sum(axis=1), 1, most)
+        kept = self._climb(f"prefetch {hint}, then load", lambda n: ask(n, hint, delayed=True)[:, 1], 1, most)
+        return Prefetching(hint, self._still(hint, fills), phase, total, kept, self._apart(hint, kept))
+
+    def _still(self, hint: str, fills: str) -> str:
+        """Where a hint fills, asked again: some machines ignore a hint for a stretch of time, and what was timed
+        then tells nothing."""
+        return fills if (self._fill(hint) in NEAR) == (fills in NEAR) else UNSTEADY
+
+    def _apart(self, hint: str, kept: Staircase) -> float | None:
+        """What loads take behind the jump of `kept` when fewer prefetches are in flight at once."""
+        if kept.step is None:
+            return None
+        count = min(number for number in kept.samples if number > kept.step.high)
+        ask = self._volleys.prefetches
+        rounds = [ask(count, hint, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
+        return calm_level(np.stack(rounds))
 
 
 def _keep(context: Context, evidence: Evidence) -> None:

@@ -115,12 +115,15 @@ class Volleys:
                 probe = probe.load(TARGETS + target, after=before)
         return self._run(probe.stop(), place)[:, 0]
 
-    def prefetches(self, count: int, hint: str, *, delayed: bool) -> NDArray[np.float64]:
+    def prefetches(self, count: int, hint: str, *, delayed: bool, groups: int = 1) -> NDArray[np.float64]:
         """Software prefetches of `count` lines in memory; and then a load of the last of them at once, or (`delayed`)
         of all of them once nothing is under way any more. Shape (repetitions, 2).
 
         The last one alone comes when all have come, and its load needs no entry that the prefetches hold. Of those that
-        were dropped it tells nothing: later ones may find entries free again, so then all are asked for."""
+        were dropped it tells nothing: later ones may find entries free again, so then all are asked for.
+
+        In more than one group the lines of one are there before the next sets out, so fewer are in flight at once, of
+        as many lines."""
         place = self._spread(max(count, 1))
         probe = self._flushed(place)
         if self.escorted:
@@ -128,7 +131,10 @@ class Volleys:
                 probe = probe.load(TARGETS + beside)
             probe = probe.fence()
         probe = probe.start(0)
-        for target, beside in zip(place.targets[:count], place.beside, strict=False):
+        pauses = {group * count // groups for group in range(1, groups)}
+        for number, (target, beside) in enumerate(zip(place.targets[:count], place.beside, strict=False)):
+            if number in pauses:
+                probe = settled(probe)
             probe = self._prefetch(probe, target, beside, hint)
         probe = probe.stop(0)
         if delayed:

@@ -11,6 +11,9 @@ from setebench.results import Finding, Outcome
 WAITS_SHARE = 0.6
 """A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
 
+APART_SHARE = 0.5
+"""Prefetches in groups lose no lines where the number in flight was why: all of the jump goes, or none of it."""
+
 UNSTEADY = "unsteady"
 """Where a hint fills that leaves its lines in a near level only now and then."""
 
@@ -25,13 +28,15 @@ IN_FLIGHT_SHARE = 0.8
 @dataclass(frozen=True)
 class Prefetching:
     """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`),
-    and of a load of the last line long after (`kept`). `fills` is where a line lands: l1, l2, or further out."""
+    and of loads of all lines long after (`kept`). `fills` is where a line lands: l1, l2, or further out. `apart` is
+    the time of `kept` behind its jump, of as many lines, prefetched in groups, one after the other."""
 
     hint: str
     fills: str
     phase: Staircase | None = None
     total: Staircase | None = None
     kept: Staircase | None = None
+    apart: float | None = None
 
 
 @dataclass(frozen=True)
@@ -172,19 +177,44 @@ def _wait_at_jump(loads: Staircase, blocked: Staircase) -> float:
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
     name = f"mshr.{level}.prefetch"
-    wanted = [own for own in evidence.prefetching if own.fills == level and own.phase is not None]
+    timed = [own for own in evidence.prefetching if own.phase is not None]
+    wanted = [own for own in timed if own.fills == level]
     if level == "l2" and not wanted:
-        wanted = [own for own in evidence.prefetching if own.fills == "l1" and own.phase is not None]
+        wanted = [own for own in timed if own.fills == "l1"]
+        lost = [own.hint for own in evidence.prefetching if own.fills in (UNSTEADY, "memory")]
+        if wanted and lost:
+            return _bounded_by_level_one(_one_hint(name, level, wanted[0]), wanted[0].hint, lost)
     if not wanted:
         landed = ", ".join(f"{own.hint}: {own.fills}" for own in evidence.prefetching) or "this machine has no hints"
         return unresolved(name, f"no software prefetch is seen to fill level 1{' or 2' * (level == 'l2')} ({landed})")
     return _one_hint(name, level, wanted[0])
 
 
+def _bounded_by_level_one(found: Finding, hint: str, lost: list[str]) -> Finding:
+    """A hint whose lines came now and then, or not at all, may be one that fills level 2 only. The other hint's
+    prefetches need entries of level 1 too, so level 2 keeps at least as many in flight as it does."""
+    if found.outcome is not Outcome.MEASURED or found.low is None:
+        return found
+    why = f"lines of {', '.join(lost)} came now and then or not at all, and {hint} takes level-1 entries too"
+    return _at_least(found.parameter, int(found.low), why + "; run again", found.evidence)
+
+
+def _dropped_when_full(own: Prefetching) -> bool:
+    """Whether `kept` jumps because too many were in flight at once. Lines that are missing just as well when they came
+    in groups were dropped for another reason, or pushed out again: that many don't fit into the cache."""
+    if own.kept is None or own.kept.step is None:
+        return False
+    if own.apart is None:
+        return True
+    before = own.kept.level(own.kept.step.last)
+    return own.apart - before < APART_SHARE * own.kept.step.height
+
+
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if own.kept is not None and own.kept.level(min(own.kept.samples)) > 0.5 * own.kept.unit:
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
-    ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": own.kept}
+    kept = own.kept if _dropped_when_full(own) else None
+    ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": kept}
     stairs = {way: each for way, each in ways.items() if each is not None}
     steps = {way: each.step for way, each in stairs.items() if each.step is not None}
     key = f"prefetch.{own.hint}"
@@ -195,6 +225,8 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
         out = int(numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit].max())
         if own.total is not None:  # what has set out may still stand in a queue
             out = min(out, proven(own.total))
+        if own.kept is not None and own.kept.step is not None:  # and may have been dropped
+            out = min(out, own.kept.step.low)
         return _at_least(name, out, f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
     way, step = min(steps.items(), key=lambda item: item[1].last)
     if not certain(step):
