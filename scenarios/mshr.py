@@ -7,6 +7,7 @@ draw on different pools.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,7 +42,7 @@ AT_ONCE = 0.5
 """Prefetches that set out within this share of a miss are surely in flight together."""
 
 AT_JUMP_ROUNDS = 12
-"""Rounds in which a hit behind as many misses as can be in flight is timed."""
+"""Rounds in which a hit behind as many misses as can be in flight is timed, and behind one less."""
 
 PASSED_RATIO = 2
 """Where prefetches had to wait at a number, dropped or late ones are looked for up to so many times that number: only a
@@ -53,8 +54,9 @@ in all."""
 
 NEAR = ("l1", "l2")
 
-LANDINGS = 8
-"""Times that a hint's lines are looked for; one of them may be disturbed, the others must tell the same."""
+LANDINGS, AGREEING = 12, 9
+"""Times that a hint's lines are looked for, and how many must tell the same level: some are disturbed, and half of them
+would not tell level 1 from level 2."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -88,7 +90,6 @@ class _Asker:
     def __init__(self, context: Context, volleys: Volleys, cycles: dict[str, float]) -> None:
         self._context, self._volleys, self._cycles = context, volleys, cycles
         self._rng = context.rng(4)
-        self._loaded_cycles = 0.0  # of lines that were loaded, not prefetched; known before a hint is asked
 
     def _climb(self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None) -> Staircase:
         self._context.progress(what)
@@ -124,8 +125,8 @@ class _Asker:
         unit = memory * (hides - 1 if waves == 2 else min(hides, 1.0))
         stairs = self._climb("hits behind misses", excess, 0, most, unit)
         if loads.step is not None:
-            last = loads.step.last
-            stairs.samples.setdefault(last, []).extend(excess(last) for _ in range(AT_JUMP_ROUNDS))
+            for number in AT_JUMP_ROUNDS * (max(loads.step.last - 1, 0), loads.step.last):
+                stairs.samples.setdefault(number, []).append(excess(number))
         return Blocked(stairs, (inner * own) ** 0.5 < near < (own * outer) ** 0.5)
 
     def _near_cycles(self, steps: int, walk_bytes: float) -> float:
@@ -139,7 +140,9 @@ class _Asker:
 
     def _mean(self, measure: Callable[[], NDArray[np.float64]], runs: int) -> float:
         """Mean cycles of so many runs: small differences need a mean that the clock's step doesn't bias."""
-        times = np.concatenate([measure() for _ in range(runs)])
+        return self._mean_of(np.concatenate([measure() for _ in range(runs)]))
+
+    def _mean_of(self, times: NDArray[Any]) -> float:
         return mean_ticks(times, self._volleys.cycles_per_tick * step_ticks(self._context))
 
     def _around_level_two(self) -> tuple[float, float, float]:
@@ -192,21 +195,25 @@ class _Asker:
     def _fills(self) -> dict[str, str]:
         """By hint the level in which a chase finds lines that were prefetched."""
         self._context.progress("where prefetches land")
-        self._loaded_cycles = self._mean(lambda: self._volleys.landing(None, first=True), LANDINGS)
-        return {hint: self._fill(hint) for hint in self._hints()}
+        return self._landed(self._hints())
 
-    def _fill(self, hint: str) -> str:
-        taken = [self._volleys.landing(hint) for _ in range(LANDINGS)]
-        # the median of few, for a single interrupt makes their mean look like memory
-        far = sum(self._nearest(self._beyond_first(float(np.median(own)))) not in NEAR for own in taken)
-        if 1 < far < LANDINGS - 1:
-            return UNSTEADY
-        step = self._volleys.cycles_per_tick * step_ticks(self._context)
-        return self._nearest(self._beyond_first(float(np.median([mean_ticks(own, step) for own in taken]))))
+    def _landed(self, hints: tuple[str, ...]) -> dict[str, str]:
+        """Each round compares with lines that were loaded: what the clock rate does then falls on both."""
+        landing, each = self._volleys.landing, {hint: list[str]() for hint in hints}
+        for _ in range(LANDINGS):
+            loaded = landing(None, first=True)
+            for hint, found in each.items():
+                found.append(self._level_of(landing(hint), loaded))
+        return {hint: _most_of(found) for hint, found in each.items()}
 
-    def _beyond_first(self, chase_cycles: float) -> float:
-        """What a load of a landed line takes more than one of a line that was loaded before."""
-        return (chase_cycles - self._loaded_cycles) / LANDING_LINES
+    def _level_of(self, chase: NDArray[np.float64], loaded: NDArray[np.float64]) -> str:
+        """The level that served a chase. The median tells near from far, for a single interrupt makes a mean look like
+        memory; near levels differ by less than a clock step, so of them the mean tells."""
+        far = self._nearest(float(np.median(chase) - np.median(loaded)) / LANDING_LINES)
+        if far not in NEAR:
+            return far
+        near = self._nearest((self._mean_of(chase) - self._mean_of(loaded)) / LANDING_LINES)
+        return near if near in NEAR else far
 
     def _nearest(self, beyond_first: float) -> str:
         """The level whose latency is so many cycles more than level 1's, about."""
@@ -241,7 +248,7 @@ class _Asker:
     def _still(self, hint: str, fills: str) -> str:
         """Where a hint fills, asked again: some machines ignore a hint for a stretch of time, and what was timed
         then tells nothing."""
-        return fills if (self._fill(hint) in NEAR) == (fills in NEAR) else UNSTEADY
+        return fills if (self._landed((hint,))[hint] in NEAR) == (fills in NEAR) else UNSTEADY
 
     def _apart(self, hint: str, kept: Staircase) -> float | None:
         """What loads take behind the jump of `kept` when fewer prefetches are in flight at once."""
@@ -251,6 +258,14 @@ class _Asker:
         ask = self._volleys.prefetches
         rounds = [ask(count, hint, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
         return calm_level(np.stack(rounds))
+
+
+def _most_of(levels: list[str]) -> str:
+    """The level that most rounds agree on, `UNSTEADY` without one. Beyond the near levels it matters not which."""
+    level, times = Counter(levels).most_common(1)[0]
+    if times >= AGREEING or not set(NEAR) & set(levels):
+        return level
+    return UNSTEADY if sum(each not in NEAR for each in levels) < AGREEING else "memory"
 
 
 def _keep(context: Context, evidence: Evidence) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -20,6 +22,9 @@ UNSTEADY = "unsteady"
 AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
+
+FREE_SHARE = 0.25
+"""A hit that is delayed by no more than this share of a miss did not wait for one: it may lack bandwidth for a while."""
 
 IN_FLIGHT_SHARE = 0.8
 """Requests that set out within this share of the time of one were all in flight at once."""
@@ -151,28 +156,41 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
     method = "a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
-    at_jump = _wait_at_jump(loads, blocked.stairs)
-    if not certain(step) and loads.step and certain(loads.step) and at_jump > WAITS_SHARE * loads.unit:
+    if not certain(step) and loads.step and certain(loads.step) and _waits_at_jump(loads, blocked.stairs):
         why = f"{method} when so many are in flight as loads can be"
         return _measured(name, loads.step.last, loads.step, 0, why, "blocked")
     if step is None:
-        free = max(passed, blocked.stairs.largest + 1)
-        return _at_least(name, free, "a hit in level 2 behind misses never had to wait", "blocked")
+        free = max(passed, _free(blocked.stairs) + 1)
+        return _at_least(name, free, "a hit in level 2 behind misses never had to wait suddenly", "blocked")
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
         return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
     if step.last + 1 < passed:
         why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
         return _at_least(name, passed, why, "blocked")
+    if _free(blocked.stairs) < step.last:
+        why = "the more misses, the longer a hit in level 2 behind them takes, and no number stands out"
+        return _at_least(name, passed, why, "blocked")
     return _measured(name, step.last + 1, step, 1, method, "blocked")
 
 
-def _wait_at_jump(loads: Staircase, blocked: Staircase) -> float:
-    """How much longer a hit in level 2 takes behind as many misses as loads can have in flight: if it waits then,
-    level 1 has no entry left, and it is level 1 that limits the loads. 0 where that was not measured."""
-    if loads.step is None or loads.step.last not in blocked.samples:
-        return 0.0
-    return blocked.level(loads.step.last)
+def _free(blocked: Staircase) -> int:
+    """The number of misses up to which a hit behind them does not wait."""
+    numbers, times = blocked.curve()
+    # a larger number undercuts a time that was disturbed
+    free = np.minimum.accumulate(times[::-1])[::-1] <= FREE_SHARE * blocked.unit
+    return int(numbers[free].max(initial=0))
+
+
+def _waits_at_jump(loads: Staircase, blocked: Staircase) -> bool:
+    """Whether a hit in level 2 waits behind as many misses as loads can have in flight, and not behind one less: then
+    level 1 has no entry left, and it is level 1 that limits the loads. A delay that grows little by little tells of
+    bandwidth."""
+    assert loads.step is not None
+    last = loads.step.last
+    if last not in blocked.samples or last - 1 not in blocked.samples:
+        return False
+    return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * loads.unit
 
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
