@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
 from setebench.climb import FAST, THOROUGH, Measure, climb
-from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
-from setebench.infer.steps import WINDOW_BEHIND, Staircase, calm_level
+from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, Together, findings, set_out_limit
+from setebench.infer.steps import WINDOW_BEHIND, Staircase, Step, calm_level
 from setebench.infer.ticks import mean_ticks
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -52,6 +52,9 @@ APART_ROUNDS, APART_GROUPS = 6, 4
 """Rounds in which prefetches come in groups, and how many groups: in each far fewer than may be in flight, yet enough
 in all."""
 
+TOGETHER_ROUNDS = 10
+"""Rounds in which all threads of a core prefetch at once."""
+
 NEAR = ("l1", "l2")
 
 LANDINGS, AGREEING = 12, 9
@@ -78,6 +81,10 @@ def answer(context: Context) -> Iterator[Finding]:
         if "l1" in levels and "l2" in inside:
             evidence.blocked = asker.blocked(inside["l2"].bytes, evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
+        siblings = _siblings(context)
+        evidence.one_thread = len(siblings) < 2
+        if not evidence.one_thread:
+            evidence.together = asker.together(siblings, evidence, levels)
     finally:
         context.machine.release(region)
     _keep(context, evidence)
@@ -258,6 +265,39 @@ class _Asker:
         ask = self._volleys.prefetches
         rounds = [ask(count, hint, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
         return calm_level(np.stack(rounds))
+
+    # -- SMT -----------------------------------------------------------------------------------------------------------
+
+    def together(self, cpus: tuple[int, ...], evidence: Evidence, levels: tuple[str, ...]) -> dict[str, Together | str]:
+        """Prefetches of all threads of a core at once, by level; or why that was not asked."""
+        self._context.progress("threads of a core together")
+        found: dict[str, Together | str] = {}
+        for level in levels:
+            limit = set_out_limit(evidence, level)
+            found[level] = limit if isinstance(limit, str) else self._at_once(cpus, *limit)
+        return found
+
+    def _at_once(self, cpus: tuple[int, ...], hint: str, step: Step) -> Together:
+        ask, threads = self._volleys.together, len(cpus)
+        # on either side of where a shared pool runs out, and of where private ones do
+        share = step.last // threads
+        around = (max(share - 1, 1), share + 2), (step.last - 1, step.last + 2)
+        numbers = sorted({number for pair in around for number in pair})
+        samples: dict[int, list[NDArray[np.float64]]] = {number: [] for number in numbers}
+        for _ in range(TOGETHER_ROUNDS):
+            for number in self._rng.permutation(numbers):
+                samples[int(number)].append(ask(int(number), hint, cpus))
+        at_share, at_all = (
+            calm_level(np.stack(samples[more])) - calm_level(np.stack(samples[few])) for few, more in around
+        )
+        return Together(threads, step.height, at_share, at_all)
+
+
+def _siblings(context: Context) -> tuple[int, ...]:
+    """The CPUs of the core that is measured, as far as they may be used."""
+    facts = context.machine.facts
+    own = facts.cpus[-1] if context.cpu is None else context.cpu
+    return next((tuple(cpu for cpu in group if cpu in facts.cpus) for group in facts.siblings if own in group), (own,))
 
 
 def _most_of(levels: list[str]) -> str:

@@ -145,6 +145,30 @@ class Volleys:
             probe = probe.load(TARGETS + target)
         return self._run(probe.stop(1), place)
 
+    def together(self, count: int, hint: str, cpus: tuple[int, ...]) -> NDArray[np.float64]:
+        """Prefetches of `count` lines in memory by each of `cpus`, beginning at once, until all have set out on the
+        slowest; shape (repetitions,)."""
+        machine, probes, placements = self._context.machine, {}, {}
+        for number, cpu in enumerate(cpus):
+            place, base = self._spread(count), Base(f"targets of thread {number}")
+            start = self._base(count, (number, len(cpus)))
+            beside = Probe()
+            for offset in place.beside:
+                beside = beside.load(base + offset)
+            machine.run(beside.fence(), {base: np.array([start])}, cpu=cpu)
+            probe = Probe()
+            for target in place.targets:
+                probe = probe.flush(base + target)
+            # no dither: threads that don't set out at once don't meet in the queue
+            probe = settled(probe).barrier().start(dither=False)
+            for target in place.targets:
+                probe = probe.prefetch(base + target, hint)
+            probes[cpu] = settled(probe.stop())
+            placements[base] = np.full(REPETITIONS + WARMUP, start, dtype=np.int64)
+        ticks = machine.run_together(probes, placements, warmup=WARMUP)
+        slowest = np.max([each[:, 0] for each in ticks.values()], axis=0)
+        return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
+
     def blocked(self, count: int, steps: int, walk_bytes: float) -> NDArray[np.float64]:
         """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a
         chase of `steps` in level 1; shape (repetitions,).
@@ -216,10 +240,13 @@ class Volleys:
     def _spread(self, count: int) -> Spread:
         return spread(count, self._region.line_size, self._rng)
 
-    def _base(self, pages: int) -> int:
-        """A random page of the region's first half, with so many pages of it behind."""
-        last = self._walk_from // TLB_PAGE_BYTES - pages
-        return int(self._region.address + self._rng.integers(0, last + 1) * TLB_PAGE_BYTES)
+    def _base(self, pages: int, part: tuple[int, int] = (0, 1)) -> int:
+        """A random page of the region's first half, or of a (number, count) part of that, with so many pages of it
+        behind."""
+        number, count = part
+        size = self._walk_from // TLB_PAGE_BYTES // count
+        page = number * size + self._rng.integers(0, size - pages + 1)
+        return int(self._region.address + page * TLB_PAGE_BYTES)
 
     def _flushed(self, place: Spread) -> Probe:
         probe = Probe()

@@ -13,6 +13,9 @@ from setebench.results import Finding, Outcome
 WAITS_SHARE = 0.6
 """A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
 
+SHARED_SHARE, PRIVATE_SHARE = 0.5, 0.2
+"""Rise, as a share of one thread's jump, that shows a shared pool running out, and the most of a private one."""
+
 APART_SHARE = 0.5
 """Prefetches in groups lose no lines where the number in flight was why: all of the jump goes, or none of it."""
 
@@ -24,7 +27,7 @@ AGREE = 0.3
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
 
 FREE_SHARE = 0.25
-"""A hit that is delayed by no more than this share of a miss did not wait for one: it may lack bandwidth for a while."""
+"""A hit that is delayed by no more than this share of a miss did not wait for one: bandwidth may be short."""
 
 IN_FLIGHT_SHARE = 0.8
 """Requests that set out within this share of the time of one were all in flight at once."""
@@ -53,6 +56,18 @@ class Blocked:
     in_level_two: bool
 
 
+@dataclass(frozen=True)
+class Together:
+    """How time in which prefetches set out rises on `threads` siblings at once: where each sends its share of what one
+    thread alone can have in flight (`at_share`), and where each sends all of that (`at_all`). `height` is the rise of
+    one thread alone. All in cycles, of the slowest thread."""
+
+    threads: int
+    height: float
+    at_share: float
+    at_all: float
+
+
 @dataclass
 class Evidence:
     """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
@@ -62,7 +77,10 @@ class Evidence:
     blocked: Blocked | None = None
     chases: float | None = None
     prefetching: list[Prefetching] = field(default_factory=list)
-    shared: dict[str, bool | str] = field(default_factory=dict)
+    together: dict[str, Together | str] = field(default_factory=dict)
+    """By level (l1, l2); why not, where it could not be asked."""
+    one_thread: bool = True
+    """Whether cores run one thread each, so there is nothing to share."""
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
@@ -73,6 +91,8 @@ def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
     if "l2" in levels:
         yield _l2_demand(evidence)
         yield _prefetch(evidence, "l2")
+    for level in levels:
+        yield _shared(evidence, level)
 
 
 def certain(step: Step | None) -> bool:
@@ -256,3 +276,43 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
         "kept": "the next is dropped",
     }[way]
     return _measured(name, max(step.last, 1), step, 0, f"prefetches {own.hint} from memory: {how}", f"{key}.{way}")
+
+
+# -- SMT ---------------------------------------------------------------------------------------------------------------
+
+
+def set_out_limit(evidence: Evidence, level: str) -> tuple[str, Step] | str:
+    """The hint whose prefetches wait for entries of `level`, and its jump; or why there is none."""
+    own = _waiting(evidence, level)
+    if own is None:
+        return "no prefetch was seen to wait for an entry of this level"
+    if level == "l2":
+        first = _waiting(evidence, "l1")
+        if first is None or first[1].last == own[1].last:
+            return "what limits level-2 prefetches may be level 1"
+    return own
+
+
+def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
+    for own in evidence.prefetching:
+        step = own.phase.step if own.phase else None
+        if own.fills == level and step is not None and certain(step) and step.last > 1:
+            return own.hint, step
+    return None
+
+
+def _shared(evidence: Evidence, level: str) -> Finding:
+    name, found = f"mshr.{level}.shared_by_smt", evidence.together.get(level, "not asked")
+    if evidence.one_thread:
+        why = "no other thread of the same core can be used here"
+        return Finding(parameter=name, unit="bool", outcome=Outcome.UNAVAILABLE, reason=why)
+    if isinstance(found, str):
+        return unresolved(name, found, "bool")
+    if found.at_share > SHARED_SHARE * found.height:
+        value, how = True, "wait as soon as all of them together hold as many as one alone can"
+    elif found.at_share < PRIVATE_SHARE * found.height and found.at_all > SHARED_SHARE * found.height:
+        value, how = False, "each have as many in flight as one alone"
+    else:
+        why = f"{found.threads} threads at once wait a little earlier than one, but not as for a shared pool; run again"
+        return unresolved(name, why, "bool")
+    return Finding(parameter=name, value=value, unit="bool", method=f"prefetches of {found.threads} threads {how}")
