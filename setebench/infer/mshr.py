@@ -29,6 +29,10 @@ and latency under load is higher than alone; half as many or twice as many in fl
 FREE_SHARE = 0.25
 """A hit that is delayed by no more than this share of a miss did not wait for one: bandwidth may be short."""
 
+BORNE_OUT = 0.55
+"""Share of the prefetches that set out at once that Little's law must find in flight. A rate that makes the last line
+half a miss later leaves 0.6 of them; where it finds fewer, some may have stood in a queue before level 2's."""
+
 IN_FLIGHT_SHARE = 0.8
 """Requests that set out within this share of the time of one were all in flight at once."""
 
@@ -100,12 +104,13 @@ def certain(step: Step | None) -> bool:
     return step is not None and step.low == step.high
 
 
-def proven(stairs: Staircase) -> int:
+def proven(stairs: Staircase, most: int | None = None) -> int:
     """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
-    many as what all took one after the other is longer than what they took together."""
+    many as what all took one after the other is longer than what they took together. Numbers up to `most` count."""
     numbers, times = stairs.curve()
     base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
     before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
+    before = before if most is None else before[before <= most]
     together = times[: len(before)] - base + stairs.unit
     return int(max(0.9 * before * stairs.unit / together))
 
@@ -219,9 +224,12 @@ def _prefetch(evidence: Evidence, level: str) -> Finding:
     wanted = [own for own in timed if own.fills == level]
     if level == "l2" and not wanted:
         wanted = [own for own in timed if own.fills == "l1"]
-        lost = [own.hint for own in evidence.prefetching if own.fills in (UNSTEADY, "memory")]
+        lost = [own.hint for own in evidence.prefetching if own.fills not in ("l1", "l2")]
         if wanted and lost:
             return _bounded_by_level_one(_one_hint(name, level, wanted[0]), wanted[0].hint, lost)
+    elif level == "l2" and _levels_blur(evidence.prefetching):
+        why = f"no hint was seen to fill level 1 all the time, so {wanted[0].hint} may fill that too; run again"
+        return _as_bound(_one_hint(name, level, wanted[0]), why)
     if not wanted:
         landed = ", ".join(f"{own.hint}: {own.fills}" for own in evidence.prefetching) or "this machine has no hints"
         return unresolved(name, f"no software prefetch is seen to fill level 1{' or 2' * (level == 'l2')} ({landed})")
@@ -231,10 +239,20 @@ def _prefetch(evidence: Evidence, level: str) -> Finding:
 def _bounded_by_level_one(found: Finding, hint: str, lost: list[str]) -> Finding:
     """A hint whose lines came now and then, or not at all, may be one that fills level 2 only. The other hint's
     prefetches need entries of level 1 too, so level 2 keeps at least as many in flight as it does."""
+    why = f"{', '.join(lost)} left no line near, or now and then only, and {hint} takes level-1 entries too; run again"
+    return _as_bound(found, why)
+
+
+def _as_bound(found: Finding, why: str) -> Finding:
     if found.outcome is not Outcome.MEASURED or found.low is None:
         return found
-    why = f"lines of {', '.join(lost)} came now and then or not at all, and {hint} takes level-1 entries too"
-    return _at_least(found.parameter, int(found.low), why + "; run again", found.evidence)
+    return _at_least(found.parameter, int(found.low), why, found.evidence)
+
+
+def _levels_blur(prefetching: list[Prefetching]) -> bool:
+    """Whether lines in level 1 can't be told from lines in level 2 in this run."""
+    fills = {own.fills for own in prefetching}
+    return UNSTEADY in fills and "l1" not in fills
 
 
 def _dropped_when_full(own: Prefetching) -> bool:
@@ -270,6 +288,9 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not certain(step):
         why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
         return unresolved(name, why)
+    if level == "l2" and own.total is not None and (sure := proven(own.total, step.last)) < BORNE_OUT * step.last:
+        why = f"{step.last} prefetches {own.hint} set out at once, but the time until all are there bears out fewer"
+        return _at_least(name, sure, why, f"{key}.total")
     how = {
         "phase": "the next has to wait",
         "total": "the next comes later",

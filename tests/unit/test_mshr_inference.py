@@ -40,7 +40,7 @@ def hint(name: str, fills: str, last: int) -> Prefetching:
     return Prefetching(name, fills, jump(last), jump(last), flat(40))
 
 
-@pytest.mark.parametrize("lost", [UNSTEADY, "memory"])
+@pytest.mark.parametrize("lost", [UNSTEADY, "l3", "memory"])
 def test_a_level_one_hint_only_bounds_level_two_where_another_hint_was_lost(lost: str) -> None:
     found = told(Evidence(jump(20), prefetching=[hint("t0", "l1", 20), Prefetching("t1", lost)]))
     second = found["mshr.l2.prefetch"]
@@ -50,8 +50,21 @@ def test_a_level_one_hint_only_bounds_level_two_where_another_hint_was_lost(lost
 
 
 def test_a_level_one_hint_tells_level_two_where_no_hint_fills_that_alone() -> None:
-    second = told(Evidence(jump(10), prefetching=[hint("t0", "l1", 10), Prefetching("t1", "l3")]))["mshr.l2.prefetch"]
+    second = told(Evidence(jump(10), prefetching=[hint("t0", "l1", 10), Prefetching("t1", "l1")]))["mshr.l2.prefetch"]
     assert (second.outcome, second.value) == (Outcome.MEASURED, 10)
+
+
+def test_a_level_two_hint_is_only_a_bound_where_near_levels_blur() -> None:
+    own = [hint("t0", "l2", 18), Prefetching("w", UNSTEADY)]
+    second = told(Evidence(jump(20), prefetching=own))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.AT_LEAST, 18)
+
+
+def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> None:
+    phase, total = jump(130, 160), stairs({n: UNIT * max(1.0, n / 40) for n in range(1, 160)})
+    own = [hint("t0", "l1", 20), Prefetching("t1", "l2", phase, total, flat(160))]
+    second = told(Evidence(jump(20), prefetching=own))["mshr.l2.prefetch"]
+    assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
 
 
 @pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
