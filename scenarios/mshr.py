@@ -7,6 +7,7 @@ draw on different pools.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
-from setebench.climb import Measure, climb
-from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, findings
-from setebench.infer.steps import Staircase, calm_level
+from setebench.climb import FAST, THOROUGH, Measure, climb
+from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, Together, findings, set_out_limit
+from setebench.infer.steps import WINDOW_BEHIND, Staircase, Step, calm_level
 from setebench.infer.ticks import mean_ticks
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -41,10 +42,24 @@ AT_ONCE = 0.5
 """Prefetches that set out within this share of a miss are surely in flight together."""
 
 AT_JUMP_ROUNDS = 12
-"""Rounds in which a hit behind as many misses as can be in flight is timed."""
+"""Rounds in which a hit behind as many misses as can be in flight is timed, and behind one less."""
 
-LANDINGS = 8
-"""Times that a hint's lines are looked for; all must tell the same level."""
+PASSED_RATIO = 2
+"""Where prefetches had to wait at a number, dropped or late ones are looked for up to so many times that number: only a
+smaller limit than the one found would change the answer, and a climb needs to see what lies behind a jump."""
+
+APART_ROUNDS, APART_GROUPS = 6, 4
+"""Rounds in which prefetches come in groups, and how many groups: in each far fewer than may be in flight, yet enough
+in all."""
+
+TOGETHER_ROUNDS = 10
+"""Rounds in which all threads of a core prefetch at once."""
+
+NEAR = ("l1", "l2")
+
+LANDINGS, AGREEING = 12, 9
+"""Times that a hint's lines are looked for, and how many must tell the same level: some are disturbed, and half of them
+would not tell level 1 from level 2."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -66,6 +81,10 @@ def answer(context: Context) -> Iterator[Finding]:
         if "l1" in levels and "l2" in inside:
             evidence.blocked = asker.blocked(inside["l2"].bytes, evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
+        siblings = _siblings(context)
+        evidence.one_thread = len(siblings) < 2
+        if not evidence.one_thread:
+            evidence.together = asker.together(siblings, evidence, levels)
     finally:
         context.machine.release(region)
     _keep(context, evidence)
@@ -82,7 +101,8 @@ class _Asker:
     def _climb(self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None) -> Staircase:
         self._context.progress(what)
         self._volleys.refresh()
-        return climb(measure, first, most, unit or self._cycles["memory"], self._rng)
+        effort = FAST if self._context.fast else THOROUGH
+        return climb(measure, first, most, unit or self._cycles["memory"], self._rng, effort)
 
     def loads(self) -> Staircase:
         """Loads from memory."""
@@ -112,8 +132,8 @@ class _Asker:
         unit = memory * (hides - 1 if waves == 2 else min(hides, 1.0))
         stairs = self._climb("hits behind misses", excess, 0, most, unit)
         if loads.step is not None:
-            last = loads.step.last
-            stairs.samples.setdefault(last, []).extend(excess(last) for _ in range(AT_JUMP_ROUNDS))
+            for number in AT_JUMP_ROUNDS * (max(loads.step.last - 1, 0), loads.step.last):
+                stairs.samples.setdefault(number, []).append(excess(number))
         return Blocked(stairs, (inner * own) ** 0.5 < near < (own * outer) ** 0.5)
 
     def _near_cycles(self, steps: int, walk_bytes: float) -> float:
@@ -127,7 +147,9 @@ class _Asker:
 
     def _mean(self, measure: Callable[[], NDArray[np.float64]], runs: int) -> float:
         """Mean cycles of so many runs: small differences need a mean that the clock's step doesn't bias."""
-        times = np.concatenate([measure() for _ in range(runs)])
+        return self._mean_of(np.concatenate([measure() for _ in range(runs)]))
+
+    def _mean_of(self, times: NDArray[Any]) -> float:
         return mean_ticks(times, self._volleys.cycles_per_tick * step_ticks(self._context))
 
     def _around_level_two(self) -> tuple[float, float, float]:
@@ -159,29 +181,46 @@ class _Asker:
     def prefetching(self, levels: tuple[str, ...]) -> list[Prefetching]:
         """Where every hint fills, and staircases of one hint per level asked for."""
         fills = self._fills()
-        if fills and not {"l1", "l2"} & set(fills.values()):
+        if fills and not set(NEAR) & set(fills.values()):
             self._volleys.escorted = True
             fills = self._fills()
-        chosen = [next((hint for hint in fills if fills[hint] == level), None) for level in levels]
-        if "l2" in levels and chosen[-1] is None:
-            chosen.append(next((hint for hint in fills if fills[hint] == "l1"), None))
-        return [
-            self._one_hint(hint, fills[hint]) if hint in chosen else Prefetching(hint, fills[hint]) for hint in fills
-        ]
+        found = {hint: Prefetching(hint, fills[hint]) for hint in fills}
+        for level in levels:
+            # an L1 hint's lines come through level 2 as well, which at least bounds what that keeps in flight
+            any(self._steady(found, each) for each in (("l1",) if level == "l1" else ("l2", "l1")))
+        return list(found.values())
+
+    def _steady(self, found: dict[str, Prefetching], level: str) -> bool:
+        """Climb for the first hint that fills `level` and goes on doing so; whether there is one."""
+        for hint, own in found.items():
+            if own.fills == level and own.phase is None:
+                found[hint] = self._one_hint(hint, level)
+            if found[hint].fills == level:
+                return True
+        return False
 
     def _fills(self) -> dict[str, str]:
         """By hint the level in which a chase finds lines that were prefetched."""
         self._context.progress("where prefetches land")
-        loaded = self._mean(lambda: self._volleys.landing(None, first=True), LANDINGS)
-        return {hint: self._fill(hint, loaded) for hint in self._hints()}
+        return self._landed(self._hints())
 
-    def _fill(self, hint: str, loaded_cycles: float) -> str:
-        taken = np.array([self._mean(lambda: self._volleys.landing(hint), 1) for _ in range(LANDINGS)])
-        own = {self._nearest((float(each) - loaded_cycles) / LANDING_LINES) for each in taken}
-        kept = {level for level in own if level in ("l1", "l2")}
-        if len(own) > 1 and "memory" in own and kept:
-            return UNSTEADY
-        return self._nearest((float(np.median(taken)) - loaded_cycles) / LANDING_LINES)
+    def _landed(self, hints: tuple[str, ...]) -> dict[str, str]:
+        """Each round compares with lines that were loaded: what the clock rate does then falls on both."""
+        landing, each = self._volleys.landing, {hint: list[str]() for hint in hints}
+        for _ in range(LANDINGS):
+            loaded = landing(None, first=True)
+            for hint, found in each.items():
+                found.append(self._level_of(landing(hint), loaded))
+        return {hint: _most_of(found) for hint, found in each.items()}
+
+    def _level_of(self, chase: NDArray[np.float64], loaded: NDArray[np.float64]) -> str:
+        """The level that served a chase. The median tells near from far, for a single interrupt makes a mean look like
+        memory; near levels differ by less than a clock step, so of them the mean tells."""
+        far = self._nearest(float(np.median(chase) - np.median(loaded)) / LANDING_LINES)
+        if far not in NEAR:
+            return far
+        near = self._nearest((self._mean_of(chase) - self._mean_of(loaded)) / LANDING_LINES)
+        return near if near in NEAR else far
 
     def _nearest(self, beyond_first: float) -> str:
         """The level whose latency is so many cycles more than level 1's, about."""
@@ -205,13 +244,68 @@ class _Asker:
 
     def _hint_stairs(self, hint: str, fills: str) -> Prefetching:
         ask = self._volleys.prefetches
-        return Prefetching(
-            hint,
-            fills,
-            self._climb(f"prefetch {hint}", lambda n: ask(n, hint, delayed=True)[:, 0], 0),
-            self._climb(f"prefetch {hint}, until there", lambda n: ask(n, hint, delayed=False).sum(axis=1), 1),
-            self._climb(f"prefetch {hint}, then load", lambda n: ask(n, hint, delayed=True)[:, 1], 1),
+        phase = self._climb(f"prefetch {hint}", lambda n: ask(n, hint, delayed=True)[:, 0], 0)
+        fills = self._still(hint, fills)
+        passed = phase.step.high + WINDOW_BEHIND if phase.step else MOST
+        most = min(PASSED_RATIO * passed, MOST)
+        total = self._climb(f"prefetch {hint}, until there", lambda n: ask(n, hint, delayed=False).sum(axis=1), 1, most)
+        kept = self._climb(f"prefetch {hint}, then load", lambda n: ask(n, hint, delayed=True)[:, 1], 1, most)
+        return Prefetching(hint, self._still(hint, fills), phase, total, kept, self._apart(hint, kept))
+
+    def _still(self, hint: str, fills: str) -> str:
+        """Where a hint fills, asked again: some machines ignore a hint for a stretch of time, and what was timed
+        then tells nothing."""
+        return fills if (self._landed((hint,))[hint] in NEAR) == (fills in NEAR) else UNSTEADY
+
+    def _apart(self, hint: str, kept: Staircase) -> float | None:
+        """What loads take behind the jump of `kept` when fewer prefetches are in flight at once."""
+        if kept.step is None:
+            return None
+        count = min(number for number in kept.samples if number > kept.step.high)
+        ask = self._volleys.prefetches
+        rounds = [ask(count, hint, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
+        return calm_level(np.stack(rounds))
+
+    # -- SMT -----------------------------------------------------------------------------------------------------------
+
+    def together(self, cpus: tuple[int, ...], evidence: Evidence, levels: tuple[str, ...]) -> dict[str, Together | str]:
+        """Prefetches of all threads of a core at once, by level; or why that was not asked."""
+        self._context.progress("threads of a core together")
+        found: dict[str, Together | str] = {}
+        for level in levels:
+            limit = set_out_limit(evidence, level)
+            found[level] = limit if isinstance(limit, str) else self._at_once(cpus, *limit)
+        return found
+
+    def _at_once(self, cpus: tuple[int, ...], hint: str, step: Step) -> Together:
+        ask, threads = self._volleys.together, len(cpus)
+        # on either side of where a shared pool runs out, and of where private ones do
+        share = step.last // threads
+        around = (max(share - 1, 1), share + 2), (step.last - 1, step.last + 2)
+        numbers = sorted({number for pair in around for number in pair})
+        samples: dict[int, list[NDArray[np.float64]]] = {number: [] for number in numbers}
+        for _ in range(TOGETHER_ROUNDS):
+            for number in self._rng.permutation(numbers):
+                samples[int(number)].append(ask(int(number), hint, cpus))
+        at_share, at_all = (
+            calm_level(np.stack(samples[more])) - calm_level(np.stack(samples[few])) for few, more in around
         )
+        return Together(threads, step.height, at_share, at_all)
+
+
+def _siblings(context: Context) -> tuple[int, ...]:
+    """The CPUs of the core that is measured, as far as they may be used."""
+    facts = context.machine.facts
+    own = facts.cpus[-1] if context.cpu is None else context.cpu
+    return next((tuple(cpu for cpu in group if cpu in facts.cpus) for group in facts.siblings if own in group), (own,))
+
+
+def _most_of(levels: list[str]) -> str:
+    """The level that most rounds agree on, `UNSTEADY` without one. Beyond the near levels it matters not which."""
+    level, times = Counter(levels).most_common(1)[0]
+    if times >= AGREEING or not set(NEAR) & set(levels):
+        return level
+    return UNSTEADY if sum(each not in NEAR for each in levels) < AGREEING else "memory"
 
 
 def _keep(context: Context, evidence: Evidence) -> None:

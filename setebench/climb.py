@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +16,38 @@ GRID_RATIO = 1.25
 ENOUGH_UNITS = 2.6
 """The first pass ends where requests take so many times as long as one: behind the second jump."""
 
-FIRST_ROUNDS, ROUNDS, MORE_ROUNDS = 2, 10, 24
-"""Rounds, each on other lines, in the first pass and around the jump; and if the jump's place is not certain yet."""
+FIRST_ROUNDS = 2
+"""Rounds, each on other lines, in the first pass."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Rounds around the jump, as many as further ones follow while its place is not certain; and how many places that
+    rise are looked at, before a curve that only creeps is left."""
+
+    rounds: tuple[int, ...] = (10, 24)
+    rises: int = 12
+
+
+THOROUGH, FAST = Effort(), Effort(rounds=(5, 8), rises=5)
+"""By default and with --fast. Fewer than five rounds leave the bootstrap too little to draw from."""
 
 Measure = Callable[[int], NDArray[np.float64]]
 """Times of some repetitions for a number of requests, on new lines; shape (repetitions,)."""
 
 
-def climb(measure: Measure, first: int, most: int, unit: float, rng: np.random.Generator) -> Staircase:
+def climb(
+    measure: Measure, first: int, most: int, unit: float, rng: np.random.Generator, effort: Effort = THOROUGH
+) -> Staircase:
     """Measure from `first` to `most` requests and find the first jump. `unit` is the time of one request, cycles."""
     found = Staircase(unit)
     _first_pass(found, measure, first, most, rng)
     start = first
-    while (last := _narrow_down(found, measure, start, rng)) is not None:
-        found.step = _closely(found, measure, last, first, rng)
+    for _ in range(effort.rises):
+        last = _narrow_down(found, measure, start, rng)
+        if last is None:
+            break
+        found.step = _closely(found, measure, last, first, rng, effort)
         if found.step is not None:
             _next_jump(found, measure, first, most, rng)
             break
@@ -70,11 +89,13 @@ def _narrow_down(found: Staircase, measure: Measure, start: int, rng: np.random.
         _measure(found, measure, [(low + high) // 2], FIRST_ROUNDS, rng)
 
 
-def _closely(found: Staircase, measure: Measure, last: int, first: int, rng: np.random.Generator) -> Step | None:
+def _closely(
+    found: Staircase, measure: Measure, last: int, first: int, rng: np.random.Generator, effort: Effort
+) -> Step | None:
     """The jump behind about `last`, from many rounds over the numbers around it; more where that doesn't settle it."""
     numbers = list(window(last, first))
     step = None
-    for rounds in (ROUNDS, MORE_ROUNDS):
+    for rounds in effort.rounds:
         _measure(found, measure, numbers, rounds, rng)
         own = {number: np.stack(found.samples[number]) for number in numbers}
         step = change_point(own, found.unit, rng)

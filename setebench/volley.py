@@ -115,12 +115,15 @@ class Volleys:
                 probe = probe.load(TARGETS + target, after=before)
         return self._run(probe.stop(), place)[:, 0]
 
-    def prefetches(self, count: int, hint: str, *, delayed: bool) -> NDArray[np.float64]:
+    def prefetches(self, count: int, hint: str, *, delayed: bool, groups: int = 1) -> NDArray[np.float64]:
         """Software prefetches of `count` lines in memory; and then a load of the last of them at once, or (`delayed`)
         of all of them once nothing is under way any more. Shape (repetitions, 2).
 
         The last one alone comes when all have come, and its load needs no entry that the prefetches hold. Of those that
-        were dropped it tells nothing: later ones may find entries free again, so then all are asked for."""
+        were dropped it tells nothing: later ones may find entries free again, so then all are asked for.
+
+        In more than one group the lines of one are there before the next sets out, so fewer are in flight at once, of
+        as many lines."""
         place = self._spread(max(count, 1))
         probe = self._flushed(place)
         if self.escorted:
@@ -128,7 +131,10 @@ class Volleys:
                 probe = probe.load(TARGETS + beside)
             probe = probe.fence()
         probe = probe.start(0)
-        for target, beside in zip(place.targets[:count], place.beside, strict=False):
+        pauses = {group * count // groups for group in range(1, groups)}
+        for number, (target, beside) in enumerate(zip(place.targets[:count], place.beside, strict=False)):
+            if number in pauses:
+                probe = settled(probe)
             probe = self._prefetch(probe, target, beside, hint)
         probe = probe.stop(0)
         if delayed:
@@ -138,6 +144,30 @@ class Volleys:
         for target in place.targets[0 if delayed else -1 :]:
             probe = probe.load(TARGETS + target)
         return self._run(probe.stop(1), place)
+
+    def together(self, count: int, hint: str, cpus: tuple[int, ...]) -> NDArray[np.float64]:
+        """Prefetches of `count` lines in memory by each of `cpus`, beginning at once, until all have set out on the
+        slowest; shape (repetitions,)."""
+        machine, probes, placements = self._context.machine, {}, {}
+        for number, cpu in enumerate(cpus):
+            place, base = self._spread(count), Base(f"targets of thread {number}")
+            start = self._base(count, (number, len(cpus)))
+            beside = Probe()
+            for offset in place.beside:
+                beside = beside.load(base + offset)
+            machine.run(beside.fence(), {base: np.array([start])}, cpu=cpu)
+            probe = Probe()
+            for target in place.targets:
+                probe = probe.flush(base + target)
+            # no dither: threads that don't set out at once don't meet in the queue
+            probe = settled(probe).barrier().start(dither=False)
+            for target in place.targets:
+                probe = probe.prefetch(base + target, hint)
+            probes[cpu] = settled(probe.stop())
+            placements[base] = np.full(REPETITIONS + WARMUP, start, dtype=np.int64)
+        ticks = machine.run_together(probes, placements, warmup=WARMUP)
+        slowest = np.max([each[:, 0] for each in ticks.values()], axis=0)
+        return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
 
     def blocked(self, count: int, steps: int, walk_bytes: float) -> NDArray[np.float64]:
         """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a
@@ -210,10 +240,13 @@ class Volleys:
     def _spread(self, count: int) -> Spread:
         return spread(count, self._region.line_size, self._rng)
 
-    def _base(self, pages: int) -> int:
-        """A random page of the region's first half, with so many pages of it behind."""
-        last = self._walk_from // TLB_PAGE_BYTES - pages
-        return int(self._region.address + self._rng.integers(0, last + 1) * TLB_PAGE_BYTES)
+    def _base(self, pages: int, part: tuple[int, int] = (0, 1)) -> int:
+        """A random page of the region's first half, or of a (number, count) part of that, with so many pages of it
+        behind."""
+        number, count = part
+        size = self._walk_from // TLB_PAGE_BYTES // count
+        page = number * size + self._rng.integers(0, size - pages + 1)
+        return int(self._region.address + page * TLB_PAGE_BYTES)
 
     def _flushed(self, place: Spread) -> Probe:
         probe = Probe()

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
 WAITS_SHARE = 0.6
 """A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
+
+SHARED_SHARE, PRIVATE_SHARE = 0.5, 0.2
+"""Rise, as a share of one thread's jump, that shows a shared pool running out, and the most of a private one."""
+
+APART_SHARE = 0.5
+"""Prefetches in groups lose no lines where the number in flight was why: all of the jump goes, or none of it."""
 
 UNSTEADY = "unsteady"
 """Where a hint fills that leaves its lines in a near level only now and then."""
@@ -18,6 +26,13 @@ AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
 
+FREE_SHARE = 0.25
+"""A hit that is delayed by no more than this share of a miss did not wait for one: bandwidth may be short."""
+
+BORNE_OUT = 0.55
+"""Share of the prefetches that set out at once that Little's law must find in flight. A rate that makes the last line
+half a miss later leaves 0.6 of them; where it finds fewer, some may have stood in a queue before level 2's."""
+
 IN_FLIGHT_SHARE = 0.8
 """Requests that set out within this share of the time of one were all in flight at once."""
 
@@ -25,13 +40,15 @@ IN_FLIGHT_SHARE = 0.8
 @dataclass(frozen=True)
 class Prefetching:
     """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`),
-    and of a load of the last line long after (`kept`). `fills` is where a line lands: l1, l2, or further out."""
+    and of loads of all lines long after (`kept`). `fills` is where a line lands: l1, l2, or further out. `apart` is
+    the time of `kept` behind its jump, of as many lines, prefetched in groups, one after the other."""
 
     hint: str
     fills: str
     phase: Staircase | None = None
     total: Staircase | None = None
     kept: Staircase | None = None
+    apart: float | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +60,18 @@ class Blocked:
     in_level_two: bool
 
 
+@dataclass(frozen=True)
+class Together:
+    """How time in which prefetches set out rises on `threads` siblings at once: where each sends its share of what one
+    thread alone can have in flight (`at_share`), and where each sends all of that (`at_all`). `height` is the rise of
+    one thread alone. All in cycles, of the slowest thread."""
+
+    threads: int
+    height: float
+    at_share: float
+    at_all: float
+
+
 @dataclass
 class Evidence:
     """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
@@ -52,7 +81,10 @@ class Evidence:
     blocked: Blocked | None = None
     chases: float | None = None
     prefetching: list[Prefetching] = field(default_factory=list)
-    shared: dict[str, bool | str] = field(default_factory=dict)
+    together: dict[str, Together | str] = field(default_factory=dict)
+    """By level (l1, l2); why not, where it could not be asked."""
+    one_thread: bool = True
+    """Whether cores run one thread each, so there is nothing to share."""
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
@@ -63,6 +95,8 @@ def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
     if "l2" in levels:
         yield _l2_demand(evidence)
         yield _prefetch(evidence, "l2")
+    for level in levels:
+        yield _shared(evidence, level)
 
 
 def certain(step: Step | None) -> bool:
@@ -70,12 +104,13 @@ def certain(step: Step | None) -> bool:
     return step is not None and step.low == step.high
 
 
-def proven(stairs: Staircase) -> int:
+def proven(stairs: Staircase, most: int | None = None) -> int:
     """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
-    many as what all took one after the other is longer than what they took together."""
+    many as what all took one after the other is longer than what they took together. Numbers up to `most` count."""
     numbers, times = stairs.curve()
     base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
     before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
+    before = before if most is None else before[before <= most]
     together = times[: len(before)] - base + stairs.unit
     return int(max(0.9 * before * stairs.unit / together))
 
@@ -146,45 +181,96 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
     method = "a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
-    at_jump = _wait_at_jump(loads, blocked.stairs)
-    if not certain(step) and loads.step and certain(loads.step) and at_jump > WAITS_SHARE * loads.unit:
+    if not certain(step) and loads.step and certain(loads.step) and _waits_at_jump(loads, blocked.stairs):
         why = f"{method} when so many are in flight as loads can be"
         return _measured(name, loads.step.last, loads.step, 0, why, "blocked")
     if step is None:
-        free = max(passed, blocked.stairs.largest + 1)
-        return _at_least(name, free, "a hit in level 2 behind misses never had to wait", "blocked")
+        free = max(passed, _free(blocked.stairs) + 1)
+        return _at_least(name, free, "a hit in level 2 behind misses never had to wait suddenly", "blocked")
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
         return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
     if step.last + 1 < passed:
         why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
         return _at_least(name, passed, why, "blocked")
+    if _free(blocked.stairs) < step.last:
+        why = "the more misses, the longer a hit in level 2 behind them takes, and no number stands out"
+        return _at_least(name, passed, why, "blocked")
     return _measured(name, step.last + 1, step, 1, method, "blocked")
 
 
-def _wait_at_jump(loads: Staircase, blocked: Staircase) -> float:
-    """How much longer a hit in level 2 takes behind as many misses as loads can have in flight: if it waits then,
-    level 1 has no entry left, and it is level 1 that limits the loads. 0 where that was not measured."""
-    if loads.step is None or loads.step.last not in blocked.samples:
-        return 0.0
-    return blocked.level(loads.step.last)
+def _free(blocked: Staircase) -> int:
+    """The number of misses up to which a hit behind them does not wait."""
+    numbers, times = blocked.curve()
+    # a larger number undercuts a time that was disturbed
+    free = np.minimum.accumulate(times[::-1])[::-1] <= FREE_SHARE * blocked.unit
+    return int(numbers[free].max(initial=0))
+
+
+def _waits_at_jump(loads: Staircase, blocked: Staircase) -> bool:
+    """Whether a hit in level 2 waits behind as many misses as loads can have in flight, and not behind one less: then
+    level 1 has no entry left, and it is level 1 that limits the loads. A delay that grows little by little tells of
+    bandwidth."""
+    assert loads.step is not None
+    last = loads.step.last
+    if last not in blocked.samples or last - 1 not in blocked.samples:
+        return False
+    return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * loads.unit
 
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
     name = f"mshr.{level}.prefetch"
-    wanted = [own for own in evidence.prefetching if own.fills == level and own.phase is not None]
+    timed = [own for own in evidence.prefetching if own.phase is not None]
+    wanted = [own for own in timed if own.fills == level]
     if level == "l2" and not wanted:
-        wanted = [own for own in evidence.prefetching if own.fills == "l1" and own.phase is not None]
+        wanted = [own for own in timed if own.fills == "l1"]
+        lost = [own.hint for own in evidence.prefetching if own.fills not in ("l1", "l2")]
+        if wanted and lost:
+            return _bounded_by_level_one(_one_hint(name, level, wanted[0]), wanted[0].hint, lost)
+    elif level == "l2" and _levels_blur(evidence.prefetching):
+        why = f"no hint was seen to fill level 1 all the time, so {wanted[0].hint} may fill that too; run again"
+        return _as_bound(_one_hint(name, level, wanted[0]), why)
     if not wanted:
         landed = ", ".join(f"{own.hint}: {own.fills}" for own in evidence.prefetching) or "this machine has no hints"
         return unresolved(name, f"no software prefetch is seen to fill level 1{' or 2' * (level == 'l2')} ({landed})")
     return _one_hint(name, level, wanted[0])
 
 
+def _bounded_by_level_one(found: Finding, hint: str, lost: list[str]) -> Finding:
+    """A hint whose lines came now and then, or not at all, may be one that fills level 2 only. The other hint's
+    prefetches need entries of level 1 too, so level 2 keeps at least as many in flight as it does."""
+    why = f"{', '.join(lost)} left no line near, or now and then only, and {hint} takes level-1 entries too; run again"
+    return _as_bound(found, why)
+
+
+def _as_bound(found: Finding, why: str) -> Finding:
+    if found.outcome is not Outcome.MEASURED or found.low is None:
+        return found
+    return _at_least(found.parameter, int(found.low), why, found.evidence)
+
+
+def _levels_blur(prefetching: list[Prefetching]) -> bool:
+    """Whether lines in level 1 can't be told from lines in level 2 in this run."""
+    fills = {own.fills for own in prefetching}
+    return UNSTEADY in fills and "l1" not in fills
+
+
+def _dropped_when_full(own: Prefetching) -> bool:
+    """Whether `kept` jumps because too many were in flight at once. Lines that are missing just as well when they came
+    in groups were dropped for another reason, or pushed out again: that many don't fit into the cache."""
+    if own.kept is None or own.kept.step is None:
+        return False
+    if own.apart is None:
+        return True
+    before = own.kept.level(own.kept.step.last)
+    return own.apart - before < APART_SHARE * own.kept.step.height
+
+
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if own.kept is not None and own.kept.level(min(own.kept.samples)) > 0.5 * own.kept.unit:
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
-    ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": own.kept}
+    kept = own.kept if _dropped_when_full(own) else None
+    ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": kept}
     stairs = {way: each for way, each in ways.items() if each is not None}
     steps = {way: each.step for way, each in stairs.items() if each.step is not None}
     key = f"prefetch.{own.hint}"
@@ -195,14 +281,59 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
         out = int(numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit].max())
         if own.total is not None:  # what has set out may still stand in a queue
             out = min(out, proven(own.total))
+        if own.kept is not None and own.kept.step is not None:  # and may have been dropped
+            out = min(out, own.kept.step.low)
         return _at_least(name, out, f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
     way, step = min(steps.items(), key=lambda item: item[1].last)
     if not certain(step):
         why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
         return unresolved(name, why)
+    if level == "l2" and own.total is not None and (sure := proven(own.total, step.last)) < BORNE_OUT * step.last:
+        why = f"{step.last} prefetches {own.hint} set out at once, but the time until all are there bears out fewer"
+        return _at_least(name, sure, why, f"{key}.total")
     how = {
         "phase": "the next has to wait",
         "total": "the next comes later",
         "kept": "the next is dropped",
     }[way]
     return _measured(name, max(step.last, 1), step, 0, f"prefetches {own.hint} from memory: {how}", f"{key}.{way}")
+
+
+# -- SMT ---------------------------------------------------------------------------------------------------------------
+
+
+def set_out_limit(evidence: Evidence, level: str) -> tuple[str, Step] | str:
+    """The hint whose prefetches wait for entries of `level`, and its jump; or why there is none."""
+    own = _waiting(evidence, level)
+    if own is None:
+        return "no prefetch was seen to wait for an entry of this level"
+    if level == "l2":
+        first = _waiting(evidence, "l1")
+        if first is None or first[1].last == own[1].last:
+            return "what limits level-2 prefetches may be level 1"
+    return own
+
+
+def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
+    for own in evidence.prefetching:
+        step = own.phase.step if own.phase else None
+        if own.fills == level and step is not None and certain(step) and step.last > 1:
+            return own.hint, step
+    return None
+
+
+def _shared(evidence: Evidence, level: str) -> Finding:
+    name, found = f"mshr.{level}.shared_by_smt", evidence.together.get(level, "not asked")
+    if evidence.one_thread:
+        why = "no other thread of the same core can be used here"
+        return Finding(parameter=name, unit="bool", outcome=Outcome.UNAVAILABLE, reason=why)
+    if isinstance(found, str):
+        return unresolved(name, found, "bool")
+    if found.at_share > SHARED_SHARE * found.height:
+        value, how = True, "wait as soon as all of them together hold as many as one alone can"
+    elif found.at_share < PRIVATE_SHARE * found.height and found.at_all > SHARED_SHARE * found.height:
+        value, how = False, "each have as many in flight as one alone"
+    else:
+        why = f"{found.threads} threads at once wait a little earlier than one, but not as for a shared pool; run again"
+        return unresolved(name, why, "bool")
+    return Finding(parameter=name, value=value, unit="bool", method=f"prefetches of {found.threads} threads {how}")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from native_fixture import setebench
+from numpy.typing import NDArray
 
+from setebench.climb import climb
 from setebench.core.native import NativeMachine
-from setebench.infer.steps import calm_level
+from setebench.infer.steps import Step, calm_level
 from setebench.machine import Region
+from setebench.probe import Base, Probe
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.store import load
-from setebench.volley import Volleys
+from setebench.volley import REPETITIONS, WARMUP, Spread, Volleys
+
+STREAM, STREAM_LINES, LINE_BYTES = Base("stream"), 64, 64
 
 
 def test_the_limit_of_loads_is_plausible_or_not_told(tmp_path: Path) -> None:
@@ -25,6 +31,38 @@ def test_the_limit_of_loads_is_plausible_or_not_told(tmp_path: Path) -> None:
         assert 4 <= told.low <= told.value <= told.high <= 512
     else:
         assert told.outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED) and told.reason
+
+
+class Provoked(Volleys):
+    """Volleys right after a stream of loads, elsewhere each time, that streamers and stride prefetchers follow."""
+
+    def _flushed(self, place: Spread) -> Probe:
+        stream = Probe()
+        for line in range(STREAM_LINES):
+            stream = stream.load(STREAM + line * LINE_BYTES)
+        return stream + super()._flushed(place)
+
+    def _run(
+        self, probe: Probe, place: Spread, others: Mapping[Base, int | list[int]] | None = None, base: int | None = None
+    ) -> NDArray[np.float64]:
+        starts = [self._base(2) + self._walk_from for _ in range(REPETITIONS + WARMUP)]
+        return super()._run(probe, place, {STREAM: starts, **(others or {})}, base)
+
+
+def limit_of_loads(volleys: Volleys) -> Step | None:
+    unit = calm_level(np.stack([volleys.loads(1) for _ in range(12)]))
+    return climb(volleys.loads, 1, 256, unit, np.random.default_rng(2)).step
+
+
+def test_prefetchers_at_work_do_not_change_the_limit_of_loads(native: NativeMachine, region: Region) -> None:
+    calm, busy = (
+        limit_of_loads(kind(Context(machine=native), region, np.random.default_rng(1))) for kind in (Volleys, Provoked)
+    )
+    if calm is None or busy is None or calm.low != calm.high or busy.low != busy.high:
+        return  # not told: nothing to compare
+    # where a core is shared with a neighbour, that holds a few entries now and then
+    slack = max(2, calm.last // 8)
+    assert calm.low - slack <= busy.high and busy.low - slack <= calm.high
 
 
 def test_more_misses_take_longer(native: NativeMachine, region: Region) -> None:

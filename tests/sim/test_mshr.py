@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import msgspec
 import pytest
 
 from setebench import registry
@@ -29,13 +30,15 @@ def judged(machine: str) -> dict[str, Judgement]:
         ("knc", "mshr.l1.prefetch", 8),
         ("knc", "mshr.l2.prefetch", 58),
         ("knc", "mshr.l2.demand", 1),
+        ("knc", "mshr.l1.shared_by_smt", True),
+        ("knc", "mshr.l2.shared_by_smt", True),
         ("sandybridge", "mshr.l1.demand", 10),
         ("sandybridge", "mshr.l1.prefetch", 10),
         ("sandybridge", "mshr.l2.demand", 10),
         ("sandybridge", "mshr.l2.prefetch", 10),
     ],
 )
-def test_published_machines_are_told_right(machine: str, parameter: str, value: int) -> None:
+def test_published_machines_are_told_right(machine: str, parameter: str, value: int | bool) -> None:
     found = judged(machine)[parameter]
     assert (found.value, found.outcome) == (value, "measured")
 
@@ -43,6 +46,18 @@ def test_published_machines_are_told_right(machine: str, parameter: str, value: 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
 def test_nothing_is_told_wrong(machine: str) -> None:
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
+
+
+def test_private_pools_of_siblings_are_told_from_shared_ones() -> None:
+    knc = load("knc")
+    levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)
+    opened = open_machine_file(msgspec.structs.replace(knc, name="private", levels=levels), 1)
+    context = Context(machine=opened)
+    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
+    opened.close()
+    first, second = told["mshr.l1.shared_by_smt"], told["mshr.l2.shared_by_smt"]
+    assert (first.value, first.outcome) == (False, Outcome.MEASURED)
+    assert not second.value  # bandwidth smears the jump of four full queues, so it may be left open
 
 
 def test_slow_memory_without_miss_entries_is_no_knee() -> None:

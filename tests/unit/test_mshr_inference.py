@@ -1,0 +1,120 @@
+"""What is told of miss queues from staircases that were made up: what limits, and what only looks like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, Together, findings
+from setebench.infer.steps import Staircase, Step
+from setebench.results import Finding, Outcome
+
+UNIT = 400.0
+
+
+def stairs(
+    curve: dict[int, float], last: int | None = None, high: int | None = None, height: float = UNIT
+) -> Staircase:
+    """A staircase without noise; it jumps behind `last`, or no later than behind `high`."""
+    found = Staircase(UNIT, {number: [np.full(8, time)] for number, time in curve.items()})
+    if last is not None:
+        found.step = Step(last, last, high or last, height)
+    return found
+
+
+def jump(last: int, most: int = 40) -> Staircase:
+    return stairs({n: UNIT + UNIT * (n > last) for n in range(1, most)}, last)
+
+
+def flat(most: int, height: float = 50.0) -> Staircase:
+    return stairs(dict.fromkeys(range(most), height))
+
+
+def told(evidence: Evidence, levels: tuple[str, ...] = ("l1", "l2")) -> dict[str, Finding]:
+    return {finding.parameter: finding for finding in findings(evidence, levels)}
+
+
+def hint(name: str, fills: str, last: int) -> Prefetching:
+    return Prefetching(name, fills, jump(last), jump(last), flat(40))
+
+
+@pytest.mark.parametrize("lost", [UNSTEADY, "l3", "memory"])
+def test_a_level_one_hint_only_bounds_level_two_where_another_hint_was_lost(lost: str) -> None:
+    found = told(Evidence(jump(20), prefetching=[hint("t0", "l1", 20), Prefetching("t1", lost)]))
+    second = found["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.AT_LEAST, 20)
+    assert second.reason is not None and "t1" in second.reason
+    assert found["mshr.l1.prefetch"].outcome is Outcome.MEASURED
+
+
+def test_a_level_one_hint_tells_level_two_where_no_hint_fills_that_alone() -> None:
+    second = told(Evidence(jump(10), prefetching=[hint("t0", "l1", 10), Prefetching("t1", "l1")]))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.MEASURED, 10)
+
+
+def test_a_level_two_hint_is_only_a_bound_where_near_levels_blur() -> None:
+    own = [hint("t0", "l2", 18), Prefetching("w", UNSTEADY)]
+    second = told(Evidence(jump(20), prefetching=own))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.AT_LEAST, 18)
+
+
+def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> None:
+    phase, total = jump(130, 160), stairs({n: UNIT * max(1.0, n / 40) for n in range(1, 160)})
+    own = [hint("t0", "l1", 20), Prefetching("t1", "l2", phase, total, flat(160))]
+    second = told(Evidence(jump(20), prefetching=own))["mshr.l2.prefetch"]
+    assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
+
+
+@pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
+def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: float, outcome: Outcome) -> None:
+    kept = stairs({n: 50.0 + 850.0 * (n > 240) for n in range(1, 256)}, 240, height=850.0)
+    own = Prefetching("t0", "l1", flat(256), None, kept, apart)
+    first = told(Evidence(jump(20), prefetching=[own]), ("l1",))["mshr.l1.prefetch"]
+    assert first.outcome is outcome
+    assert first.value == 240  # of that many none was lost
+
+
+def blocked(times: dict[int, float], step: Step | None = None) -> dict[str, Any]:
+    curve = stairs(times)
+    curve.step = step
+    return {"loads": jump(20), "blocked": Blocked(curve, in_level_two=True)}
+
+
+def test_a_delay_that_grows_little_by_little_is_no_entry_limit() -> None:
+    grows = {n: 15.0 * n for n in range(41)}
+    for step in (None, Step(20, 20, 22, 100.0), Step(30, 30, 30, 100.0)):
+        first = told(Evidence(**blocked(grows, step)), ("l1",))["mshr.l1.demand"]
+        assert (first.outcome, first.value) == (Outcome.AT_LEAST, 20)
+
+
+def test_a_delay_that_begins_suddenly_where_loads_jump_is_one() -> None:
+    sudden = {n: UNIT * (n >= 20) for n in range(41)}
+    for step in (None, Step(19, 18, 20, UNIT), Step(19, 19, 19, UNIT)):
+        first = told(Evidence(**blocked(sudden, step)), ("l1",))["mshr.l1.demand"]
+        assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
+
+
+@pytest.mark.parametrize(
+    ("at_share", "at_all", "outcome", "value"),
+    [
+        (0.9, 0.9, Outcome.MEASURED, True),
+        (0.05, 0.9, Outcome.MEASURED, False),
+        (0.35, 0.9, Outcome.UNRESOLVED, None),
+        (0.05, 0.1, Outcome.UNRESOLVED, None),
+    ],
+)
+def test_siblings_share_what_runs_out_for_all_at_once(
+    at_share: float, at_all: float, outcome: Outcome, value: bool | None
+) -> None:
+    together = {"l1": Together(4, UNIT, at_share * UNIT, at_all * UNIT)}
+    found = told(Evidence(jump(8), together=together, one_thread=False), ("l1",))["mshr.l1.shared_by_smt"]
+    assert (found.outcome, found.value) == (outcome, value)
+
+
+def test_without_a_sibling_there_is_nothing_to_share() -> None:
+    found = told(Evidence(jump(8)))
+    for level in ("l1", "l2"):
+        own = found[f"mshr.{level}.shared_by_smt"]
+        assert own.outcome is Outcome.UNAVAILABLE and own.reason
