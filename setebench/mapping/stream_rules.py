@@ -9,6 +9,7 @@ from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.shared import tell_shared
 from setebench.mapping.streams import HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
+from setebench.mapping.stride_rules import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 
@@ -104,16 +105,7 @@ class Rules:
 
     def streams(self) -> int | None:
         """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
-        if self.followed(1) is not True or self.followed(MOST_STREAMS) is not False:
-            return None
-        low, high = 1, MOST_STREAMS
-        while high - low > 1:
-            middle = (low + high) // 2
-            told = self.followed(middle)
-            if told is None:
-                return None
-            low, high = (middle, high) if told else (low, middle)
-        return low
+        return bisect(self.followed, MOST_STREAMS)
 
     def followed(self, pages: int) -> bool | None:
         """Whether the first of so many runs goes on when its next line is hit."""
