@@ -326,7 +326,11 @@ def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told:
     if rules.down and rules.found.down:
         told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
         return
-    small = rules.crosses(lab)
-    told.value("crosses_4k", small, method, UNCLEAR)
-    if huge is not None:
-        told.value("crosses_4k_in_2m", rules.crosses(huge), method, UNCLEAR)
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is None:
+            continue
+        crosses = rules.crosses(memory)
+        if crosses is False and rules.inner and lab.forget:
+            told.unresolved(parameter, "the region prefetcher may have brought the run's last lines to level 1 before")
+        else:
+            told.value(parameter, crosses, method, UNCLEAR)
