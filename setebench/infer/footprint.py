@@ -28,7 +28,7 @@ class Footprint:
     targets: tuple[int, ...]
     trained: Shares
     untrained: Shares
-    repetitions: int
+    repetitions: int = 240
 
     def cached(self, target: int) -> float:
         """Share of repetitions in which the visit left the target in a cache."""
