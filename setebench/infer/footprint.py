@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +16,19 @@ Prefetchers follow rules, so shares are near 0 or 1; what lies between was distu
 visit doesn't control, and is told as unclear."""
 
 
+SLACK = 0.7
+"""A share of n repetitions must lie beyond a limit by this over the root of n, 1.4 standard errors at the most: a few
+repetitions only answer what is plain."""
+
+
 @dataclass(frozen=True)
 class Footprint:
-    """Shares of every target after the visit and without it; see `mixture.Shares`."""
+    """Shares of every target after the visit, of so many repetitions, and without it; see `mixture.Shares`."""
 
     targets: tuple[int, ...]
     trained: Shares
     untrained: Shares
+    repetitions: int = 240
 
     def cached(self, target: int) -> float:
         """Share of repetitions in which the visit left the target in a cache."""
@@ -33,6 +40,7 @@ class Footprint:
         anyway = 1.0 - float(self.untrained.of("memory")[self.targets.index(target)])
         if not np.isfinite(share + anyway):
             return None
-        if share < NOT_BROUGHT:
+        slack = SLACK / math.sqrt(self.repetitions)
+        if share < NOT_BROUGHT - slack:
             return False
-        return True if share > BROUGHT and anyway < NOT_BROUGHT else None
+        return True if share > BROUGHT + slack and anyway < NOT_BROUGHT else None

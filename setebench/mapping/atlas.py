@@ -11,7 +11,7 @@ from setebench.mapping.neighbours import Neighbours, find_neighbours
 from setebench.mapping.region_rules import tell_region
 from setebench.mapping.regions import Region, find_region
 from setebench.mapping.stream_rules import tell_stream
-from setebench.mapping.streams import Stream, find_l1_stream, find_l2_stream
+from setebench.mapping.streams import Stream, find_l1_stream, find_l2_stream, leads_anyway
 from setebench.mapping.stride_rules import tell_stride
 from setebench.mapping.strides import Stride, find_l1_stride, find_l2_stride
 from setebench.mapping.tell import Told
@@ -35,6 +35,8 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
     tell("streams")
     streams = {"l1.stream": find_l1_stream(lab), "l2.stream": find_l2_stream(lab)}
 
+    _doubt(lab, list(streams.values()), strides["l2.stride"])
+
     outer = (near.pair, near.l2_next_line, near.up_down, strides["l2.stride"].present, streams["l2.stream"].present)
     lab.level_two_listens = any(told is not False for told in outer)
     lab.inner_streams = streams["l1.stream"].present is not False
@@ -45,6 +47,16 @@ def survey(lab: Laboratory) -> Iterator[Finding]:
         yield from told
     for told in _tell_level_two(lab, huge, near, strides["l2.stride"], streams["l2.stream"]):
         yield from told
+
+
+def _doubt(lab: Laboratory, streams: list[Stream], stride: Stride) -> None:
+    """Open the absence of streams again where a plain run is led by nothing that was found: the runs with gaps, which
+    other prefetchers are kept out of, may be none to the one at work."""
+    explained = stride.present or any(stream.present for stream in streams)
+    if not explained and leads_anyway(lab):
+        for stream in streams:
+            if stream.present is False:
+                stream.present, stream.reason = None, "neighbouring lines are led on by nothing that was found"
 
 
 def _tell_level_one(
@@ -93,7 +105,7 @@ def _tell_level_two(
         yield told
     tell("level 2: streams")
     told = Told("l2.stream")
-    if told.present(stream.present, "lines ahead of a run of misses", UNCLEAR):
+    if told.present(stream.present, "lines ahead of a run of misses", stream.reason or UNCLEAR):
         tell_stream(lab, huge, stream, False, told)
     yield told
     tell("level 2: strides")

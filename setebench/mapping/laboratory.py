@@ -138,7 +138,7 @@ class Laboratory:
         for is_trained in (True, False):
             lines, times = np.concatenate(asked[is_trained]), np.concatenate(ticks[is_trained])
             shares.append(self.references.shares([times[lines == target] for target in targets]))
-        return Footprint(tuple(targets), shares[0], shares[1])
+        return Footprint(tuple(targets), shares[0], shares[1], BLOCKS * per_block)
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

@@ -51,13 +51,14 @@ def _as(visit: Visit, how: Kind) -> list[Access]:
 
 def _size(lab: Laboratory) -> int | None:
     """Bytes of a region: it holds lines up to the next power of two behind the furthest that is recalled."""
-    lines = lab.page_lines
-    while lines >= 8:
-        told = _recalled(lab, lines // 2 + 3)
-        if told is None:
+    lines, smallest = lab.page_lines, 8
+    while lines >= smallest:
+        # two lines, and the nearer ones too where one is recalled: a footprint that keeps only some has no such size
+        told = [_recalled(lab, follower) for follower in (lines // 2 + 3, lines // 2 + 1)]
+        if None in told or told[0] != told[1]:
             return None
-        if told:
-            return lines * lab.line_size
+        if told[0]:
+            return lines * lab.line_size if lines == smallest or _recalled(lab, lines // 4 + 3) else None
         lines //= 2
     return None
 

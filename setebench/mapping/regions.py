@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.stride_rules import bisect
 from setebench.mapping.visit import BLOCK_PAGES, Access, Kind, Visit
 
 ROUNDS = 4
@@ -83,13 +84,4 @@ def _watched(lab: Laboratory, follower: int, pages: int) -> bool | None:
 
 def active_regions(lab: Laboratory, follower: int) -> int | None:
     """Regions whose footprints are recorded at once; None where there is no clear limit."""
-    low, high = 1, LARGEST_TABLE
-    if _watched(lab, follower, low) is not True or _watched(lab, follower, high) is not False:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        told = _watched(lab, follower, middle)
-        if told is None:
-            return None
-        low, high = (middle, high) if told else (low, middle)
-    return low
+    return bisect(lambda pages: _watched(lab, follower, pages), LARGEST_TABLE)

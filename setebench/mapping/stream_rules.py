@@ -9,11 +9,13 @@ from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.shared import tell_shared
 from setebench.mapping.streams import HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
+from setebench.mapping.stride_rules import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 HIDDEN = "level 1's next-line prefetcher asks for lines in between, which may count as accesses"
+ONE_RUN = "of two runs in one page one was not seen to be followed, which other prefetchers or nearness may hide"
 NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
 MOST_STREAMS, GROWING, MOST_HITS = 100, 6, 48
 
@@ -25,6 +27,8 @@ class Rules:
         self.lab, self.found, self.inner = lab, found, inner
         self.down = found.down
         self.fills_l1 = False
+        self.furthest: int | None = None
+        """Upper bound of the distance, where it is known."""
 
     # -- visits -------------------------------------------------------------------------------------------------------
 
@@ -101,16 +105,7 @@ class Rules:
 
     def streams(self) -> int | None:
         """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
-        if self.followed(1) is not True or self.followed(MOST_STREAMS) is not False:
-            return None
-        low, high = 1, MOST_STREAMS
-        while high - low > 1:
-            middle = (low + high) // 2
-            told = self.followed(middle)
-            if told is None:
-                return None
-            low, high = (middle, high) if told else (low, middle)
-        return low
+        return bisect(self.followed, MOST_STREAMS)
 
     def followed(self, pages: int) -> bool | None:
         """Whether the first of so many runs goes on when its next line is hit."""
@@ -133,24 +128,40 @@ class Rules:
         """Lines ahead of a run's last that are there when the run has just started the stream."""
         return self.frontier(1, 0)
 
-    def per_page(self, both: bool) -> int | None:
-        """Whether two runs in one page are followed at once: one each way, or both upwards."""
-        lab, count = self.lab, self.found.trigger or 0
-        first = [2 + 3 * number for number in range(count)]
-        first = [line + (1 - first[-1] % 2) for line in first]
-        half, last = lab.page_lines // 2, lab.page_lines - 1
-        second = [last - line if both else line + half for line in first]
-        steps = [Access(line * lab.line_size) for pair in zip(first, second, strict=True) for line in pair]
-        demoted = tuple(sorted({*first, *second})) if self.inner else ()
-        visit = Visit(tuple(steps), thrash=not self.inner, demoted=demoted)
-        told = []
-        for run, down in ((first, False), (second, both)):
-            alone = replace(visit, steps=(Access(run[-1] * lab.line_size),))
-            targets = [t for t in ahead(run, 1, 3, down) if lab.brings(alone, t) is False]
-            told.append(lab.any_of(visit, targets) if targets else None)
+    def per_page(self, directions: str) -> int | None:
+        """Whether two runs in one page are followed at once: one each way where both are followed, else both alike."""
+        runs = self.page_runs(directions)
+        told = [self.followed_in_turn(runs, run, down) for run, down in runs]
         if None in told:
             return None
+        apart = abs(runs[0][0][0] - runs[1][0][0])
+        if not all(told) and directions != "both" and (self.furthest is None or self.furthest >= apart):
+            return None  # a stream may take the other run, which goes the same way within its reach, for its own
         return 2 if all(told) else 1
+
+    def page_runs(self, directions: str) -> list[tuple[list[int], bool]]:
+        """Two runs in one page, as far apart as it allows, and whether each goes downwards."""
+        count, last = self.found.trigger or 0, self.lab.page_lines - 1
+        low = [2 + 3 * number for number in range(count)]
+        low = [line + (1 - low[-1] % 2) for line in low]
+        if directions == "both":
+            return [(low, False), ([last - line for line in low], True)]
+        high = [last - 4 - 3 * (count - 1 - number) for number in range(count)]
+        if directions == "up":
+            return [(low, False), (high, False)]
+        return [([last - line for line in run], True) for run in (low, high)]
+
+    def followed_in_turn(self, runs: list[tuple[list[int], bool]], run: list[int], down: bool) -> bool | None:
+        """Whether one of two runs, accessed in turn, is led."""
+        size = self.lab.line_size
+        steps = [Access(line * size) for pair in zip(*(each for each, _ in runs), strict=True) for line in pair]
+        demoted = tuple(sorted({line for each, _ in runs for line in each})) if self.inner else ()
+        visit = Visit(tuple(steps), thrash=not self.inner, demoted=demoted)
+        alone = self.lab.scan(replace(visit, steps=(Access(run[-1] * size),)), ahead(run, 1, 3, down))
+        free = [target for target, value in alone.items() if value is False]
+        told = self.lab.any_of(visit, free) if free else False
+        # a line that one access brings says nothing, and a stream may be no more than that line ahead
+        return None if told is False and alone[ahead(run, 1, 1, down)[0]] is not False else told
 
     def trigger_from(self, start: int, down: bool, most: int) -> int | None:
         """Accesses that a run needs which starts at this line; None where that stays unclear."""
@@ -247,7 +258,7 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     else:
         told.value("streams", rules.streams(), "runs in many pages, the first continued", UNCLEAR)
     if directions is not None:
-        told.value("streams_per_page", rules.per_page(directions == "both"), "two runs in turn in one page", UNCLEAR)
+        told.value("streams_per_page", rules.per_page(directions), "two runs in turn in one page", ONE_RUN)
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
 
@@ -298,9 +309,11 @@ def _tell_reach(rules: Rules, hidden: bool, told: Told) -> None:
         told.unresolved("max_distance", "where hits bring no more, no one distance explains", method)
         return
     low, high = bounds
+    rules.furthest = high
     reached = low + degree - 1
     room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
     if reached >= room - 1:
+        rules.furthest = None
         told.at_least("max_distance", low, method, "the page ends before the stream does")
     elif low == high:
         told.value("max_distance", low, method, "", low, high)
@@ -313,7 +326,11 @@ def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told:
     if rules.down and rules.found.down:
         told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
         return
-    small = rules.crosses(lab)
-    told.value("crosses_4k", small, method, UNCLEAR)
-    if huge is not None:
-        told.value("crosses_4k_in_2m", rules.crosses(huge), method, UNCLEAR)
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is None:
+            continue
+        crosses = rules.crosses(memory)
+        if crosses is False and rules.inner and lab.forget:
+            told.unresolved(parameter, "the region prefetcher may have brought the run's last lines to level 1 before")
+        else:
+            told.value(parameter, crosses, method, UNCLEAR)

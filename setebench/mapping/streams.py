@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.strides import page_kept_warm
@@ -63,6 +63,18 @@ def find_l1_stream(lab: Laboratory) -> Stream:
         found.present = None
         found.reason = "the region prefetcher may have brought the lines of the run to level 1 before"
     return found
+
+
+def leads_anyway(lab: Laboratory) -> bool:
+    """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't."""
+    for down in (False, True):
+        first = lab.page_lines // 4 + 4
+        lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(8)]
+        visit = Visit(tuple(Access(line * lab.line_size) for line in lines))
+        for target in ahead(lines, 3, 6, down):
+            if lab.brings(visit, target) and not lab.brings(replace(visit, steps=visit.steps[-1:]), target):
+                return True
+    return False
 
 
 def _placed(lab: Laboratory) -> bool:

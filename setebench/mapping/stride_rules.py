@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
@@ -48,6 +49,14 @@ class Rules:
         """Whether the visit brings the target, to level 1 if its lines go there: level 2 may bring
         lines further ahead on level 1's requests."""
         return self.lab.in_l1(visit, target) if self.fills_l1 else self.lab.brings(visit, target)
+
+    def followed(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the target, and not by as many instructions, where one instruction is followed."""
+        told = self.brings(visit, target)
+        if not told or not self.inner:
+            return told
+        others = replace(visit, steps=tuple(replace(access, ip=None) for access in visit.steps))
+        return True if self.brings(others, target) is False else None
 
     def find_trigger(self, sign: int) -> int | None:
         """Accesses before the first prefetch."""
@@ -202,7 +211,10 @@ class Rules:
 
 
 def bisect(holds: Callable[[int], bool | None], most: int) -> int | None:
-    """Largest number up to `most` for which something holds that holds for few and not for many."""
+    """Size of a table: the largest number up to `most` for which something holds that holds for few and not for many.
+
+    None where it isn't so: halving finds an edge in anything, also where a table forgets now and then, so numbers on
+    both sides are asked as well. So near to `most` that none could be asked beyond, there is no answer either."""
     low, high = 1, most
     if holds(low) is not True or holds(high) is not False:
         return None
@@ -212,7 +224,9 @@ def bisect(holds: Callable[[int], bool | None], most: int) -> int | None:
         if told is None:
             return None
         low, high = (middle, high) if told else (low, middle)
-    return low
+    beyond = (low + 2, low + max(low // 4, 3))
+    sure = all(holds(max(few, 1)) for few in (low - 1, low - 2, low * 3 // 4, low // 2))
+    return low if sure and beyond[1] <= most and all(holds(many) is False for many in beyond) else None
 
 
 def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: bool, told: Told) -> None:
@@ -230,7 +244,7 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: 
     named = {(True, True): "both", (True, False): "up", (False, True): "down"}
     told.value("directions", named.get((ways[1], ways[-1])), method, UNCLEAR)  # type: ignore[arg-type]
     visit, target = rules.run(trigger, sign * found.stride)
-    kinds, reason = trained_by(lab, visit, lambda each: lab.brings(each, target), lab.page_lines // 2 + 13)
+    kinds, reason = trained_by(lab, visit, lambda each: rules.followed(each, target), lab.page_lines // 2 + 13)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
     told.value("fills", lab.level(visit, target), "level of the next line", "the level of the line stays unclear")
     tell_shared(lab, visit, trigger - 1, [target], told)

@@ -107,6 +107,12 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
     assert sum(judgement.verdict is Verdict.UNRESOLVED for judgement in present) <= 1
 
 
+def test_a_line_that_one_access_brings_hides_no_stream() -> None:
+    streamer = spec.Streamer(level=2, trigger=5, degree=1, max_distance=32, streams_per_page=2)
+    judgements = judged(spec.NextLine(level=2, only_misses=True), streamer)
+    assert judgements["prefetcher.l2.stream.streams_per_page"].verdict is not Verdict.WRONG
+
+
 def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
     for shared in (True, False):
         streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)

@@ -1,0 +1,52 @@
+"""Prefetchers of this CPU: a random walk, one line of each page, wakes none that runs ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from setebench.core.native import NativeMachine
+from setebench.mapping.laboratory import Laboratory
+from setebench.mapping.visit import Access, Visit
+from setebench.scenario import Context
+from setebench.serving import measure_references
+from setebench.sweep import working_memory
+
+NEAR = 4
+"""Lines next to an access that prefetchers of single accesses may bring: next lines, pairs, small blocks."""
+
+MOST_LED, MOST_UNCLEAR = 0.1, 0.5
+"""Shares of the far lines that something else on the machine may bring, and that it may disturb."""
+
+
+@pytest.fixture
+def laboratory(native: NativeMachine) -> Iterator[Laboratory]:
+    context = Context(machine=native, seed=3, fast=True)
+    region = working_memory(context)
+    try:
+        references = measure_references(context, region)
+        if set(references.levels) <= {"memory"}:
+            pytest.skip("this machine is too noisy: no cache level can be told from memory")
+        yield Laboratory(context, region, references)
+    finally:
+        native.release(region)
+
+
+def test_a_random_walk_is_not_led(laboratory: Laboratory) -> None:
+    rng, lines, size = np.random.default_rng(7), laboratory.page_lines, laboratory.line_size
+    led = unclear = asked = 0
+    for _ in range(4):
+        *before, last = (int(line) for line in rng.integers(0, lines, 8))
+        steps = [Access(line * size, page=page) for page, line in enumerate(before, 1)]
+        walk = Visit((*steps, Access(last * size)))
+        if laboratory.brings(walk, last) is not True:
+            pytest.skip("this machine is too noisy: a line just loaded was not seen in a cache")
+        far = laboratory.scan(walk, [line for line in range(lines) if abs(line - last) > NEAR])
+        led += sum(brought is True for brought in far.values())
+        unclear += sum(brought is None for brought in far.values())
+        asked += len(far)
+    if unclear > MOST_UNCLEAR * asked:
+        pytest.skip("this machine is too noisy: most lines were there in some repetitions only")
+    assert led <= MOST_LED * asked

@@ -1,0 +1,37 @@
+"""What is asked before a number or a footprint of a prefetcher is believed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from setebench.infer.footprint import Footprint
+from setebench.infer.mixture import Shares
+from setebench.mapping.stride_rules import bisect
+
+
+def test_a_table_holds_as_many_as_were_followed() -> None:
+    assert bisect(lambda number: number <= 14, 60) == 14
+
+
+@pytest.mark.parametrize(
+    "followed",
+    [
+        lambda number: number <= 14 and number != 12,  # forgets now and then
+        lambda number: number <= 14 or number == 17,
+        lambda number: number <= 58,  # nothing could be asked beyond
+        lambda number: True,
+        lambda number: None if number == 7 else number <= 7,
+    ],
+)
+def test_no_size_is_told_where_an_edge_is_none(followed: object) -> None:
+    assert bisect(followed, 60) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("repetitions", "brought"), [(12, None), (240, True)])
+def test_a_few_repetitions_answer_only_what_is_plain(repetitions: int, brought: bool | None) -> None:
+    def shares(memory: float) -> Shares:
+        value = np.array([[1 - memory, memory]])
+        return Shares(("l1", "memory"), value, value, value, np.array([100]))
+
+    assert Footprint((5,), shares(0.25), shares(1.0), repetitions).brought(5) is brought
