@@ -322,7 +322,20 @@ frame.srcdoc = PAGE;
 </script>"""
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the PATH")
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """There is a browser, and it can show an empty page where these tests run; a container may not let it start."""
+    if BROWSER is None:
+        pytest.skip("no Chromium or Chrome on the PATH")
+    folder = tmp_path_factory.mktemp("empty")
+    (folder / "empty.html").write_text("<!DOCTYPE html><title>empty</title>")
+    try:
+        _browse(folder, "empty.html", 800)
+    except (subprocess.SubprocessError, OSError) as error:
+        pytest.skip(f"{BROWSER} shows no page here: {error}")
+
+
+@pytest.mark.usefixtures("browser")
 @pytest.mark.parametrize("width", [360, 1280])
 def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
     page = page_with_plot()
@@ -336,7 +349,7 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
     assert found["drawn"] == 1 and found["shown"] > 20 and found["alternatives"] == 2
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on the PATH")
+@pytest.mark.usefixtures("browser")
 def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page_with_plot())
     hostile = web.Entry(name=MARKUP, document=hostile_document())
@@ -350,7 +363,14 @@ def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
 def _browse(folder: Path, name: str, width: int) -> tuple[str, list[str]]:
     """The document as the browser has it once it is loaded, and what its console says."""
     assert BROWSER is not None
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", f"--window-size={width},900"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--enable-logging=stderr",
+        f"--window-size={width},900",
+    ]
     command = [BROWSER, *options, f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / name).as_uri()]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return ended.stdout, [line for line in ended.stderr.splitlines() if ":CONSOLE" in line]
