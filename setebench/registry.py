@@ -132,15 +132,18 @@ def _files() -> list[Path]:
 
 @cache
 def _run_file(file: Path | None) -> object:
-    """The module in that file; like any module it is run once."""
+    """The module in that file; like any module it is run once.
+
+    From its text, never from a compiled copy: Python takes one for current while size and second of change are the
+    same, and would leave it in somebody's folder."""
     assert file is not None
     name = f"setebench_scenario_file_{file.stem}_{abs(hash(str(file))):x}"
     spec = spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None  # a file whose name ends in .py has both
+    assert spec is not None  # a file whose name ends in .py has one
     module = module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look their module up there
     try:
-        spec.loader.exec_module(module)
+        exec(compile(file.read_bytes(), str(file), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
