@@ -357,7 +357,7 @@ def _training(run: _Run) -> Iterator[Finding]:
 
 def plot(evidence: dict[str, Any]) -> Any:
     """Where prefetched lines were found, and stores to lines that other cores held."""
-    from setebench.report.prefetch_plot import prefetch_figure  # matplotlib is only loaded for a plot
+    from setebench.report.software_prefetch_plot import prefetch_figure  # matplotlib is only loaded for a plot
 
     return prefetch_figure(evidence)
 

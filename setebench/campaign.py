@@ -81,10 +81,16 @@ def choose(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[str, ...
 
 
 def _order(name: str) -> int:
+    scenario = _loadable(name)
+    return Scenario.order if scenario is None else scenario.order
+
+
+def _loadable(name: str) -> Scenario | None:
+    """The scenario, None where it can't be loaded: that is told when its turn comes, as its failure, and alone."""
     try:
-        return registry.catalogue()[name].load().order
-    except Exception:  # told in its turn, as that scenario's failure
-        return Scenario.order
+        return registry.catalogue()[name].load()
+    except Exception:  # whatever somebody else's file does while it is run
+        return None
 
 
 def characterize(
@@ -334,10 +340,8 @@ def seconds_left(state: _State, current: str, spent: float) -> float:
 
 
 def _declared_seconds(name: str) -> float:
-    try:
-        return registry.catalogue()[name].load().seconds
-    except Exception:  # told in its turn, as that scenario's failure
-        return 0.0
+    scenario = _loadable(name)
+    return 0.0 if scenario is None else scenario.seconds
 
 
 def remaining_text(seconds: float) -> str:

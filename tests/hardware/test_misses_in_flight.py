@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pytest
 from native_fixture import setebench
 from numpy.typing import NDArray
 
@@ -59,7 +60,7 @@ def test_prefetchers_at_work_do_not_change_the_limit_of_loads(native: NativeMach
         limit_of_loads(kind(Context(machine=native), region, np.random.default_rng(1))) for kind in (Volleys, Provoked)
     )
     if calm is None or busy is None or calm.low != calm.high or busy.low != busy.high:
-        return  # not told: nothing to compare
+        pytest.skip("this machine is too noisy: the limit of loads is not sure, so there is nothing to compare")
     # where a core is shared with a neighbour, that holds a few entries now and then
     slack = max(2, calm.last // 8)
     assert calm.low - slack <= busy.high and busy.low - slack <= calm.high

@@ -10,7 +10,7 @@ from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares, mostly
 from setebench.infer.stream_rule import batches, distance_bounds, steady_degree
 from setebench.mapping.pattern import parse
-from setebench.report.prefetcher_plot import map_figure
+from setebench.report.prefetcher_map_plot import map_figure
 
 
 def shares(*cached: float) -> Shares:

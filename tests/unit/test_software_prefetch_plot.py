@@ -6,7 +6,7 @@ import pytest
 
 from setebench.errors import SetebenchError
 from setebench.report.plot import alt_text
-from setebench.report.prefetch_plot import prefetch_figure
+from setebench.report.software_prefetch_plot import prefetch_figure
 
 LANDED = {
     "levels": ["l1", "l2", "memory"],
