@@ -94,6 +94,13 @@ def groups(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> list[NDArray[np
     return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
 
 
+def batch_interval(ticks: NDArray[np.int64], step_ticks: float = 1.0, batches: int = 16) -> Estimate:
+    """Mean of the undisturbed samples with an interval from the spread of means over consecutive batches, so that
+    drift while sampling widens it. For scenarios that measure once, as docs/add-a-probe.md shows."""
+    means = [mean_ticks(batch, step_ticks) for batch in np.array_split(ticks, batches) if len(batch)]
+    return over_replicates(means)
+
+
 def t95(degrees: int) -> float:
     """Two-sided 95 % point of Student's t."""
     return _T95[degrees - 1] if degrees <= len(_T95) else 1.96 + 2.4 / degrees

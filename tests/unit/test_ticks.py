@@ -14,6 +14,7 @@ from setebench.infer.ticks import (
     LARGEST_INFLATION,
     Estimate,
     agree,
+    batch_interval,
     dominant,
     histogram,
     mean_ticks,
@@ -166,6 +167,25 @@ def test_a_neighbours_burst_carries_no_replicate_mean() -> None:
     intervals = [over_replicates(row) for row in values]
     assert covered(intervals, 14.0) >= LEAST_COVERED
     assert np.median([each.value for each in intervals]) == pytest.approx(14.0, abs=0.2)
+
+
+@pytest.mark.parametrize(("step", "truth"), [(1.0, 42.7), (24.45, 62.4), (26.0, 17.25)])
+def test_batch_intervals_cover_what_they_claim(step: float, truth: float) -> None:
+    rng = np.random.default_rng(11)
+    intervals = []
+    for _ in range(TRIALS):
+        noisy = truth + rng.normal(0, 0.5, 800)
+        waits = triangular_waits(rng, 800, step)
+        intervals.append(batch_interval(read_clock(rng, noisy, waits, step, rng.random() * step), step))
+    assert LEAST_COVERED <= covered(intervals, truth) <= MOST_COVERED
+
+
+def test_drift_widens_a_batch_interval() -> None:
+    rng = np.random.default_rng(12)
+    steady = np.rint(rng.normal(100, 5, 3200)).astype(np.int64)
+    drifting = steady + np.linspace(0, 20, 3200).astype(np.int64)
+    still, moved = batch_interval(steady), batch_interval(drifting)
+    assert moved.high - moved.low > 3 * (still.high - still.low)
 
 
 def test_one_replicate_says_nothing_of_its_spread() -> None:
