@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import Ruler, measure_ruler, overheads, step_ticks
-from setebench.infer.latency import RUN_TO_RUN, Samples, findings, narrow
+from setebench.infer.drift import over_run
+from setebench.infer.latency import NEXT_LEVEL_RATIO, RUN_TO_RUN, Samples, findings, narrow
 from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
 from setebench.layout import REPEATED_SHIFTS
@@ -36,8 +37,15 @@ VECTOR_ROUNDS, LONG_VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 3, 64
 each, fewer behind long walks."""
 
 
+ROUNDS, FAST_ROUNDS = (12, 128), (8, 32)
+"""Fewest and most rounds. Each is short: what drifts slowly is seen by many rounds that last for seconds together."""
+
 CALM_RATIO, LEAST_CALM = 1.02, 4
 """A round counts where a cycle took no more ticks than this times the first quartile of all rounds."""
+
+STAYED_RATIO = 0.98
+"""And, for a cache, where as many lines answered alike as this times the third quartile. With fewer, a chain of 16 has
+a line from elsewhere more often than not."""
 
 
 class _Rounds:
@@ -63,17 +71,34 @@ class _Rounds:
         return calm if len(calm) >= LEAST_CALM else np.argsort(ticks_per_cycle)[:LEAST_CALM]
 
     def calm_samples(self) -> dict[str, Samples]:
-        """The samples of calm rounds."""
+        """The samples of calm rounds; of a level behind the first, of those in which its lines stayed there."""
         calm = self.calm()
-        return {name: own.of(calm) for name, own in self.samples.items()}
+        gone = float(np.median(self.samples["memory"].single)) / NEXT_LEVEL_RATIO
+        return {
+            name: own.of(calm if name == "memory" else _stayed(own, calm, gone)) for name, own in self.samples.items()
+        }
 
     def settled(self, tolerance: float) -> bool:
-        """Whether intervals are within `tolerance` times 1 % or 0.08 cycles (single loads 3 %, 0.4 cycles)."""
+        """Whether intervals are within `tolerance` times 1 % or 0.08 cycles (single loads 3 %, 0.4 cycles), and within
+        2 % or 0.4 cycles with what drifts: a longer run then sees more of that."""
         return all(
             narrow(over_replicates(own.chain), 0.01 * tolerance, 0.08 * tolerance)
             and narrow(over_replicates(own.single), 0.03 * tolerance, 0.4 * tolerance)
+            and narrow(over_run(own.chain), 0.02 * tolerance, 0.4 * tolerance)
             for own in self.calm_samples().values()
         )
+
+
+def _stayed(own: Samples, calm: NDArray[np.int64], gone_cycles: float) -> NDArray[np.int64]:
+    """The rounds, of those given, in which about as many lines answered alike as in the best quarter of them, and not
+    as late as memory does (`gone_cycles`).
+
+    In the others a neighbour pushed lines out of a shared cache. They say nothing of the level, and of a chain with
+    such lines hardly any step is left that shows it alone."""
+    share, single = np.array(own.share)[calm], np.array(own.single)[calm]
+    share = np.where(single < gone_cycles, share, 0.0)
+    stayed = calm[share >= STAYED_RATIO * max(float(np.quantile(share, 0.75)), float(share.max()) / 2)]
+    return stayed if len(stayed) >= LEAST_CALM else calm
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -86,15 +111,14 @@ def answer(context: Context) -> Iterator[Finding]:
         context.progress("working-set sweep")
         levels = find_walks(context, region)
         rounds = _Rounds(levels)
-        least, most = (6, 16) if context.fast else (12, 64)
+        least, most = FAST_ROUNDS if context.fast else ROUNDS
         while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):
             context.progress(f"latency, round {rounds.count + 1} of at most {most}")
             ruler = measure_ruler(context, int(1000 * effort))
             rounds.rulers.append(ruler)
             rounds.overheads.append(overheads(context, int(300 * effort)))
             rounds.transfers.append(_transfer_cycles(context, ruler))
-            for name, size in levels.items():
-                _replicate(context, region, name, size, ruler, 10 if context.fast else 16, rounds.samples[name])
+            _round(context, region, levels, ruler, 10 if context.fast else 16, rounds)
     finally:
         context.machine.release(region)
     yield from _latency_findings(context, rounds)
@@ -133,27 +157,50 @@ def _clock_findings(context: Context, rounds: _Rounds) -> Iterator[Finding]:
         )
 
 
-def _replicate(
-    context: Context, region: Region, level: str, walk: Walk, ruler: Ruler, repetitions: int, found: Samples
+def _round(
+    context: Context, region: Region, levels: dict[str, Walk], ruler: Ruler, repetitions: int, rounds: _Rounds
 ) -> None:
-    """Measure one level once, on lines of a new layout, and add to `found`."""
-    place = Place(context, region, level, walk)
+    """Measure every level once, on lines of new layouts, and add to the rounds' samples.
+
+    Memory in parts, between the other levels and behind them: neighbours disturb it most, in bursts of milliseconds,
+    and what differs between parts does not average out in one of them, however many loads it has."""
+    counts, parts = (repetitions, CHAIN_REPETITIONS), Samples()
+    of_part = tuple(-(-count // len(levels)) for count in counts)
+    for name, walk in levels.items():
+        if name != "memory":
+            place = Place(context, region, name, walk)
+            _replicate(context, place, counts, ruler, rounds.samples[name])
+            _vectors(context, place, ruler, rounds.samples[name])
+        memory = Place(context, region, "memory", levels["memory"])  # anew: other places' lines are linked over its own
+        _replicate(context, memory, of_part, ruler, parts)
+    rounds.samples["memory"].add_mean(parts)
+    _vectors(context, memory, ruler, rounds.samples["memory"])
+
+
+def _replicate(context: Context, place: Place, counts: tuple[int, ...], ruler: Ruler, found: Samples) -> None:
+    """Measure one level once on the lines of `place`, with so many repetitions of single loads and of chains at most,
+    and add to `found`."""
     step = step_ticks(context)
-    _singles(context, place, repetitions, ruler, found)
-    if level == "l1":
+    _singles(context, place, counts[0], ruler, found)
+    if place.level == "l1":
         own_step = all_steps = _long_chase(context, place, step)
         excess = 0.0
     else:
-        own_step, all_steps, excess = _chains(context, place, step)
+        own_step, all_steps, excess = _chains(context, place, counts[1], step)
     found.chain.append(own_step * ruler.cycles_per_tick)
     found.all_chains.append(all_steps * ruler.cycles_per_tick)
     found.excess.append(excess * ruler.cycles_per_tick**2)
+
+
+def _vectors(context: Context, place: Place, ruler: Ruler, found: Samples) -> None:
+    """What vector loads take longer, in the first few rounds."""
     if len(found.chain) > (LONG_VECTOR_ROUNDS if place.long else VECTOR_ROUNDS):
         return
+    step = step_ticks(context)
     for size in (size for size in context.machine.facts.access_sizes if size > 8):
         found.longer.setdefault(size, []).append(_fenced_longer(context, place, size) * ruler.cycles_per_tick)
-        if level == "l1":
-            longer = _long_chase(context, place, step, size) - own_step
+        if place.level == "l1":
+            longer = _long_chase(context, place, step, size) - _long_chase(context, place, step)
             found.chase_longer.setdefault(size, []).append(longer * ruler.cycles_per_tick)
 
 
@@ -175,10 +222,10 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))
 
 
-def _chains(context: Context, place: Place, step: float) -> tuple[float, float, float]:
+def _chains(context: Context, place: Place, repetitions: int, step: float) -> tuple[float, float, float]:
     """Ticks per step of a chain, from the difference of long and short ones: of the largest group of each, and of all;
     and how much more the long ones of the largest group vary, in ticks squared per step."""
-    wanted = CHAIN_REPETITIONS * (REPEATED_SHIFTS if place.repeated else 1)
+    wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     count = place.repetitions(wanted) * (1 if place.long else 2)
     placements = place.placements(count + place.warmup)
     ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=place.warmup)

@@ -75,8 +75,9 @@ def by_windows(layout: Layout, rng: np.random.Generator) -> NDArray[np.int64]:
     no prefetcher sees a page's lines one behind the other."""
     pages, per_page = layout.lines.shape
     shuffled = layout.lines[rng.permutation(pages)]
-    window = np.repeat(np.arange(pages) // WINDOW_PAGES, per_page)
-    return shuffled.ravel()[np.lexsort((rng.random(pages * per_page), window))]
+    whole = pages // WINDOW_PAGES * WINDOW_PAGES
+    windows = rng.permuted(shuffled[:whole].reshape(-1, WINDOW_PAGES * per_page), axis=1)
+    return np.concatenate([windows.ravel(), rng.permutation(shuffled[whole:].ravel())])
 
 
 GROUP_PAGES = 64

@@ -107,7 +107,7 @@ class Place:
         context.known["layouts"] = context.known.get("layouts", 0) + 1
         self._rng = np.random.default_rng((context.seed, context.known["layouts"]))
         self._region = region
-        self._level = level
+        self.level = level
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._turns = walk.turns
         self.repeated = walk.repeated
@@ -174,11 +174,11 @@ class Place:
     def placed(self) -> Probe:
         """All targets brought to the level (for L1 `ready` does that, right before they are used)."""
         probe = Probe()
-        if self._level == "l1":
+        if self.level == "l1":
             return probe
         for offset in self._group.targets:
-            probe = probe.flush(TARGETS + offset) if self._level == "memory" else probe.load(TARGETS + offset)
-        if self._level == "memory":
+            probe = probe.flush(TARGETS + offset) if self.level == "memory" else probe.load(TARGETS + offset)
+        if self.level == "memory":
             return probe.fence().wait(SETTLE_CYCLES)
         return probe.fence().chase(WALK, len(self._walk) * self._turns).fence()
 
@@ -187,7 +187,7 @@ class Place:
         (again: a small L1 can't hold them all)."""
         for companion in self._group.companions[first : first + count]:
             probe = probe.load(COMPANIONS + companion)
-        if self._level == "l1":
+        if self.level == "l1":
             for target in self._group.targets[first : first + count]:
                 probe = probe.load(TARGETS + target)
         return probe.fence()

@@ -29,7 +29,16 @@ from setebench.machine import Region
 from setebench.placing import Place, Walk, single_cycles
 from setebench.probe import Probe
 from setebench.scenario import Context
-from setebench.walks import FURTHER_TURNS, SEEN_SHARE, Ladder, last_level, walk_beyond
+from setebench.walks import (
+    FURTHER_TURNS,
+    SEEN_SHARE,
+    Ladder,
+    MemoryLoads,
+    Rung,
+    last_level,
+    shortest_alike,
+    walk_beyond,
+)
 
 SMALLEST_BYTES, LARGEST_BYTES = 4096, 45 << 20
 """Working sets of the sweep. The largest outgrows a shared cache of 32 MiB and keeps the memory that the lines are
@@ -43,6 +52,9 @@ HIDING_OCTAVES = 2.5
 
 UNSTEADY_RATIO = 1.05
 """Turns over the same lines that differ by more were disturbed."""
+
+FAST_SHARE = 0.02
+"""The fastest loads of flushed lines: where memory's own spread begins, but for a few strays."""
 
 COSTLY_BYTES = 2 << 20
 """Working sets beyond this take long to walk over, on a simulated machine above all."""
@@ -88,7 +100,8 @@ def find_walks(context: Context, region: Region) -> dict[str, Walk]:
 
 
 def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
-    memory = _memory_cycles(context, region)
+    flushed = _memory_loads(context, region)
+    memory = flushed.cycles
     sizes, cycles = _sweep(context, region, memory)
     found = plateaus(sizes, cycles)
     # a plateau at the cost of a flushed line is memory itself; what the sweep did not outgrow is still a cache
@@ -101,7 +114,7 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
         "boundaries_bytes": ends if cycles[-1] > 0.5 * memory else ends[:-1],
         "levels": {f"l{number + 1}": plateau.cycles for number, plateau in enumerate(caches[:3])} | {"memory": memory},
     }
-    ladder = Ladder(context, region, ends[0], memory)
+    ladder = Ladder(context, region, ends[0], flushed)
     seen = _SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
     between = _between_fine(context, ladder, seen) if ladder.fine else _between(context, ladder, seen)
     levels = [_Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between]
@@ -124,6 +137,24 @@ class _SweptLevels:
     caches: list[Plateau]
     ends: list[float]
     room: bool
+
+    def walk(self, number: int) -> Walk:
+        """The walk behind which a plateau from the second on should answer."""
+        if number > 1:
+            return walk_beyond(self.ends[number - 1], self.ends[number])
+        # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
+        return Walk(self.caches[number].middle_bytes, FURTHER_TURNS)
+
+    def further(self, second: Rung) -> list[int]:
+        """Numbers of the plateaus that are further out than the second level, the slowest first. A plateau over the
+        size of the second level's own walk is further out only if it is slower than all lines behind that walk."""
+
+        def cycles(plateau: Plateau) -> float:
+            over = plateau.low_bytes <= second.walk.bytes <= plateau.high_bytes
+            return max(second.fastest_cycles, second.cycles) if over else second.fastest_cycles
+
+        numbers = reversed(range(1, len(self.caches)))
+        return [n for n in numbers if self.caches[n].cycles > SAME_LEVEL_RATIO * cycles(self.caches[n])]
 
     def beyond(self) -> list[_Level]:
         """The caches from the second on, three levels in all at most."""
@@ -150,20 +181,20 @@ def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Leve
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
         return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
     own = _Level(second.walk, second.fastest_cycles)
-    beyond = [n for n, each in enumerate(seen.caches) if each.cycles > SAME_LEVEL_RATIO * own.cycles]
-    if beyond:
-        number = beyond[-1]
-        if number > 1:
-            return [own, _Level(walk_beyond(seen.ends[number - 1], seen.ends[number]), seen.caches[number].cycles)]
-        # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
-        return [own, _Level(Walk(seen.caches[number].middle_bytes, FURTHER_TURNS), seen.caches[number].cycles)]
+    for number in seen.further(second):
+        plateau = seen.caches[number]
+        if ladder.bears_out(seen.walk(number), plateau.cycles):
+            return [own, _Level(ladder.gentlest(seen.walk(number), plateau.low_bytes), plateau.cycles)]
     rungs = ladder.climb()
     third, unclear = last_level(rungs, own.cycles)
     if unclear:
-        third, unclear = last_level(ladder.between(rungs), own.cycles)
+        rungs = ladder.between(rungs)
+        third, unclear = last_level(rungs, own.cycles)
     if unclear or (third is None and seen.room):
         context.known["unclear_level"] = "l3"
-    return [own] if third is None else [own, _Level(third.walk, third.cycles)]
+    if third is None:
+        return [own]
+    return [own, _Level(ladder.gentlest(third.walk, shortest_alike(rungs, third)), third.cycles)]
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:
@@ -236,8 +267,13 @@ def _chase_cycles(context: Context, region: Region, size: float) -> tuple[float,
     return float(np.min(ticks)) * per_step, float(np.median(ticks)) * per_step
 
 
-def _memory_cycles(context: Context, region: Region) -> float:
-    """Cycles of a load of a flushed line."""
+def _memory_loads(context: Context, region: Region) -> MemoryLoads:
+    """What loads of flushed lines take."""
     place = Place(context, region, "memory", Walk())
     timed = place.time_singles(context, 14)
-    return single_cycles(timed.loads, timed.additions, step_ticks(context), quick_cycles_per_tick(context))
+    step, per_tick = step_ticks(context), quick_cycles_per_tick(context)
+    fast = timed.loads[timed.loads <= np.quantile(timed.loads, FAST_SHARE)]
+    return MemoryLoads(
+        single_cycles(timed.loads, timed.additions, step, per_tick),
+        single_cycles(fast, timed.additions, step, per_tick),
+    )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from setebench.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 from setebench.infer.lines import fastest_lines
@@ -71,6 +73,22 @@ def walk_beyond(inner_end: float, end: float) -> Walk:
     return Walk(size, turns(ratio), repeated=size <= REPEATED_BYTES)
 
 
+STAYED_SHARE = 0.98
+"""With so many lines left where they should be, there is no need to look for a gentler walk."""
+
+LONGER_RATIOS, GENTLEST_ROUNDS, AS_SLOW_RATIO = (1.0, 1.25), 6, 1.04
+"""Walks so many times the shortest are tried, so often. One that leaves a tenth of its lines in a level half as slow
+falls behind the slowest by more than the last ratio, which is about what means of so many loads are uncertain by."""
+
+
+@dataclass(frozen=True)
+class MemoryLoads:
+    """What loads of flushed lines take, cycles: on average, and the fastest fiftieth of them."""
+
+    cycles: float
+    fast_cycles: float
+
+
 @dataclass(frozen=True)
 class Rung:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
@@ -91,8 +109,9 @@ class Rung:
 class Ladder:
     """Walks of growing size behind a first level that ends at `first_end` bytes, with memory at `memory` cycles."""
 
-    def __init__(self, context: Context, region: Region, first_end: float, memory: float) -> None:
-        self._context, self._region, self.memory = context, region, memory
+    def __init__(self, context: Context, region: Region, first_end: float, memory: MemoryLoads) -> None:
+        self._context, self._region, self.memory = context, region, memory.cycles
+        self._fast_memory = memory.fast_cycles
         self._step, self._per_tick = step_ticks(context), quick_cycles_per_tick(context)
         self._first_end = first_end
         self.fine = self._step * self._per_tick < FINE_STEP_CYCLES
@@ -123,15 +142,44 @@ class Ladder:
         finer = [self._rung(Walk(size, 1, repeated=False)) for size in sizes]
         return sorted([*rungs, *finer], key=lambda rung: rung.walk.bytes)
 
+    def bears_out(self, walk: Walk, cycles: float) -> bool:
+        """Whether the lines that a walk leaves in a cache take as long as a plateau of the sweep says (`cycles`).
+
+        Where a neighbour takes a part of a shared cache, the sweep can look flat between this cache and memory: there
+        every working set is a mixture of both. Single loads, which memory can be told from, then say what the cache
+        takes. Where hardly any line is left in a cache, nothing speaks against the sweep."""
+        rung = self._rung(walk)
+        return rung.share < SEEN_SHARE or rung.cycles > cycles / SAME_LEVEL_RATIO
+
+    def gentlest(self, walk: Walk, shortest_bytes: float) -> Walk:
+        """`walk`, or one of at least `shortest_bytes` that leaves more lines in the level behind it, as slow as any.
+
+        A cache that others use too loses lines while the walk goes on, so the walk should be no longer than it must. A
+        shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
+        should it be shorter than that."""
+        if walk.repeated or (walk.bytes >= shortest_bytes and self._rung(walk).share >= STAYED_SHARE):
+            return walk
+        shorter = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
+        walks = [walk, *(each for each in shorter if each.bytes > REPEATED_BYTES)]
+        # all in turn, so that what comes and goes falls on all alike
+        rungs = [[self._rung(each) for each in walks] for _ in range(GENTLEST_ROUNDS)]
+        share = np.array([[rung.share for rung in own] for own in rungs])
+        cycles = np.array([[rung.cycles for rung in own] for own in rungs])
+        mean = (share * cycles).sum(axis=0) / np.maximum(share.sum(axis=0), 1e-9)
+        stayed = share.mean(axis=0)
+        seen = stayed >= min(SEEN_SHARE, float(stayed.max()))
+        alike = seen & (mean > mean[seen].max() / AS_SLOW_RATIO)
+        return walks[int(np.argmax(np.where(alike, stayed, -1.0)))]
+
     def _walk(self, number: int) -> Walk:
         size = FIRST_RATIO * self._first_end * WALK_RATIO**number
         return Walk(size, turns(FIRST_RATIO) if number == 0 else FURTHER_TURNS, repeated=size <= REPEATED_BYTES)
 
     def _memory_from(self) -> float:
         """Ticks above the additions from which on a load came from memory: a clock step before memory's own, with a
-        tenth for its spread."""
+        tenth for its spread, or more where flushed lines spread further: memory's fast tail is no level."""
         step = self._step * self._per_tick
-        cycles = max(0.9 * self.memory - step, 0.6 * self.memory) - BASELINE_ADDITIONS
+        cycles = max(min(0.9 * self.memory, self._fast_memory) - step, 0.6 * self.memory) - BASELINE_ADDITIONS
         return cycles / self._per_tick
 
     def _rung(self, walk: Walk) -> Rung:
@@ -170,3 +218,12 @@ def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bo
     # the larger the walk, the fewer lines the second level still holds; but most should not be in memory either
     mostly = [rung for rung in alike if rung.share >= MOSTLY_SHARE]
     return (mostly[-1] if mostly else alike[0]), False
+
+
+def shortest_alike(rungs: list[Rung], level: Rung) -> float:
+    """Bytes of the shortest walk behind which the lines take as long as behind that of `level`."""
+    return min(
+        rung.walk.bytes
+        for rung in rungs
+        if rung is level or (rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO)
+    )

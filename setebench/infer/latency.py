@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import Estimate, agree, over_replicates, over_rounds
+from setebench.infer.drift import over_run
+from setebench.infer.ticks import Estimate, agree, over_replicates
 from setebench.results import Finding, Outcome
 
 AGREE_RELATIVE, AGREE_CYCLES = 0.05, 1.0
@@ -59,6 +60,12 @@ class Samples:
     longer: dict[int, list[float]] = field(default_factory=dict)
     chase_longer: dict[int, list[float]] = field(default_factory=dict)
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def add_mean(self, parts: Samples) -> None:
+        """Add one round that was measured in parts, each of which weighs the same."""
+        for name in ("single", "all_singles", "share", "all_chains", "excess", "chain"):
+            getattr(self, name).append(float(np.mean(getattr(parts, name))))
+        self.raw = parts.raw
 
     def of(self, rounds: NDArray[np.int64]) -> Samples:
         """The samples of some rounds, by number; vector loads are measured in the first few only."""
@@ -125,7 +132,7 @@ def _doubt(name: str, own: Samples, last: float, memory: float, hidden_cycles: f
 
 
 def _both_ways(name: str, own: Samples) -> Iterable[Finding]:
-    single, chain = (over_rounds(each, RUN_TO_RUN) for each in (own.single, own.chain))
+    single, chain = (over_run(each, RUN_TO_RUN) for each in (own.single, own.chain))
     yield _told(f"latency.{name}.sete", single, f"{len(own.single)} rounds of dithered single loads, the largest group")
     yield _told(f"latency.{name}.chase", chain, "chains of different length")
 
@@ -153,7 +160,7 @@ def _told(parameter: str, estimate: Estimate, method: str) -> Finding:
 def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
     """The level's latency: the chase's where its lines answer alike, else that of the single loads' largest group."""
     single, everything, chain, all_chains = (
-        over_rounds(each, RUN_TO_RUN) for each in (own.single, own.all_singles, own.chain, own.all_chains)
+        over_run(each, RUN_TO_RUN) for each in (own.single, own.all_singles, own.chain, own.all_chains)
     )
     if np.mean(own.share) < LEAST_SHARE:
         return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")

@@ -12,7 +12,7 @@ from setebench.machine import Region
 from setebench.placing import Place, Walk
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.walks import FIRST_RATIO, Ladder, Rung, last_level, turns, walk_beyond
+from setebench.walks import FIRST_RATIO, Ladder, MemoryLoads, Rung, last_level, turns, walk_beyond
 
 KIB = 1024
 COARSE = spec.Clock(step_ticks=24.0, brackets={"lfence": OVERHEAD, "mfence": OVERHEAD, "cpuid": OVERHEAD})
@@ -27,7 +27,7 @@ def opened(**changes: Any) -> tuple[Context, Region]:
 
 def ladder(first_end: float, **changes: Any) -> Ladder:
     context, region = opened(**changes)
-    return Ladder(context, region, first_end, MEMORY)
+    return Ladder(context, region, first_end, MemoryLoads(MEMORY, MEMORY))
 
 
 @pytest.mark.parametrize("replacement", ["lru", "random"])
