@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
+from setebench.infer.levels import Plateau
 from setebench.machine import Region
 from setebench.placing import Place, Walk
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.sweep import _SweptLevels
 from setebench.walks import FIRST_RATIO, Ladder, MemoryLoads, Rung, last_level, turns, walk_beyond
 
 KIB = 1024
@@ -89,3 +91,31 @@ def test_clocks_are_told_apart_by_their_step() -> None:
         one = ladder(32 * KIB, clock=clock)
         assert one.fine is fine
         assert bool(one.first().groups) is fine
+
+
+def test_a_plateau_that_is_a_mixture_with_memory_is_not_borne_out() -> None:
+    """Single loads behind its walk take what the cache takes; those from memory are told apart."""
+    one = ladder(32 * KIB, clock=COARSE)
+    walk = Walk(1024 * KIB, 2)
+    assert one.bears_out(walk, L3)
+    assert not one.bears_out(walk, L3 + 0.3 * (MEMORY - L3))
+
+
+def test_a_walk_that_loses_nothing_is_the_gentlest() -> None:
+    one = ladder(32 * KIB, clock=COARSE)
+    walk = Walk(1024 * KIB, 2)
+    assert one.gentlest(walk, 600 * KIB) is walk
+
+
+def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:
+    one = ladder(32 * KIB, clock=COARSE)
+    too_long = Walk(7 * 1024 * KIB, 2)
+    assert one.gentlest(too_long, 1024 * KIB).bytes < too_long.bytes
+
+
+def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None:
+    """However fast its fastest lines happened to read."""
+    caches = [Plateau(4e3, 30e3, 4.0), Plateau(38e3, 510e3, 14.7), Plateau(1.4e6, 2.9e6, 53.0)]
+    seen = _SweptLevels(caches, [30e3, 700e3, 3e6], False)
+    second = Rung(Walk(45e3, 5, repeated=True), 14.5, 1.0, 10.5, [])
+    assert seen.further(second) == [2]
