@@ -49,6 +49,7 @@ from setebench.sim.layout import (
     LRU,
     MARK_BITS,
     MOST_WAYS,
+    NEVER,
     S_ACTIVE,
     S_USES,
     TREE_PLRU,
@@ -141,8 +142,8 @@ def _used(word: int) -> int:
 @inlined
 def _oldest_way(s: Ints, first: int, ways: int) -> int:
     """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
-    oldest = _used(s[first]) << WAY_BITS
-    for way in range(1, ways):
+    oldest = NEVER
+    for way in range(ways):
         oldest = min(oldest, (_used(s[first + way]) << WAY_BITS) | way)
     return oldest & ((1 << WAY_BITS) - 1)
 

@@ -24,6 +24,7 @@ from setebench.sim.layout import (
     HUGE_BITS,
     HUGE_TLB,
     MAPPED,
+    NEVER,
     PAGE_BITS,
     PRESENT,
     S_STAMP,
@@ -90,8 +91,8 @@ def _table_insert(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
     ways = c[x + X_WAYS]
     first = (core * c[x + X_SETS] + (key & (c[x + X_SETS] - 1))) * ways
     stamps = c[x + X_STAMPS] + first
-    oldest = s[stamps] << WAY_BITS
-    for way in range(1, ways):  # as a minimum of numbers: branches would be guessed wrong
+    oldest = NEVER
+    for way in range(ways):  # as a minimum of numbers: branches would be guessed wrong
         oldest = min(oldest, (s[stamps + way] << WAY_BITS) | way)
     best = oldest & ((1 << WAY_BITS) - 1)
     s[c[x + X_TAGS] + first + best] = key + 1
