@@ -12,6 +12,13 @@ def told(parameter: str, value: Value, unit: str) -> Finding:
     return Finding(parameter=parameter, value=value, unit=unit, method=METHOD)
 
 
+def between(parameter: str, value: Value, low: float, high: float, unit: str) -> Finding:
+    """A value that the machine file defines and lets drift from `low` to `high`."""
+    if low == high:
+        return told(parameter, value, unit)
+    return Finding(parameter=parameter, value=value, low=low, high=high, unit=unit, method=METHOD)
+
+
 def count(parameter: str, value: int, unit: str) -> Finding:
     """A count; zero says that there is none."""
     outcome = Outcome.MEASURED if value else Outcome.ABSENT

@@ -131,6 +131,8 @@ def free_entry(s: Ints, base: int, entries: int, t: int) -> int:
     """
     if s[base + entries - 1] <= t:
         return base + entries - 1
+    if s[base] > t:
+        return base
     low = base
     high = base + entries - 1  # released after t
     while low < high:

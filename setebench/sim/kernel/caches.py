@@ -49,10 +49,13 @@ from setebench.sim.layout import (
     LRU,
     MARK_BITS,
     MOST_WAYS,
+    NEVER,
     S_ACTIVE,
     S_USES,
     TREE_PLRU,
 )
+
+WAY_BITS = (MOST_WAYS - 1).bit_length()
 
 
 @inlined
@@ -80,11 +83,14 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
 
 @inlined
 def find(c: Ints, s: Ints, level: int, line: int, first: int) -> int:
-    """Where in the state the line's word lies, given its set, or -1."""
+    """Where in the state the line's word lies, given its set, or -1.
+
+    Looks at every way: where a line lies is random, and a branch that leaves early costs more than the rest of the set.
+    """
+    found = -1
     for at in range(first, first + c[C_LEVEL + level * L_WORDS + L_WAYS]):
-        if s[at] >> LINE_SHIFT == line:
-            return at
-    return -1
+        found = max(found, at if s[at] >> LINE_SHIFT == line else -1)
+    return found
 
 
 @inlined
@@ -133,6 +139,15 @@ def _used(word: int) -> int:
     return (word >> MARK_BITS) & LAST_USE
 
 
+@inlined
+def _oldest_way(s: Ints, first: int, ways: int) -> int:
+    """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
+    oldest = NEVER
+    for way in range(ways):
+        oldest = min(oldest, (_used(s[first + way]) << WAY_BITS) | way)
+    return oldest & ((1 << WAY_BITS) - 1)
+
+
 @compiled
 def _oldest_after(s: Ints, first: int, ways: int, rank: int) -> int:
     """The least recently used line of a set whose use is numbered `rank` or more, -1 if there is none."""
@@ -179,14 +194,7 @@ def _victim(c: Ints, s: Ints, level: int, first: int) -> int:
     v = C_LEVEL + level * L_WORDS
     ways = c[v + L_WAYS]
     if c[v + L_REPLACEMENT] == LRU:
-        best = first
-        oldest = _used(s[first])
-        for at in range(first + 1, first + ways):
-            used = _used(s[at])
-            if used < oldest:
-                oldest = used
-                best = at
-        return best
+        return first + _oldest_way(s, first, ways)
     for at in range(first, first + ways):
         if s[at] == EMPTY:
             return at

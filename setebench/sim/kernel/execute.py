@@ -19,7 +19,7 @@ from setebench.sim.kernel.clock import (
     start,
     stop,
 )
-from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry
+from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry, inlined
 from setebench.sim.kernel.core import arm_noise, block, chain, complete, disturb, enter, free_instructions, hold
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.software_prefetch import prefetch
@@ -230,6 +230,13 @@ def _thread(c: Ints, threads: Ints, i: int) -> int:
     return c[C_THREADS] + threads[i * D_WORDS + D_CPU] * T_WORDS
 
 
+@inlined
+def _lone_thread(c: Ints, s: Ints, threads: Ints) -> int:
+    """As `_next_thread` for a run of one thread, which nobody has to be compared with."""
+    th = _thread(c, threads, 0)
+    return -1 if s[th + T_ROW] >= threads[D_END] or s[th + T_WAITING] else 0
+
+
 @compiled
 def _next_thread(c: Ints, s: Ints, threads: Ints, number: int) -> int:
     """Index of the runnable thread that is furthest behind in time, -1 if none can run."""
@@ -301,7 +308,7 @@ def _repetition(
     _begin_repetition(c, s, threads, number)
     quantum = ALL_OF_IT if number == 1 else ONE_STEP
     while not s[S_FAULT]:
-        i = _next_thread(c, s, threads, number)
+        i = _next_thread(c, s, threads, number) if number > 1 else _lone_thread(c, s, threads)
         if i >= 0:
             d = i * D_WORDS
             own_column = column + threads[d + D_COLUMN]

@@ -24,6 +24,7 @@ from setebench.sim.layout import (
     HUGE_BITS,
     HUGE_TLB,
     MAPPED,
+    NEVER,
     PAGE_BITS,
     PRESENT,
     S_STAMP,
@@ -39,6 +40,7 @@ from setebench.sim.layout import (
 
 ABSENT, PRESENT_PAGE, UNMAPPED = range(3)
 HUGE_PAGES = 1 << (HUGE_BITS - PAGE_BITS)
+WAY_BITS = 17  # a fully associative table may have 65,536 ways
 
 
 @inlined
@@ -89,12 +91,10 @@ def _table_insert(c: Ints, s: Ints, x: int, core: int, key: int) -> int:
     ways = c[x + X_WAYS]
     first = (core * c[x + X_SETS] + (key & (c[x + X_SETS] - 1))) * ways
     stamps = c[x + X_STAMPS] + first
-    best = 0
-    oldest = s[stamps]
-    for way in range(1, ways):
-        if s[stamps + way] < oldest:
-            oldest = s[stamps + way]
-            best = way
+    oldest = NEVER
+    for way in range(ways):  # as a minimum of numbers: branches would be guessed wrong
+        oldest = min(oldest, (s[stamps + way] << WAY_BITS) | way)
+    best = oldest & ((1 << WAY_BITS) - 1)
     s[c[x + X_TAGS] + first + best] = key + 1
     _table_use(c, s, x, first + best)
     return first + best

@@ -1,0 +1,142 @@
+"""What each further resource and rule of a machine file does, seen from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from quiet_machines import (
+    HUGE,
+    L1,
+    LINE,
+    LINE_BASE,
+    MEMORY,
+    PAGE,
+    PAGE_BASE,
+    cycles,
+    fetched,
+    quiet,
+    timed,
+)
+
+from setebench.probe import Probe
+from setebench.sim import spec
+from setebench.sim.inspect import cached_in
+
+SLACK = 50
+WALK = 60
+
+
+def one_time(machine: Any, probe: Probe, page_size: int = HUGE) -> int:
+    region = machine.allocate(HUGE, page_size)
+    return cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
+
+
+@pytest.mark.parametrize(("stores", "waits"), [(4, False), (5, True)])
+def test_a_store_more_than_the_queue_holds_waits_for_the_first(stores: int, waits: bool) -> None:
+    machine = quiet(core=spec.Core(store_queue=4), l1={"mshr_entries": 0})
+    probe = Probe().load(PAGE_BASE).fence().start(dither=False)
+    for number in range(stores):
+        probe = probe.store(PAGE_BASE + (number * 37 + 3) * LINE)
+    time = one_time(machine, probe.stop())
+    assert (MEMORY <= time < MEMORY + SLACK) if waits else time < SLACK
+
+
+@pytest.mark.parametrize("walkers", [1, 2, 4])
+def test_page_walks_go_on_side_by_side_as_far_as_there_are_walkers(walkers: int) -> None:
+    """Four cached lines in four pages that the TLB doesn't hold."""
+    table = spec.TlbTable(entries=1, miss_penalty_cycles=WALK)
+    machine = quiet(tlb=spec.Tlb(l1_4k=table, l2_4k=spec.TlbTable(entries=0), walkers=walkers))
+    probe = Probe()
+    for page in range(5):
+        probe = probe.load(PAGE_BASE + page * (PAGE + LINE))
+    probe = probe.fence().start(dither=False)
+    for page in range(4):
+        probe = probe.load(PAGE_BASE + page * (PAGE + LINE))
+    assert one_time(machine, probe.stop(), PAGE) == pytest.approx(4 // walkers * WALK + L1, abs=2)
+
+
+@pytest.mark.parametrize("ports", [1, 2, 3])
+def test_a_cache_starts_as_many_accesses_a_cycle_as_it_has_ports(ports: int) -> None:
+    machine = quiet(core=spec.Core(issue_width=6), l1={"ports": ports})
+    probe = Probe().load(PAGE_BASE).fence().start(dither=False)
+    for _ in range(120):
+        probe = probe.load(PAGE_BASE)
+    assert one_time(machine, probe.stop()) == pytest.approx(120 / ports + L1, abs=2)
+
+
+@pytest.mark.parametrize("out_of_order", [True, False])
+def test_in_order_nothing_starts_before_what_comes_first(out_of_order: bool) -> None:
+    """A miss, a hit that needs its value, and a miss that needs nothing."""
+    machine = quiet(core=spec.Core(out_of_order=out_of_order))
+    probe = Probe().load(PAGE_BASE).fence().start(dither=False).load(PAGE_BASE + 40 * LINE)
+    probe = probe.load(PAGE_BASE, after=-1).load(PAGE_BASE + 99 * LINE).stop()
+    rounds = 1 if out_of_order else 2
+    assert rounds * MEMORY <= one_time(machine, probe) < rounds * MEMORY + SLACK
+
+
+def test_a_sibling_makes_every_load_longer_while_it_runs() -> None:
+    machine = quiet(core=spec.Core(threads_per_core=2, smt_extra_cycles=7))
+    region = machine.allocate(PAGE, PAGE)
+    where = {LINE_BASE: [region.address] * 2}
+    probe = Probe().load(LINE_BASE) + timed(LINE_BASE)
+    alone = machine.run(probe, where)[1, 0]
+    together = machine.run_together({0: probe, 1: probe}, where)
+    assert [int(ticks[1, 0] - alone) for ticks in together.values()] == [7, 7]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_software_prefetch_in_another_page_than_the_access_before(allowed: bool) -> None:
+    machine = quiet(software_prefetch=spec.SoftwarePrefetch(across_page=allowed))
+    region = machine.allocate(4 * PAGE, PAGE)
+    same, other = PAGE_BASE + 9 * LINE, PAGE_BASE + PAGE + 9 * LINE
+    machine.run(Probe().load(PAGE_BASE).fence().prefetch(same).prefetch(other), {PAGE_BASE: [region.address]})
+    assert 1 in cached_in(machine, region.address + 9 * LINE)
+    assert (1 in cached_in(machine, region.address + PAGE + 9 * LINE)) == allowed
+
+
+@pytest.mark.parametrize("bypasses", [True, False])
+def test_a_hint_may_bypass_the_second_level(bypasses: bool) -> None:
+    hints = {"nta": spec.Hint(fills="l1", bypasses_l2=bypasses)}
+    machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints=hints))
+    region = machine.allocate(PAGE, PAGE)
+    machine.run(Probe().prefetch(PAGE_BASE, "nta").wait(1000), {PAGE_BASE: [region.address]})
+    assert cached_in(machine, region.address) == ({1, 3} if bypasses else {1, 2, 3})
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_a_hashed_index_scatters_lines_of_one_set(hashed: bool) -> None:
+    """64 KiB apart in a 2 MiB page: one set of a level 2 with 1024, unless the index takes more of the address in."""
+    machine = quiet(l1={"sets": 1, "ways": 1}, l2={"hashed_index": hashed}, l3=None)
+    region = machine.allocate(2 * HUGE, HUGE)
+    where = region.address + np.arange(12) * 1024 * LINE
+    turns = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 4)})[12 * 3 :]
+    assert all(time >= MEMORY for time in turns) == (not hashed)
+    assert all(time < MEMORY for time in turns) == hashed
+
+
+@pytest.mark.parametrize(("directions", "up", "down"), [("both", 1, 1), ("up", 1, 0), ("down", 0, 1)])
+@pytest.mark.parametrize("kind", [spec.Streamer, spec.Stride])
+def test_prefetchers_follow_the_directions_they_may(kind: Any, directions: str, up: int, down: int) -> None:
+    for step, expected in ((1, up), (-1, down)):
+        machine = quiet(prefetchers=(kind(level=2, directions=directions),))
+        train = Probe()
+        for number in range(4):
+            train = train.load(PAGE_BASE + (30 + number * step) * LINE, ip="A").fence()
+        ahead = fetched(machine, train, [30 + number * step for number in range(4, 8)])
+        assert bool(ahead) == bool(expected)
+
+
+@pytest.mark.parametrize("crosses", [True, False])
+def test_a_prefetcher_goes_past_a_4k_boundary_if_it_may(crosses: bool) -> None:
+    machine = quiet(prefetchers=(spec.NextLine(level=1, fills="l1", crosses_4k=crosses),))
+    assert fetched(machine, Probe().load(PAGE_BASE + 63 * LINE), [64]) == ({64} if crosses else set())
+
+
+@pytest.mark.parametrize("when_full", ["drops", "stalls"])
+def test_a_hardware_prefetch_that_finds_no_entry(when_full: str) -> None:
+    """One entry, which the load that asks for the next line holds itself."""
+    own = spec.NextLine(level=1, fills="l1", when_full=when_full)  # type: ignore[arg-type]
+    machine = quiet(prefetchers=(own,), l1={"mshr_entries": 1})
+    assert fetched(machine, Probe().load(PAGE_BASE + 9 * LINE), [10]) == ({10} if when_full == "stalls" else set())
