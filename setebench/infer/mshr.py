@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from setebench.infer.landing import UNSTEADY
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -19,9 +20,6 @@ SHARED_SHARE, PRIVATE_SHARE = 0.5, 0.2
 APART_SHARE = 0.5
 """Prefetches in groups lose no lines where the number in flight was why: all of the jump goes, or none of it."""
 
-UNSTEADY = "unsteady"
-"""Where a hint fills that leaves its lines in a near level only now and then."""
-
 AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
@@ -29,9 +27,13 @@ and latency under load is higher than alone; half as many or twice as many in fl
 FREE_SHARE = 0.25
 """A hit that is delayed by no more than this share of a miss did not wait for one: bandwidth may be short."""
 
-BORNE_OUT = 0.55
-"""Share of the prefetches that set out at once that Little's law must find in flight. A rate that makes the last line
-half a miss later leaves 0.6 of them; where it finds fewer, some may have stood in a queue before level 2's."""
+QUEUED_SHARE = 0.5
+"""Share of a miss by which the last line may come later than the prefetches set out. Those that stand in a queue before
+level 2's wait for the first lines to come: a whole miss, less what they needed to set out."""
+
+THERE_SHARE = 0.5
+"""A line takes less than this share of a miss, or it was not there. Lines in memory take all of it, those in a cache
+that a prefetch may fill less than a third."""
 
 IN_FLIGHT_SHARE = 0.8
 """Requests that set out within this share of the time of one were all in flight at once."""
@@ -181,7 +183,7 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
     method = "a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
-    if not certain(step) and loads.step and certain(loads.step) and _waits_at_jump(loads, blocked.stairs):
+    if loads.step and certain(loads.step) and _waits_at_jump(loads.step, blocked.stairs):
         why = f"{method} when so many are in flight as loads can be"
         return _measured(name, loads.step.last, loads.step, 0, why, "blocked")
     if step is None:
@@ -189,7 +191,7 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, free, "a hit in level 2 behind misses never had to wait suddenly", "blocked")
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
-        return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
+        return _at_least(name, passed, why + "; run again at a quieter time", "blocked")
     if step.last + 1 < passed:
         why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
         return _at_least(name, passed, why, "blocked")
@@ -207,15 +209,16 @@ def _free(blocked: Staircase) -> int:
     return int(numbers[free].max(initial=0))
 
 
-def _waits_at_jump(loads: Staircase, blocked: Staircase) -> bool:
-    """Whether a hit in level 2 waits behind as many misses as loads can have in flight, and not behind one less: then
-    level 1 has no entry left, and it is level 1 that limits the loads. A delay that grows little by little tells of
-    bandwidth."""
-    assert loads.step is not None
-    last = loads.step.last
+def _waits_at_jump(step: Step, blocked: Staircase) -> bool:
+    """Whether a hit in level 2 waits behind as many misses as loads can have in flight (`step` is where they jump), and
+    not behind one less: then level 1 has no entry left, and it is level 1 that limits the loads. A delay that grows
+    little by little tells of bandwidth. Where the hit jumps for certain, it has to be there."""
+    last, own = step.last, blocked.step
     if last not in blocked.samples or last - 1 not in blocked.samples:
         return False
-    return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * loads.unit
+    if own is not None and certain(own) and own.last + 1 != last:
+        return False
+    return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * blocked.unit
 
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
@@ -224,7 +227,7 @@ def _prefetch(evidence: Evidence, level: str) -> Finding:
     wanted = [own for own in timed if own.fills == level]
     if level == "l2" and not wanted:
         wanted = [own for own in timed if own.fills == "l1"]
-        lost = [own.hint for own in evidence.prefetching if own.fills not in ("l1", "l2")]
+        lost = [own.hint for own in evidence.prefetching if own.fills in (UNSTEADY, "memory")]
         if wanted and lost:
             return _bounded_by_level_one(_one_hint(name, level, wanted[0]), wanted[0].hint, lost)
     elif level == "l2" and _levels_blur(evidence.prefetching):
@@ -266,8 +269,29 @@ def _dropped_when_full(own: Prefetching) -> bool:
     return own.apart - before < APART_SHARE * own.kept.step.height
 
 
+def _comes(own: Prefetching) -> bool:
+    """Whether the line of a single prefetch was there afterwards: a load of it took little longer than an empty
+    interval."""
+    if own.kept is None or own.phase is None:
+        return True
+    empty = own.phase.level(min(own.phase.samples))
+    return own.kept.level(min(own.kept.samples)) - empty < THERE_SHARE * own.kept.unit
+
+
+def _queued(own: Prefetching, number: int) -> bool:
+    """Whether so many prefetches may have stood in a queue before level 2's: their last line comes later than they set
+    out, as if it had waited for another."""
+    assert own.total is not None and own.phase is not None
+
+    def longer(stairs: Staircase) -> float:
+        numbers, times = stairs.curve()
+        return float(np.interp(number, numbers, times) - np.interp(1, numbers, times))
+
+    return longer(own.total) - longer(own.phase) > QUEUED_SHARE * own.total.unit
+
+
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
-    if own.kept is not None and own.kept.level(min(own.kept.samples)) > 0.5 * own.kept.unit:
+    if not _comes(own):
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
     kept = own.kept if _dropped_when_full(own) else None
     ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": kept}
@@ -288,9 +312,9 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not certain(step):
         why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
         return unresolved(name, why)
-    if level == "l2" and own.total is not None and (sure := proven(own.total, step.last)) < BORNE_OUT * step.last:
+    if level == "l2" and own.total is not None and _queued(own, step.last):
         why = f"{step.last} prefetches {own.hint} set out at once, but the time until all are there bears out fewer"
-        return _at_least(name, sure, why, f"{key}.total")
+        return _at_least(name, proven(own.total, step.last), why, f"{key}.total")
     how = {
         "phase": "the next has to wait",
         "total": "the next comes later",
