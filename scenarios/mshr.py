@@ -8,6 +8,7 @@ draw on different pools.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -17,14 +18,15 @@ from numpy.typing import NDArray
 from setebench.calibrate import step_ticks
 from setebench.climb import FAST, THOROUGH, Effort, Measure, climb, once_more
 from setebench.infer.landing import NEAR, UNSTEADY, Landing, landed
-from setebench.infer.mshr import Blocked, Evidence, Prefetching, Together, findings, set_out_limit
-from setebench.infer.steps import WINDOW_BEHIND, Staircase, Step, calm_level
+from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.steps import WINDOW_BEHIND, Staircase, calm_level
 from setebench.infer.ticks import mean_ticks, over_replicates
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.serving import levels_of
+from setebench.siblings import Siblings, siblings_of
 from setebench.sweep import working_memory
-from setebench.volley import LANDING_LINES, Volleys
+from setebench.volley import LANDING_LINES
 
 MOST = 256
 """Requests that are tried at most; no level-1 or level-2 miss queue of a published core is larger."""
@@ -56,9 +58,6 @@ APART_ROUNDS, APART_GROUPS = 6, 4
 """Rounds in which prefetches come in groups, and how many groups: in each far fewer than may be in flight, yet enough
 in all."""
 
-TOGETHER_ROUNDS = 10
-"""Rounds in which all threads of a core prefetch at once."""
-
 LANDINGS, MOST_LANDINGS = 12, 36
 """Times that a hint's lines are looked for before it's judged where they land, and at most."""
 
@@ -74,7 +73,7 @@ def answer(context: Context) -> Iterator[Finding]:
         context.progress("working-set sweep")
         inside = levels_of(context, region)
         cycles = context.known["level_cycles"]
-        asker = _Asker(context, Volleys(context, region, context.rng(3)), cycles)
+        asker = _Asker(context, Siblings(context, region, context.rng(3)), cycles)
         evidence = Evidence(loads=asker.loads())
         if "l2" in levels:
             evidence.stores = asker.stores()
@@ -83,10 +82,7 @@ def answer(context: Context) -> Iterator[Finding]:
             evidence.blocked = asker.blocked(inside["l2"].bytes, evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
         asker.at_other_times()
-        siblings = _siblings(context)
-        evidence.one_thread = len(siblings) < 2
-        if not evidence.one_thread:
-            evidence.together = asker.together(siblings, evidence, levels)
+        asker.siblings(evidence, levels, inside["l2"].bytes if "l2" in inside else None)
     finally:
         context.machine.release(region)
     _keep(context, evidence)
@@ -96,7 +92,7 @@ def answer(context: Context) -> Iterator[Finding]:
 class _Asker:
     """Climbs the staircases, one after the other."""
 
-    def __init__(self, context: Context, volleys: Volleys, cycles: dict[str, float]) -> None:
+    def __init__(self, context: Context, volleys: Siblings, cycles: dict[str, float]) -> None:
         self._context, self._volleys, self._cycles = context, volleys, cycles
         self._rng = context.rng(4)
         self._effort: Effort = FAST if context.fast else THOROUGH
@@ -275,36 +271,23 @@ class _Asker:
 
     # -- SMT -----------------------------------------------------------------------------------------------------------
 
-    def together(self, cpus: tuple[int, ...], evidence: Evidence, levels: tuple[str, ...]) -> dict[str, Together | str]:
-        """Prefetches of all threads of a core at once, by level; or why that was not asked."""
+    def siblings(self, evidence: Evidence, levels: tuple[str, ...], walk_bytes: float | None) -> None:
+        """What the threads of a core take from each other, added to the evidence."""
+        cpus = siblings_of(self._context.machine.facts, self._context.cpu)
+        evidence.one_thread = len(cpus) < 2
+        if evidence.one_thread:
+            return
         self._context.progress("threads of a core together")
-        found: dict[str, Together | str] = {}
-        for level in levels:
-            limit = set_out_limit(evidence, level)
-            found[level] = limit if isinstance(limit, str) else self._at_once(cpus, *limit)
-        return found
-
-    def _at_once(self, cpus: tuple[int, ...], hint: str, step: Step) -> Together:
-        ask, threads = self._volleys.together, len(cpus)
-        # on either side of where a shared pool runs out, and of where private ones do
-        share = step.last // threads
-        around = (max(share - 1, 1), share + 2), (step.last - 1, step.last + 2)
-        numbers = sorted({number for pair in around for number in pair})
-        samples: dict[int, list[NDArray[np.float64]]] = {number: [] for number in numbers}
-        for _ in range(TOGETHER_ROUNDS):
-            for number in self._rng.permutation(numbers):
-                samples[int(number)].append(ask(int(number), hint, cpus))
-        at_share, at_all = (
-            calm_level(np.stack(samples[more])) - calm_level(np.stack(samples[few])) for few, more in around
-        )
-        return Together(threads, step.height, at_share, at_all)
-
-
-def _siblings(context: Context) -> tuple[int, ...]:
-    """The CPUs of the core that is measured, as far as they may be used."""
-    facts = context.machine.facts
-    own = facts.cpus[-1] if context.cpu is None else context.cpu
-    return next((tuple(cpu for cpu in group if cpu in facts.cpus) for group in facts.siblings if own in group), (own,))
+        self._volleys.refresh()
+        first = fills_first(evidence)
+        if isinstance(first, str) or walk_bytes is None:
+            evidence.beside = str(first)
+        else:
+            hint, entries = first
+            evidence.beside = self._volleys.beside(cpus, entries, hint, self._cycles["memory"], walk_bytes)
+        if "l2" in levels:
+            limit = fills_second(evidence, len(cpus))
+            evidence.together = limit if isinstance(limit, str) else self._volleys.at_once(cpus, *limit, self._rng)
 
 
 def _keep(context: Context, evidence: Evidence) -> None:
@@ -317,6 +300,9 @@ def _keep(context: Context, evidence: Evidence) -> None:
     for own in evidence.prefetching:
         named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
     context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}
+    context.evidence["siblings"] = [
+        asdict(own) if not isinstance(own, str) else own for own in (evidence.beside, evidence.together)
+    ]
     context.evidence["prefetch_fills"] = {own.hint: own.fills for own in evidence.prefetching}
 
 

@@ -156,30 +156,6 @@ class Volleys:
             probe = probe.load(TARGETS + target)
         return self._run(probe.stop(1), place)
 
-    def together(self, count: int, hint: str, cpus: tuple[int, ...]) -> NDArray[np.float64]:
-        """Prefetches of `count` lines in memory by each of `cpus`, beginning at once, until all have set out on the
-        slowest; shape (repetitions,)."""
-        machine, probes, placements = self._context.machine, {}, {}
-        for number, cpu in enumerate(cpus):
-            place, base = self._spread(count), Base(f"targets of thread {number}")
-            start = self._base(count, (number, len(cpus)))
-            beside = Probe()
-            for offset in place.beside:
-                beside = beside.load(base + offset)
-            machine.run(beside.fence(), {base: np.array([start])}, cpu=cpu)
-            probe = Probe()
-            for target in place.targets:
-                probe = probe.flush(base + target)
-            # no dither: threads that don't set out at once don't meet in the queue
-            probe = settled(probe).barrier().start(dither=False)
-            for target in place.targets:
-                probe = probe.prefetch(base + target, hint)
-            probes[cpu] = settled(probe.stop())
-            placements[base] = np.full(REPETITIONS + WARMUP, start, dtype=np.int64)
-        ticks = machine.run_together(probes, placements, warmup=WARMUP)
-        slowest = np.max([each[:, 0] for each in ticks.values()], axis=0)
-        return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
-
     def blocked(self, count: int, steps: int, walk_bytes: float) -> NDArray[np.float64]:
         """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a
         chase of `steps` in level 1; shape (repetitions,).

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from setebench.infer import siblings
 from setebench.infer.landing import UNSTEADY
+from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
 WAITS_SHARE = 0.6
 """A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
 
-SHARED_SHARE, PRIVATE_SHARE = 0.5, 0.2
-"""Rise, as a share of one thread's jump, that shows a shared pool running out, and the most of a private one."""
+NEXT_TO = 2
+"""Threads are asked for so many more than their share of a pool."""
 
 APART_SHARE = 0.5
 """Prefetches in groups lose no lines where the number in flight was why: all of the jump goes, or none of it."""
@@ -62,18 +64,6 @@ class Blocked:
     in_level_two: bool
 
 
-@dataclass(frozen=True)
-class Together:
-    """How time in which prefetches set out rises on `threads` siblings at once: where each sends its share of what one
-    thread alone can have in flight (`at_share`), and where each sends all of that (`at_all`). `height` is the rise of
-    one thread alone. All in cycles, of the slowest thread."""
-
-    threads: int
-    height: float
-    at_share: float
-    at_all: float
-
-
 @dataclass
 class Evidence:
     """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
@@ -83,10 +73,11 @@ class Evidence:
     blocked: Blocked | None = None
     chases: float | None = None
     prefetching: list[Prefetching] = field(default_factory=list)
-    together: dict[str, Together | str] = field(default_factory=dict)
-    """By level (l1, l2); why not, where it could not be asked."""
     one_thread: bool = True
     """Whether cores run one thread each, so there is nothing to share."""
+    beside: Beside | str = "not asked"
+    together: Together | str = "not asked"
+    """What threads do to each other's hits and level-2 prefetches; why not, where it can't be asked."""
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
@@ -98,7 +89,12 @@ def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
         yield _l2_demand(evidence)
         yield _prefetch(evidence, "l2")
     for level in levels:
-        yield _shared(evidence, level)
+        if evidence.one_thread:
+            yield siblings.one_thread(level)
+        elif level == "l1":
+            yield siblings.first_shared(evidence.beside)
+        else:
+            yield siblings.second_shared(evidence.together)
 
 
 def certain(step: Step | None) -> bool:
@@ -326,16 +322,36 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
 # -- SMT ---------------------------------------------------------------------------------------------------------------
 
 
-def set_out_limit(evidence: Evidence, level: str) -> tuple[str, Step] | str:
-    """The hint whose prefetches wait for entries of `level`, and its jump; or why there is none."""
-    own = _waiting(evidence, level)
+def fills_first(evidence: Evidence) -> tuple[str, int] | str:
+    """How one thread can take all entries of level 1: the hint to prefetch with, or none to load, and how many there
+    are; or why it is not known."""
+    if evidence.blocked is None or not evidence.blocked.in_level_two:
+        return "no line was kept in level 2, so none can be asked for there"
+    demand = _l1_demand(evidence)
+    if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) and demand.value > 1:
+        return "", demand.value
+    prefetch = _waiting(evidence, "l1")
+    if prefetch is None:
+        return "the number of entries is not known, and no prefetch was seen to wait for one"
+    return prefetch[0], prefetch[1].last
+
+
+def fills_second(evidence: Evidence, threads: int) -> tuple[str, Step] | str:
+    """The hint whose prefetches wait for entries of level 2, and their jump; or why there is none. Where level 1 has as
+    many, and shares them, threads that wait may wait for those."""
+    own, first = _waiting(evidence, "l2"), fills_first(evidence)
     if own is None:
         return "no prefetch was seen to wait for an entry of this level"
-    if level == "l2":
-        first = _waiting(evidence, "l1")
-        if first is None or first[1].last == own[1].last:
-            return "what limits level-2 prefetches may be level 1"
-    return own
+    shared = siblings.first_shared(evidence.beside)
+    if shared.value is False or (not isinstance(first, str) and _apart(own[1].last, first[1], threads)):
+        return own
+    return "what limits level-2 prefetches may be level 1"
+
+
+def _apart(second: int, first: int, threads: int) -> bool:
+    """Whether a thread's share of `second` entries runs out where its share of `first` doesn't: more than level 1 has
+    don't need level 1, and clearly fewer run out before."""
+    return second > first or first // threads > second // threads + NEXT_TO
 
 
 def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
@@ -344,20 +360,3 @@ def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
         if own.fills == level and step is not None and certain(step) and step.last > 1:
             return own.hint, step
     return None
-
-
-def _shared(evidence: Evidence, level: str) -> Finding:
-    name, found = f"mshr.{level}.shared_by_smt", evidence.together.get(level, "not asked")
-    if evidence.one_thread:
-        why = "no other thread of the same core can be used here"
-        return Finding(parameter=name, unit="bool", outcome=Outcome.UNAVAILABLE, reason=why)
-    if isinstance(found, str):
-        return unresolved(name, found, "bool")
-    if found.at_share > SHARED_SHARE * found.height:
-        value, how = True, "wait as soon as all of them together hold as many as one alone can"
-    elif found.at_share < PRIVATE_SHARE * found.height and found.at_all > SHARED_SHARE * found.height:
-        value, how = False, "each have as many in flight as one alone"
-    else:
-        why = f"{found.threads} threads at once wait a little earlier than one, but not as for a shared pool; run again"
-        return unresolved(name, why, "bool")
-    return Finding(parameter=name, value=value, unit="bool", method=f"prefetches of {found.threads} threads {how}")

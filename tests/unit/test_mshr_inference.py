@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from setebench.infer.landing import UNSTEADY
-from setebench.infer.mshr import Blocked, Evidence, Prefetching, Together, findings
+from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -110,9 +111,45 @@ def test_a_delay_that_begins_suddenly_where_loads_jump_is_one() -> None:
 def test_siblings_share_what_runs_out_for_all_at_once(
     at_share: float, at_all: float, outcome: Outcome, value: bool | None
 ) -> None:
-    together = {"l1": Together(4, UNIT, at_share * UNIT, at_all * UNIT)}
-    found = told(Evidence(jump(8), together=together, one_thread=False), ("l1",))["mshr.l1.shared_by_smt"]
+    together = Together(4, UNIT, at_share * UNIT, at_all * UNIT)
+    found = told(Evidence(jump(8), together=together, one_thread=False), ("l2",))["mshr.l2.shared_by_smt"]
     assert (found.outcome, found.value) == (outcome, value)
+
+
+@pytest.mark.parametrize(
+    ("delay", "outcome", "value"),
+    [(0.5, Outcome.MEASURED, True), (0.02, Outcome.MEASURED, False), (0.15, Outcome.UNRESOLVED, None)],
+)
+def test_a_hit_waits_for_another_threads_misses_where_the_pool_is_shared(
+    delay: float, outcome: Outcome, value: bool | None
+) -> None:
+    evidence = Evidence(jump(8), beside=Beside(delay * UNIT, UNIT), one_thread=False)
+    found = told(evidence, ("l1",))["mshr.l1.shared_by_smt"]
+    assert (found.outcome, found.value) == (outcome, value)
+
+
+SUDDEN = {n: UNIT * (n >= 20) for n in range(41)}
+
+
+def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() -> None:
+    assert fills_first(Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)))) == ("", 20)
+    single = blocked({n: UNIT * (n >= 1) for n in range(41)}, Step(0, 0, 0, UNIT)) | {"loads": jump(1)}
+    assert fills_first(Evidence(**single, prefetching=[hint("t0", "l1", 8)])) == ("t0", 8)
+    assert isinstance(fills_first(Evidence(**single)), str)
+    assert isinstance(fills_first(Evidence(jump(20))), str)
+
+
+@pytest.mark.parametrize(
+    ("second", "delay", "asked"),
+    [(40, 0.5, True), (20, 0.5, False), (20, 0.0, True), (17, 0.5, False), (10, 0.5, True)],
+)
+def test_level_two_is_only_asked_where_level_one_does_not_explain_it(second: int, delay: float, asked: bool) -> None:
+    evidence = Evidence(
+        **blocked(SUDDEN, Step(19, 19, 19, UNIT)),
+        prefetching=[hint("t1", "l2", second)],
+        beside=Beside(delay * UNIT, UNIT),
+    )
+    assert isinstance(fills_second(evidence, 2), str) is not asked
 
 
 def test_without_a_sibling_there_is_nothing_to_share() -> None:
