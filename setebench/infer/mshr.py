@@ -161,7 +161,16 @@ def _l2_demand(evidence: Evidence) -> Finding:
         why = f"time jumps behind {step.last} loads, but parallel chases keep {evidence.chases:.1f} in flight"
         return unresolved(name, why + "; run again at a quieter time")
     chases = "" if evidence.chases is None else f"; parallel chases keep {evidence.chases:.1f} in flight"
-    return _measured(name, step.last, step, 0, f"loads from memory, {_repeats(loads)}{chases}", "loads")
+    method = f"loads from memory, {_repeats(loads)}{chases}{_stores(evidence.stores)}"
+    return _measured(name, step.last, step, 0, method, "loads")
+
+
+def _stores(stairs: Staircase | None) -> str:
+    """What stores do, as a remark: they may wait in a queue of their own before they need an entry."""
+    if stairs is None or stairs.step is None:
+        return "" if stairs is None else f"; stores never jump up to {stairs.largest}"
+    low, high = stairs.step.low, stairs.step.high
+    return f"; stores jump behind {low}" + (f" to {high}" if high > low else "")
 
 
 def _borne_out(ratio: float, repeats: bool | None) -> bool:

@@ -157,3 +157,10 @@ def test_without_a_sibling_there_is_nothing_to_share() -> None:
     for level in ("l1", "l2"):
         own = found[f"mshr.{level}.shared_by_smt"]
         assert own.outcome is Outcome.UNAVAILABLE and own.reason
+
+
+@pytest.mark.parametrize(
+    ("stores", "said"), [(jump(16), "stores jump behind 16"), (stairs({1: UNIT, 90: 2 * UNIT}), "never jump up to 90")]
+)
+def test_what_stores_do_stands_beside_the_limit_of_loads(stores: Staircase, said: str) -> None:
+    assert said in told(Evidence(jump(20), stores=stores))["mshr.l2.demand"].method
