@@ -7,23 +7,26 @@ draw on different pools.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
-from setebench.climb import FAST, THOROUGH, Measure, climb
-from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, Together, findings, set_out_limit
-from setebench.infer.steps import WINDOW_BEHIND, Staircase, Step, calm_level
-from setebench.infer.ticks import mean_ticks
+from setebench.climb import FAST, THOROUGH, Effort, Measure, climb, once_more
+from setebench.infer.landing import NEAR, UNSTEADY, Landing, landed
+from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.steps import WINDOW_BEHIND, Staircase, calm_level
+from setebench.infer.ticks import mean_ticks, over_replicates
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 from setebench.serving import levels_of
+from setebench.siblings import Siblings, siblings_of
 from setebench.sweep import working_memory
-from setebench.volley import LANDING_LINES, Volleys
+from setebench.volley import LANDING_LINES
 
 MOST = 256
 """Requests that are tried at most; no level-1 or level-2 miss queue of a published core is larger."""
@@ -34,6 +37,9 @@ CHASE_SHARE, MOST_STEPS, HIDES_TWO = 1.6, 400, 1.25
 """The chase behind a hit takes so many times as long as a miss; its most steps (where they don't fit into the core's
 window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of
 misses, which is what more misses than level 2 has entries take."""
+
+NEAR_RUNS, NEAR_BATCHES, NEAR_MOST = 6, 4, 24
+"""Runs whose mean tells the latency of the line of the hit, how many such means are taken at a time, and at most."""
 
 FIRST_TLB_PAGES = 24
 """The first TLB of any core of the last twenty years holds more pages."""
@@ -52,14 +58,8 @@ APART_ROUNDS, APART_GROUPS = 6, 4
 """Rounds in which prefetches come in groups, and how many groups: in each far fewer than may be in flight, yet enough
 in all."""
 
-TOGETHER_ROUNDS = 10
-"""Rounds in which all threads of a core prefetch at once."""
-
-NEAR = ("l1", "l2")
-
-LANDINGS, AGREEING = 12, 9
-"""Times that a hint's lines are looked for, and how many must tell the same level: some are disturbed, and half of them
-would not tell level 1 from level 2."""
+LANDINGS, MOST_LANDINGS = 12, 36
+"""Times that a hint's lines are looked for before it's judged where they land, and at most."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def answer(context: Context) -> Iterator[Finding]:
         context.progress("working-set sweep")
         inside = levels_of(context, region)
         cycles = context.known["level_cycles"]
-        asker = _Asker(context, Volleys(context, region, context.rng(3)), cycles)
+        asker = _Asker(context, Siblings(context, region, context.rng(3)), cycles)
         evidence = Evidence(loads=asker.loads())
         if "l2" in levels:
             evidence.stores = asker.stores()
@@ -81,10 +81,8 @@ def answer(context: Context) -> Iterator[Finding]:
         if "l1" in levels and "l2" in inside:
             evidence.blocked = asker.blocked(inside["l2"].bytes, evidence.loads)
         evidence.prefetching = asker.prefetching(levels)
-        siblings = _siblings(context)
-        evidence.one_thread = len(siblings) < 2
-        if not evidence.one_thread:
-            evidence.together = asker.together(siblings, evidence, levels)
+        asker.at_other_times()
+        asker.siblings(evidence, levels, inside["l2"].bytes if "l2" in inside else None)
     finally:
         context.machine.release(region)
     _keep(context, evidence)
@@ -94,15 +92,27 @@ def answer(context: Context) -> Iterator[Finding]:
 class _Asker:
     """Climbs the staircases, one after the other."""
 
-    def __init__(self, context: Context, volleys: Volleys, cycles: dict[str, float]) -> None:
+    def __init__(self, context: Context, volleys: Siblings, cycles: dict[str, float]) -> None:
         self._context, self._volleys, self._cycles = context, volleys, cycles
         self._rng = context.rng(4)
+        self._effort: Effort = FAST if context.fast else THOROUGH
+        self._escorted = False
+        self._climbed: list[tuple[str, Staircase, Measure, int]] = []
 
     def _climb(self, what: str, measure: Measure, first: int, most: int = MOST, unit: float | None = None) -> Staircase:
         self._context.progress(what)
         self._volleys.refresh()
-        effort = FAST if self._context.fast else THOROUGH
-        return climb(measure, first, most, unit or self._cycles["memory"], self._rng, effort)
+        found = climb(measure, first, most, unit or self._cycles["memory"], self._rng, self._effort)
+        self._climbed.append((what, found, measure, first))
+        return found
+
+    def at_other_times(self) -> None:
+        """Every jump once more, when all staircases have been climbed, and again: each time after all others."""
+        for time in range(self._effort.again):
+            for what, stairs, measure, first in self._climbed:
+                self._context.progress(f"{what}, time {time + 2}")
+                self._volleys.refresh()
+                once_more(stairs, measure, first, self._rng, self._effort)
 
     def loads(self) -> Staircase:
         """Loads from memory."""
@@ -119,7 +129,7 @@ class _Asker:
         step = volleys.ring_step_cycles()
         steps = max(min(int(CHASE_SHARE * memory / step), MOST_STEPS), 1)
         hides = steps * step / memory
-        near, (inner, own, outer) = self._near_cycles(1, walk_bytes), self._around_level_two()
+        in_level_two = self._in_level_two(walk_bytes)
         alone = calm_level(np.stack([volleys.blocked(0, steps, walk_bytes) for _ in range(8)]))
 
         def excess(count: int) -> NDArray[np.float64]:
@@ -134,16 +144,29 @@ class _Asker:
         if loads.step is not None:
             for number in AT_JUMP_ROUNDS * (max(loads.step.last - 1, 0), loads.step.last):
                 stairs.samples.setdefault(number, []).append(excess(number))
-        return Blocked(stairs, (inner * own) ** 0.5 < near < (own * outer) ** 0.5)
+        return Blocked(stairs, in_level_two)
 
-    def _near_cycles(self, steps: int, walk_bytes: float) -> float:
+    def _in_level_two(self, walk_bytes: float) -> bool:
+        """Whether the line of the hit really comes from level 2, by its latency; asked until that is clear, for near
+        levels may differ by less than a clock step."""
+        ordered = sorted(self._cycles.values())
+        inner, own, outer = ordered[(at := ordered.index(self._cycles["l2"])) - 1 : at + 2]
+        low, high = (inner * own) ** 0.5, (own * outer) ** 0.5
+        found: list[float] = []
+        while len(found) < NEAR_MOST:
+            found += [self._near_cycles(walk_bytes) for _ in range(NEAR_BATCHES)]
+            near = over_replicates(found)
+            if near.high < low or low < near.low < near.high < high or near.low > high:
+                break
+        return bool(low < near.value < high)
+
+    def _near_cycles(self, walk_bytes: float) -> float:
         """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
 
         def of(size: float) -> float:
-            return self._mean(lambda: self._volleys.blocked(0, steps, size), 24)
+            return self._mean(lambda: self._volleys.blocked(0, 1, size), NEAR_RUNS)
 
-        far, near = of(walk_bytes), of(0.0)
-        return far - near + self._cycles["l1"]
+        return of(walk_bytes) - of(0.0) + self._cycles["l1"]
 
     def _mean(self, measure: Callable[[], NDArray[np.float64]], runs: int) -> float:
         """Mean cycles of so many runs: small differences need a mean that the clock's step doesn't bias."""
@@ -151,12 +174,6 @@ class _Asker:
 
     def _mean_of(self, times: NDArray[Any]) -> float:
         return mean_ticks(times, self._volleys.cycles_per_tick * step_ticks(self._context))
-
-    def _around_level_two(self) -> tuple[float, float, float]:
-        """Latency of level 1, of level 2, and of what comes behind it."""
-        ordered = sorted(self._cycles.values())
-        at = ordered.index(self._cycles["l2"])
-        return ordered[at - 1], ordered[at], ordered[at + 1]
 
     def chases(self, loads: Staircase) -> float | None:
         """Misses that the throughput of parallel chases keeps in flight, by Little's law: the most of twice as many
@@ -180,10 +197,11 @@ class _Asker:
 
     def prefetching(self, levels: tuple[str, ...]) -> list[Prefetching]:
         """Where every hint fills, and staircases of one hint per level asked for."""
-        fills = self._fills()
+        self._context.progress("where prefetches land")
+        fills = self._landed(self._hints())
         if fills and not set(NEAR) & set(fills.values()):
-            self._volleys.escorted = True
-            fills = self._fills()
+            self._escorted = True
+            fills = self._landed(self._hints())
         found = {hint: Prefetching(hint, fills[hint]) for hint in fills}
         for level in levels:
             # an L1 hint's lines come through level 2 as well, which at least bounds what that keeps in flight
@@ -199,113 +217,77 @@ class _Asker:
                 return True
         return False
 
-    def _fills(self) -> dict[str, str]:
-        """By hint the level in which a chase finds lines that were prefetched."""
-        self._context.progress("where prefetches land")
-        return self._landed(self._hints())
-
     def _landed(self, hints: tuple[str, ...]) -> dict[str, str]:
-        """Each round compares with lines that were loaded: what the clock rate does then falls on both."""
-        landing, each = self._volleys.landing, {hint: list[str]() for hint in hints}
-        for _ in range(LANDINGS):
-            loaded = landing(None, first=True)
-            for hint, found in each.items():
-                found.append(self._level_of(landing(hint), loaded))
-        return {hint: _most_of(found) for hint, found in each.items()}
-
-    def _level_of(self, chase: NDArray[np.float64], loaded: NDArray[np.float64]) -> str:
-        """The level that served a chase. The median tells near from far, for a single interrupt makes a mean look like
-        memory; near levels differ by less than a clock step, so of them the mean tells."""
-        far = self._nearest(float(np.median(chase) - np.median(loaded)) / LANDING_LINES)
-        if far not in NEAR:
-            return far
-        near = self._nearest((self._mean_of(chase) - self._mean_of(loaded)) / LANDING_LINES)
-        return near if near in NEAR else far
-
-    def _nearest(self, beyond_first: float) -> str:
-        """The level whose latency is so many cycles more than level 1's, about."""
-        cycles = max(beyond_first, 0.0) + self._cycles["l1"]
-        return min(self._cycles, key=lambda level: abs(np.log(cycles / self._cycles[level])))
+        """By hint the level in which a chase finds lines that were prefetched; asked until that is clear. Each round
+        compares with lines that were loaded: what the clock rate does then falls on both."""
+        landing, cycles = partial(self._volleys.landing, escorted=self._escorted), self._cycles
+        rounds: dict[str, list[Landing]] = {hint: [] for hint in hints}
+        found: dict[str, str] = {}
+        for _ in range(MOST_LANDINGS // LANDINGS):
+            for _ in range(LANDINGS):
+                loaded = landing(None, first=True)
+                for hint, own in rounds.items():
+                    chase = landing(hint)
+                    median = float(np.median(chase) - np.median(loaded)) / LANDING_LINES
+                    mean = (self._mean_of(chase) - self._mean_of(loaded)) / LANDING_LINES
+                    own.append(Landing(median + cycles["l1"], mean + cycles["l1"]))
+            found = {hint: landed(own, cycles) for hint, own in rounds.items()}
+            if UNSTEADY not in found.values():
+                break
+        return found
 
     def _one_hint(self, hint: str, fills: str) -> Prefetching:
         """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, it may be for that, so
         once more with the TLB warmed between prefetches; if that lets them set out fast enough to be in flight
         together."""
-        plain = self._hint_stairs(hint, fills)
+        plain = self._hint_stairs(hint, fills, self._escorted)
         dropped = plain.kept.step if plain.kept else None
-        if self._volleys.escorted or dropped is None or dropped.last < FIRST_TLB_PAGES:
+        if self._escorted or dropped is None or dropped.last < FIRST_TLB_PAGES:
             return plain
-        self._volleys.escorted = True
-        again = self._hint_stairs(hint, fills)
-        self._volleys.escorted = False
+        again = self._hint_stairs(hint, fills, True)
         assert again.phase is not None
         setting_out = again.phase.level(min(again.phase.samples, key=lambda n: abs(n - dropped.last)))
         return again if setting_out - again.phase.level(0) < AT_ONCE * self._cycles["memory"] else plain
 
-    def _hint_stairs(self, hint: str, fills: str) -> Prefetching:
-        ask = self._volleys.prefetches
-        phase = self._climb(f"prefetch {hint}", lambda n: ask(n, hint, delayed=True)[:, 0], 0)
+    def _hint_stairs(self, hint: str, fills: str, escorted: bool) -> Prefetching:
+        ask = partial(self._volleys.prefetches, hint=hint, escorted=escorted)
+        phase = self._climb(f"prefetch {hint}", lambda n: ask(n, delayed=True)[:, 0], 0)
         fills = self._still(hint, fills)
         passed = phase.step.high + WINDOW_BEHIND if phase.step else MOST
         most = min(PASSED_RATIO * passed, MOST)
-        total = self._climb(f"prefetch {hint}, until there", lambda n: ask(n, hint, delayed=False).sum(axis=1), 1, most)
-        kept = self._climb(f"prefetch {hint}, then load", lambda n: ask(n, hint, delayed=True)[:, 1], 1, most)
-        return Prefetching(hint, self._still(hint, fills), phase, total, kept, self._apart(hint, kept))
+        total = self._climb(f"prefetch {hint}, until there", lambda n: ask(n, delayed=False).sum(axis=1), 1, most)
+        kept = self._climb(f"prefetch {hint}, then load", lambda n: ask(n, delayed=True)[:, 1], 1, most)
+        apart = None
+        if kept.step is not None:  # what loads take behind the jump when fewer prefetches are in flight at once
+            count = min(number for number in kept.samples if number > kept.step.high)
+            rounds = [ask(count, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
+            apart = calm_level(np.stack(rounds))
+        return Prefetching(hint, self._still(hint, fills), phase, total, kept, apart)
 
     def _still(self, hint: str, fills: str) -> str:
         """Where a hint fills, asked again: some machines ignore a hint for a stretch of time, and what was timed
         then tells nothing."""
         return fills if (self._landed((hint,))[hint] in NEAR) == (fills in NEAR) else UNSTEADY
 
-    def _apart(self, hint: str, kept: Staircase) -> float | None:
-        """What loads take behind the jump of `kept` when fewer prefetches are in flight at once."""
-        if kept.step is None:
-            return None
-        count = min(number for number in kept.samples if number > kept.step.high)
-        ask = self._volleys.prefetches
-        rounds = [ask(count, hint, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
-        return calm_level(np.stack(rounds))
-
     # -- SMT -----------------------------------------------------------------------------------------------------------
 
-    def together(self, cpus: tuple[int, ...], evidence: Evidence, levels: tuple[str, ...]) -> dict[str, Together | str]:
-        """Prefetches of all threads of a core at once, by level; or why that was not asked."""
+    def siblings(self, evidence: Evidence, levels: tuple[str, ...], walk_bytes: float | None) -> None:
+        """What the threads of a core take from each other, added to the evidence."""
+        cpus = siblings_of(self._context.machine.facts, self._context.cpu)
+        evidence.one_thread = len(cpus) < 2
+        if evidence.one_thread:
+            return
         self._context.progress("threads of a core together")
-        found: dict[str, Together | str] = {}
-        for level in levels:
-            limit = set_out_limit(evidence, level)
-            found[level] = limit if isinstance(limit, str) else self._at_once(cpus, *limit)
-        return found
-
-    def _at_once(self, cpus: tuple[int, ...], hint: str, step: Step) -> Together:
-        ask, threads = self._volleys.together, len(cpus)
-        # on either side of where a shared pool runs out, and of where private ones do
-        share = step.last // threads
-        around = (max(share - 1, 1), share + 2), (step.last - 1, step.last + 2)
-        numbers = sorted({number for pair in around for number in pair})
-        samples: dict[int, list[NDArray[np.float64]]] = {number: [] for number in numbers}
-        for _ in range(TOGETHER_ROUNDS):
-            for number in self._rng.permutation(numbers):
-                samples[int(number)].append(ask(int(number), hint, cpus))
-        at_share, at_all = (
-            calm_level(np.stack(samples[more])) - calm_level(np.stack(samples[few])) for few, more in around
-        )
-        return Together(threads, step.height, at_share, at_all)
-
-
-def _siblings(context: Context) -> tuple[int, ...]:
-    """The CPUs of the core that is measured, as far as they may be used."""
-    facts = context.machine.facts
-    own = facts.cpus[-1] if context.cpu is None else context.cpu
-    return next((tuple(cpu for cpu in group if cpu in facts.cpus) for group in facts.siblings if own in group), (own,))
-
-
-def _most_of(levels: list[str]) -> str:
-    """The level that most rounds agree on, `UNSTEADY` without one. Beyond the near levels it matters not which."""
-    level, times = Counter(levels).most_common(1)[0]
-    if times >= AGREEING or not set(NEAR) & set(levels):
-        return level
-    return UNSTEADY if sum(each not in NEAR for each in levels) < AGREEING else "memory"
+        self._volleys.refresh()
+        first = fills_first(evidence)
+        if isinstance(first, str) or walk_bytes is None:
+            evidence.beside = str(first)
+        else:
+            hint, entries = first
+            evidence.beside = self._volleys.beside(cpus, entries, hint, self._cycles["memory"], walk_bytes)
+        if "l2" in levels:
+            limit = fills_second(evidence, len(cpus))
+            evidence.together = limit if isinstance(limit, str) else self._volleys.at_once(cpus, *limit, self._rng)
 
 
 def _keep(context: Context, evidence: Evidence) -> None:
@@ -318,6 +300,9 @@ def _keep(context: Context, evidence: Evidence) -> None:
     for own in evidence.prefetching:
         named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
     context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}
+    context.evidence["siblings"] = [
+        asdict(own) if not isinstance(own, str) else own for own in (evidence.beside, evidence.together)
+    ]
     context.evidence["prefetch_fills"] = {own.hint: own.fills for own in evidence.prefetching}
 
 

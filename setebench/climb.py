@@ -22,15 +22,20 @@ FIRST_ROUNDS = 2
 
 @dataclass(frozen=True)
 class Effort:
-    """Rounds around the jump, as many as further ones follow while its place is not certain; and how many places that
-    rise are looked at, before a curve that only creeps is left."""
+    """Rounds around the jump, as many as further ones follow while its place is not certain; how many places that rise
+    are looked at, before a curve that only creeps is left; and at how many later times the jump is asked for again, in
+    how many rounds."""
 
     rounds: tuple[int, ...] = (10, 24)
     rises: int = 12
+    again: int = 2
+    again_rounds: int = 6
 
 
-THOROUGH, FAST = Effort(), Effort(rounds=(5, 8), rises=5)
+THOROUGH, FAST = Effort(), Effort(rounds=(5, 8), rises=5, again=1, again_rounds=5)
 """By default and with --fast. Fewer than five rounds leave the bootstrap too little to draw from."""
+
+Samples = dict[int, list[NDArray[np.float64]]]
 
 Measure = Callable[[int], NDArray[np.float64]]
 """Times of some repetitions for a number of requests, on new lines; shape (repetitions,)."""
@@ -53,6 +58,26 @@ def climb(
             break
         start = last + 1
     return found
+
+
+def once_more(found: Staircase, measure: Measure, first: int, rng: np.random.Generator, effort: Effort) -> None:
+    """Ask for the jump again, at another time: a neighbour that holds some entries for a second or two moves it in all
+    rounds of one time, so that their spread doesn't show it. The interval then spans what the times tell; where one
+    shows no jump at all near the place, it spans all numbers that were looked at. A place that was never certain isn't
+    asked for again."""
+    if found.step is None or found.step.low < found.step.high:
+        return
+    numbers, before = list(window(found.step.last, first)), found.step
+    now: Samples = {}
+    for _ in range(effort.again_rounds):
+        for number in rng.permutation(numbers):
+            now.setdefault(int(number), []).append(measure(int(number)))
+    step = change_point({number: np.stack(own) for number, own in now.items()}, found.unit, rng)
+    for number, own in now.items():
+        found.samples.setdefault(number, []).extend(own)
+    if step is None:
+        step = Step(before.last, numbers[0], numbers[-2], before.height)
+    found.step = Step(before.last, min(before.low, step.low), max(before.high, step.high), before.height)
 
 
 def _grid(first: int, most: int) -> list[int]:

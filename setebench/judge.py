@@ -127,9 +127,11 @@ def _number(value: object) -> float:
 
 
 class Count(msgspec.Struct, kw_only=True):
-    """How often a parameter was told right, wrong, or not at all."""
+    """How often a parameter was told right, wrong, or not at all; `at_least`: how many of the right ones are bounds
+    only."""
 
     right: int = 0
+    at_least: int = 0
     wrong: int = 0
     unresolved: int = 0
 
@@ -140,9 +142,12 @@ def summary(seed: int, machines: list[str], judgements: list[Judgement]) -> dict
     for judgement in judgements:
         count = parameters.setdefault(judgement.parameter, Count())
         setattr(count, judgement.verdict.value, getattr(count, judgement.verdict.value) + 1)
+        if judgement.verdict is Verdict.RIGHT and judgement.outcome == Outcome.AT_LEAST.value:
+            count.at_least += 1
     asked = [judgement.covered for judgement in judgements if judgement.covered is not None]
     totals = {
-        name: sum(getattr(count, name) for count in parameters.values()) for name in ("right", "wrong", "unresolved")
+        name: sum(getattr(count, name) for count in parameters.values())
+        for name in ("right", "at_least", "wrong", "unresolved")
     }
     wrong = [
         {"machine": j.machine, "parameter": j.parameter, "value": j.value, "truth": j.truth, "outcome": j.outcome}

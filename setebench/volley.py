@@ -24,7 +24,7 @@ from setebench.calibrate import quick_cycles_per_tick
 from setebench.infer.steps import calm_level
 from setebench.layout import TLB_PAGE_BYTES, by_windows, lay, span_bytes
 from setebench.machine import Region
-from setebench.probe import Base, Probe
+from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 
 EDGE_LINES = 2
@@ -39,6 +39,9 @@ REPETITIONS, WARMUP = 8, 2
 
 RING_LINES, RING_STEPS = 8, 100
 """Lines that the chase in level 1 goes round on; steps from which what one takes is measured."""
+
+FAR_LINES = 20
+"""A line of the page of the hit that is only flushed lies so far from it."""
 
 LANDING_LINES = 8
 """Lines that are prefetched one by one, and then chased, to see where they are."""
@@ -69,17 +72,23 @@ def settled(probe: Probe) -> Probe:
     return probe.fence().wait(SETTLE_CYCLES).fence()
 
 
+def _prefetch(probe: Probe, target: int, escort: int | None, hint: str) -> Probe:
+    """`probe`, then a prefetch of the target, with a load of the line `escort` right before it, if given."""
+    if escort is not None:
+        probe = probe.load(TARGETS + escort)
+    return probe.prefetch(TARGETS + target, hint)
+
+
 class Volleys:
     """Times of volleys on one machine, in core cycles; each call draws new lines.
 
-    `escorted` prefetches come right behind a load that hits, of the same page: some machines drop a prefetch that
-    leaves the page of the access before it, or whose page the first TLB lacks."""
+    Prefetches that are `escorted` come right behind a load that hits, of the same page: some machines drop a prefetch
+    that leaves the page of the access before it, or whose page the first TLB lacks."""
 
     def __init__(self, context: Context, region: Region, rng: np.random.Generator) -> None:
         self._context, self._region, self._rng = context, region, rng
         self._walk_from = region.size // 2
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.escorted = False
         self.refresh()
 
     def refresh(self) -> None:
@@ -115,7 +124,9 @@ class Volleys:
                 probe = probe.load(TARGETS + target, after=before)
         return self._run(probe.stop(), place)[:, 0]
 
-    def prefetches(self, count: int, hint: str, *, delayed: bool, groups: int = 1) -> NDArray[np.float64]:
+    def prefetches(
+        self, count: int, hint: str, *, delayed: bool, groups: int = 1, escorted: bool = False
+    ) -> NDArray[np.float64]:
         """Software prefetches of `count` lines in memory; and then a load of the last of them at once, or (`delayed`)
         of all of them once nothing is under way any more. Shape (repetitions, 2).
 
@@ -126,7 +137,7 @@ class Volleys:
         as many lines."""
         place = self._spread(max(count, 1))
         probe = self._flushed(place)
-        if self.escorted:
+        if escorted:
             for beside in place.beside[:count]:
                 probe = probe.load(TARGETS + beside)
             probe = probe.fence()
@@ -135,7 +146,7 @@ class Volleys:
         for number, (target, beside) in enumerate(zip(place.targets[:count], place.beside, strict=False)):
             if number in pauses:
                 probe = settled(probe)
-            probe = self._prefetch(probe, target, beside, hint)
+            probe = _prefetch(probe, target, beside if escorted else None, hint)
         probe = probe.stop(0)
         if delayed:
             probe = settled(probe)
@@ -144,30 +155,6 @@ class Volleys:
         for target in place.targets[0 if delayed else -1 :]:
             probe = probe.load(TARGETS + target)
         return self._run(probe.stop(1), place)
-
-    def together(self, count: int, hint: str, cpus: tuple[int, ...]) -> NDArray[np.float64]:
-        """Prefetches of `count` lines in memory by each of `cpus`, beginning at once, until all have set out on the
-        slowest; shape (repetitions,)."""
-        machine, probes, placements = self._context.machine, {}, {}
-        for number, cpu in enumerate(cpus):
-            place, base = self._spread(count), Base(f"targets of thread {number}")
-            start = self._base(count, (number, len(cpus)))
-            beside = Probe()
-            for offset in place.beside:
-                beside = beside.load(base + offset)
-            machine.run(beside.fence(), {base: np.array([start])}, cpu=cpu)
-            probe = Probe()
-            for target in place.targets:
-                probe = probe.flush(base + target)
-            # no dither: threads that don't set out at once don't meet in the queue
-            probe = settled(probe).barrier().start(dither=False)
-            for target in place.targets:
-                probe = probe.prefetch(base + target, hint)
-            probes[cpu] = settled(probe.stop())
-            placements[base] = np.full(REPETITIONS + WARMUP, start, dtype=np.int64)
-        ticks = machine.run_together(probes, placements, warmup=WARMUP)
-        slowest = np.max([each[:, 0] for each in ticks.values()], axis=0)
-        return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
 
     def blocked(self, count: int, steps: int, walk_bytes: float) -> NDArray[np.float64]:
         """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a
@@ -190,7 +177,8 @@ class Volleys:
             probe = probe.chase(WALK, len(self._walk)).fence()
         for offset in self._ring():
             probe = probe.load(NEAR + offset)
-        probe = (probe + self._flushed(place)).start()
+        # last, so that the page's TLB entry is still there: after a walk a load that lacks it takes longer than level 2
+        probe = (probe + self._flushed(place, NEAR + (beyond + FAR_LINES * self._region.line_size))).start()
         for target in place.targets:
             probe = probe.load(TARGETS + target)
         probe = probe.load(NEAR + beyond).chase(NEAR + self._ring()[0], steps, self._ring_size(), after=-1).stop()
@@ -218,7 +206,7 @@ class Volleys:
         """Bytes that the chase loads: by way of a vector register steps take longer, so fewer of them fill queues."""
         return max(size for size in self._context.machine.facts.access_sizes if size <= 32)
 
-    def landing(self, hint: str | None, *, first: bool = False) -> NDArray[np.float64]:
+    def landing(self, hint: str | None, *, first: bool = False, escorted: bool = False) -> NDArray[np.float64]:
         """A chase of `LANDING_LINES` lines that were in memory and were then prefetched one by one, or not (`hint`
         None), or loaded (`first`); shape (repetitions,)."""
         place = self._spread(LANDING_LINES)
@@ -226,10 +214,10 @@ class Volleys:
         self._context.machine.link(self._region, base + np.array(place.targets, dtype=np.int64))
         probe = self._flushed(place)
         for target, beside in zip(place.targets, place.beside, strict=True):
-            if self.escorted:
+            if escorted:
                 probe = probe.load(TARGETS + beside).fence()
             if hint is not None:
-                probe = settled(self._prefetch(probe, target, beside, hint))
+                probe = settled(_prefetch(probe, target, beside if escorted else None, hint))
             if first:
                 probe = probe.load(TARGETS + target)
         probe = settled(probe).start().chase(TARGETS + place.targets[0], LANDING_LINES).stop()
@@ -248,16 +236,14 @@ class Volleys:
         page = number * size + self._rng.integers(0, size - pages + 1)
         return int(self._region.address + page * TLB_PAGE_BYTES)
 
-    def _flushed(self, place: Spread) -> Probe:
+    def _flushed(self, place: Spread, *others: Operand) -> Probe:
+        """All targets flushed, then `others`: a flush warms the TLB entry of its page, and trains nothing."""
         probe = Probe()
         for target in place.targets:
             probe = probe.flush(TARGETS + target)
+        for other in others:
+            probe = probe.flush(other)
         return settled(probe)
-
-    def _prefetch(self, probe: Probe, target: int, beside: int, hint: str) -> Probe:
-        if self.escorted:
-            probe = probe.load(TARGETS + beside)
-        return probe.prefetch(TARGETS + target, hint)
 
     def _lay_walk(self, walk_bytes: float) -> None:
         """A walk in the region's second half, apart from all targets; laid once for all volleys."""

@@ -88,22 +88,24 @@ def _json(document: dict[str, Any]) -> str:
 
 
 def _table(document: dict[str, Any], answers: list[Answer]) -> str:
-    """Parameters that anything was told of, one a row; those never told in one line; every wrong one with its seed."""
+    """Parameters that anything was told of, one a row; those never told in one line; every wrong one with its seed.
+    `at least` counts those of the right ones that are bounds only."""
     table = Table(box=None, pad_edge=False)
     table.add_column("parameter")
-    for heading in ("right", "wrong", "unresolved"):
+    for heading in ("right", "at least", "wrong", "unresolved"):
         table.add_column(heading, justify="right")
     rows = document["parameters"]
     told = {name: count for name, count in rows.items() if count["right"] or count["wrong"]}
     for name, count in told.items():
-        table.add_row(name, *(str(count[key]) for key in ("right", "wrong", "unresolved")))
+        table.add_row(name, *(str(count[key]) for key in ("right", "at_least", "wrong", "unresolved")))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
     with console.capture() as capture:
         console.print(table)
     totals = document["totals"]
     coverage = totals["interval_coverage"]
     lines = [
-        f"{len(document['machines'])} machines, seed {document['seed']}: {totals['right']} right, "
+        f"{len(document['machines'])} machines, seed {document['seed']}: {totals['right']} right "
+        f"({totals['at_least']} of them bounds), "
         f"{totals['wrong']} wrong, {totals['unresolved']} unresolved"
         + (f"; {coverage:.1%} of intervals hold the truth" if coverage is not None else "")
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.mixture import Shares
 from setebench.infer.software_prefetch import DISTURBED_SHARE, QUIETER, Answer, elsewhere, standard_error
-from setebench.infer.ticks import Estimate, mean_ticks
+from setebench.infer.ticks import mean_ticks, over_replicates, over_rounds
 from setebench.results import Finding, Outcome
 
 LEAST_PENALTY_CYCLES, LEAST_ERRORS = 2.0, 4.0
@@ -140,12 +141,18 @@ RUN_TO_RUN, LEAST_CYCLES = 0.01, 0.5
 overlap, half a cycle is lost or won."""
 
 
-def store_latency(parameter: str, estimate: Estimate, method: str) -> Finding:
-    """The latency of a store in cycles, if it is known well enough."""
-    value = estimate.value
-    half = max((estimate.high - estimate.low) / 2, RUN_TO_RUN * abs(value), LEAST_CYCLES)
+def store_latency(parameter: str, times: Sequence[Sequence[float]], method: str) -> Finding:
+    """The latency of a store, if it is known well enough, from cycles per round at several times. The interval also
+    spans what the times tell: what lies between two cores may change in a run, and then no single number is right."""
+    every, means = (
+        over_rounds([cycles for own in times for cycles in own]),
+        [over_replicates(own).value for own in times],
+    )
+    value, low, high = every.value, min(every.low, *means), max(every.high, *means)
+    half = max(value - low, high - value, RUN_TO_RUN * abs(value), LEAST_CYCLES)
     if half > max(STORE_CYCLES, STORE_RELATIVE * abs(value)) or value < 0:
-        reason = f"between {value - half:.1f} and {value + half:.1f} cycles; {QUIETER}"
+        told = ", ".join(f"{mean:.0f}" for mean in means)
+        reason = f"between {value - half:.1f} and {value + half:.1f} cycles ({told} at {len(times)} times); {QUIETER}"
         return Finding(parameter=parameter, unit="cycles", outcome=Outcome.UNRESOLVED, reason=reason, method=method)
     return Finding(
         parameter=parameter,

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from setebench.infer import siblings
+from setebench.infer.landing import UNSTEADY
+from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
 WAITS_SHARE = 0.6
 """A hit that needs an entry waits for the first of the misses: about as long as a miss takes."""
 
-SHARED_SHARE, PRIVATE_SHARE = 0.5, 0.2
-"""Rise, as a share of one thread's jump, that shows a shared pool running out, and the most of a private one."""
+NEXT_TO = 2
+"""Threads are asked for so many more than their share of a pool."""
 
 APART_SHARE = 0.5
 """Prefetches in groups lose no lines where the number in flight was why: all of the jump goes, or none of it."""
-
-UNSTEADY = "unsteady"
-"""Where a hint fills that leaves its lines in a near level only now and then."""
 
 AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
@@ -29,9 +29,13 @@ and latency under load is higher than alone; half as many or twice as many in fl
 FREE_SHARE = 0.25
 """A hit that is delayed by no more than this share of a miss did not wait for one: bandwidth may be short."""
 
-BORNE_OUT = 0.55
-"""Share of the prefetches that set out at once that Little's law must find in flight. A rate that makes the last line
-half a miss later leaves 0.6 of them; where it finds fewer, some may have stood in a queue before level 2's."""
+QUEUED_SHARE = 0.5
+"""Share of a miss by which the last line may come later than the prefetches set out. Those that stand in a queue before
+level 2's wait for the first lines to come: a whole miss, less what they needed to set out."""
+
+THERE_SHARE = 0.5
+"""A line takes less than this share of a miss, or it was not there. Lines in memory take all of it, those in a cache
+that a prefetch may fill less than a third."""
 
 IN_FLIGHT_SHARE = 0.8
 """Requests that set out within this share of the time of one were all in flight at once."""
@@ -60,18 +64,6 @@ class Blocked:
     in_level_two: bool
 
 
-@dataclass(frozen=True)
-class Together:
-    """How time in which prefetches set out rises on `threads` siblings at once: where each sends its share of what one
-    thread alone can have in flight (`at_share`), and where each sends all of that (`at_all`). `height` is the rise of
-    one thread alone. All in cycles, of the slowest thread."""
-
-    threads: int
-    height: float
-    at_share: float
-    at_all: float
-
-
 @dataclass
 class Evidence:
     """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
@@ -81,10 +73,11 @@ class Evidence:
     blocked: Blocked | None = None
     chases: float | None = None
     prefetching: list[Prefetching] = field(default_factory=list)
-    together: dict[str, Together | str] = field(default_factory=dict)
-    """By level (l1, l2); why not, where it could not be asked."""
     one_thread: bool = True
     """Whether cores run one thread each, so there is nothing to share."""
+    beside: Beside | str = "not asked"
+    together: Together | str = "not asked"
+    """What threads do to each other's hits and level-2 prefetches; why not, where it can't be asked."""
 
 
 def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
@@ -96,7 +89,12 @@ def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
         yield _l2_demand(evidence)
         yield _prefetch(evidence, "l2")
     for level in levels:
-        yield _shared(evidence, level)
+        if evidence.one_thread:
+            yield siblings.one_thread(level)
+        elif level == "l1":
+            yield siblings.first_shared(evidence.beside)
+        else:
+            yield siblings.second_shared(evidence.together)
 
 
 def certain(step: Step | None) -> bool:
@@ -163,7 +161,16 @@ def _l2_demand(evidence: Evidence) -> Finding:
         why = f"time jumps behind {step.last} loads, but parallel chases keep {evidence.chases:.1f} in flight"
         return unresolved(name, why + "; run again at a quieter time")
     chases = "" if evidence.chases is None else f"; parallel chases keep {evidence.chases:.1f} in flight"
-    return _measured(name, step.last, step, 0, f"loads from memory, {_repeats(loads)}{chases}", "loads")
+    method = f"loads from memory, {_repeats(loads)}{chases}{_stores(evidence.stores)}"
+    return _measured(name, step.last, step, 0, method, "loads")
+
+
+def _stores(stairs: Staircase | None) -> str:
+    """What stores do, as a remark: they may wait in a queue of their own before they need an entry."""
+    if stairs is None or stairs.step is None:
+        return "" if stairs is None else f"; stores never jump up to {stairs.largest}"
+    low, high = stairs.step.low, stairs.step.high
+    return f"; stores jump behind {low}" + (f" to {high}" if high > low else "")
 
 
 def _borne_out(ratio: float, repeats: bool | None) -> bool:
@@ -181,7 +188,7 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, passed, "a line didn't stay in level 2; run again at a quieter time", "blocked")
     method = "a hit in level 2 behind misses has to wait"
     step = blocked.stairs.step
-    if not certain(step) and loads.step and certain(loads.step) and _waits_at_jump(loads, blocked.stairs):
+    if loads.step and certain(loads.step) and _waits_at_jump(loads.step, blocked.stairs):
         why = f"{method} when so many are in flight as loads can be"
         return _measured(name, loads.step.last, loads.step, 0, why, "blocked")
     if step is None:
@@ -189,7 +196,7 @@ def _l1_demand(evidence: Evidence) -> Finding:
         return _at_least(name, free, "a hit in level 2 behind misses never had to wait suddenly", "blocked")
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
-        return _at_least(name, min(passed, step.low + 1), why + "; run again at a quieter time", "blocked")
+        return _at_least(name, passed, why + "; run again at a quieter time", "blocked")
     if step.last + 1 < passed:
         why = f"a hit in level 2 waits behind {step.last + 1} misses, but not for an entry"
         return _at_least(name, passed, why, "blocked")
@@ -207,15 +214,16 @@ def _free(blocked: Staircase) -> int:
     return int(numbers[free].max(initial=0))
 
 
-def _waits_at_jump(loads: Staircase, blocked: Staircase) -> bool:
-    """Whether a hit in level 2 waits behind as many misses as loads can have in flight, and not behind one less: then
-    level 1 has no entry left, and it is level 1 that limits the loads. A delay that grows little by little tells of
-    bandwidth."""
-    assert loads.step is not None
-    last = loads.step.last
+def _waits_at_jump(step: Step, blocked: Staircase) -> bool:
+    """Whether a hit in level 2 waits behind as many misses as loads can have in flight (`step` is where they jump), and
+    not behind one less: then level 1 has no entry left, and it is level 1 that limits the loads. A delay that grows
+    little by little tells of bandwidth. Where the hit jumps for certain, it has to be there."""
+    last, own = step.last, blocked.step
     if last not in blocked.samples or last - 1 not in blocked.samples:
         return False
-    return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * loads.unit
+    if own is not None and certain(own) and own.last + 1 != last:
+        return False
+    return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * blocked.unit
 
 
 def _prefetch(evidence: Evidence, level: str) -> Finding:
@@ -224,7 +232,7 @@ def _prefetch(evidence: Evidence, level: str) -> Finding:
     wanted = [own for own in timed if own.fills == level]
     if level == "l2" and not wanted:
         wanted = [own for own in timed if own.fills == "l1"]
-        lost = [own.hint for own in evidence.prefetching if own.fills not in ("l1", "l2")]
+        lost = [own.hint for own in evidence.prefetching if own.fills in (UNSTEADY, "memory")]
         if wanted and lost:
             return _bounded_by_level_one(_one_hint(name, level, wanted[0]), wanted[0].hint, lost)
     elif level == "l2" and _levels_blur(evidence.prefetching):
@@ -266,8 +274,29 @@ def _dropped_when_full(own: Prefetching) -> bool:
     return own.apart - before < APART_SHARE * own.kept.step.height
 
 
+def _comes(own: Prefetching) -> bool:
+    """Whether the line of a single prefetch was there afterwards: a load of it took little longer than an empty
+    interval."""
+    if own.kept is None or own.phase is None:
+        return True
+    empty = own.phase.level(min(own.phase.samples))
+    return own.kept.level(min(own.kept.samples)) - empty < THERE_SHARE * own.kept.unit
+
+
+def _queued(own: Prefetching, number: int) -> bool:
+    """Whether so many prefetches may have stood in a queue before level 2's: their last line comes later than they set
+    out, as if it had waited for another."""
+    assert own.total is not None and own.phase is not None
+
+    def longer(stairs: Staircase) -> float:
+        numbers, times = stairs.curve()
+        return float(np.interp(number, numbers, times) - np.interp(1, numbers, times))
+
+    return longer(own.total) - longer(own.phase) > QUEUED_SHARE * own.total.unit
+
+
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
-    if own.kept is not None and own.kept.level(min(own.kept.samples)) > 0.5 * own.kept.unit:
+    if not _comes(own):
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
     kept = own.kept if _dropped_when_full(own) else None
     ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": kept}
@@ -288,9 +317,9 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not certain(step):
         why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
         return unresolved(name, why)
-    if level == "l2" and own.total is not None and (sure := proven(own.total, step.last)) < BORNE_OUT * step.last:
+    if level == "l2" and own.total is not None and _queued(own, step.last):
         why = f"{step.last} prefetches {own.hint} set out at once, but the time until all are there bears out fewer"
-        return _at_least(name, sure, why, f"{key}.total")
+        return _at_least(name, proven(own.total, step.last), why, f"{key}.total")
     how = {
         "phase": "the next has to wait",
         "total": "the next comes later",
@@ -302,16 +331,36 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
 # -- SMT ---------------------------------------------------------------------------------------------------------------
 
 
-def set_out_limit(evidence: Evidence, level: str) -> tuple[str, Step] | str:
-    """The hint whose prefetches wait for entries of `level`, and its jump; or why there is none."""
-    own = _waiting(evidence, level)
+def fills_first(evidence: Evidence) -> tuple[str, int] | str:
+    """How one thread can take all entries of level 1: the hint to prefetch with, or none to load, and how many there
+    are; or why it is not known."""
+    if evidence.blocked is None or not evidence.blocked.in_level_two:
+        return "no line was kept in level 2, so none can be asked for there"
+    demand = _l1_demand(evidence)
+    if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) and demand.value > 1:
+        return "", demand.value
+    prefetch = _waiting(evidence, "l1")
+    if prefetch is None:
+        return "the number of entries is not known, and no prefetch was seen to wait for one"
+    return prefetch[0], prefetch[1].last
+
+
+def fills_second(evidence: Evidence, threads: int) -> tuple[str, Step] | str:
+    """The hint whose prefetches wait for entries of level 2, and their jump; or why there is none. Where level 1 has as
+    many, and shares them, threads that wait may wait for those."""
+    own, first = _waiting(evidence, "l2"), fills_first(evidence)
     if own is None:
         return "no prefetch was seen to wait for an entry of this level"
-    if level == "l2":
-        first = _waiting(evidence, "l1")
-        if first is None or first[1].last == own[1].last:
-            return "what limits level-2 prefetches may be level 1"
-    return own
+    shared = siblings.first_shared(evidence.beside)
+    if shared.value is False or (not isinstance(first, str) and _apart(own[1].last, first[1], threads)):
+        return own
+    return "what limits level-2 prefetches may be level 1"
+
+
+def _apart(second: int, first: int, threads: int) -> bool:
+    """Whether a thread's share of `second` entries runs out where its share of `first` doesn't: more than level 1 has
+    don't need level 1, and clearly fewer run out before."""
+    return second > first or first // threads > second // threads + NEXT_TO
 
 
 def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
@@ -320,20 +369,3 @@ def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
         if own.fills == level and step is not None and certain(step) and step.last > 1:
             return own.hint, step
     return None
-
-
-def _shared(evidence: Evidence, level: str) -> Finding:
-    name, found = f"mshr.{level}.shared_by_smt", evidence.together.get(level, "not asked")
-    if evidence.one_thread:
-        why = "no other thread of the same core can be used here"
-        return Finding(parameter=name, unit="bool", outcome=Outcome.UNAVAILABLE, reason=why)
-    if isinstance(found, str):
-        return unresolved(name, found, "bool")
-    if found.at_share > SHARED_SHARE * found.height:
-        value, how = True, "wait as soon as all of them together hold as many as one alone can"
-    elif found.at_share < PRIVATE_SHARE * found.height and found.at_all > SHARED_SHARE * found.height:
-        value, how = False, "each have as many in flight as one alone"
-    else:
-        why = f"{found.threads} threads at once wait a little earlier than one, but not as for a shared pool; run again"
-        return unresolved(name, why, "bool")
-    return Finding(parameter=name, value=value, unit="bool", method=f"prefetches of {found.threads} threads {how}")

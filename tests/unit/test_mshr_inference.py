@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from setebench.infer.mshr import UNSTEADY, Blocked, Evidence, Prefetching, Together, findings
+from setebench.infer.landing import UNSTEADY
+from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -40,7 +42,7 @@ def hint(name: str, fills: str, last: int) -> Prefetching:
     return Prefetching(name, fills, jump(last), jump(last), flat(40))
 
 
-@pytest.mark.parametrize("lost", [UNSTEADY, "l3", "memory"])
+@pytest.mark.parametrize("lost", [UNSTEADY, "memory"])
 def test_a_level_one_hint_only_bounds_level_two_where_another_hint_was_lost(lost: str) -> None:
     found = told(Evidence(jump(20), prefetching=[hint("t0", "l1", 20), Prefetching("t1", lost)]))
     second = found["mshr.l2.prefetch"]
@@ -49,8 +51,9 @@ def test_a_level_one_hint_only_bounds_level_two_where_another_hint_was_lost(lost
     assert found["mshr.l1.prefetch"].outcome is Outcome.MEASURED
 
 
-def test_a_level_one_hint_tells_level_two_where_no_hint_fills_that_alone() -> None:
-    second = told(Evidence(jump(10), prefetching=[hint("t0", "l1", 10), Prefetching("t1", "l1")]))["mshr.l2.prefetch"]
+@pytest.mark.parametrize("other", ["l1", "l3"])
+def test_a_level_one_hint_tells_level_two_where_no_hint_fills_that_alone(other: str) -> None:
+    second = told(Evidence(jump(10), prefetching=[hint("t0", "l1", 10), Prefetching("t1", other)]))["mshr.l2.prefetch"]
     assert (second.outcome, second.value) == (Outcome.MEASURED, 10)
 
 
@@ -108,9 +111,45 @@ def test_a_delay_that_begins_suddenly_where_loads_jump_is_one() -> None:
 def test_siblings_share_what_runs_out_for_all_at_once(
     at_share: float, at_all: float, outcome: Outcome, value: bool | None
 ) -> None:
-    together = {"l1": Together(4, UNIT, at_share * UNIT, at_all * UNIT)}
-    found = told(Evidence(jump(8), together=together, one_thread=False), ("l1",))["mshr.l1.shared_by_smt"]
+    together = Together(4, UNIT, at_share * UNIT, at_all * UNIT)
+    found = told(Evidence(jump(8), together=together, one_thread=False), ("l2",))["mshr.l2.shared_by_smt"]
     assert (found.outcome, found.value) == (outcome, value)
+
+
+@pytest.mark.parametrize(
+    ("delay", "outcome", "value"),
+    [(0.5, Outcome.MEASURED, True), (0.02, Outcome.MEASURED, False), (0.15, Outcome.UNRESOLVED, None)],
+)
+def test_a_hit_waits_for_another_threads_misses_where_the_pool_is_shared(
+    delay: float, outcome: Outcome, value: bool | None
+) -> None:
+    evidence = Evidence(jump(8), beside=Beside(delay * UNIT, UNIT), one_thread=False)
+    found = told(evidence, ("l1",))["mshr.l1.shared_by_smt"]
+    assert (found.outcome, found.value) == (outcome, value)
+
+
+SUDDEN = {n: UNIT * (n >= 20) for n in range(41)}
+
+
+def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() -> None:
+    assert fills_first(Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)))) == ("", 20)
+    single = blocked({n: UNIT * (n >= 1) for n in range(41)}, Step(0, 0, 0, UNIT)) | {"loads": jump(1)}
+    assert fills_first(Evidence(**single, prefetching=[hint("t0", "l1", 8)])) == ("t0", 8)
+    assert isinstance(fills_first(Evidence(**single)), str)
+    assert isinstance(fills_first(Evidence(jump(20))), str)
+
+
+@pytest.mark.parametrize(
+    ("second", "delay", "asked"),
+    [(40, 0.5, True), (20, 0.5, False), (20, 0.0, True), (17, 0.5, False), (10, 0.5, True)],
+)
+def test_level_two_is_only_asked_where_level_one_does_not_explain_it(second: int, delay: float, asked: bool) -> None:
+    evidence = Evidence(
+        **blocked(SUDDEN, Step(19, 19, 19, UNIT)),
+        prefetching=[hint("t1", "l2", second)],
+        beside=Beside(delay * UNIT, UNIT),
+    )
+    assert isinstance(fills_second(evidence, 2), str) is not asked
 
 
 def test_without_a_sibling_there_is_nothing_to_share() -> None:
@@ -118,3 +157,10 @@ def test_without_a_sibling_there_is_nothing_to_share() -> None:
     for level in ("l1", "l2"):
         own = found[f"mshr.{level}.shared_by_smt"]
         assert own.outcome is Outcome.UNAVAILABLE and own.reason
+
+
+@pytest.mark.parametrize(
+    ("stores", "said"), [(jump(16), "stores jump behind 16"), (stairs({1: UNIT, 90: 2 * UNIT}), "never jump up to 90")]
+)
+def test_what_stores_do_stands_beside_the_limit_of_loads(stores: Staircase, said: str) -> None:
+    assert said in told(Evidence(jump(20), stores=stores))["mshr.l2.demand"].method
