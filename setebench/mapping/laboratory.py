@@ -38,6 +38,9 @@ levels must be told apart on a coarse clock."""
 CLEAR_MARGIN = 9.0
 """Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
 
+LABORATORY_RNG = 7100
+"""Purpose of a laboratory's random numbers; each turn of the same questions has other pages, in another order."""
+
 BLOCKS = 3
 """Trained and untrained visits take turns so often, so that drift and neighbours fall on both alike."""
 
@@ -45,9 +48,9 @@ BLOCKS = 3
 class Laboratory:
     """Runs visits on a machine. `region` gives the pages, `references` tell the levels apart."""
 
-    def __init__(self, context: Context, region: Region, references: References) -> None:
+    def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
         self.context, self.region, self.references = context, region, references
-        self._rng = context.rng(71)
+        self._rng = context.rng(LABORATORY_RNG + turn)
         self.builder = Builder(region.line_size, self._rng)
         self.line_size = region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
@@ -67,6 +70,25 @@ class Laboratory:
         self._levels: dict[tuple[Visit, int], str | None] = {}
         self._inner: dict[tuple[Visit, int], bool | None] = {}
         self.visits = 0
+
+    # -- what is known of the machine, which questions depend on ------------------------------------------------------
+
+    def know(
+        self, *, level_two_listens: bool, inner_streams: bool, outer_streams: bool, outer_neighbours: bool
+    ) -> None:
+        """Note which prefetchers there may be."""
+        self.level_two_listens, self.outer_neighbours = level_two_listens, outer_neighbours
+        self.inner_streams, self.outer_streams = inner_streams, outer_streams
+
+    def know_as(self, other: Laboratory) -> None:
+        """Note what another laboratory of the same machine knows."""
+        self.know(
+            level_two_listens=other.level_two_listens,
+            inner_streams=other.inner_streams,
+            outer_streams=other.outer_streams,
+            outer_neighbours=other.outer_neighbours,
+        )
+        self.forget, self.next_in_l1 = other.forget, other.next_in_l1
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -186,12 +208,13 @@ class Laboratory:
                 return likely["l1"] > outer
         return None
 
-    def rests_in_l1(self, visit: Visit, line: int) -> bool | None:
-        """Whether a line that the visit places beforehand is in level 1 when its accesses begin.
+    def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> bool | None:
+        """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
 
-        Another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks like level 2."""
+        Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks
+        like level 2."""
         beside = next(each for each in visit.warm if abs(each - line) > 2)
-        placed = replace(visit, steps=(Access(beside * self.line_size),))
+        placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
         for likely in self._growing(placed, line):
             outer = max(value for name, value in likely.items() if name != "l1")
             if abs(likely["l1"] - outer) > CLEAR_MARGIN:

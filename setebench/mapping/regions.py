@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.stride_rules import bisect
+from setebench.mapping.table_size import bisect
 from setebench.mapping.visit import BLOCK_PAGES, Access, Kind, Visit
 
 ROUNDS = 4

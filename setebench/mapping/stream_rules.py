@@ -9,7 +9,7 @@ from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.shared import tell_shared
 from setebench.mapping.streams import HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
-from setebench.mapping.stride_rules import bisect
+from setebench.mapping.table_size import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 

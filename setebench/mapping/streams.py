@@ -20,12 +20,14 @@ HAMMERED = 16
 
 @dataclass
 class Stream:
-    """What was found of one stream prefetcher; the trigger counts accesses."""
+    """What was found of one stream prefetcher; the trigger counts accesses. `dense`: it only follows neighbouring
+    lines."""
 
     present: bool | None = None
     trigger: int | None = None
     down: bool = False
     reason: str = ""
+    dense: bool = False
 
 
 def gap_lines(lab: Laboratory, count: int, down: bool = False, end_odd: bool = True) -> list[int]:
@@ -59,9 +61,6 @@ def find_l1_stream(lab: Laboratory) -> Stream:
     if found.present is False and not _placed(lab):
         found.present = None
         found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
-    if found.present is False and lab.forget:
-        found.present = None
-        found.reason = "the region prefetcher may have brought the lines of the run to level 1 before"
     return found
 
 
@@ -78,10 +77,11 @@ def leads_anyway(lab: Laboratory) -> bool:
 
 
 def _placed(lab: Laboratory) -> bool:
-    """Whether lines were where a run needs them: its own in level 2 alone, what is hit afterwards in level 1."""
+    """Whether lines were where a run needs them: each of its own not in level 1 when its turn comes, what is hit
+    afterwards in level 1. A region prefetcher brings back what the run's first access reminds it of."""
     lines = gap_lines(lab, 4)
     visit = l1_visit(lab, lines, HAMMERED, False)
-    own = [lab.rests_in_l1(visit, line) for line in lines]
+    own = [lab.rests_in_l1(visit, line, count) for count, line in enumerate(lines)]
     return own == [False] * len(lines) and lab.rests_in_l1(visit, lines[-1] + 1) is True
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.shared import tell_shared
 from setebench.mapping.strides import SAME, Stride, l2_visit, page_kept_warm
+from setebench.mapping.table_size import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import PAGE_BYTES, Access, Visit, fresh
 
@@ -208,25 +208,6 @@ class Rules:
         warm = tuple(sorted(lines)) if self.found.warm else ()
         visit = Visit(steps, warm=warm, window=(0, 2 * lab.page_lines))
         return lab.brings(visit, lines[-1] + 7)
-
-
-def bisect(holds: Callable[[int], bool | None], most: int) -> int | None:
-    """Size of a table: the largest number up to `most` for which something holds that holds for few and not for many.
-
-    None where it isn't so: halving finds an edge in anything, also where a table forgets now and then, so numbers on
-    both sides are asked as well. So near to `most` that none could be asked beyond, there is no answer either."""
-    low, high = 1, most
-    if holds(low) is not True or holds(high) is not False:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        told = holds(middle)
-        if told is None:
-            return None
-        low, high = (middle, high) if told else (low, middle)
-    beyond = (low + 2, low + max(low // 4, 3))
-    sure = all(holds(max(few, 1)) for few in (low - 1, low - 2, low * 3 // 4, low // 2))
-    return low if sure and beyond[1] <= most and all(holds(many) is False for many in beyond) else None
 
 
 def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: bool, told: Told) -> None:
