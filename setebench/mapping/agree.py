@@ -3,12 +3,13 @@
 Everything that one survey asks lies within a few seconds, and a neighbour, a hypervisor that moves the core, or a
 prefetcher that works only when memory is idle can hold for as long: more repetitions at that time only repeat the
 error. So a value counts as measured if at least two surveys, each with references and pages of its own, told it, and
-none told another.
+none told another, but for a single accident among many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import msgspec
 
@@ -17,21 +18,45 @@ from setebench.results import Finding, Outcome
 LEAST = 2
 """Surveys that must tell a value."""
 
+OUTVOTED = 4
+"""Surveys that must tell a value where one, and no more, told another: an accident, not a matter of time."""
+
+PRESENT = ".present"
+
 Survey = Sequence[Finding]
 
 
 def agreed(surveys: Sequence[Survey]) -> list[Finding]:
-    """One finding per parameter that any of the surveys mentions, in the order of the first mention."""
-    return [_agreed(each) for each in _by_parameter(surveys)]
+    """One finding per parameter that any of the surveys mentions, in the order of the first mention. Of a prefetcher
+    that is not surely there only that is told."""
+    found = [_agreed(each) for each in _by_parameter(surveys)]
+    unsure = {_owner(each) for each in found if each.parameter.endswith(PRESENT) and each.value is not True}
+    return [each for each in found if each.parameter.endswith(PRESENT) or _owner(each) not in unsure]
+
+
+def _owner(finding: Finding) -> str:
+    return finding.parameter.rpartition(".")[0]
 
 
 def open_questions(surveys: Sequence[Survey]) -> bool:
-    """Whether another survey might settle something: a value that was told, but not yet twice, and never otherwise."""
+    """Whether another survey might settle something: a value that was told, but not yet twice, or that one survey
+    alone told otherwise."""
     for findings in _by_parameter(surveys):
         told = [finding for finding in findings if finding.value is not None]
-        if told and _agreed(findings).value is None and _conflict(told) is None:
+        if told and _agreed(findings).value is None and _outliers(told) <= 1:
             return True
     return False
+
+
+def _outliers(told: list[Finding]) -> int:
+    """How many findings must be left out for the others to agree."""
+    return next(
+        count for count in range(len(told)) if any(_fit(kept) for kept in combinations(told, len(told) - count))
+    )
+
+
+def _fit(told: Sequence[Finding]) -> bool:
+    return _conflict(told) is None
 
 
 def _by_parameter(surveys: Sequence[Survey]) -> list[list[Finding]]:
@@ -49,7 +74,10 @@ def _agreed(findings: list[Finding]) -> Finding:
         return findings[-1]
     conflict = _conflict(told)
     if conflict is not None:
-        return _open(told[0], conflict)
+        kept = next((each for each in combinations(told, len(told) - 1) if _fit(each)), ())
+        if len(kept) < OUTVOTED:
+            return _open(told[0], conflict)
+        told = list(kept)
     if len(told) < LEAST:
         doubts = [finding.reason for finding in findings if finding.value is None]
         why = f"at another, {doubts[-1]}" if doubts else "it was not asked again"
@@ -62,7 +90,7 @@ def _agreed(findings: list[Finding]) -> Finding:
     return min(limits, key=lambda finding: _number(finding))
 
 
-def _conflict(told: list[Finding]) -> str | None:
+def _conflict(told: Sequence[Finding]) -> str | None:
     """Why findings can't all be true, or None if they can."""
     values = [finding for finding in told if finding.outcome is not Outcome.AT_LEAST]
     limits = [finding for finding in told if finding.outcome is Outcome.AT_LEAST]

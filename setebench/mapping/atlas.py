@@ -10,14 +10,15 @@ from setebench.machine import Region as Memory
 from setebench.mapping.agree import LEAST, agreed, open_questions
 from setebench.mapping.dense import METHOD, find_inner_stream, tell_dense_stream
 from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.neighbour_rules import tell_level_two, tell_next_line, tell_pair
+from setebench.mapping.neighbour_rules import tell_next_line, tell_next_line_of_two, tell_pair, tell_up_down
 from setebench.mapping.neighbours import Neighbours, find_neighbours
+from setebench.mapping.page_strides import find_l2_stride, tell_page_stride
 from setebench.mapping.region_rules import tell_region
 from setebench.mapping.regions import Region, find_region
-from setebench.mapping.stream_rules import tell_stream
+from setebench.mapping.stream_tell import tell_stream
 from setebench.mapping.streams import Stream, find_l2_stream, leads_anyway
 from setebench.mapping.stride_rules import tell_stride
-from setebench.mapping.strides import Stride, find_l1_stride, find_l2_stride
+from setebench.mapping.strides import Stride, find_l1_stride
 from setebench.mapping.tell import Told
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -97,7 +98,6 @@ def survey(lab: Laboratory, huge: Laboratory | None) -> Iterator[Finding]:
         level_two_listens=any(told is not False for told in _outer(found)),
         inner_streams=found.l1_stream.present is not False,
         outer_streams=found.l2_stream.present is not False,
-        outer_neighbours=found.near.l2_next_line is not False or found.near.up_down is not False,
     )
     if huge is not None:
         huge.know_as(lab)
@@ -132,8 +132,11 @@ def _outer(found: Found) -> tuple[bool | None, ...]:
 
 
 def _doubt(lab: Laboratory, found: Found) -> None:
-    """Open the absence of streams again where a plain run is led by nothing that was found: the runs with gaps, which
-    other prefetchers are kept out of, may be none to the one at work."""
+    """Open what others that were found later explain as well: two accesses may be a stream to level 1, which then
+    brings what going down would; a run of neighbouring lines that nothing found leads may be led by streams that the
+    runs with gaps, which other prefetchers are kept out of, do not wake."""
+    if found.l1_stream.present is not False and found.l1_stream.trigger in (None, 2):
+        found.near.up_down = None
     if found.l1_stream.dense and found.l2_stream.present is False:
         found.l2_stream.present, found.l2_stream.reason = None, LED_BY_L1
         return
@@ -155,7 +158,13 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         lambda told: tell_next_line(lab, huge, near, told),
     )
     yield _stream(lab, huge, found.l1_stream, True, "lines ahead of a run that level 2 holds")
-    yield _stride(lab, huge, found.l1_stride, True, "equal distances of one instruction, against as many")
+    yield Entry(
+        "l1.stride",
+        found.l1_stride.present,
+        "equal distances of one instruction, against as many",
+        UNCLEAR,
+        lambda told: tell_stride(lab, huge, found.l1_stride, told),
+    )
     yield Entry(
         "l1.region",
         found.region.present,
@@ -175,7 +184,7 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         near.l2_next_line,
         "the next line after one access",
         HIDDEN,
-        lambda told: tell_level_two(lab, huge, False, told),
+        lambda told: tell_next_line_of_two(lab, huge, near, told),
     )
     if near.up_down:
         yield Entry(
@@ -183,10 +192,16 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
             True,
             "the neighbouring line on the side to which the page's accesses went",
             UNCLEAR,
-            lambda told: tell_level_two(lab, huge, True, told),
+            lambda told: tell_up_down(lab, huge, near, told),
         )
     yield _stream(lab, huge, found.l2_stream, False, "lines ahead of a run of misses")
-    yield _stride(lab, huge, found.l2_stride, False, "equal distances in a page, against uneven ones")
+    yield Entry(
+        "l2.stride",
+        found.l2_stride.present,
+        "equal distances in a page, against uneven ones",
+        UNCLEAR,
+        lambda told: tell_page_stride(lab, huge, found.l2_stride, told),
+    )
 
 
 def _stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: bool, method: str) -> Entry:
@@ -195,8 +210,3 @@ def _stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: bool
     if found.dense:
         return Entry(identity, found.present, METHOD, reason, lambda told: tell_dense_stream(lab, huge, found, told))
     return Entry(identity, found.present, method, reason, lambda told: tell_stream(lab, huge, found, inner, told))
-
-
-def _stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: bool, method: str) -> Entry:
-    identity = "l1.stride" if inner else "l2.stride"
-    return Entry(identity, found.present, method, UNCLEAR, lambda told: tell_stride(lab, huge, found, inner, told))

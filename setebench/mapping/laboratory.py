@@ -38,6 +38,9 @@ levels must be told apart on a coarse clock."""
 CLEAR_MARGIN = 9.0
 """Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
 
+PLAIN = 0.15
+"""A line that comes in less than this share of repetitions comes nearly never; what noise alone takes is less."""
+
 LABORATORY_RNG = 7100
 """Purpose of a laboratory's random numbers; each turn of the same questions has other pages, in another order."""
 
@@ -55,11 +58,10 @@ class Laboratory:
         self.line_size = region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
         self.forget = 0
-        self.next_in_l1 = True
+        self.next_in_l1 = self.next_after_hits = True
         self.level_two_listens = True
         self.inner_streams = True
         self.outer_streams = True
-        self.outer_neighbours = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -73,11 +75,9 @@ class Laboratory:
 
     # -- what is known of the machine, which questions depend on ------------------------------------------------------
 
-    def know(
-        self, *, level_two_listens: bool, inner_streams: bool, outer_streams: bool, outer_neighbours: bool
-    ) -> None:
+    def know(self, *, level_two_listens: bool, inner_streams: bool, outer_streams: bool) -> None:
         """Note which prefetchers there may be."""
-        self.level_two_listens, self.outer_neighbours = level_two_listens, outer_neighbours
+        self.level_two_listens = level_two_listens
         self.inner_streams, self.outer_streams = inner_streams, outer_streams
 
     def know_as(self, other: Laboratory) -> None:
@@ -86,9 +86,9 @@ class Laboratory:
             level_two_listens=other.level_two_listens,
             inner_streams=other.inner_streams,
             outer_streams=other.outer_streams,
-            outer_neighbours=other.outer_neighbours,
         )
         self.forget, self.next_in_l1 = other.forget, other.next_in_l1
+        self.next_after_hits = other.next_after_hits
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -178,6 +178,11 @@ class Laboratory:
     def brings(self, visit: Visit, target: int) -> bool | None:
         """Whether the visit brings one line."""
         return self.scan(visit, [target])[target]
+
+    def plainly(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the line nearly always (True) or nearly never (False), from many repetitions."""
+        share = self.sample(visit, [target], 4 * AGAIN).cached(target)
+        return True if share > 1 - PLAIN else (False if share < PLAIN else None)
 
     def lines(self, visit: Visit, targets: Sequence[int]) -> set[int]:
         """Lines of `targets` that the visit surely brings."""

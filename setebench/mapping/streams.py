@@ -114,8 +114,12 @@ def l2_visit(lab: Laboratory, lines: list[int]) -> Visit:
 def silenced(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
     """The next lines of these: in level 1 already, so that its next-line prefetcher asks level 2 for none of them. The
     last one's only where there is such a prefetcher, for it is what streams bring first."""
-    asked = lines if lab.next_in_l1 else lines[:-1]
-    return tuple(sorted({line + 1 for line in asked if line + 1 < lab.page_lines} - set(lines)))
+    return next_lines(lab, lines if lab.next_in_l1 else lines[:-1])
+
+
+def next_lines(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
+    """Lines behind some lines, in order of address, in their page and not among them."""
+    return tuple(sorted({line + 1 for line in lines if line + 1 < lab.page_lines} - set(lines)))
 
 
 def find_l2_stream(lab: Laboratory) -> Stream:
@@ -148,5 +152,7 @@ def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
     steps = [Access(line * lab.line_size) for line in lines]
     for line in hammered:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
-    warm = silenced(lab, [*lines, *hammered]) if lab.next_in_l1 else ()
+    # level 1's next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams
+    # take that for an access one line further on
+    warm = next_lines(lab, [*lines, *hammered]) if lab.next_after_hits else ()
     return Visit(tuple(steps), warm=warm, thrash=True)

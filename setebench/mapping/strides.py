@@ -13,9 +13,6 @@ SAME = 0x152B
 START, COUNT, STRIDE = 3, 8, 7
 """Lines of the usual run: from line 3, eight accesses seven lines apart, further than batches of streams reach."""
 
-UNEVEN = (1, -1, 0, 1, -1, 1, 0, 0)
-"""Lines by which the accesses of the control are moved: as many, never equally far apart twice in a row."""
-
 
 @dataclass
 class Stride:
@@ -72,32 +69,3 @@ def page_kept_warm(lab: Laboratory, steps: list[int], targets: list[int]) -> tup
     """All lines of the page but these: in level 1 already, they silence whatever asks for them."""
     apart = {*steps, *targets}
     return tuple(line for line in range(lab.page_lines) if line not in apart)
-
-
-def l2_visit(lab: Laboratory, lines: list[int], targets: list[int]) -> Visit:
-    """Accesses of many instructions that miss every level, in a page whose other lines are in level 1."""
-    steps = tuple(Access(line * lab.line_size) for line in lines)
-    return Visit(steps, warm=page_kept_warm(lab, lines, targets))
-
-
-def find_l2_stride(lab: Laboratory) -> Stride:
-    """Equal distances in a page, whatever instructions they come from, against uneven ones."""
-    found = Stride()
-    told: list[bool | None] = []
-    for stride, down in ((STRIDE, False), (STRIDE, True)):
-        lines = run_lines(lab, stride, down)
-        target = lines[-1] + (lines[-1] - lines[-2])
-        even = lab.brings(l2_visit(lab, lines, [target]), target)
-        if even:
-            moved = [line + by for line, by in zip(lines, UNEVEN, strict=True)]
-            uneven = lab.brings(l2_visit(lab, moved, [target]), target)
-            even = None if uneven is None else not uneven
-        if even:
-            inner = lab.in_l1(l2_visit(lab, lines, [target]), target)
-            even = None if inner is None else not inner
-        told.append(even)
-        if even:
-            found.present, found.down = True, down
-            return found
-    found.present = None if None in told else False
-    return found

@@ -61,10 +61,27 @@ def test_more_surveys_are_asked_for_only_where_they_may_settle_something() -> No
     assert open_questions([[told(4)]])
     assert open_questions([[told(4)], [OPEN]])
     assert not open_questions([[told(4)], [told(4)]])
-    assert not open_questions([[told(4)], [told(8)]])
+    assert open_questions([[told(4)], [told(4)], [told(8)]])
+    assert not open_questions([[told(4)], [told(4)], [told(8)], [told(8)]])
     assert not open_questions([[OPEN], [OPEN]])
 
 
 def test_parameters_keep_the_order_in_which_they_were_mentioned() -> None:
     other = Finding(parameter="prefetcher.l2.pair.present", value=True)
     assert [finding.parameter for finding in agreed([[OPEN], [other, OPEN]])] == [NAME, other.parameter]
+
+
+def test_one_accident_is_outvoted_by_many() -> None:
+    assert one(told(4), told(4), told(8), told(4), told(4)).value == 4
+    assert one(told(4), told(4), told(8), told(8), told(4), told(4)).outcome is Outcome.UNRESOLVED
+
+
+def test_rules_of_a_prefetcher_that_is_not_surely_there_are_not_told() -> None:
+    there = Finding(parameter="prefetcher.l1.stride.present", value=True)
+    unsure = Finding(parameter="prefetcher.l1.stride.present", outcome=Outcome.UNRESOLVED, reason="unclear")
+    assert [f.parameter for f in agreed([[there, told(4)], [there, told(4)]])] == [there.parameter, NAME]
+    assert [f.parameter for f in agreed([[there, told(4)], [unsure], [there, told(4)], [unsure]])] == [
+        there.parameter,
+        NAME,
+    ]
+    assert [f.parameter for f in agreed([[there, told(4)], [unsure]])] == [there.parameter]

@@ -28,6 +28,12 @@ def test_no_size_is_told_where_an_edge_is_none(followed: object) -> None:
     assert bisect(followed, 60) is None  # type: ignore[arg-type]
 
 
+def test_an_edge_that_is_not_plain_is_no_size() -> None:
+    assert bisect(lambda number: number <= 14, 60, lambda number: number <= 14) == 14
+    assert bisect(lambda number: number <= 14, 60, lambda number: None) is None
+    assert bisect(lambda number: number <= 14, 60, lambda number: number <= 15) is None
+
+
 @pytest.mark.parametrize(("repetitions", "brought"), [(12, None), (240, True)])
 def test_a_few_repetitions_answer_only_what_is_plain(repetitions: int, brought: bool | None) -> None:
     def shares(memory: float) -> Shares:
