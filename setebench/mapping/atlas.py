@@ -18,7 +18,7 @@ from setebench.mapping.regions import Region, find_region
 from setebench.mapping.stream_tell import tell_stream
 from setebench.mapping.streams import Stream, find_l2_stream, leads_anyway
 from setebench.mapping.stride_rules import tell_stride
-from setebench.mapping.strides import Stride, find_l1_stride
+from setebench.mapping.strides import Stride, fences_hide_stride, find_l1_stride
 from setebench.mapping.tell import Told
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -28,6 +28,9 @@ HUGE_BYTES, HUGE_REGION_BYTES = 2 << 20, 32 << 20
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 LED_BY_L1 = (
     "runs of neighbouring lines, which it may want, are led by level 1; switch that prefetcher off and run again"
+)
+FENCES = (
+    "it shows where addresses order the accesses, not where fences do: look at a pointer chase with equal distances"
 )
 HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access"
 
@@ -137,6 +140,8 @@ def _doubt(lab: Laboratory, found: Found) -> None:
     runs with gaps, which other prefetchers are kept out of, do not wake."""
     if found.l1_stream.present is not False and found.l1_stream.trigger in (None, 2):
         found.near.up_down = None
+    if found.l1_stride.present is False and fences_hide_stride(lab):
+        found.l1_stride.present, found.l1_stride.reason = None, FENCES
     if found.l1_stream.dense and found.l2_stream.present is False:
         found.l2_stream.present, found.l2_stream.reason = None, LED_BY_L1
         return
@@ -162,7 +167,7 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         "l1.stride",
         found.l1_stride.present,
         "equal distances of one instruction, against as many",
-        UNCLEAR,
+        found.l1_stride.reason or UNCLEAR,
         lambda told: tell_stride(lab, huge, found.l1_stride, told),
     )
     yield Entry(

@@ -65,14 +65,16 @@ def find_l1_stream(lab: Laboratory) -> Stream:
 
 
 def leads_anyway(lab: Laboratory) -> bool:
-    """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't."""
+    """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't: with
+    fences between the accesses, or ordered by their addresses alone."""
     for down in (False, True):
         first = lab.page_lines // 4 + 4
         lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(8)]
-        visit = Visit(tuple(Access(line * lab.line_size) for line in lines))
-        for target in ahead(lines, 3, 6, down):
-            if lab.brings(visit, target) and not lab.brings(replace(visit, steps=visit.steps[-1:]), target):
-                return True
+        plain = Visit(tuple(Access(line * lab.line_size) for line in lines))
+        for visit in (plain, replace(plain, chained=True)):
+            for target in ahead(lines, 3, 6, down):
+                if lab.brings(visit, target) and not lab.brings(replace(visit, steps=visit.steps[-1:]), target):
+                    return True
     return False
 
 

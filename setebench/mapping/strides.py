@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.visit import Access, Visit
@@ -23,6 +23,7 @@ class Stride:
     indexed: str | None = None
     stride: int = STRIDE
     down: bool = False
+    reason: str = ""
 
 
 def run_lines(lab: Laboratory, stride: int, down: bool, count: int = COUNT) -> list[int]:
@@ -52,12 +53,18 @@ def find_l1_stride(lab: Laboratory) -> Stride:
     return found
 
 
-def _by_instruction(lab: Laboratory, lines: list[int], target: int, warm: bool) -> bool | None:
-    same = visit_of(lab, lines, SAME, warm)
+def fences_hide_stride(lab: Laboratory) -> bool:
+    """Whether equal distances of one instruction are led where no fence stands between the accesses."""
+    lines = run_lines(lab, STRIDE, False)
+    return _by_instruction(lab, lines, lines[-1] + STRIDE, False, chained=True) is True
+
+
+def _by_instruction(lab: Laboratory, lines: list[int], target: int, warm: bool, chained: bool = False) -> bool | None:
+    same = replace(visit_of(lab, lines, SAME, warm), chained=chained)
     brought = lab.brings(same, target)
     if not brought:
         return brought
-    fresh = visit_of(lab, lines, None, warm)
+    fresh = replace(visit_of(lab, lines, None, warm), chained=chained)
     anyway = lab.brings(fresh, target)
     if anyway:  # something else brings it as well, perhaps to another level
         inner, otherwise = lab.in_l1(same, target), lab.in_l1(fresh, target)
