@@ -32,7 +32,7 @@ LED_BY_L1 = (
 FENCES = (
     "it shows where addresses order the accesses, not where fences do: look at a pointer chase with equal distances"
 )
-HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access"
+HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 
 SURVEYS, FAST_SURVEYS = (3, 6), (2, 3)
 """Surveys at least, and at most while something was told that is not sure yet; see `agree`."""

@@ -92,7 +92,9 @@ def _tell_page_end(lab: Laboratory, huge: Laboratory | None, alone: bool, told: 
             visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
             crosses = memory.brings(visit, last + 1)
             if crosses and not alone:
-                told.unresolved(parameter, "another prefetcher of the next line may have brought it; see that one's")
+                told.unresolved(
+                    parameter, "another prefetcher of the next line may have brought it; switch that off and run again"
+                )
             else:
                 told.value(parameter, crosses, "the last line of a page", UNCLEAR)
 
@@ -102,4 +104,9 @@ def _tell_one_access(lab: Laboratory, visit: Visit, target: int, told: Told) -> 
         told.value(parameter, 1, "one access", "")
     kinds, reason = trained_by(lab, visit, lambda each: lab.brings(each, target), odd_line(lab) + 20)
     told.value("trained_by", kinds, "one access of another kind", reason)
-    told.value("fills", lab.level(visit, target), "level of the line", "the level of the line stays unclear")
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )

@@ -19,7 +19,7 @@ from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
-LED = "streams or next-line prefetchers bring the lines in question as well"
+LED = "streams or next-line prefetchers bring the lines in question as well; switch those off and run again"
 MOST_ACCESSES, MOST_AHEAD, MOST_ENTRIES = 8, 8, 60
 ROOM = 12
 """Lines before a run's first, for those of its control, where there is space."""
@@ -200,7 +200,12 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     told.value("directions", named.get((ways[False], ways[True])), method, UNCLEAR)  # type: ignore[arg-type]
     kinds, reason = trained_by(lab, visit, lambda each: run.by(each, target), lab.page_lines // 2 + 13)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
-    told.value("fills", lab.level(visit, target), "level of the next line", "the level of the line stays unclear")
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the next line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )
     tell_shared(lab, visit, trigger - 1, [target], told)
     _tell_reach(rules, told)
     told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)

@@ -12,7 +12,7 @@ from setebench.mapping.tell import Told
 from setebench.mapping.visit import Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
-ONE_RUN = "two runs in one page could not be taken up again one by one"
+ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
 NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
 
 
@@ -23,7 +23,7 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     told.value("trigger", found.trigger, run, UNCLEAR)
     if found.trigger is None:
         for parameter in NEEDS_TRIGGER:
-            told.unresolved(parameter, "the number of accesses that start it is not known")
+            told.unresolved(parameter, "the number of accesses that start it is not known; run again at a quieter time")
         return
     visit, targets = rules.training_visit()
     kinds, reason = trained_by(lab, visit, lambda each: rules.streams_in(each, targets), lab.page_lines - 2)
@@ -31,7 +31,12 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     present = [target for target in targets if lab.brings(visit, target)]
     level = lab.level(visit, present[0]) if present else None
     rules.fills_l1 = level == "l1"
-    told.value("fills", level, "level of the lines ahead", "the level of the lines stays unclear")
+    told.value(
+        "fills",
+        level,
+        "level of the lines ahead",
+        "their level stays unclear; run again without --fast, at a quieter time",
+    )
     directions = _directions(rules, inner)
     told.value("directions", directions, run, UNCLEAR)
     _tell_edges(rules, directions, told)
@@ -63,12 +68,15 @@ def _tell_edges(rules: Rules, directions: str | None, told: Told) -> None:
     last, trigger = rules.lab.page_lines - 1, rules.found.trigger or 0
     asked = [(0, False), (1, False), (last - 1, True), (last, True)]
     if directions is None:
-        told.unresolved("trigger_at_page_edge", "the directions are not known")
+        told.unresolved("trigger_at_page_edge", "the directions are not known, see there")
         return
     way = {"up": (False,), "down": (True,), "both": (False, True)}[directions]
     edges = [rules.trigger_from(line, down, trigger) if down in way else trigger for line, down in asked]
     if 1 in edges and rules.lab.inner_streams and not rules.inner:
-        told.unresolved("trigger_at_page_edge", "one access is enough at an end, for level 1's streams perhaps as well")
+        told.unresolved(
+            "trigger_at_page_edge",
+            "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",
+        )
         return
     told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
@@ -77,16 +85,24 @@ def _tell_reach(rules: Rules, told: Told) -> None:
     method = "hits on one line that the stream has fetched"
     if rules.inner and not rules.fills_l1 and rules.lab.level_two_listens:
         for parameter in ("degree", "max_distance"):
-            told.unresolved(parameter, "prefetchers of level 2 may go on where this one stops, and fill the same level")
+            told.unresolved(
+                parameter,
+                "prefetchers of level 2 may go on where this one stops, in the same level; switch those off and run again",
+            )
         return
     degree = rules.degree()
-    told.value("degree", degree, method, "hits on one line did not bring equal batches")
+    told.value(
+        "degree",
+        degree,
+        method,
+        "hits on one line, and on the next ones, did not bring equal batches; look at the chart",
+    )
     if degree is None:
-        told.unresolved("max_distance", "the degree is not known")
+        told.unresolved("max_distance", "the degree is not known, see there")
         return
     bounds = rules.distance(degree)
     if bounds is None:
-        told.unresolved("max_distance", "where hits bring no more, no one distance explains", method)
+        told.unresolved("max_distance", "where hits bring no more, no one distance explains; look at the chart", method)
         return
     low, high = bounds
     reached = low + degree - 1

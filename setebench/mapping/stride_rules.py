@@ -239,7 +239,12 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: T
     visit, target = rules.run(trigger, sign * found.stride)
     kinds, reason = trained_by(lab, visit, lambda each: rules.followed(each, target), lab.page_lines // 2 + 13)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
-    told.value("fills", lab.level(visit, target), "level of the next line", "the level of the line stays unclear")
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the next line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )
     tell_shared(lab, visit, trigger - 1, [target], told)
     _tell_reach(rules, told)
     _tell_table(rules, told)
@@ -255,7 +260,12 @@ def _tell_reach(rules: Rules, told: Told) -> None:
     if first and later == first == 1:
         told.at_least("max_distance", 1, method, "it never runs further ahead, so no limit shows")
     else:
-        told.value("max_distance", later or None, method, "it does not settle at one distance within the page")
+        told.value(
+            "max_distance",
+            later or None,
+            method,
+            "it does not settle at one distance within the page; look at the chart",
+        )
 
 
 def _tell_table(rules: Rules, told: Told) -> None:
@@ -274,6 +284,8 @@ def _tell_table(rules: Rules, told: Told) -> None:
     else:
         told.at_least("max_stride", largest[0], "runs of growing stride", "no larger stride was asked")
     if smallest is None:
-        told.unresolved("min_stride", "neighbouring lines come anyway, or small strides are followed irregularly")
+        told.unresolved(
+            "min_stride", "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
+        )
     else:
         told.value("min_stride", smallest[0], "runs of small stride", "", smallest[0], smallest[1])
