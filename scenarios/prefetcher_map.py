@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.mapping.atlas import survey
+from setebench.mapping.atlas import repeated_survey
 from setebench.mapping.chart import charts
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.pattern import HELP, ask, parse
@@ -30,12 +30,11 @@ def answer(context: Context) -> Iterator[Finding]:
     context.progress("working-set sweep")
     region = working_memory(context)
     try:
-        references = measure_references(context, region, REFERENCE_SAMPLES)
-        lab = Laboratory(context, region, references)
         if pattern:
-            yield from ask(lab, pattern)
+            yield from ask(Laboratory(context, region, measure_references(context, region, REFERENCE_SAMPLES)), pattern)
             return
-        yield from survey(lab)
+        lab, findings = repeated_survey(context, region, lambda: measure_references(context, region, REFERENCE_SAMPLES))
+        yield from findings
         context.progress("charts")
         context.evidence["prefetchers"] = charts(lab)
     finally:

@@ -28,7 +28,7 @@ def trained_by(lab: Laboratory, visit: Visit, test: Test, anchor: int) -> tuple[
         elif None in told or not told:
             return None, f"it stays unclear whether a {name} trains it; run again at a quieter time"
     if "load" not in found:
-        return None, "the accesses that showed it did not show it again"
+        return None, "the accesses that showed it did not show it again; run again at a quieter time"
     return found, ""
 
 

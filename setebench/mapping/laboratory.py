@@ -38,6 +38,12 @@ levels must be told apart on a coarse clock."""
 CLEAR_MARGIN = 9.0
 """Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
 
+PLAIN = 0.15
+"""A line that comes in less than this share of repetitions comes nearly never; what noise alone takes is less."""
+
+LABORATORY_RNG = 7100
+"""Purpose of a laboratory's random numbers; each turn of the same questions has other pages, in another order."""
+
 BLOCKS = 3
 """Trained and untrained visits take turns so often, so that drift and neighbours fall on both alike."""
 
@@ -45,18 +51,17 @@ BLOCKS = 3
 class Laboratory:
     """Runs visits on a machine. `region` gives the pages, `references` tell the levels apart."""
 
-    def __init__(self, context: Context, region: Region, references: References) -> None:
+    def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
         self.context, self.region, self.references = context, region, references
-        self._rng = context.rng(71)
+        self._rng = context.rng(LABORATORY_RNG + turn)
         self.builder = Builder(region.line_size, self._rng)
         self.line_size = region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
         self.forget = 0
-        self.next_in_l1 = True
+        self.next_in_l1 = self.next_after_hits = True
         self.level_two_listens = True
         self.inner_streams = True
         self.outer_streams = True
-        self.outer_neighbours = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -67,6 +72,23 @@ class Laboratory:
         self._levels: dict[tuple[Visit, int], str | None] = {}
         self._inner: dict[tuple[Visit, int], bool | None] = {}
         self.visits = 0
+
+    # -- what is known of the machine, which questions depend on ------------------------------------------------------
+
+    def know(self, *, level_two_listens: bool, inner_streams: bool, outer_streams: bool) -> None:
+        """Note which prefetchers there may be."""
+        self.level_two_listens = level_two_listens
+        self.inner_streams, self.outer_streams = inner_streams, outer_streams
+
+    def know_as(self, other: Laboratory) -> None:
+        """Note what another laboratory of the same machine knows."""
+        self.know(
+            level_two_listens=other.level_two_listens,
+            inner_streams=other.inner_streams,
+            outer_streams=other.outer_streams,
+        )
+        self.forget, self.next_in_l1 = other.forget, other.next_in_l1
+        self.next_after_hits = other.next_after_hits
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -157,6 +179,11 @@ class Laboratory:
         """Whether the visit brings one line."""
         return self.scan(visit, [target])[target]
 
+    def plainly(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the line nearly always (True) or nearly never (False), from many repetitions."""
+        share = self.sample(visit, [target], 4 * AGAIN).cached(target)
+        return True if share > 1 - PLAIN else (False if share < PLAIN else None)
+
     def lines(self, visit: Visit, targets: Sequence[int]) -> set[int]:
         """Lines of `targets` that the visit surely brings."""
         return {target for target, value in self.scan(visit, targets).items() if value}
@@ -186,12 +213,13 @@ class Laboratory:
                 return likely["l1"] > outer
         return None
 
-    def rests_in_l1(self, visit: Visit, line: int) -> bool | None:
-        """Whether a line that the visit places beforehand is in level 1 when its accesses begin.
+    def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> bool | None:
+        """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
 
-        Another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks like level 2."""
+        Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks
+        like level 2."""
         beside = next(each for each in visit.warm if abs(each - line) > 2)
-        placed = replace(visit, steps=(Access(beside * self.line_size),))
+        placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
         for likely in self._growing(placed, line):
             outer = max(value for name, value in likely.items() if name != "l1")
             if abs(likely["l1"] - outer) > CLEAR_MARGIN:

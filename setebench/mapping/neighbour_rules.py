@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.neighbours import Neighbours, odd_line, repeated
+from setebench.mapping.neighbours import Neighbours, downwards, even_line, odd_line, repeated
 from setebench.mapping.shared import tell_shared
-from setebench.mapping.stride_rules import bisect
+from setebench.mapping.table_size import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import Access, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 MOST_LINES = 60
-ONE = "one access is enough, so nothing is remembered that threads could share"
+ONE = "it remembers nothing that threads could share: one access is enough"
 
 
 def tell_next_line(lab: Laboratory, huge: Laboratory | None, found: Neighbours, told: Told) -> None:
@@ -60,20 +60,43 @@ def _watched(lab: Laboratory, found: Neighbours, trigger: int) -> int | None:
 
 def tell_pair(lab: Laboratory, told: Told) -> None:
     """Everything of level 2's pair prefetcher."""
-    target = odd_line(lab) - 1
-    _tell_one_access(lab, repeated(lab, 1, False), target, told)
+    _tell_one_access(lab, repeated(lab, 1, False), odd_line(lab) - 1, told)
+    if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
+        told.unresolved("shared_by_smt", ONE)
 
 
-def tell_level_two(lab: Laboratory, huge: Laboratory | None, both_ways: bool, told: Told) -> None:
-    """Everything of a prefetcher of level 2 that brings the next line, or (`both_ways`) one of both neighbours."""
-    target = odd_line(lab) + 1
-    _tell_one_access(lab, repeated(lab, 1, False), target, told)
-    told.value("directions", "both" if both_ways else "up", "the page's accesses going up and down", "")
+def tell_next_line_of_two(lab: Laboratory, huge: Laboratory | None, found: Neighbours, told: Told) -> None:
+    """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
+    line = odd_line(lab)
+    _tell_one_access(lab, downwards(lab, line), line + 1, told)
+    told.value("directions", "up", "the page's accesses going up and down", "")
+    _tell_page_end(lab, huge, found.up_down is False, told)
+    if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
+        told.unresolved("shared_by_smt", ONE)
+
+
+def tell_up_down(lab: Laboratory, huge: Laboratory | None, found: Neighbours, told: Told) -> None:
+    """Everything of a prefetcher that brings the neighbour on the side to which the page's accesses went."""
+    line = even_line(lab)
+    visit = downwards(lab, line)
+    _tell_one_access(lab, visit, line - 1, told)
+    told.value("directions", "both", "the page's accesses going up and down", "")
+    _tell_page_end(lab, huge, found.l2_next_line is False and found.next_line is False, told)
+    tell_shared(lab, visit, 1, [line - 1], told)
+
+
+def _tell_page_end(lab: Laboratory, huge: Laboratory | None, alone: bool, told: Told) -> None:
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is not None:
             last = memory.page_lines - 1
             visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
-            told.value(parameter, memory.brings(visit, last + 1), "the last line of a page", UNCLEAR)
+            crosses = memory.brings(visit, last + 1)
+            if crosses and not alone:
+                told.unresolved(
+                    parameter, "another prefetcher of the next line may have brought it; switch that off and run again"
+                )
+            else:
+                told.value(parameter, crosses, "the last line of a page", UNCLEAR)
 
 
 def _tell_one_access(lab: Laboratory, visit: Visit, target: int, told: Told) -> None:
@@ -81,6 +104,9 @@ def _tell_one_access(lab: Laboratory, visit: Visit, target: int, told: Told) -> 
         told.value(parameter, 1, "one access", "")
     kinds, reason = trained_by(lab, visit, lambda each: lab.brings(each, target), odd_line(lab) + 20)
     told.value("trained_by", kinds, "one access of another kind", reason)
-    told.value("fills", lab.level(visit, target), "level of the line", "the level of the line stays unclear")
-    if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
-        told.unresolved("shared_by_smt", ONE)
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )

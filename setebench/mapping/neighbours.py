@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from setebench.mapping.laboratory import Laboratory
@@ -89,25 +88,23 @@ def _pair(lab: Laboratory, found: Neighbours) -> None:
         found.pair = before_odd and not before_even
 
 
-def _kinds(found: Neighbours) -> Iterator[Kind]:
-    yield "load"
+def downwards(lab: Laboratory, line: int) -> Visit:
+    """An access to a line after one further up, which level 2 hears of and which starts none of its streams: it hits
+    there. What a next-line prefetcher of level 1 would ask for is there already. No walk over other pages in between:
+    level 2 would forget which way the page's accesses went."""
+    above = line + 10
+    steps = (Access(above * lab.line_size), Access(line * lab.line_size))
+    warm = (above + 1,) if lab.next_after_hits else ()
+    return Visit(steps, warm=warm, demoted=(above,))
 
 
 def _level_two(lab: Laboratory, found: Neighbours) -> None:
-    """The next line after one access to an odd line, where level 1's own prefetcher doesn't hide it; and whether it is
-    still the next one when the page's accesses went downwards."""
-    odd, even, size = odd_line(lab), even_line(lab), lab.line_size
-    after = lab.brings(repeated(lab, 1, False), odd + 1)
-    if after is None:
-        return
-    if not after:
-        found.l2_next_line = found.up_down = False
-        return
+    """The next line after one access to an odd line, where level 1's own prefetcher doesn't hide it; and whether the
+    line before an even one comes when the page's accesses went downwards."""
+    odd, even = odd_line(lab), even_line(lab)
+    lab.next_after_hits = found.next_line is not False
+    found.up_down = lab.brings(downwards(lab, even), even - 1)
     if found.next_line is not False and found.next_trigger in (None, 1):
-        return  # level 1 brings it anyway
-    # the line above is a hit of level 2, so that no stream begins with the two
-    downwards = Visit((Access((odd + 10) * size), Access(odd * size)), demoted=(odd + 10,))
-    found.l2_next_line = lab.brings(downwards, odd + 1)
-    back = Visit((Access((even + 10) * size), Access(even * size)), demoted=(even + 10,))
-    if found.l2_next_line is False:
-        found.up_down = lab.brings(back, even - 1)
+        return  # level 1 brings the next line anyway
+    after = lab.brings(repeated(lab, 1, False), odd + 1)
+    found.l2_next_line = after if not after else lab.brings(downwards(lab, odd), odd + 1)

@@ -20,7 +20,12 @@ def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
     told.value("streams", found.active, "regions opened before any is continued", UNCLEAR)
     told.value("region_size", _size(lab), method, UNCLEAR)
     visit = test_visit(lab, lesson(lab, FOLLOWER))
-    told.value("fills", lab.level(visit, FOLLOWER), "level of the line", "the level of the line stays unclear")
+    told.value(
+        "fills",
+        lab.level(visit, FOLLOWER),
+        "level of the line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )
     told.value("trained_by", _kinds(lab), method, UNCLEAR)
     if (cpus := siblings(lab)) is not None:
         shared = lab.brings_shared(visit, 0, [FOLLOWER], cpus)

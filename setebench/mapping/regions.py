@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.stride_rules import bisect
+from setebench.mapping.table_size import bisect
 from setebench.mapping.visit import BLOCK_PAGES, Access, Kind, Visit
 
 ROUNDS = 4
@@ -71,17 +71,21 @@ def find_region(lab: Laboratory) -> Region:
     return found
 
 
-def _watched(lab: Laboratory, follower: int, pages: int) -> bool | None:
-    """Whether so many pages' footprints are recorded at once: all are opened before any is continued."""
+def _watched(lab: Laboratory, follower: int, pages: int) -> Visit:
+    """So many pages whose footprints are to be recorded at once: all are opened before any is continued. Then the first
+    access alone, which brings the follower if they were."""
     size = lab.line_size
     one = [Access(2 * size, "load", FIRST, page) for page in range(1, pages + 1)]
     one += [Access(follower * size, "load", SECOND, page) for page in range(1, pages + 1)]
     # other pages, with other keys, until all of it has been learnt
     others = [Access(9 * size, "load", SECOND + 0x155, page) for page in range(pages + 1, BLOCK_PAGES)]
-    taught = replace(test_visit(lab, ()), lessons=tuple([*one, *others] * ROUNDS))
-    return lab.brings(taught, follower)
+    return replace(test_visit(lab, ()), lessons=tuple([*one, *others] * ROUNDS))
 
 
 def active_regions(lab: Laboratory, follower: int) -> int | None:
     """Regions whose footprints are recorded at once; None where there is no clear limit."""
-    return bisect(lambda pages: _watched(lab, follower, pages), LARGEST_TABLE)
+    return bisect(
+        lambda pages: lab.brings(_watched(lab, follower, pages), follower),
+        LARGEST_TABLE,
+        lambda pages: lab.plainly(_watched(lab, follower, pages), follower),
+    )

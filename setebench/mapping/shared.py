@@ -16,7 +16,7 @@ def tell_shared(lab: Laboratory, visit: Visit, first: int, targets: list[int], t
     if cpus is None:
         return
     if first < 1:
-        told.unresolved("shared_by_smt", "one access is enough, so nothing is remembered that threads could share")
+        told.unresolved("shared_by_smt", "it remembers nothing that threads could share: one access is enough")
         return
     shared = lab.brings_shared(visit, first, targets, cpus)
     told.value("shared_by_smt", shared, METHOD, "some lines were there in some repetitions only")

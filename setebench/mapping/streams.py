@@ -20,12 +20,14 @@ HAMMERED = 16
 
 @dataclass
 class Stream:
-    """What was found of one stream prefetcher; the trigger counts accesses."""
+    """What was found of one stream prefetcher; the trigger counts accesses. `dense`: it only follows neighbouring
+    lines."""
 
     present: bool | None = None
     trigger: int | None = None
     down: bool = False
     reason: str = ""
+    dense: bool = False
 
 
 def gap_lines(lab: Laboratory, count: int, down: bool = False, end_odd: bool = True) -> list[int]:
@@ -59,29 +61,29 @@ def find_l1_stream(lab: Laboratory) -> Stream:
     if found.present is False and not _placed(lab):
         found.present = None
         found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
-    if found.present is False and lab.forget:
-        found.present = None
-        found.reason = "the region prefetcher may have brought the lines of the run to level 1 before"
     return found
 
 
 def leads_anyway(lab: Laboratory) -> bool:
-    """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't."""
+    """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't: with
+    fences between the accesses, or ordered by their addresses alone."""
     for down in (False, True):
         first = lab.page_lines // 4 + 4
         lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(8)]
-        visit = Visit(tuple(Access(line * lab.line_size) for line in lines))
-        for target in ahead(lines, 3, 6, down):
-            if lab.brings(visit, target) and not lab.brings(replace(visit, steps=visit.steps[-1:]), target):
-                return True
+        plain = Visit(tuple(Access(line * lab.line_size) for line in lines))
+        for visit in (plain, replace(plain, chained=True)):
+            for target in ahead(lines, 3, 6, down):
+                if lab.brings(visit, target) and not lab.brings(replace(visit, steps=visit.steps[-1:]), target):
+                    return True
     return False
 
 
 def _placed(lab: Laboratory) -> bool:
-    """Whether lines were where a run needs them: its own in level 2 alone, what is hit afterwards in level 1."""
+    """Whether lines were where a run needs them: each of its own not in level 1 when its turn comes, what is hit
+    afterwards in level 1. A region prefetcher brings back what the run's first access reminds it of."""
     lines = gap_lines(lab, 4)
     visit = l1_visit(lab, lines, HAMMERED, False)
-    own = [lab.rests_in_l1(visit, line) for line in lines]
+    own = [lab.rests_in_l1(visit, line, count) for count, line in enumerate(lines)]
     return own == [False] * len(lines) and lab.rests_in_l1(visit, lines[-1] + 1) is True
 
 
@@ -114,8 +116,12 @@ def l2_visit(lab: Laboratory, lines: list[int]) -> Visit:
 def silenced(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
     """The next lines of these: in level 1 already, so that its next-line prefetcher asks level 2 for none of them. The
     last one's only where there is such a prefetcher, for it is what streams bring first."""
-    asked = lines if lab.next_in_l1 else lines[:-1]
-    return tuple(sorted({line + 1 for line in asked if line + 1 < lab.page_lines} - set(lines)))
+    return next_lines(lab, lines if lab.next_in_l1 else lines[:-1])
+
+
+def next_lines(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
+    """Lines behind some lines, in order of address, in their page and not among them."""
+    return tuple(sorted({line + 1 for line in lines if line + 1 < lab.page_lines} - set(lines)))
 
 
 def find_l2_stream(lab: Laboratory) -> Stream:
@@ -148,5 +154,7 @@ def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
     steps = [Access(line * lab.line_size) for line in lines]
     for line in hammered:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
-    warm = silenced(lab, [*lines, *hammered]) if lab.next_in_l1 else ()
+    # level 1's next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams
+    # take that for an access one line further on
+    warm = next_lines(lab, [*lines, *hammered]) if lab.next_after_hits else ()
     return Visit(tuple(steps), warm=warm, thrash=True)

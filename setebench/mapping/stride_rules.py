@@ -8,36 +8,31 @@ from dataclasses import replace
 from setebench.mapping.kinds import trained_by
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.shared import tell_shared
-from setebench.mapping.strides import SAME, Stride, l2_visit, page_kept_warm
+from setebench.mapping.strides import SAME, Stride
+from setebench.mapping.table_size import bisect
 from setebench.mapping.tell import Told
 from setebench.mapping.visit import PAGE_BYTES, Access, Visit, fresh
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
-MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 10, 1 << 25, 16, 60, 8
+MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 8, 1 << 25, 16, 60, 8
+ACCESS_BYTES = 8
 
 
 class Rules:
-    """Questions about one stride prefetcher that has been found. `inner`: it is level 1's."""
+    """Questions about one stride prefetcher of level 1 that has been found."""
 
-    def __init__(self, lab: Laboratory, found: Stride, inner: bool) -> None:
-        self.lab, self.found, self.inner = lab, found, inner
+    def __init__(self, lab: Laboratory, found: Stride) -> None:
+        self.lab, self.found = lab, found
         self.trigger = 0
         self.fills_l1 = False
 
     def at(self, places: list[int], ips: list[int] | None = None) -> Visit:
         """Accesses to these bytes of the page, by one instruction or by those given."""
         size = self.lab.line_size
-        if not self.inner:
-            lines = [place // size for place in places]
-            return l2_visit(self.lab, lines, self._room(lines))
         chosen = [SAME] * len(places) if ips is None else ips
         steps = tuple(Access(place, ip=ip) for place, ip in zip(places, chosen, strict=True))
         inside = {place // size for place in places if 0 <= place < PAGE_BYTES}
         return Visit(steps, warm=tuple(sorted(inside)) if self.found.warm else ())
-
-    def _room(self, lines: list[int]) -> list[int]:
-        step = lines[-1] - lines[-2]
-        return [line for n in range(1, MOST_AHEAD + 1) if 0 <= (line := lines[-1] + n * step) < self.lab.page_lines]
 
     def run(self, count: int, stride: int, start: int = 3, ahead: int = 1) -> tuple[Visit, int]:
         """`count` accesses `stride` lines apart, and the line `ahead` strides behind the last."""
@@ -53,19 +48,28 @@ class Rules:
     def followed(self, visit: Visit, target: int) -> bool | None:
         """Whether the visit brings the target, and not by as many instructions, where one instruction is followed."""
         told = self.brings(visit, target)
-        if not told or not self.inner:
+        if not told:
             return told
         others = replace(visit, steps=tuple(replace(access, ip=None) for access in visit.steps))
         return True if self.brings(others, target) is False else None
 
     def find_trigger(self, sign: int) -> int | None:
-        """Accesses before the first prefetch."""
-        for count in range(2, 9):
-            told = self.brings(*self.run(count, sign * self.found.stride))
-            if told is None:
-                return None
-            if told:
-                return count
+        """Accesses before the first prefetch. Some count hits of level 1 only now and then, so misses are asked as well
+        (and alone from then on, where they need fewer)."""
+        hits = self._shortest(lambda count: self.brings(*self.run(count, sign * self.found.stride)))
+        if not self.found.warm:
+            return hits
+        self.found.warm = False
+        misses = self._shortest(lambda count: self.followed(*self.run(count, sign * self.found.stride)))
+        self.found.warm = misses is None or (hits is not None and hits <= misses)
+        return hits if self.found.warm else misses
+
+    @staticmethod
+    def _shortest(works: Callable[[int], bool | None]) -> int | None:
+        for count in range(2, MOST_ACCESSES + 1):
+            told = works(count)
+            if told is None or told:
+                return count if told else None
         return None
 
     def ahead(self, count: int, stride: int) -> int | None:
@@ -89,27 +93,37 @@ class Rules:
         settled = later[-1] if len(set(later)) == 1 else None
         return first, settled
 
-    def bytes_apart(self, stride: int, sign: int = 1) -> bool | None:
+    def bytes_apart(self, stride: int, down: bool = False) -> bool | None:
         """Whether a stride of so many bytes is followed: the line of the next access, unlike with many instructions."""
-        count = self.trigger
-        span = stride * count
-        if span <= PAGE_BYTES - 2 * self.lab.line_size:
-            last = PAGE_BYTES // 2 + span // 2 // 64 * 64 - stride
-        else:
-            last = 8 if stride < PAGE_BYTES else 0
-        last = (last // self.lab.line_size) * self.lab.line_size
-        size = self.lab.line_size
-        if stride < size:  # so far into its line that the next access is in the next one
-            last += size - 8 if stride % 8 == 0 else size - stride
-        elif size < stride < size + 8:  # so far that no access before it crosses into another line
-            last += (stride - size) * count
+        size, count = self.lab.line_size, self.trigger
+        last = self._last_place(stride)
         places = [last - stride * (count - 1 - number) for number in range(count)]
-        if any(place % self.lab.line_size > self.lab.line_size - 8 for place in places):
+        if any(place % size > size - ACCESS_BYTES for place in places):
             return None
-        target = (last + stride) // self.lab.line_size
+        following = last + stride
+        if down:  # the same seen from the page's end
+            places = [PAGE_BYTES - ACCESS_BYTES - place for place in places]
+            following = PAGE_BYTES - ACCESS_BYTES - following
+        target = following // size
         if self.lab.brings(self.at(places, [fresh(number) for number in range(count)]), target) is not False:
             return None
         return self.brings(self.at(places), target)
+
+    def _last_place(self, stride: int) -> int:
+        """Byte of the last access of a run: amid the page where it fits, and so near to its line's end that the next
+        access is in another line."""
+        size, span = self.lab.line_size, stride * self.trigger
+        last = 0
+        if span <= PAGE_BYTES - 2 * size:
+            last = PAGE_BYTES // 2 + span // 2 // size * size - stride
+        elif stride < PAGE_BYTES:
+            last = ACCESS_BYTES
+        last = last // size * size
+        if stride < size:
+            return last + (size - ACCESS_BYTES if stride % ACCESS_BYTES == 0 else size - stride)
+        if size < stride < size + ACCESS_BYTES:  # so far that no access before it crosses into another line
+            return last + (stride - size) * self.trigger
+        return last
 
     def largest(self, in_page: bool) -> tuple[int, bool] | None:
         """(largest stride followed, whether a larger one was seen not to be), in bytes, in steps of a line. `in_page`:
@@ -130,11 +144,12 @@ class Rules:
             low, high = (middle, high) if told else (low, middle)
         return low * size, True
 
-    def smallest(self) -> tuple[int, int] | None:
-        """(least, largest) bytes that the smallest stride followed may have."""
+    def smallest(self, down: bool) -> tuple[int, int] | None:
+        """(least, largest) bytes that the smallest stride followed may have, asked upwards or downwards: what brings
+        next lines disturbs upwards alone."""
         size = self.lab.line_size
         strides = (8, 16, 24, size // 2, size // 2 + 8, size - 8, size, size + 8)
-        known = [(stride, self.bytes_apart(stride)) for stride in strides]
+        known = [(stride, self.bytes_apart(stride, down)) for stride in strides]
         if any(told is None for _, told in known):
             return None
         followed = [stride for stride, told in known if told]
@@ -146,7 +161,7 @@ class Rules:
         low, high = not_followed[-1], followed[0]
         while high - low > 1:
             middle = (low + high) // 2
-            told = self.bytes_apart(middle)
+            told = self.bytes_apart(middle, down)
             if told is None:
                 return None
             low, high = (low, middle) if told else (middle, high)
@@ -183,7 +198,7 @@ class Rules:
         return self.lab.brings(self.at(places, [SAME] * (self.trigger - 1) + [ip]), target)
 
     def entries(self) -> int | None:
-        """Runs remembered at once, of as many instructions (or pages): the first is taken up again after the others."""
+        """Runs remembered at once, of as many instructions: the first is taken up again after the others."""
         return bisect(self._remembered, MOST_ENTRIES)
 
     def _remembered(self, runs: int) -> bool | None:
@@ -193,45 +208,23 @@ class Rules:
         steps = []
         for run in range(runs):
             page = run if run else 0
-            ip = fresh(run) if self.inner else None
-            steps += [Access(line * size, ip=ip, page=page) for line in lines[:-1]]
-        steps.append(Access(lines[-1] * size, ip=fresh(0) if self.inner else None))
-        target = lines[-1] + stride
-        warm = () if self.inner else page_kept_warm(self.lab, lines, [target])
-        return self.brings(Visit(tuple(steps), warm=warm), target)
+            steps += [Access(line * size, ip=fresh(run), page=page) for line in lines[:-1]]
+        steps.append(Access(lines[-1] * size, ip=fresh(0)))
+        return self.brings(Visit(tuple(steps)), lines[-1] + stride)
 
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run's next line is fetched where it lies in the next page."""
         count = self.trigger + 1
         lines = [lab.page_lines - 3 - 7 * (count - 1 - number) for number in range(count)]
-        steps = tuple(Access(line * lab.line_size, ip=SAME if self.inner else None) for line in lines)
+        steps = tuple(Access(line * lab.line_size, ip=SAME) for line in lines)
         warm = tuple(sorted(lines)) if self.found.warm else ()
         visit = Visit(steps, warm=warm, window=(0, 2 * lab.page_lines))
         return lab.brings(visit, lines[-1] + 7)
 
 
-def bisect(holds: Callable[[int], bool | None], most: int) -> int | None:
-    """Size of a table: the largest number up to `most` for which something holds that holds for few and not for many.
-
-    None where it isn't so: halving finds an edge in anything, also where a table forgets now and then, so numbers on
-    both sides are asked as well. So near to `most` that none could be asked beyond, there is no answer either."""
-    low, high = 1, most
-    if holds(low) is not True or holds(high) is not False:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        told = holds(middle)
-        if told is None:
-            return None
-        low, high = (middle, high) if told else (low, middle)
-    beyond = (low + 2, low + max(low // 4, 3))
-    sure = all(holds(max(few, 1)) for few in (low - 1, low - 2, low * 3 // 4, low // 2))
-    return low if sure and beyond[1] <= most and all(holds(many) is False for many in beyond) else None
-
-
-def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: bool, told: Told) -> None:
-    """Ask and tell everything of a stride prefetcher that is there."""
-    rules = Rules(lab, found, inner)
+def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:
+    """Ask and tell everything of a stride prefetcher of level 1 that is there."""
+    rules = Rules(lab, found)
     sign = -1 if found.down else 1
     method = "equal distances"
     trigger = rules.find_trigger(sign)
@@ -239,22 +232,22 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, inner: 
     if trigger is None:
         return
     rules.trigger = trigger
-    rules.fills_l1 = inner and lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
+    rules.fills_l1 = lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
     ways = {way: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
     named = {(True, True): "both", (True, False): "up", (False, True): "down"}
     told.value("directions", named.get((ways[1], ways[-1])), method, UNCLEAR)  # type: ignore[arg-type]
     visit, target = rules.run(trigger, sign * found.stride)
     kinds, reason = trained_by(lab, visit, lambda each: rules.followed(each, target), lab.page_lines // 2 + 13)
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
-    told.value("fills", lab.level(visit, target), "level of the next line", "the level of the line stays unclear")
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the next line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )
     tell_shared(lab, visit, trigger - 1, [target], told)
-    if not inner and (lab.next_in_l1 or lab.inner_streams or lab.outer_streams):
-        for parameter in ("degree", "max_distance", "crosses_4k", "crosses_4k_in_2m"):
-            told.unresolved(parameter, "next-line or stream prefetchers bring some of the lines in question")
-        _tell_table(rules, inner, told)
-        return
     _tell_reach(rules, told)
-    _tell_table(rules, inner, told)
+    _tell_table(rules, told)
     told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
     if huge is not None:
         told.value("crosses_4k_in_2m", rules.crosses(huge), "a run to the end of a page", UNCLEAR)
@@ -267,21 +260,22 @@ def _tell_reach(rules: Rules, told: Told) -> None:
     if first and later == first == 1:
         told.at_least("max_distance", 1, method, "it never runs further ahead, so no limit shows")
     else:
-        told.value("max_distance", later or None, method, "it does not settle at one distance within the page")
+        told.value(
+            "max_distance",
+            later or None,
+            method,
+            "it does not settle at one distance within the page; look at the chart",
+        )
 
 
-def _tell_table(rules: Rules, inner: bool, told: Told) -> None:
+def _tell_table(rules: Rules, told: Told) -> None:
     told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
-    if not inner:
-        told.value("indexed_by", "page", "equal distances of many instructions", "")
-        told.unresolved("min_stride", "level 2 sees whole lines; strides of one line are the smallest it can follow")
-        told.unresolved("max_stride", "not asked of level 2 yet")
-        return
     indexed = rules.indexed_by()
     told.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
     bits = rules.ip_bits()
     told.value("ip_bits", None if bits is None else list(bits), "the last access from another address", UNCLEAR)
-    largest, smallest = rules.largest(indexed != "ip"), rules.smallest()
+    largest = rules.largest(indexed != "ip")
+    smallest = rules.smallest(False) or rules.smallest(True)
     if largest is None:
         told.unresolved("max_stride", UNCLEAR)
     elif largest[1]:
@@ -290,6 +284,8 @@ def _tell_table(rules: Rules, inner: bool, told: Told) -> None:
     else:
         told.at_least("max_stride", largest[0], "runs of growing stride", "no larger stride was asked")
     if smallest is None:
-        told.unresolved("min_stride", "neighbouring lines come anyway, or small strides are followed irregularly")
+        told.unresolved(
+            "min_stride", "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
+        )
     else:
         told.value("min_stride", smallest[0], "runs of small stride", "", smallest[0], smallest[1])

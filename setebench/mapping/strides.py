@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.visit import Access, Visit
@@ -12,9 +12,6 @@ SAME = 0x152B
 
 START, COUNT, STRIDE = 3, 8, 7
 """Lines of the usual run: from line 3, eight accesses seven lines apart, further than batches of streams reach."""
-
-UNEVEN = (1, -1, 0, 1, -1, 1, 0, 0)
-"""Lines by which the accesses of the control are moved: as many, never equally far apart twice in a row."""
 
 
 @dataclass
@@ -26,6 +23,7 @@ class Stride:
     indexed: str | None = None
     stride: int = STRIDE
     down: bool = False
+    reason: str = ""
 
 
 def run_lines(lab: Laboratory, stride: int, down: bool, count: int = COUNT) -> list[int]:
@@ -55,12 +53,18 @@ def find_l1_stride(lab: Laboratory) -> Stride:
     return found
 
 
-def _by_instruction(lab: Laboratory, lines: list[int], target: int, warm: bool) -> bool | None:
-    same = visit_of(lab, lines, SAME, warm)
+def fences_hide_stride(lab: Laboratory) -> bool:
+    """Whether equal distances of one instruction are led where no fence stands between the accesses."""
+    lines = run_lines(lab, STRIDE, False)
+    return _by_instruction(lab, lines, lines[-1] + STRIDE, False, chained=True) is True
+
+
+def _by_instruction(lab: Laboratory, lines: list[int], target: int, warm: bool, chained: bool = False) -> bool | None:
+    same = replace(visit_of(lab, lines, SAME, warm), chained=chained)
     brought = lab.brings(same, target)
     if not brought:
         return brought
-    fresh = visit_of(lab, lines, None, warm)
+    fresh = replace(visit_of(lab, lines, None, warm), chained=chained)
     anyway = lab.brings(fresh, target)
     if anyway:  # something else brings it as well, perhaps to another level
         inner, otherwise = lab.in_l1(same, target), lab.in_l1(fresh, target)
@@ -72,32 +76,3 @@ def page_kept_warm(lab: Laboratory, steps: list[int], targets: list[int]) -> tup
     """All lines of the page but these: in level 1 already, they silence whatever asks for them."""
     apart = {*steps, *targets}
     return tuple(line for line in range(lab.page_lines) if line not in apart)
-
-
-def l2_visit(lab: Laboratory, lines: list[int], targets: list[int]) -> Visit:
-    """Accesses of many instructions that miss every level, in a page whose other lines are in level 1."""
-    steps = tuple(Access(line * lab.line_size) for line in lines)
-    return Visit(steps, warm=page_kept_warm(lab, lines, targets))
-
-
-def find_l2_stride(lab: Laboratory) -> Stride:
-    """Equal distances in a page, whatever instructions they come from, against uneven ones."""
-    found = Stride()
-    told: list[bool | None] = []
-    for stride, down in ((STRIDE, False), (STRIDE, True)):
-        lines = run_lines(lab, stride, down)
-        target = lines[-1] + (lines[-1] - lines[-2])
-        even = lab.brings(l2_visit(lab, lines, [target]), target)
-        if even:
-            moved = [line + by for line, by in zip(lines, UNEVEN, strict=True)]
-            uneven = lab.brings(l2_visit(lab, moved, [target]), target)
-            even = None if uneven is None else not uneven
-        if even:
-            inner = lab.in_l1(l2_visit(lab, lines, [target]), target)
-            even = None if inner is None else not inner
-        told.append(even)
-        if even:
-            found.present, found.down = True, down
-            return found
-    found.present = None if None in told else False
-    return found

@@ -75,7 +75,9 @@ class Visit:
     made to forget the page before every access. `forget`: so many regions are opened by every access on its own
     beforehand, in other pages, so that a region prefetcher remembers nothing else of it. `lessons`: accesses to pages
     of the crowd, before everything else. `anchor`: a line in level 1 that is loaded before every software prefetch,
-    because some cores drop those to another page than the latest load's."""
+    because some cores drop those to another page than the latest load's. `chained`: each access's address depends on
+    the value of the one before, and no fence stands between them: some prefetchers of level 1 are quiet while a fence
+    waits. For loads alone."""
 
     steps: tuple[Access, ...]
     warm: tuple[int, ...] = ()
@@ -85,6 +87,7 @@ class Visit:
     window: tuple[int, int] = (0, 64)
     lessons: tuple[Access, ...] = ()
     anchor: int | None = None
+    chained: bool = False
 
     def untrained(self) -> Visit:
         """The same without its accesses: what the page's lines are like anyway."""
@@ -121,9 +124,20 @@ class Builder:
     def probe(self, visit: Visit) -> Probe:
         """The whole visit and one timed load of `PROBED`."""
         probe = self.prelude(visit)
+        if visit.chained:
+            return self.ending(self._chain(probe, visit))
         for number, access in enumerate(visit.steps):
             probe = self.step(probe, visit, access, number)
         return self.ending(probe)
+
+    def _chain(self, probe: Probe, visit: Visit) -> Probe:
+        """The visit's loads, one after the other by their addresses alone; the first depends on one elsewhere, so that
+        all are alike."""
+        probe = probe.load(BESIDE)
+        for number, access in enumerate(visit.steps):
+            bits = fresh(number % 64) if access.ip is None else access.ip
+            probe = probe.load(self.place_of(access), ip=f"i{bits}", ip_bits=bits, after=-1)
+        return probe
 
     def split(self, visit: Visit, first: int) -> tuple[Probe, Probe]:
         """The visit for two threads of a core: one makes the first accesses and times, the other makes the rest."""

@@ -41,20 +41,26 @@ Facts = Iterator[tuple[str, Value, str]]
 def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
     yield "trained_by", [access for access in ("load", "store", "prefetch") if access in prefetcher.trained_by], "list"
     yield "fills", prefetcher.fills, "string"
-    if machine.core.threads_per_core > 1:
+    if machine.core.threads_per_core > 1 and _remembers(prefetcher):
         yield "shared_by_smt", prefetcher.shared_by_smt, "bool"
     if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
         yield "crosses_4k", prefetcher.crosses_4k, "bool"
         if 2097152 in machine.memory.page_sizes:
             yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m, "bool"
-    yield from _own_facts(prefetcher)
+    yield from _own_facts(machine, prefetcher)
 
 
-def _own_facts(prefetcher: spec.AnyPrefetcher) -> Facts:
+def _remembers(prefetcher: spec.AnyPrefetcher) -> bool:
+    """Whether there is anything that threads could share: what follows from a single access keeps nothing."""
+    one_access = isinstance(prefetcher, spec.NextLine) and prefetcher.trigger == 1
+    return not one_access and not isinstance(prefetcher, spec.LinePair)
+
+
+def _own_facts(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
     if isinstance(prefetcher, spec.Streamer):
         yield from _streamer(prefetcher)
     elif isinstance(prefetcher, spec.Stride):
-        yield from _stride(prefetcher)
+        yield from _stride(machine, prefetcher)
     elif isinstance(prefetcher, spec.Region):
         yield from _region(prefetcher)
     else:
@@ -85,14 +91,16 @@ def _streamer(prefetcher: spec.Streamer) -> Facts:
     yield "streams_per_page", prefetcher.streams_per_page, "streams"
 
 
-def _stride(prefetcher: spec.Stride) -> Facts:
+def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     """Distances are in strides, which are lines at a stride of one line."""
     yield "trigger", prefetcher.trigger, "accesses"
     yield "degree", prefetcher.degree, "lines"
     yield "max_distance", prefetcher.max_distance, "lines"
     yield "directions", prefetcher.directions, "string"
     yield "streams", prefetcher.entries, "streams"
-    yield "min_stride", prefetcher.min_stride_bytes, "bytes"
+    least = prefetcher.min_stride_bytes
+    # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
+    yield "min_stride", max(least, machine.line_size_bytes) if prefetcher.level == 2 else least, "bytes"
     yield "max_stride", prefetcher.max_stride_bytes, "bytes"
     yield "indexed_by", prefetcher.indexed_by, "string"
     if "ip" in prefetcher.indexed_by:

@@ -1,4 +1,4 @@
-"""Prefetchers of this CPU: a random walk, one line of each page, wakes none that runs ahead."""
+"""Prefetchers of this CPU: a random walk wakes none that runs ahead, and what is told as measured is told twice."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from setebench.core.native import NativeMachine
+from setebench.mapping.atlas import repeated_survey
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.visit import Access, Visit
+from setebench.results import Outcome, Value
 from setebench.scenario import Context
 from setebench.serving import measure_references
 from setebench.sweep import working_memory
@@ -19,6 +21,11 @@ NEAR = 4
 
 MOST_LED, MOST_UNCLEAR = 0.1, 0.5
 """Shares of the far lines that something else on the machine may bring, and that it may disturb."""
+
+
+MOST_DIFFERENT = 1
+"""Of some forty values that two runs tell, how many may differ: each is told where two surveys agree, none is certain
+on a machine where others work as well."""
 
 
 @pytest.fixture
@@ -50,3 +57,21 @@ def test_a_random_walk_is_not_led(laboratory: Laboratory) -> None:
     if unclear > MOST_UNCLEAR * asked:
         pytest.skip("this machine is too noisy: most lines were there in some repetitions only")
     assert led <= MOST_LED * asked
+
+
+def told(native: NativeMachine, seed: int) -> dict[str, Value]:
+    context = Context(machine=native, seed=seed, fast=True)
+    region = working_memory(context)
+    try:
+        _, findings = repeated_survey(context, region, lambda: measure_references(context, region))
+    finally:
+        native.release(region)
+    measured = (Outcome.MEASURED, Outcome.ABSENT)
+    return {finding.parameter: finding.value for finding in findings if finding.outcome in measured}
+
+
+def test_what_is_measured_twice_agrees(native: NativeMachine) -> None:
+    first, second = told(native, 4), told(native, 5)
+    different = {name: (first[name], second[name]) for name in first.keys() & second.keys()}
+    different = {name: values for name, values in different.items() if values[0] != values[1]}
+    assert len(different) <= MOST_DIFFERENT, different

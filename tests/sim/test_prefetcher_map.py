@@ -9,9 +9,10 @@ import pytest
 from quiet_machines import quiet
 
 from setebench.judge import Judgement, Verdict, judge
-from setebench.mapping.atlas import survey
+from setebench.mapping.atlas import repeated_survey
 from setebench.mapping.laboratory import Laboratory
 from setebench.mapping.pattern import ask
+from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.serving import measure_references
 from setebench.sim import spec
@@ -40,10 +41,17 @@ def laboratory(machine: SimulatedMachine) -> Laboratory:
     return Laboratory(context, region, measure_references(context, region))
 
 
+def surveyed(machine: SimulatedMachine) -> list[Finding]:
+    """What surveys at several times agree on."""
+    context = Context(machine=machine, seed=5, fast=True)
+    region = working_memory(context)
+    return repeated_survey(context, region, lambda: measure_references(context, region))[1]
+
+
 def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
     changes = {**SHAPE, **changes}
     with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
-        told = list(survey(laboratory(machine)))
+        told = surveyed(machine)
     shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
     from quiet_machines import levels
 
@@ -73,10 +81,10 @@ def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
         (NEXT_LINE, set()),
         (L1_STREAM, set()),
         (L1_STRIDE, set()),
-        (REGION, {"prefetcher.l1.stream.present"}),
+        (REGION, set()),
         (PAIR, set()),
         (L2_NEXT, set()),
-        (L2_STRIDE, {"prefetcher.l2.stride.min_stride", "prefetcher.l2.stride.max_stride"}),
+        (L2_STRIDE, set()),
         (L2_STREAM, set()),
     ],
     ids=["next line", "l1 stream", "l1 stride", "region", "pair", "l2 next line", "l2 stride", "l2 stream"],

@@ -7,7 +7,7 @@ import pytest
 
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares
-from setebench.mapping.stride_rules import bisect
+from setebench.mapping.table_size import bisect
 
 
 def test_a_table_holds_as_many_as_were_followed() -> None:
@@ -26,6 +26,12 @@ def test_a_table_holds_as_many_as_were_followed() -> None:
 )
 def test_no_size_is_told_where_an_edge_is_none(followed: object) -> None:
     assert bisect(followed, 60) is None  # type: ignore[arg-type]
+
+
+def test_an_edge_that_is_not_plain_is_no_size() -> None:
+    assert bisect(lambda number: number <= 14, 60, lambda number: number <= 14) == 14
+    assert bisect(lambda number: number <= 14, 60, lambda number: None) is None
+    assert bisect(lambda number: number <= 14, 60, lambda number: number <= 15) is None
 
 
 @pytest.mark.parametrize(("repetitions", "brought"), [(12, None), (240, True)])

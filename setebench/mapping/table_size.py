@@ -1,0 +1,33 @@
+"""How many entries a table of a prefetcher has, found by halving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def bisect(
+    holds: Callable[[int], bool | None], most: int, plainly: Callable[[int], bool | None] | None = None
+) -> int | None:
+    """Size of a table: the largest number up to `most` for which something holds that holds for few and not for many.
+
+    None where it isn't so: halving finds an edge in anything, also where a table forgets now and then, so numbers on
+    both sides are asked as well. So near to `most` that none could be asked beyond, there is no answer either.
+
+    `plainly` asks the edge again, for nearly always and nearly never: a table that forgets now and then has no size,
+    and a neighbour decides where it seems to end."""
+    low, high = 1, most
+    if holds(low) is not True or holds(high) is not False:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        told = holds(middle)
+        if told is None:
+            return None
+        low, high = (middle, high) if told else (low, middle)
+    beyond = (low + 2, low + max(low // 4, 3))
+    sure = all(holds(max(few, 1)) for few in (low - 1, low - 2, low * 3 // 4, low // 2))
+    if not sure or beyond[1] > most or not all(holds(many) is False for many in beyond):
+        return None
+    if plainly is not None and not (plainly(low) is True and plainly(low + 1) is False):
+        return None
+    return low
