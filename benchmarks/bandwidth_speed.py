@@ -2,17 +2,18 @@
 
     python benchmarks/bandwidth_speed.py [--rounds N] [--runs N] [--mib N] [--threads N] [--only gcc|likwid|repeats]
 
-What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation, over
-the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same width.
-Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds' ratios
-with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. Last come five runs of
-`setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
+What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation,
+over the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same
+width. Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds'
+ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. Last come five
+runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import math
 import re
 import shutil
@@ -23,6 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+
 from setebench.kernels import KERNELS, array_spacing, stream_bytes
 from setebench.machine import open_machine
 from setebench.registry import scenario
@@ -138,21 +140,25 @@ def beside_likwid(context: Context, arguments: argparse.Namespace) -> None:
     for width in widths_of(facts, arguments.width or ()):
         for level, size in CACHED.items():
             passes = LIKWID_BYTES // size
-            where = ["taskset", "-c", str(cpu)]
-            line = [*where, program, "-t", LIKWID[width], "-w", f"N:{size >> 10}kB:1", "-i", str(passes)]
+            where = ("taskset", "-c", str(cpu))  # its own choice of a CPU counts from the first
+            line = (*where, program, "-t", LIKWID[width], "-w", f"N:{size >> 10}kB:1", "-i", str(passes))
             team = Team(context, (cpu,), size + 8192)
             try:
-                team.fill(KERNELS["load"], WIDTHS[width], size)
                 ways = {
-                    "own": lambda: float(
-                        team.time(KERNELS["load"], WIDTHS[width], size, passes, 1).gigabytes_per_second()[0]
-                    ),
-                    "likwid": lambda: likwid_rate(line),
+                    "own": cached_way(team, WIDTHS[width], size, passes),
+                    "likwid": functools.partial(likwid_rate, line),
                 }
                 found = taking_turns(arguments.rounds, ways)
             finally:
                 team.close()
-            tell(f"{level} load.{width}", found["own"], found["likwid"], " ".join(line[3:]))
+            tell(f"{level} load.{width}", found["own"], found["likwid"], " ".join(line[4:]))
+
+
+def cached_way(team: Team, width: int, size: int, passes: int) -> Callable[[], float]:
+    """Loads of a cached data set, one interval over so many passes; GB/s."""
+    load = KERNELS["load"]
+    team.fill(load, width, size)
+    return lambda: float(team.time(load, width, size, passes, 1).gigabytes_per_second()[0])
 
 
 def repeats(context: Context, arguments: argparse.Namespace) -> None:
