@@ -24,7 +24,7 @@ from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.streaming import choose_cpus
+from setebench.streaming.choice import choose_cpus
 
 STREAMS = 4
 """Independent lines that are read between two delays, each from memory of its own."""

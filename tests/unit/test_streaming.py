@@ -14,7 +14,13 @@ from setebench.notation import parse
 from setebench.probe import Base, Kind, Probe
 from setebench.report.bandwidth import bandwidth_figure
 from setebench.report.loaded_latency import loaded_latency_figure
-from setebench.streaming import Timing, array_bytes_for, choose_cpus, kernels_of, widths_of
+from setebench.results import Finding, Outcome
+from setebench.streaming.budget import Budget
+from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, widths_of
+from setebench.streaming.levels import Levels
+from setebench.streaming.sweep import Case, Point, affordable, sizes_for
+from setebench.streaming.team import Timing, array_bytes_for
+from setebench.streaming.told import told_of
 
 A = Base("a")
 
@@ -44,6 +50,14 @@ def test_every_cpu_is_used_once_and_the_measured_one_first(cores: int, smt: int,
 def test_more_threads_than_cpus_are_refused() -> None:
     with pytest.raises(UsageError, match="3 threads don't fit: some CPU has 2 CPUs to use"):
         choose_cpus(facts(((0,), (1,))), None, 3)
+
+
+def test_numbers_of_threads() -> None:
+    assert thread_counts(None, 4) == [1, 4]
+    assert thread_counts("each", 3) == [1, 2, 3]
+    assert thread_counts("4,1,4", 8) == [1, 4]
+    with pytest.raises(UsageError, match="--threads takes numbers"):
+        thread_counts("two", 8)
 
 
 def test_widths_and_kernels_that_are_not_there_are_refused() -> None:
@@ -126,10 +140,72 @@ def test_volumes_are_those_of_the_formula(name: str, read: int, written: int, al
     assert kernel.traffic_bytes == 256 * (read + written + allocated)
 
 
-def test_the_time_counts_until_the_last_thread_has_ended() -> None:
-    timing = Timing(np.array([[1000, 2000], [1000, 1000]]), 8000, 1e9)
-    assert timing.gigabytes_per_second().tolist() == [8.0, 16.0]
-    assert timing.overlap().tolist() == [0.5, 1.0]
+def test_the_time_counts_from_the_first_start_to_the_last_end() -> None:
+    ticks, waits = np.array([[1000, 2000], [1000, 1000], [1000, 1000]]), np.array([[1000, 0], [0, 0], [1000, 0]])
+    timing = Timing(ticks, waits, 8000, 1e9)
+    assert timing.seconds().tolist() == [2e-6, 1e-6, 2e-6]
+    assert timing.gigabytes_per_second().tolist() == [8.0, 16.0, 8.0]
+    assert timing.overlap().tolist() == [0.5, 1.0, 0.0]  # the last: one thread began where the other had ended
+    assert timing.start_microseconds().tolist() == [0.0, 0.0, 1.0]
+
+
+def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
+    budget = Budget(facts(((0,),), accesses_per_second=1e6), 10.0)
+    assert budget.spend(1_000_000) == 1.0
+    assert budget.spend(1000, np.array([[2_000_000_000, 1_000_000_000]])) == 2.0  # ticks of a clock of 1 GHz
+    assert budget.left == 7.0
+    assert budget.part(0.5).left == 3.5
+    assert budget.accesses(0.5) == 3.5e6
+
+
+def case(*cpus: int) -> Case:
+    return Case(KERNELS["load"], "64", cpus)
+
+
+LEVELS = Levels({"l1": 4096.0, "l2": 131072.0, "l3": 2097152.0, "memory": 0.0}, 1 << 27)
+
+
+def test_data_sets_inside_levels_come_first_and_what_there_is_no_time_for_is_left_out() -> None:
+    sizes = sizes_for(LEVELS, 1, 1 << 32, None, True)
+    assert sizes[:5] == [4096, 131072, 2097152, 1 << 27, int(2.5 * (1 << 27))]
+    assert len(set(sizes)) == len(sizes)
+    short = Budget(facts(((0,),), accesses_per_second=1e6), 8.0)
+    assert affordable(case(0), sizes, short)[:4] == sizes[:4]
+    assert sizes[4] not in affordable(case(0), sizes, short)
+    assert 1 << 27 not in affordable(case(0, 1), sizes, short)
+    assert sizes_for(LEVELS, 4, 1 << 32, None, True)[3] == 1 << 27  # each outgrows the last level: it may not be shared
+    assert max(sizes_for(LEVELS, 4, 1 << 32, 1 << 20, True)) == 1 << 20
+
+
+def test_a_data_set_between_two_levels_belongs_to_neither() -> None:
+    assert LEVELS.sizes("l1", 1) == (0.0, pytest.approx(23170, rel=1e-3))
+    assert LEVELS.sizes("l2", 1)[0] > LEVELS.sizes("l1", 1)[1]
+    assert LEVELS.sizes("l3", 2)[1] == pytest.approx(0.05 * (1 << 27))
+    assert Levels({"l1": 4096.0, "memory": 0.0}, 0).sizes("memory", 1)[0] == np.inf
+
+
+def told(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[str, Finding]:
+    return {found.parameter: found for found in told_of(case(*(cpus or (0,))), points, levels, "")}
+
+
+def test_the_largest_data_set_alone_is_memory_s() -> None:
+    points = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [20.0, 25.0], 1.0)]
+    found = told(points)["bandwidth.memory.load.64.threads_1"]
+    assert (found.value, found.low, found.high) == (25.0, 22.5, 25.0)
+    unknown = told(points, Levels(LEVELS.inside, 0))["bandwidth.memory.load.64.threads_1"]
+    assert unknown.outcome is Outcome.UNRESOLVED
+    assert "surely outgrows" in str(unknown.reason)
+
+
+def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
+    found = told([Point(4096, [9.0], overlap=0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    assert found.outcome is Outcome.UNRESOLVED
+    assert "50% of the time only" in str(found.reason)
+    found = told([Point(4096, [9.0], overlap=0.99, start_microseconds=0.25)], LEVELS, 0, 1)[
+        "bandwidth.l1.load.64.threads_2"
+    ]
+    assert found.value == 9.0
+    assert "started within 0.25 us, all at once 99% of the time" in found.method
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:

@@ -1,0 +1,98 @@
+"""What a sweep over data sets tells of each level, and when it tells nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from setebench.results import Finding, Outcome
+from setebench.streaming.levels import Levels
+from setebench.streaming.sweep import Case, Point
+
+LEAST_OVERLAP = 0.9
+"""Threads that ran at once for less of the time share nothing for the rest of it."""
+
+
+def told_of(case: Case, points: list[Point], levels: Levels, dropped: str) -> Iterator[Finding]:
+    """The peak of every level, as findings; `dropped` says why nothing can be told of a stream of prefetches."""
+    kernel = case.kernel
+    for level in levels.inside:
+        if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
+            continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
+        own, reason = _points_of(level, case.threads, points, levels)
+        if dropped or not own:
+            yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=dropped or reason)
+            continue
+        yield from _peak(case, level, max(own, key=lambda point: point.best))
+
+
+def _points_of(level: str, threads: int, points: list[Point], levels: Levels) -> tuple[list[Point], str]:
+    """Data sets that lie in a level, and why there are none."""
+    low, high = levels.sizes(level, threads)
+    own = [point for point in points if low <= point.size_bytes <= high]
+    if level != "memory":
+        return (
+            own,
+            f"no data set of {threads} threads outgrows the level before and fits this one, which they may share",
+        )
+    if not levels.outgrown:
+        return [], "no data set was found that surely outgrows the last level, in the memory and time there were"
+    # the largest alone: what a cache still holds of smaller ones makes them faster
+    return own[-1:], "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
+
+
+def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
+    name = case.parameter(level)
+    if point.overlap < LEAST_OVERLAP and case.threads > 1:
+        reason = f"all threads ran at once for {point.overlap:.0%} of the time only: something else used a CPU"
+        yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
+        return
+    several = len(point.rounds) > 1
+    rounds = f"{len(point.rounds)} rounds" if several else "one round"
+    rates = {name: 1.0}
+    if level != "l1" and case.kernel.written_bytes:
+        rates[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
+    for parameter, factor in rates.items():
+        yield Finding(
+            parameter=parameter,
+            value=round(point.best * factor, 4),
+            unit="GB/s",
+            low=float(np.median(point.rounds)) * factor if several else None,
+            high=point.best * factor if several else None,
+            method=f"best of {rounds} over {_size(point.size_bytes)} a thread{_at_once(case, point)}",
+            evidence="bandwidth",
+        )
+
+
+def _at_once(case: Case, point: Point) -> str:
+    if case.threads == 1:
+        return ""
+    return f", started within {point.start_microseconds:.2g} us, all at once {point.overlap:.0%} of the time"
+
+
+def _size(size: int) -> str:
+    """Bytes for people: arrays of whole blocks seldom come to whole KiB."""
+    unit, name = next((unit, name) for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")) if size >= unit)
+    return f"{size / unit:.3g} {name}"
+
+
+def evidence_of(case: Case, points: list[Point]) -> dict[str, Any]:
+    """A sweep as evidence: what it was, and every round of every data set."""
+    kernel = case.kernel
+    return {
+        "kernel": kernel.name,
+        "width": case.width,
+        "cpus": list(case.cpus),
+        "bytes_per_block": {
+            "read": kernel.read_bytes,
+            "written": kernel.written_bytes,
+            "write_allocated": kernel.allocated_bytes,
+        },
+        "flops_per_block": kernel.block_flops,
+        "size_bytes": [point.size_bytes for point in points],
+        "rounds_gb_per_s": [point.rounds for point in points],
+        "overlap": [round(point.overlap, 4) for point in points],
+        "start_microseconds": [round(point.start_microseconds, 4) for point in points],
+    }
