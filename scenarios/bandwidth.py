@@ -51,7 +51,7 @@ def answer(context: Context) -> Iterator[Finding]:
             yield Finding(parameter=case.parameter("l1"), outcome=Outcome.UNRESOLVED, reason=wrong[case.name])
     levels = levels_of(context, room)
     drawn: list[dict[str, Any]] = []
-    context.evidence["bandwidth"] = {"outgrown_bytes": levels.outgrown, "levels": levels.inside, "sweeps": drawn}
+    context.evidence["bandwidth"] = {"outgrown_bytes": levels.outgrown, "levels": dict(levels.caches), "sweeps": drawn}
     for case, points in _measured(context, [case for case in cases if case.name not in wrong], levels, room):
         drawn.append(evidence_of(case, points))
         dropped = why_dropped(context, case.kernel) if case.kernel.fetches else ""

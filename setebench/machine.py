@@ -29,8 +29,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `access_sizes`, `prefetch_hints`, `flushes` and `fences` are the operation variants that it can run.
     `kernels` are the streaming kernels (`setebench.kernels.KERNELS`) that it can run; none unless it says so.
     `siblings` groups the CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
-    `accesses_per_second` says about how many accesses of streams it does in a second of the user's time: long sweeps
-    measure less on a machine that takes longer for them than its ticks say.
+    `lines_per_second` says over about how many lines of 64 bytes streams pass in a second of the user's time: long
+    sweeps measure less on a machine that takes longer for them than its ticks say.
     `notes` are sentences for people about rights or pages that the machine lacks; no program reads them.
     """
 
@@ -48,7 +48,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     flushes: tuple[str, ...] = ("clflush",)
     fences: tuple[str, ...] = ("m", "l", "s")
     kernels: tuple[str, ...] = ()
-    accesses_per_second: float = 1e9
+    lines_per_second: float = 1e9
     notes: tuple[str, ...] = ()
 
 

@@ -318,7 +318,7 @@ def _facts(
         kernels=tuple(
             name for name, one in KERNELS.items() if _engine.available(f"stream.{name}{'.8' if one.accesses else ''}")
         ),
-        accesses_per_second=1e9 * len(cpus),
+        lines_per_second=1e9 * len(cpus),
     )
 
 

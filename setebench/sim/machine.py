@@ -28,9 +28,9 @@ OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an 
 FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
 STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the unrolled loops of streams
 
-ACCESSES_PER_SECOND = 3e6
-"""What streams get simulated on a CPU of today; benchmarks/simulator_speed.py shows what it is. The same whatever the
-host, or the same seed would not give the same answer."""
+LINES_PER_SECOND = 1e6
+"""Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
+the same answer."""
 
 
 class Simulation(msgspec.Struct):
@@ -84,7 +84,7 @@ def _facts(machine: spec.Machine) -> Facts:
         flushes=FLUSHES,
         fences=fences,
         kernels=tuple(n for n in NAMES if n not in hints or hints[n] in machine.software_prefetch.hints),
-        accesses_per_second=ACCESSES_PER_SECOND,
+        lines_per_second=LINES_PER_SECOND,
     )
 
 

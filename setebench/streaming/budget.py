@@ -7,28 +7,31 @@ from __future__ import annotations
 
 from setebench.machine import Facts, Ticks
 
+LINE_BYTES = 64
+
 
 class Budget:
-    """Seconds of the user's time that may be spent; a machine's `accesses_per_second` says what its answers cost.
+    """Seconds of the user's time that may be spent; a machine's `lines_per_second` says what its answers cost.
 
-    What a run cost is the longer of two: what its ticks say (on a real CPU that is nearly all of it), and its accesses
-    at the pace at which the machine does them (a simulated one takes much longer than its ticks)."""
+    What a run cost is the longer of two: what its ticks say (on a real CPU that is nearly all of it), and the lines
+    that it passed over at the pace at which the machine does that (a simulated one takes much longer than its ticks).
+    """
 
     def __init__(self, facts: Facts, seconds: float) -> None:
         self._facts = facts
         self.left = seconds
 
-    def spend(self, accesses: float, ticks: Ticks | None = None) -> float:
+    def spend(self, passed_bytes: float, ticks: Ticks | None = None) -> float:
         """Take a run off; returns its seconds. `ticks` are those of all threads, shape (repetitions, threads)."""
-        cost = accesses / self._facts.accesses_per_second
+        cost = passed_bytes / LINE_BYTES / self._facts.lines_per_second
         if ticks is not None:
             cost = max(cost, float(ticks.max(axis=1).sum()) / self._facts.ticks_per_second)
         self.left -= cost
         return cost
 
-    def accesses(self, share: float) -> float:
-        """How many accesses a share of what is left allows."""
-        return max(share * self.left, 0.0) * self._facts.accesses_per_second
+    def bytes(self, share: float) -> float:
+        """What a share of what is left allows to pass over."""
+        return max(share * self.left, 0.0) * self._facts.lines_per_second * LINE_BYTES
 
     def part(self, share: float) -> Budget:
         """A budget of its own with a share of what is left."""

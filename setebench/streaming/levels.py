@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from setebench.calibrate import quick_cycles_per_tick
 from setebench.layout import Layout, by_windows, lay, span_bytes
 from setebench.machine import Region
 from setebench.placing import SETTLE_CYCLES
@@ -15,44 +17,59 @@ from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTHS, widths_of
 from setebench.sweep import find_levels, working_memory
 
+SMALLEST_BYTES = 4096
+
+LEFT_SHARE = 0.25
+"""A data set lies in a level when its lines, after a pass over all of it, come from nearer levels to no more than this.
+A cache that replaces the longest unused line then serves nothing of a stream, and one that replaces at random 2 %:
+either keeps a quarter of four times its size."""
+
+SAME_LATENCY = 1.15
+"""And when they answer hardly slower than that level: lines from further levels take so much longer that few of them
+would take most of a stream's time. A TLB miss for every 15 lines takes as much."""
+
 OUTGROWN_LATENCY = 0.85
-"""A data set has outgrown the caches when its lines, after a pass, answer this slowly beside flushed ones: the caches
-then hold a quarter of it, less where they replace the longest unused."""
+"""It has outgrown all caches when its lines answer this slowly beside flushed ones."""
+
+FINE_BYTES = 4 << 20
+"""Data sets are half octaves apart up to here, then octaves: passing over large ones takes time."""
 
 OUTGROWING_SECONDS = 20.0
-"""What finding such a data set may cost (`Budget`)."""
+"""What all of it may cost (`Budget`)."""
 
-PASSES = 2
-"""Each time lines are followed right behind a pass; the least counts."""
+PASSES, LARGE_PASSES = 3, 2
+"""Each time lines are followed right behind a pass; the least counts. Fewer beyond `FINE_BYTES`."""
 
 SAMPLED_BYTES = 1 << 16
-
-LOW_SHARE, SURE_SHARE, ALMOST = 0.95, 0.1, 0.99
-"""Data sets of a level reach from the one that lies well inside it (smaller ones may fit the level before), in the
-last level up to this share of the one that outgrows it (half of which did not). Whole blocks make a data set a little
-smaller than was asked for."""
 
 SWEPT, CHASED = Base("swept"), Base("chased")
 
 
 @dataclass(frozen=True)
 class Levels:
-    """Bytes of a data set well inside each level, nearest first (0 for memory), and of one that outgrows the last
-    (0 where none was found)."""
+    """The smallest and the largest data set, in bytes, that were seen to lie in each cache, nearest first (None for a
+    level that none lies in), and one that outgrows the last (0 where none was found)."""
 
-    inside: dict[str, float]
+    caches: Mapping[str, tuple[float, float] | None]
     outgrown: int
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All levels, memory last."""
+        return (*self.caches, "memory")
+
     def sizes(self, name: str, threads: int) -> tuple[float, float]:
-        """The smallest and the largest data set of each of so many threads that lies in a level."""
+        """The smallest and the largest data set of each of so many threads that lies in a level; the largest is less
+        than the smallest where there is none. The last level may be shared by all threads."""
         if name == "memory":
-            return (ALMOST * self.outgrown if self.outgrown else np.inf), np.inf
-        caches = [level for level in self.inside if level != "memory"]
-        place = caches.index(name)
-        low = LOW_SHARE * self.inside[name] if place else 0.0
-        if place + 1 < len(caches):
-            return low, float((self.inside[name] * self.inside[caches[place + 1]]) ** 0.5)
-        return low, max(SURE_SHARE * self.outgrown, self.inside[name]) / threads  # it may be shared by all of them
+            return (float(self.outgrown) if self.outgrown else np.inf), np.inf
+        low, high = self.caches[name] or (np.inf, 0.0)
+        return low, high / threads if name == self.names[-2] and len(self.caches) > 1 else high
+
+    def middles(self, threads: int) -> list[int]:
+        """A data set in the middle of each cache that has one."""
+        ranges = (self.sizes(name, threads) for name in self.caches)
+        return [int((max(low, high / 16) * high) ** 0.5) for low, high in ranges if low <= high]
 
 
 def levels_of(context: Context, room: int) -> Levels:
@@ -60,53 +77,84 @@ def levels_of(context: Context, room: int) -> Levels:
     context.progress("where the levels end")
     region = working_memory(context)
     try:
-        inside = find_levels(context, region)
+        names = list(find_levels(context, region))
     finally:
         context.machine.release(region)
-    return Levels(inside, _outgrown(context, inside, room))
+    per_tick = quick_cycles_per_tick(context)
+    ticks = [context.known["level_cycles"][name] / per_tick for name in names]
+    flushed = _flushed_ticks(context)
+    passed = _passed_ticks(context, room, flushed)
+    context.evidence["after_a_pass"] = {
+        "ticks": {str(size): each for size, each in passed.items()},
+        "flushed_ticks": flushed,
+        "level_ticks": dict(zip(names, ticks, strict=True)),
+    }
+    return ranges(names, ticks, passed, flushed)
 
 
-def _outgrown(context: Context, inside: dict[str, float], most: int) -> int:
-    """The first of doubling data sets, in bytes, of which the caches keep little when a stream has passed over it; 0
-    if none up to `most`.
+def ranges(names: list[str], ticks: list[float], passed: Mapping[int, float], flushed: float) -> Levels:
+    """Data sets of every level, from its latency (`names` and `ticks`, memory last) and that of lines of growing data
+    sets (`passed`, by bytes) after a pass."""
+    caches: dict[str, tuple[float, float] | None] = {}
+    for number, name in enumerate(names[:-1]):
+        if number:
+            fastest, slowest = _between(ticks[number - 1], ticks[number], 1 - LEFT_SHARE), SAME_LATENCY * ticks[number]
+        else:  # of which the smallest data sets lie there for sure
+            fastest, slowest = 0.0, _between(ticks[0], ticks[1], LEFT_SHARE)
+        own = [size for size, each in passed.items() if fastest <= each <= slowest]
+        caches[name] = (min(own) if number else 0.0, max(own)) if own else None
+    return Levels(caches, next((size for size, each in passed.items() if each > OUTGROWN_LATENCY * flushed), 0))
 
-    What they keep is found by following pointers to random lines of it, whose latency is compared with that of lines
-    that were flushed. So nothing that is said of the caches is believed, and the last level may have no clear end."""
+
+def _between(near: float, far: float, share: float) -> float:
+    return near + share * (far - near)
+
+
+def _sizes(most: int) -> Iterator[int]:
+    size = float(SMALLEST_BYTES)
+    while size <= most:
+        yield int(size) // SMALLEST_BYTES * SMALLEST_BYTES
+        size *= 2**0.5 if size < FINE_BYTES else 2.0
+
+
+def _passed_ticks(context: Context, most: int, flushed: float) -> dict[int, float]:
+    """Ticks of a random line of data sets of growing size over all of which a stream has just passed, by bytes, until
+    they answer as slowly as flushed ones."""
     budget = Budget(context.machine.facts, OUTGROWING_SECONDS)
     width = WIDTHS[widths_of(context.machine.facts)[0]]
-    size = max(16 * SAMPLED_BYTES, 1 << int(np.ceil(np.log2(2.0 * max(inside.values())))))
-    while size <= most and budget.left > 0:
-        context.progress(f"whether {size >> 20} MiB outgrow the last level")
+    found: dict[int, float] = {}
+    for size in _sizes(most):
+        if budget.left <= 0:
+            break
+        context.progress(f"what answers behind a pass over {size >> 10} KiB")
         region = context.machine.allocate(size, min(context.machine.facts.page_sizes))
         try:
-            passed, flushed = _after_a_pass(context, region, width), _after_flushes(context, region)
+            sample = lay(region, min(SAMPLED_BYTES, size // 5), context.rng(5))
+            passes = PASSES if size <= FINE_BYTES else LARGE_PASSES
+            found[size] = _chase_ticks(context, region, sample, Probe().stream(SWEPT, "load", size, width), passes)
         finally:
             context.machine.release(region)
-        budget.spend(PASSES * size / width)
-        context.evidence.setdefault("kept_by_caches", {})[str(size)] = [passed, flushed]
-        if passed > OUTGROWN_LATENCY * flushed:
-            return size
-        size *= 2
-    return 0
+        budget.spend(passes * size)
+        if found[size] > OUTGROWN_LATENCY * flushed:
+            break
+    return found
 
 
-def _after_a_pass(context: Context, region: Region, width: int) -> float:
-    """Ticks of a random line of a region over all of which a stream has just passed."""
-    sparse = lay(region, SAMPLED_BYTES, context.rng(5))
-    return _chase_ticks(context, region, sparse, Probe().stream(SWEPT, "load", region.size, width))
-
-
-def _after_flushes(context: Context, region: Region) -> float:
+def _flushed_ticks(context: Context) -> float:
     """Ticks of a random line that was flushed."""
-    dense = Region(region.address, span_bytes(SAMPLED_BYTES, region.line_size), region.page_size, region.line_size)
-    away = Probe().repeat(dense.lines, Probe().flush(SWEPT), advance=dense.line_size).fence().wait(SETTLE_CYCLES)
-    return _chase_ticks(context, region, lay(dense, SAMPLED_BYTES, context.rng(5)), away)
+    line = context.machine.facts.line_size
+    region = context.machine.allocate(span_bytes(SAMPLED_BYTES, line), min(context.machine.facts.page_sizes))
+    away = Probe().repeat(region.size // line, Probe().flush(SWEPT), advance=line).fence().wait(SETTLE_CYCLES)
+    try:
+        return _chase_ticks(context, region, lay(region, SAMPLED_BYTES, context.rng(5)), away, PASSES)
+    finally:
+        context.machine.release(region)
 
 
-def _chase_ticks(context: Context, region: Region, layout: Layout, before: Probe) -> float:
+def _chase_ticks(context: Context, region: Region, layout: Layout, before: Probe, passes: int) -> float:
     """Ticks per line of a chase over a layout's lines, the least of a few, each time right behind `before`."""
     order = by_windows(layout, context.rng(6))
     context.machine.link(region, order)
     probe = before.fence().start().chase(CHASED, len(order)).stop()
-    placements = {SWEPT: np.full(PASSES, region.address), CHASED: np.repeat(order[:1], PASSES)}
+    placements = {SWEPT: np.full(passes, region.address), CHASED: np.repeat(order[:1], passes)}
     return float(context.machine.run(probe, placements, cpu=context.cpu).min()) / len(order)

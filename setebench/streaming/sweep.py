@@ -11,13 +11,15 @@ from setebench.kernels import Kernel
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTHS
-from setebench.streaming.levels import Levels
+from setebench.streaming.levels import SMALLEST_BYTES, Levels
 from setebench.streaming.team import Team, array_bytes_for
 
-SMALLEST_BYTES = 4096
 ROUNDS, FAST_ROUNDS = 5, 3
 REPETITIONS, LARGE_REPETITIONS = 4, 2
 """Timed in a round, of which the best counts; less often where a single pass is long enough."""
+
+ROUND_SHARE = 0.15
+"""A round that takes more of the time there is for the case is the last: others may need what is left."""
 
 WIDEST = 2.5
 """The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level."""
@@ -72,14 +74,13 @@ class Point:
 
 
 def sizes_for(levels: Levels, threads: int, room: int, asked: int | None, fast: bool) -> list[int]:
-    """Data sets of each thread in the order of their worth: one well inside each level, the one that outgrows the last
-    level and the largest, then half octaves (octaves when fast) upwards.
+    """Data sets of each thread in the order of their worth: one in the middle of each level, the one that outgrows the
+    last level and the largest, then half octaves (octaves when fast) upwards.
 
     Several threads together need no larger sets than one, but each must outgrow the last level by itself, as it may not
     be shared. `asked` is the largest, where the user chose one."""
-    inside = [size for size in levels.inside.values() if size]
-    outgrown = levels.outgrown
-    largest = asked or min(int(WIDEST * (outgrown or max(inside))), room)
+    inside, outgrown = levels.middles(threads), levels.outgrown
+    largest = asked or min(int(WIDEST * (outgrown or max([SMALLEST_BYTES, *inside]))), room)
     if not asked and outgrown:
         largest = max(outgrown, largest // threads)
     octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if fast else 0.5)
@@ -89,11 +90,10 @@ def sizes_for(levels: Levels, threads: int, room: int, asked: int | None, fast: 
 
 
 def affordable(case: Case, sizes: Iterable[int], budget: Budget) -> list[int]:
-    """Those of the data sets, in their order, that a first round has the accesses for."""
-    left, chosen = budget.accesses(1.0), []
+    """Those of the data sets, in their order, that a first round can pass over in the time there is."""
+    left, chosen = budget.bytes(1.0), []
     for size in sizes:
-        passes = 1 + (LARGE_REPETITIONS if size > LARGE_BYTES else REPETITIONS)
-        cost = passes * size / case.access_bytes * case.threads
+        cost = (2 if size > LARGE_BYTES else 1 + REPETITIONS) * size * case.threads
         if cost <= left:
             left -= cost
             chosen.append(size)
@@ -112,11 +112,12 @@ class Sweep:
         """Every data set that the budget allows, in the order of size."""
         case = self._case
         plural = "s" if case.threads > 1 else ""
+        whole = self._budget.left
         for number in range(FAST_ROUNDS if self._context.fast else ROUNDS):
             before = self._budget.left
             self._context.progress(f"{case.name}, {case.threads} thread{plural}, round {number + 1}")
             self._round(sizes, first=number == 0)
-            if before - self._budget.left > self._budget.left:
+            if before - self._budget.left > ROUND_SHARE * whole:
                 break
         return [self._points[size] for size in sorted(self._points)]
 
@@ -128,7 +129,7 @@ class Sweep:
             total = array * self._case.kernel.arrays
             if total in done or (not first and total not in self._points):
                 continue  # another size came to the same whole blocks, or to more than there was time for
-            if first and (1 + LARGE_REPETITIONS) * total * self._seconds_per_byte > self._budget.left:
+            if first and 2 * total * self._seconds_per_byte > self._budget.left:
                 continue
             done.add(total)
             before = self._budget.left
@@ -143,7 +144,10 @@ class Sweep:
         if not point.passes:
             large = point.size_bytes > LARGE_BYTES
             point.passes = 1 if large else team.passes_for(case.kernel, case.access_bytes, array)
-        repetitions = REPETITIONS if point.passes > 1 else LARGE_REPETITIONS
+        repetitions = REPETITIONS
+        if point.size_bytes > LARGE_BYTES:
+            affords = self._budget.bytes(0.5) >= (1 + LARGE_REPETITIONS) * point.size_bytes * case.threads
+            repetitions = LARGE_REPETITIONS if affords else 1
         timing = team.time(case.kernel, case.access_bytes, array, point.passes, repetitions)
         rates = timing.gigabytes_per_second()
         best = int(np.argmax(rates))

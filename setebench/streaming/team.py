@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
+from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
 from setebench.machine import Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -23,7 +23,7 @@ INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
 
 LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
-"""Where a machine takes long for an access, one timed interval gets this share of the time left, but what a barrier and
+"""Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
 a clock step add to it must stay small."""
 
 
@@ -110,7 +110,7 @@ class Team:
                 probe = probe.stream(base + array * array_spacing(array_bytes), "store", array_bytes, width)
             probes[cpu] = probe.fence()
         self._run(probes, 1)
-        self._spend(kernel.arrays * array_bytes // width)
+        self._spend(kernel.arrays * array_bytes)
 
     def fill_all(self) -> None:
         """Numbers other than zero into all memory of every thread, whatever arrays will lie there."""
@@ -121,7 +121,7 @@ class Team:
             size = min(MOST_ARRAY_BYTES, whole - first)
             pairs = zip(self.cpus, self.bases, strict=True)
             self._run({cpu: Probe().stream(base + first, "store", size, width).fence() for cpu, base in pairs}, 1)
-            self._spend(size // width)
+            self._spend(size)
 
     def time(self, kernel: Kernel, width: int, array_bytes: int, passes: int, repetitions: int) -> Timing:
         """`passes` passes on every CPU at once, timed `repetitions` times. One untimed round comes first."""
@@ -137,25 +137,25 @@ class Team:
         several = len(self.cpus) > 1
         waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
         done = passes * array_bytes // BLOCK_BYTES * kernel.program_bytes
-        self._spend(done // (width if kernel.accesses else CHUNK_BYTES) * (repetitions + 1), ticks)
+        self._spend(done * (repetitions + 1), ticks)
         return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second)
 
     def passes_for(self, kernel: Kernel, width: int, array_bytes: int) -> int:
-        """How many passes fill `INTERVAL_SECONDS`, from one short run; fewer where the budget is short of accesses, but
-        enough for `LEAST_INTERVAL_SECONDS`."""
+        """How many passes fill `INTERVAL_SECONDS`, from one short run; fewer where the budget is short, but enough for
+        `LEAST_INTERVAL_SECONDS`."""
         few = max(1, 16384 // (kernel.arrays * array_bytes))
         timing = self.time(kernel, width, array_bytes, few, 1)
         seconds = max(float(timing.ticks.min()), 1.0) / timing.ticks_per_second
         passes = few * INTERVAL_SECONDS / seconds
         if self.budget is not None:
-            accesses = timing.bytes_each / few / (width if kernel.accesses else CHUNK_BYTES) * len(self.cpus)
             least = few * LEAST_INTERVAL_SECONDS / seconds
-            passes = min(passes, max(least, self.budget.accesses(INTERVAL_SHARE) / accesses))
+            passed = timing.bytes_each / few * len(self.cpus)
+            passes = min(passes, max(least, self.budget.bytes(INTERVAL_SHARE) / passed))
         return max(1, round(passes))
 
-    def _spend(self, accesses_each: int, ticks: Ticks | None = None) -> None:
+    def _spend(self, bytes_each: int, ticks: Ticks | None = None) -> None:
         if self.budget is not None:
-            self.budget.spend(accesses_each * len(self.cpus), ticks)
+            self.budget.spend(bytes_each * len(self.cpus), ticks)
 
     def _run(self, probes: dict[int, Probe], repetitions: int) -> dict[int, Ticks]:
         machine = self._context.machine

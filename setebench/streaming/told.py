@@ -11,6 +11,9 @@ from setebench.results import Finding, Outcome
 from setebench.streaming.levels import Levels
 from setebench.streaming.sweep import Case, Point
 
+ALMOST = 0.99
+"""Whole blocks make a data set a little smaller than was asked for."""
+
 LEAST_OVERLAP = 0.9
 """Threads that ran at once for less of the time share nothing for the rest of it."""
 
@@ -18,7 +21,7 @@ LEAST_OVERLAP = 0.9
 def told_of(case: Case, points: list[Point], levels: Levels, dropped: str) -> Iterator[Finding]:
     """The peak of every level, as findings; `dropped` says why nothing can be told of a stream of prefetches."""
     kernel = case.kernel
-    for level in levels.inside:
+    for level in levels.names:
         if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
         own, reason = _points_of(level, case.threads, points, levels)
@@ -31,7 +34,7 @@ def told_of(case: Case, points: list[Point], levels: Levels, dropped: str) -> It
 def _points_of(level: str, threads: int, points: list[Point], levels: Levels) -> tuple[list[Point], str]:
     """Data sets that lie in a level, and why there are none."""
     low, high = levels.sizes(level, threads)
-    own = [point for point in points if low <= point.size_bytes <= high]
+    own = [point for point in points if ALMOST * low <= point.size_bytes <= high]
     if level != "memory":
         return (
             own,

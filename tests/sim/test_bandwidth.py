@@ -24,8 +24,9 @@ def answers(scenario: Scenario, machine: Any, **options: Any) -> dict[str, Findi
     return {finding.parameter: finding for finding in found}
 
 
-SMALL = {"l1": {"sets": 64}, "l2": {"sets": 256}, "l3": {"sets": 512}}
-"""32 KiB, 128 KiB, 512 KiB: data sets that outgrow all of it are streamed over soon."""
+SMALL = {"l1": {"sets": 32}, "l2": {"sets": 256}, "l3": {"sets": 2048}}
+"""16 KiB, 128 KiB, 2 MiB: data sets that outgrow all of it are streamed over soon, and each level fits four times into
+the next."""
 
 
 INTERVAL = 40.0
@@ -35,7 +36,7 @@ INTERVAL = 40.0
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Finding]:
     """Load and triad on one CPU; the clock of this machine ticks once a cycle."""
-    shape = {**SMALL, "l1": {"sets": 64, "fill_interval_cycles": 4.0}}
+    shape = {**SMALL, "l1": {"sets": 32, "fill_interval_cycles": 4.0}}
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), **shape)
     return answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"])
 

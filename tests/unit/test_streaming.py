@@ -17,7 +17,7 @@ from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, widths_of
-from setebench.streaming.levels import Levels
+from setebench.streaming.levels import Levels, ranges
 from setebench.streaming.sweep import Case, Point, affordable, sizes_for
 from setebench.streaming.team import Timing, array_bytes_for
 from setebench.streaming.told import told_of
@@ -150,38 +150,43 @@ def test_the_time_counts_from_the_first_start_to_the_last_end() -> None:
 
 
 def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
-    budget = Budget(facts(((0,),), accesses_per_second=1e6), 10.0)
-    assert budget.spend(1_000_000) == 1.0
-    assert budget.spend(1000, np.array([[2_000_000_000, 1_000_000_000]])) == 2.0  # ticks of a clock of 1 GHz
+    budget = Budget(facts(((0,),), lines_per_second=1e6), 10.0)
+    assert budget.spend(64_000_000) == 1.0
+    assert budget.spend(6400, np.array([[2_000_000_000, 1_000_000_000]])) == 2.0  # ticks of a clock of 1 GHz
     assert budget.left == 7.0
     assert budget.part(0.5).left == 3.5
-    assert budget.accesses(0.5) == 3.5e6
+    assert budget.bytes(0.5) == 64 * 3.5e6
 
 
 def case(*cpus: int) -> Case:
     return Case(KERNELS["load"], "64", cpus)
 
 
-LEVELS = Levels({"l1": 4096.0, "l2": 131072.0, "l3": 2097152.0, "memory": 0.0}, 1 << 27)
+LEVELS = Levels({"l1": (0.0, 16384.0), "l2": (131072.0, 524288.0), "l3": (2097152.0, 8388608.0)}, 1 << 27)
 
 
 def test_data_sets_inside_levels_come_first_and_what_there_is_no_time_for_is_left_out() -> None:
     sizes = sizes_for(LEVELS, 1, 1 << 32, None, True)
-    assert sizes[:5] == [4096, 131072, 2097152, 1 << 27, int(2.5 * (1 << 27))]
+    assert sizes[:5] == [4096, 262144, 4194304, 1 << 27, int(2.5 * (1 << 27))]
     assert len(set(sizes)) == len(sizes)
-    short = Budget(facts(((0,),), accesses_per_second=1e6), 8.0)
+    short = Budget(facts(((0,),), lines_per_second=1e6), 8.0)
     assert affordable(case(0), sizes, short)[:4] == sizes[:4]
     assert sizes[4] not in affordable(case(0), sizes, short)
     assert 1 << 27 not in affordable(case(0, 1), sizes, short)
-    assert sizes_for(LEVELS, 4, 1 << 32, None, True)[3] == 1 << 27  # each outgrows the last level: it may not be shared
+    assert 1 << 27 in sizes_for(LEVELS, 4, 1 << 32, None, True)  # each outgrows the last level: it may not be shared
     assert max(sizes_for(LEVELS, 4, 1 << 32, 1 << 20, True)) == 1 << 20
 
 
-def test_a_data_set_between_two_levels_belongs_to_neither() -> None:
-    assert LEVELS.sizes("l1", 1) == (0.0, pytest.approx(23170, rel=1e-3))
-    assert LEVELS.sizes("l2", 1)[0] > LEVELS.sizes("l1", 1)[1]
-    assert LEVELS.sizes("l3", 2)[1] == pytest.approx(0.05 * (1 << 27))
-    assert Levels({"l1": 4096.0, "memory": 0.0}, 0).sizes("memory", 1)[0] == np.inf
+def test_data_sets_belong_to_the_level_that_answers_after_a_pass() -> None:
+    ticks = {4096: 4.0, 8192: 4.5, 32768: 9.0, 65536: 13.0, 131072: 14.5, 262144: 18.0, 1 << 20: 60.0, 1 << 22: 95.0}
+    found = ranges(["l1", "l2", "memory"], [4.0, 14.0, 100.0], ticks, 100.0)
+    assert found.caches == {"l1": (0.0, 8192), "l2": (65536, 131072)}  # at 256 KiB some lines come from memory
+    assert found.outgrown == 1 << 22
+    assert found.sizes("l2", 4) == (65536, 32768.0)  # the last may be shared
+    assert found.sizes("memory", 4) == (1 << 22, np.inf)
+    hidden = ranges(["l1", "l2", "memory"], [4.0, 40.0, 100.0], ticks, 200.0)
+    assert hidden.caches["l2"] is None
+    assert (hidden.outgrown, hidden.sizes("memory", 1)[0]) == (0, np.inf)
 
 
 def told(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[str, Finding]:
@@ -192,7 +197,7 @@ def test_the_largest_data_set_alone_is_memory_s() -> None:
     points = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [20.0, 25.0], 1.0)]
     found = told(points)["bandwidth.memory.load.64.threads_1"]
     assert (found.value, found.low, found.high) == (25.0, 22.5, 25.0)
-    unknown = told(points, Levels(LEVELS.inside, 0))["bandwidth.memory.load.64.threads_1"]
+    unknown = told(points, Levels(LEVELS.caches, 0))["bandwidth.memory.load.64.threads_1"]
     assert unknown.outcome is Outcome.UNRESOLVED
     assert "surely outgrows" in str(unknown.reason)
 
