@@ -91,13 +91,14 @@ def _measured(context: Context, cases: list[Case], levels: Levels, room: int) ->
     for cpus, own in groupby(cases, key=lambda case: case.cpus):
         group = list(own)
         sizes = sizes_for(levels, len(cpus), room, asked or None, context.fast)
-        chosen = {case: affordable(case, sizes, budget.part(1 / left)) for case in group}
+        # more than a case's even share: what it does not use is there for the next
+        chosen = {case: affordable(case, sizes, budget.part(min(0.5, 3 / left))) for case in group}
         largest = max((size for each in chosen.values() for size in each), default=0)
         team = Team(context, cpus, team_bytes(max(largest, sizes[0])))
         try:
             team.fill_all()
             for case in group:
-                part = budget.part(1 / left)
+                part = budget.part(min(1.0, 3 / left))
                 team.budget = part
                 before = part.left
                 yield case, Sweep(context, case, team, part).run(chosen[case])

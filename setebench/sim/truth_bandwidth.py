@@ -40,9 +40,7 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
     for threads in sorted({1, cpus}):
         for kernel in (KERNELS[name] for name in TOLD):
             for number in range(1, len(machine.levels) + 2):
-                stream = _Stream(machine, kernel, width, threads, number)
-                if not (kernel.writes and number > 1 and threads > machine.core.cores):
-                    yield from _told(stream)  # (stores of several threads of a core wait for each other's)
+                yield from _told(_Stream(machine, kernel, width, threads, number))
 
 
 def _told(stream: _Stream) -> Iterator[Finding]:
@@ -91,8 +89,12 @@ class _Stream:
         places = (self._pipeline(), self._transfers(), self._in_flight(prefetched=False))
         queued = self._queued() if self.number > 1 else 0.0
         together = float(sum(cycles**NEIGHBOURS for cycles in (*places, queued)) ** (1 / NEIGHBOURS))
-        shows = self.number > len(self.machine.levels) or not self.machine.core.out_of_order
-        return together + (self._translation() if shows and self.number > 1 else 0.0)
+        in_memory = self.number > len(self.machine.levels)
+        if in_memory or (self.number > 1 and not self.machine.core.out_of_order):
+            together += self._translation()
+        # a read may wait behind the line that goes back for it: both come when an entry is free
+        behind = in_memory and self.kernel.allocated_bytes > 0
+        return together + (self.threads * self.machine.memory.interval_cycles if behind else 0.0)
 
     @property
     def _per_core(self) -> int:

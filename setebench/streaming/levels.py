@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from setebench.calibrate import quick_cycles_per_tick
-from setebench.layout import Layout, by_windows, lay, span_bytes
-from setebench.machine import Region
+from setebench.infer.levels import rising
+from setebench.layout import by_windows, lay, span_bytes
+from setebench.machine import Region, Ticks
 from setebench.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -31,13 +32,13 @@ would take most of a stream's time. A TLB miss for every 15 lines takes as much.
 OUTGROWN_LATENCY = 0.85
 """It has outgrown all caches when its lines answer this slowly beside flushed ones."""
 
-FINE_BYTES = 4 << 20
+FINE_BYTES = 8 << 20
 """Data sets are half octaves apart up to here, then octaves: passing over large ones takes time."""
 
 OUTGROWING_SECONDS = 20.0
 """What all of it may cost (`Budget`)."""
 
-PASSES, LARGE_PASSES = 3, 2
+PASSES, LARGE_PASSES = 3, 1
 """Each time lines are followed right behind a pass; the least counts. Fewer beyond `FINE_BYTES`."""
 
 SAMPLED_BYTES = 1 << 16
@@ -95,15 +96,22 @@ def levels_of(context: Context, room: int) -> Levels:
 def ranges(names: list[str], ticks: list[float], passed: Mapping[int, float], flushed: float) -> Levels:
     """Data sets of every level, from its latency (`names` and `ticks`, memory last) and that of lines of growing data
     sets (`passed`, by bytes) after a pass."""
+    sizes = sorted(passed)
+    steps = rising(np.array([passed[size] for size in sizes]))  # whatever disturbs a chase only slows it down
     caches: dict[str, tuple[float, float] | None] = {}
     for number, name in enumerate(names[:-1]):
         if number:
             fastest, slowest = _between(ticks[number - 1], ticks[number], 1 - LEFT_SHARE), SAME_LATENCY * ticks[number]
         else:  # of which the smallest data sets lie there for sure
             fastest, slowest = 0.0, _between(ticks[0], ticks[1], LEFT_SHARE)
-        own = [size for size, each in passed.items() if fastest <= each <= slowest]
-        caches[name] = (min(own) if number else 0.0, max(own)) if own else None
-    return Levels(caches, next((size for size, each in passed.items() if each > OUTGROWN_LATENCY * flushed), 0))
+        own = [size for size, each in zip(sizes, steps, strict=True) if fastest <= each <= slowest]
+        # a level without any may not be one, and then those behind have other numbers
+        if not own or None in caches.values():
+            caches[name] = None
+        else:
+            caches[name] = (float(own[0]) if number else 0.0, float(own[-1]))
+    outgrown = [size for size, each in zip(sizes, steps, strict=True) if each > OUTGROWN_LATENCY * flushed]
+    return Levels(caches, outgrown[0] if outgrown else 0)
 
 
 def _between(near: float, far: float, share: float) -> float:
@@ -127,17 +135,28 @@ def _passed_ticks(context: Context, most: int, flushed: float) -> dict[int, floa
         if budget.left <= 0:
             break
         context.progress(f"what answers behind a pass over {size >> 10} KiB")
-        region = context.machine.allocate(size, min(context.machine.facts.page_sizes))
-        try:
-            sample = lay(region, min(SAMPLED_BYTES, size // 5), context.rng(5))
-            passes = PASSES if size <= FINE_BYTES else LARGE_PASSES
-            found[size] = _chase_ticks(context, region, sample, Probe().stream(SWEPT, "load", size, width), passes)
-        finally:
-            context.machine.release(region)
-        budget.spend(passes * size)
+        passes = PASSES if size <= FINE_BYTES else LARGE_PASSES
+        found[size] = _after_a_pass(context, size, width, passes)
+        budget.spend((1 + passes) * size)
         if found[size] > OUTGROWN_LATENCY * flushed:
             break
     return found
+
+
+def _after_a_pass(context: Context, size: int, width: int, passes: int) -> float:
+    """Ticks of a random line of a data set, in pages as streams have them, right behind a pass over all of it."""
+    machine = context.machine
+    page = max(machine.facts.page_sizes)
+    region = machine.allocate(size, page, populate=False)
+    try:
+        # stored to first: pages that were only read may all be one page of zeros
+        machine.run(Probe().stream(SWEPT, "store", size, width).fence(), {SWEPT: [region.address]}, cpu=context.cpu)
+        used = Region(region.address, size, page, region.line_size)
+        order = by_windows(lay(used, min(SAMPLED_BYTES, size // 5), context.rng(5)), context.rng(6))
+        machine.link(region, order)
+        return _chase_ticks(context, region, order, Probe().stream(SWEPT, "load", size, width), passes)
+    finally:
+        machine.release(region)
 
 
 def _flushed_ticks(context: Context) -> float:
@@ -145,16 +164,16 @@ def _flushed_ticks(context: Context) -> float:
     line = context.machine.facts.line_size
     region = context.machine.allocate(span_bytes(SAMPLED_BYTES, line), min(context.machine.facts.page_sizes))
     away = Probe().repeat(region.size // line, Probe().flush(SWEPT), advance=line).fence().wait(SETTLE_CYCLES)
+    order = by_windows(lay(region, SAMPLED_BYTES, context.rng(5)), context.rng(6))
     try:
-        return _chase_ticks(context, region, lay(region, SAMPLED_BYTES, context.rng(5)), away, PASSES)
+        context.machine.link(region, order)
+        return _chase_ticks(context, region, order, away, PASSES)
     finally:
         context.machine.release(region)
 
 
-def _chase_ticks(context: Context, region: Region, layout: Layout, before: Probe, passes: int) -> float:
-    """Ticks per line of a chase over a layout's lines, the least of a few, each time right behind `before`."""
-    order = by_windows(layout, context.rng(6))
-    context.machine.link(region, order)
+def _chase_ticks(context: Context, region: Region, order: Ticks, before: Probe, passes: int) -> float:
+    """Ticks per line of a chase over linked lines, the least of a few, each time right behind `before`."""
     probe = before.fence().start().chase(CHASED, len(order)).stop()
     placements = {SWEPT: np.full(passes, region.address), CHASED: np.repeat(order[:1], passes)}
     return float(context.machine.run(probe, placements, cpu=context.cpu).min()) / len(order)

@@ -186,6 +186,10 @@ def test_data_sets_belong_to_the_level_that_answers_after_a_pass() -> None:
     assert found.sizes("memory", 4) == (1 << 22, np.inf)
     hidden = ranges(["l1", "l2", "memory"], [4.0, 40.0, 100.0], ticks, 200.0)
     assert hidden.caches["l2"] is None
+    third = ranges(["l1", "l2", "l3", "memory"], [4.0, 6.0, 14.0, 100.0], ticks, 100.0)
+    assert (third.caches["l2"], third.caches["l3"]) == (None, None)  # which of the two is the second is not known
+    disturbed = ranges(["l1", "l2", "memory"], [4.0, 14.0, 100.0], ticks | {4096: 14.0}, 100.0)
+    assert disturbed == found
     assert (hidden.outgrown, hidden.sizes("memory", 1)[0]) == (0, np.inf)
 
 
