@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from setebench.errors import UsageError
+from setebench.errors import UnsupportedError, UsageError
 from setebench.kernels import NAMES
 from setebench.report.bandwidth import bandwidth_figure
 from setebench.results import Finding, Outcome
@@ -18,18 +18,20 @@ from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.arithmetic import check_all
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import (
+    MEMORY,
     PLACEMENT,
     PLACEMENTS,
     WIDTH,
     choose_cpus,
     kernels_of,
+    nodes_for,
     thread_counts,
     widths_of,
     without_kernels,
 )
-from setebench.streaming.levels import Levels, levels_of
+from setebench.streaming.levels import SMALLEST_BYTES, Levels, levels_of
 from setebench.streaming.prefetched import why_dropped
-from setebench.streaming.sweep import Case, Point, Sweep, affordable, sizes_for
+from setebench.streaming.sweep import Case, Point, Sweep, affordable, remote_sizes, sizes_for
 from setebench.streaming.team import Team, team_bytes
 from setebench.streaming.told import evidence_of, told_of
 
@@ -43,7 +45,10 @@ def answer(context: Context) -> Iterator[Finding]:
     if not facts.kernels:
         yield without_kernels(facts)
         return
+    yield from _no_remote(context)
     cases = _cases(context)
+    if not cases:
+        return
     room = _room(context, max(case.threads for case in cases))
     wrong = check_all(context, dict.fromkeys((case.kernel, case.width) for case in cases))
     for case in cases:
@@ -52,10 +57,11 @@ def answer(context: Context) -> Iterator[Finding]:
     levels = levels_of(context, room)
     drawn: list[dict[str, Any]] = []
     context.evidence["bandwidth"] = {"outgrown_bytes": levels.outgrown, "levels": dict(levels.caches), "sweeps": drawn}
-    for case, points in _measured(context, [case for case in cases if case.name not in wrong], levels, room):
+    for case, points, without in _measured(context, [case for case in cases if case.name not in wrong], levels, room):
         drawn.append(evidence_of(case, points))
-        dropped = why_dropped(context, case.kernel) if case.kernel.fetches else ""
-        yield from told_of(case, points, levels, dropped)
+        if not without and case.kernel.fetches:
+            without = why_dropped(context, case.kernel)
+        yield from told_of(case, points, levels, without)
 
 
 def _cases(context: Context) -> list[Case]:
@@ -65,12 +71,24 @@ def _cases(context: Context) -> list[Case]:
     widths = widths_of(facts, tuple(options.get("width") or ()))
     placement = options.get("placement") or PLACEMENTS[0]
     counts = thread_counts(options.get("threads"), len(facts.cpus))
+    memory = tuple(options.get("memory") or ("local", "remote"))
+    crews = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
     return [
-        Case(kernel, width, cpus)
-        for cpus in (choose_cpus(facts, context.cpu, threads, placement) for threads in counts)
+        Case(kernel, width, cpus, where == "remote")
+        for cpus in crews
+        for where in memory
         for kernel in kernels
         for width in (widths if kernel.accesses else ["64"])
+        if where == "local" or all(nodes_for(facts, cpu) for cpu in cpus)
     ]
+
+
+def _no_remote(context: Context) -> Iterator[Finding]:
+    """Says why there is no remote memory, where it was asked for."""
+    facts = context.machine.facts
+    if "remote" in (context.options.get("memory") or ()) and not all(nodes_for(facts, cpu) for cpu in facts.cpus):
+        reason = f"every CPU needs a memory node and another one; {facts.name} has {len(facts.nodes)} to choose from"
+        yield Finding(parameter="bandwidth.memory.remote", outcome=Outcome.UNAVAILABLE, reason=reason)
 
 
 def _room(context: Context, threads: int) -> int:
@@ -82,27 +100,35 @@ def _room(context: Context, threads: int) -> int:
     return room
 
 
-def _measured(context: Context, cases: list[Case], levels: Levels, room: int) -> Iterator[tuple[Case, list[Point]]]:
-    """Sweep every case within its share of the time."""
+def _measured(
+    context: Context, cases: list[Case], levels: Levels, room: int
+) -> Iterator[tuple[Case, list[Point], str]]:
+    """Sweep every case within its share of the time: its points, or why there are none."""
     facts, options = context.machine.facts, context.options
     asked = int(options.get("largest") or 0) << 20
     budget = Budget(facts, options.get("seconds") or (FAST_BUDGET_SECONDS if context.fast else BUDGET_SECONDS))
     left = len(cases)
-    for cpus, own in groupby(cases, key=lambda case: case.cpus):
+    for (cpus, remote), own in groupby(cases, key=lambda case: (case.cpus, case.remote)):
         group = list(own)
         sizes = sizes_for(levels, len(cpus), room, asked or None, context.fast)
+        sizes = remote_sizes(levels, sizes) if remote else sizes
         # more than a case's even share: what it does not use is there for the next
         chosen = {case: affordable(case, sizes, budget.part(min(0.5, 3 / left))) for case in group}
-        largest = max((size for each in chosen.values() for size in each), default=0)
-        team = Team(context, cpus, team_bytes(max(largest, sizes[0])))
+        largest = max((size for each in chosen.values() for size in each), default=SMALLEST_BYTES)
+        try:
+            team = Team(context, cpus, team_bytes(largest), remote=remote)
+        except UnsupportedError as error:
+            if not remote:
+                raise
+            yield from ((case, [], str(error)) for case in group)
+            continue
         try:
             team.fill_all()
             for case in group:
-                part = budget.part(min(1.0, 3 / left))
-                team.budget = part
-                before = part.left
-                yield case, Sweep(context, case, team, part).run(chosen[case])
-                budget.left -= before - part.left
+                team.budget = budget.part(min(1.0, 3 / left))
+                before = team.budget.left
+                yield case, Sweep(context, case, team, team.budget).run(chosen[case]), ""
+                budget.left -= before - team.budget.left
                 left -= 1
         finally:
             team.close()
@@ -118,6 +144,7 @@ SCENARIO = Scenario(
         WIDTH,
         Option(name="threads", help="Numbers of threads, such as 1,2,4, or each. Default: one, and all."),
         PLACEMENT,
+        MEMORY,
         Option(
             name="largest", help="Largest data set of a thread in MiB. Default: ten times the last level.", type=int
         ),

@@ -30,11 +30,12 @@ LARGE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Case:
-    """What one sweep varies the data set of."""
+    """What one sweep varies the data set of; `remote` memory lies on the node farthest from each CPU."""
 
     kernel: Kernel
     width: str
     cpus: tuple[int, ...]
+    remote: bool = False
 
     @property
     def threads(self) -> int:
@@ -53,7 +54,7 @@ class Case:
 
     def parameter(self, level: str) -> str:
         """Name of the finding of a level."""
-        return f"bandwidth.{level}.{self.name}.threads_{self.threads}"
+        return f"bandwidth.{level}.{self.name}.threads_{self.threads}{'.remote' if self.remote else ''}"
 
 
 @dataclass
@@ -87,6 +88,11 @@ def sizes_for(levels: Levels, threads: int, room: int, asked: int | None, fast: 
     first = [int(size) for size in (*inside, outgrown) if 0 < size < largest]
     rest = sorted(int(size) for size in SMALLEST_BYTES * 2.0**octaves)
     return list(dict.fromkeys([*first, largest, *rest]))
+
+
+def remote_sizes(levels: Levels, sizes: Iterable[int]) -> list[int]:
+    """Those of the data sets that tell something of memory: where it lies makes no difference to caches."""
+    return [size for size in sizes if levels.outgrown and size >= levels.outgrown]
 
 
 def affordable(case: Case, sizes: Iterable[int], budget: Budget) -> list[int]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.errors import UnsupportedError
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
-from setebench.machine import Region, Ticks
+from setebench.machine import BindsMemory, Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
-from setebench.streaming.choice import WIDTHS, widths_of
+from setebench.streaming.choice import WIDTHS, nodes_for, widths_of
 
 INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
@@ -68,20 +69,28 @@ class Timing:
 class Team:
     """Threads on some CPUs, each with memory of its own for streams of up to `bytes_each` bytes."""
 
-    def __init__(self, context: Context, cpus: Sequence[int], bytes_each: int, *, budget: Budget | None = None) -> None:
-        """Every thread touches its own memory first, so that it lies on its CPU's memory node. What the runs cost is
-        taken off `budget`.
+    def __init__(
+        self,
+        context: Context,
+        cpus: Sequence[int],
+        bytes_each: int,
+        *,
+        remote: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
+        """Every thread touches its own memory first, so that it lies on its CPU's memory node; with `remote` it is
+        bound to the farthest one instead. What the runs cost is taken off `budget`.
 
-        Raises `UnsupportedError` where there is less memory."""
+        Raises `UnsupportedError` where there is less memory, or none further away."""
         self._context, self.budget = context, budget
         self.cpus = tuple(cpus)
-        facts = context.machine.facts
         self.regions: list[Region] = []
         try:
-            for _ in self.cpus:
-                region = context.machine.allocate(bytes_each, max(facts.page_sizes), populate=False)
-                self.regions.append(region)
+            for cpu in self.cpus:
+                self.regions.append(self._remote(cpu, bytes_each) if remote else self._local(bytes_each))
             self._touch()
+            if remote:
+                self._check_remote()
         except BaseException:
             self.close()
             raise
@@ -92,6 +101,26 @@ class Team:
         for region in self.regions:
             self._context.machine.release(region)
         self.regions = []
+
+    def _local(self, size: int) -> Region:
+        machine = self._context.machine
+        return machine.allocate(size, max(machine.facts.page_sizes), populate=False)
+
+    def _remote(self, cpu: int, size: int) -> Region:
+        machine, nodes = self._context.machine, nodes_for(self._context.machine.facts, cpu)
+        if nodes is None or not isinstance(machine, BindsMemory):
+            raise UnsupportedError(f"{machine.facts.name} has no memory further from CPU {cpu} than its own")
+        return machine.allocate_on(size, max(machine.facts.page_sizes), nodes[1])
+
+    def _check_remote(self) -> None:
+        """Raise `UnsupportedError` if the system put pages elsewhere all the same."""
+        machine = self._context.machine
+        assert isinstance(machine, BindsMemory)
+        for cpu, region in zip(self.cpus, self.regions, strict=True):
+            nodes = nodes_for(machine.facts, cpu)
+            places = {machine.node_of(region, offset) for offset in (0, region.size // 2, region.size - 1)}
+            if nodes is None or places - {nodes[1], None}:
+                raise UnsupportedError(f"memory bound to node {nodes and nodes[1]} lies on {sorted(map(str, places))}")
 
     def _touch(self) -> None:
         """One store to every page. The data then comes by the `store` kernel (`fill`)."""

@@ -18,15 +18,15 @@ LEAST_OVERLAP = 0.9
 """Threads that ran at once for less of the time share nothing for the rest of it."""
 
 
-def told_of(case: Case, points: list[Point], levels: Levels, dropped: str) -> Iterator[Finding]:
-    """The peak of every level, as findings; `dropped` says why nothing can be told of a stream of prefetches."""
+def told_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
+    """The peak of every level, as findings; `without` says why there is none ("" where there may be)."""
     kernel = case.kernel
-    for level in levels.names:
+    for level in ("memory",) if case.remote else levels.names:
         if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
         own, reason = _points_of(level, case.threads, points, levels)
-        if dropped or not own:
-            yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=dropped or reason)
+        if without or not own:
+            yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=without or reason)
             continue
         yield from _peak(case, level, max(own, key=lambda point: point.best))
 
@@ -88,6 +88,7 @@ def evidence_of(case: Case, points: list[Point]) -> dict[str, Any]:
         "kernel": kernel.name,
         "width": case.width,
         "cpus": list(case.cpus),
+        "remote": case.remote,
         "bytes_per_block": {
             "read": kernel.read_bytes,
             "written": kernel.written_bytes,
