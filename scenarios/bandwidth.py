@@ -74,7 +74,7 @@ def _cases(context: Context) -> list[Case]:
     memory = tuple(options.get("memory") or ("local", "remote"))
     crews = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
     return [
-        Case(kernel, width, cpus, where == "remote")
+        Case(kernel, width, cpus, where == "remote", facts.siblings)
         for cpus in crews
         for where in memory
         for kernel in kernels
@@ -110,7 +110,7 @@ def _measured(
     left = len(cases)
     for (cpus, remote), own in groupby(cases, key=lambda case: (case.cpus, case.remote)):
         group = list(own)
-        sizes = sizes_for(levels, len(cpus), room, asked or None, context.fast)
+        sizes = sizes_for(levels, group[0], room, asked or None, context.fast)
         sizes = remote_sizes(levels, sizes) if remote else sizes
         # more than a case's even share: what it does not use is there for the next
         chosen = {case: affordable(case, sizes, budget.part(min(0.5, 3 / left))) for case in group}

@@ -86,7 +86,7 @@ class _Stream:
     def slow_cycles(self) -> float:
         """Cycles between two lines of one thread where prefetchers don't help, no TLB miss is hidden that may show, and
         places that are about equally narrow get in each other's way."""
-        places = (self._pipeline(), self._transfers(), self._in_flight(prefetched=False))
+        places = (self._pipeline(), self._transfers(), self._looked_up(), self._in_flight(prefetched=False))
         queued = self._queued() if self.number > 1 else 0.0
         together = float(sum(cycles**NEIGHBOURS for cycles in (*places, queued)) ** (1 / NEIGHBOURS))
         in_memory = self.number > len(self.machine.levels)
@@ -148,6 +148,12 @@ class _Stream:
             if len(levels) > 2:
                 limits.append(self.threads * levels[2].fill_interval_cycles)
         return max(limits)
+
+    def _looked_up(self) -> float:
+        """What the second level's ports allow where prefetchers of the first level that fill further levels look every
+        line up there as well."""
+        asking = sum(each.level == 1 and each.fills != "l1" for each in self.machine.prefetchers)
+        return self._per_core * (1 + asking) / self.machine.levels[1].ports if self.number > 1 and asking else 0.0
 
     def _in_flight(self, prefetched: bool) -> float:
         """What misses in flight allow: so many lines per latency."""

@@ -25,9 +25,9 @@ LEFT_SHARE = 0.25
 A cache that replaces the longest unused line then serves nothing of a stream, and one that replaces at random 2 %:
 either keeps a quarter of four times its size."""
 
-SAME_LATENCY = 1.15
+SAME_LATENCY = 1.4
 """And when they answer hardly slower than that level: lines from further levels take so much longer that few of them
-would take most of a stream's time. A TLB miss for every 15 lines takes as much."""
+would take most of a stream's time. A TLB miss for every 15 lines, and neighbours on a shared cache, take as much."""
 
 OUTGROWN_LATENCY = 0.85
 """It has outgrown all caches when its lines answer this slowly beside flushed ones."""
@@ -59,18 +59,25 @@ class Levels:
         """All levels, memory last."""
         return (*self.caches, "memory")
 
-    def sizes(self, name: str, threads: int) -> tuple[float, float]:
-        """The smallest and the largest data set of each of so many threads that lies in a level; the largest is less
-        than the smallest where there is none. The last level may be shared by all threads."""
+    def sizes(self, name: str, threads: int, per_core: int = 1) -> tuple[float, float]:
+        """The smallest and the largest data set of each of so many threads, so many of them on a core, that lies in a
+        level; the largest is less than the smallest where there is none. The last level may be shared by all threads,
+        the others by those of a core."""
         if name == "memory":
             return (float(self.outgrown) if self.outgrown else np.inf), np.inf
         low, high = self.caches[name] or (np.inf, 0.0)
-        return low, high / threads if name == self.names[-2] and len(self.caches) > 1 else high
+        last = len(self.caches) > 1 and name == self.names[-2]
+        return low, high / (threads if last else per_core)
 
-    def middles(self, threads: int) -> list[int]:
-        """A data set in the middle of each cache that has one."""
-        ranges = (self.sizes(name, threads) for name in self.caches)
-        return [int((max(low, high / 16) * high) ** 0.5) for low, high in ranges if low <= high]
+    def middles(self, threads: int, per_core: int = 1) -> list[int]:
+        """Two data sets inside each cache that has room for them: that they agree shows that both fit."""
+        found = []
+        for name in self.caches:
+            low, high = self.sizes(name, threads, per_core)
+            low = max(low, high / 16)
+            if low <= high:
+                found += [int(low * (high / low) ** share) for share in (1 / 3, 2 / 3)]
+        return found
 
 
 def levels_of(context: Context, room: int) -> Levels:
@@ -101,7 +108,8 @@ def ranges(names: list[str], ticks: list[float], passed: Mapping[int, float], fl
     caches: dict[str, tuple[float, float] | None] = {}
     for number, name in enumerate(names[:-1]):
         if number:
-            fastest, slowest = _between(ticks[number - 1], ticks[number], 1 - LEFT_SHARE), SAME_LATENCY * ticks[number]
+            fastest = _between(ticks[number - 1], ticks[number], 1 - LEFT_SHARE)
+            slowest = min(SAME_LATENCY * ticks[number], _between(ticks[number], ticks[number + 1], LEFT_SHARE))
         else:  # of which the smallest data sets lie there for sure
             fastest, slowest = 0.0, _between(ticks[0], ticks[1], LEFT_SHARE)
         own = [size for size, each in zip(sizes, steps, strict=True) if fastest <= each <= slowest]

@@ -36,11 +36,17 @@ class Case:
     width: str
     cpus: tuple[int, ...]
     remote: bool = False
+    siblings: tuple[tuple[int, ...], ...] = ()
 
     @property
     def threads(self) -> int:
         """Number of threads."""
         return len(self.cpus)
+
+    @property
+    def per_core(self) -> int:
+        """Threads on the core that has most of them."""
+        return max(sum(cpu in group for cpu in self.cpus) for group in self.siblings) if self.siblings else 1
 
     @property
     def access_bytes(self) -> int:
@@ -74,16 +80,16 @@ class Point:
         return max(self.rounds)
 
 
-def sizes_for(levels: Levels, threads: int, room: int, asked: int | None, fast: bool) -> list[int]:
-    """Data sets of each thread in the order of their worth: one in the middle of each level, the one that outgrows the
-    last level and the largest, then half octaves (octaves when fast) upwards.
+def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bool) -> list[int]:
+    """Data sets of each thread in the order of their worth: two inside each level, the one that outgrows the last level
+    and the largest, then half octaves (octaves when fast) upwards.
 
     Several threads together need no larger sets than one, but each must outgrow the last level by itself, as it may not
     be shared. `asked` is the largest, where the user chose one."""
-    inside, outgrown = levels.middles(threads), levels.outgrown
+    inside, outgrown = levels.middles(case.threads, case.per_core), levels.outgrown
     largest = asked or min(int(WIDEST * (outgrown or max([SMALLEST_BYTES, *inside]))), room)
     if not asked and outgrown:
-        largest = max(outgrown, largest // threads)
+        largest = max(outgrown, largest // case.threads)
     octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if fast else 0.5)
     first = [int(size) for size in (*inside, outgrown) if 0 < size < largest]
     rest = sorted(int(size) for size in SMALLEST_BYTES * 2.0**octaves)

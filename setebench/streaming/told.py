@@ -14,6 +14,10 @@ from setebench.streaming.sweep import Case, Point
 ALMOST = 0.99
 """Whole blocks make a data set a little smaller than was asked for."""
 
+APART, AGREEING = 1.15, 0.93
+"""Data sets so far apart in size that agree so well lie in the same level. One of which one line in ten came from a
+level five times slower would be slower by a third."""
+
 LEAST_OVERLAP = 0.9
 """Threads that ran at once for less of the time share nothing for the rest of it."""
 
@@ -24,26 +28,38 @@ def told_of(case: Case, points: list[Point], levels: Levels, without: str) -> It
     for level in ("memory",) if case.remote else levels.names:
         if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
-        own, reason = _points_of(level, case.threads, points, levels)
+        own, reason = _points_of(level, case, points, levels)
         if without or not own:
             yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=without or reason)
             continue
         yield from _peak(case, level, max(own, key=lambda point: point.best))
 
 
-def _points_of(level: str, threads: int, points: list[Point], levels: Levels) -> tuple[list[Point], str]:
+def _points_of(level: str, case: Case, points: list[Point], levels: Levels) -> tuple[list[Point], str]:
     """Data sets that lie in a level, and why there are none."""
-    low, high = levels.sizes(level, threads)
+    low, high = levels.sizes(level, case.threads, case.per_core)
     own = [point for point in points if ALMOST * low <= point.size_bytes <= high]
-    if level != "memory":
-        return (
-            own,
-            f"no data set of {threads} threads outgrows the level before and fits this one, which they may share",
-        )
-    if not levels.outgrown:
+    if level == "memory" and not levels.outgrown:
         return [], "no data set was found that surely outgrows the last level, in the memory and time there were"
-    # the largest alone: what a cache still holds of smaller ones makes them faster
-    return own[-1:], "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
+    if level == "memory":
+        # the largest alone: what a cache still holds of smaller ones makes them faster
+        return own[
+            -1:
+        ], "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
+    if not own:
+        reason = f"no data set of {case.threads} threads that there was time for has outgrown the level before and fits"
+        return [], f"{reason} this one, which they may share"
+    best = max(own, key=lambda point: point.best)
+    if not any(_agree(best, other) for other in own):
+        return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
+    return own, ""
+
+
+def _agree(best: Point, other: Point) -> bool:
+    """Whether another data set is as fast: one that hardly fits loses much of a stream to the level behind, and one
+    that the level before still serves gains."""
+    ratio = max(best.size_bytes, other.size_bytes) / min(best.size_bytes, other.size_bytes)
+    return ratio >= APART and other.best >= AGREEING * best.best
 
 
 def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:

@@ -166,19 +166,22 @@ LEVELS = Levels({"l1": (0.0, 16384.0), "l2": (131072.0, 524288.0), "l3": (209715
 
 
 def test_data_sets_inside_levels_come_first_and_what_there_is_no_time_for_is_left_out() -> None:
-    sizes = sizes_for(LEVELS, 1, 1 << 32, None, True)
-    assert sizes[:5] == [4096, 262144, 4194304, 1 << 27, int(2.5 * (1 << 27))]
+    sizes = sizes_for(LEVELS, case(0), 1 << 32, None, True)
+    inside = [2580, 6501, 208063, 330280, 3329021, 5284491]
+    assert sizes[:8] == [*inside, 1 << 27, int(2.5 * (1 << 27))]
     assert len(set(sizes)) == len(sizes)
     short = Budget(facts(((0,),), lines_per_second=1e6), 8.0)
-    assert affordable(case(0), sizes, short)[:4] == sizes[:4]
-    assert sizes[4] not in affordable(case(0), sizes, short)
+    assert affordable(case(0), sizes, short)[:7] == sizes[:7]
+    assert sizes[7] not in affordable(case(0), sizes, short)
     assert 1 << 27 not in affordable(case(0, 1), sizes, short)
-    assert 1 << 27 in sizes_for(LEVELS, 4, 1 << 32, None, True)  # each outgrows the last level: it may not be shared
-    assert max(sizes_for(LEVELS, 4, 1 << 32, 1 << 20, True)) == 1 << 20
+    assert 1 << 27 in sizes_for(
+        LEVELS, case(0, 1, 2, 3), 1 << 32, None, True
+    )  # each outgrows the last level: it may not be shared
+    assert max(sizes_for(LEVELS, case(0, 1, 2, 3), 1 << 32, 1 << 20, True)) == 1 << 20
 
 
 def test_data_sets_belong_to_the_level_that_answers_after_a_pass() -> None:
-    ticks = {4096: 4.0, 8192: 4.5, 32768: 9.0, 65536: 13.0, 131072: 14.5, 262144: 18.0, 1 << 20: 60.0, 1 << 22: 95.0}
+    ticks = {4096: 4.0, 8192: 4.5, 32768: 9.0, 65536: 13.0, 131072: 14.5, 262144: 20.0, 1 << 20: 60.0, 1 << 22: 95.0}
     found = ranges(["l1", "l2", "memory"], [4.0, 14.0, 100.0], ticks, 100.0)
     assert found.caches == {"l1": (0.0, 8192), "l2": (65536, 131072)}  # at 256 KiB some lines come from memory
     assert found.outgrown == 1 << 22
@@ -206,13 +209,29 @@ def test_the_largest_data_set_alone_is_memory_s() -> None:
     assert "surely outgrows" in str(unknown.reason)
 
 
+@pytest.mark.parametrize("others", [[], [Point(300000, [50.0], 1.0)], [Point(263000, [99.0], 1.0)]])
+def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_told(others: list[Point]) -> None:
+    found = told([Point(262144, [100.0], 1.0), *others])["bandwidth.l2.load.64.threads_1"]
+    assert found.outcome is Outcome.UNRESOLVED
+    assert "differ in bandwidth" in str(found.reason)
+
+
+def test_siblings_share_every_level_of_their_core() -> None:
+    known = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 524288.0)}, 1 << 24)
+    pair = Case(KERNELS["load"], "64", (0, 4), siblings=((0, 4), (1, 5)))
+    apart = Case(KERNELS["load"], "64", (0, 1), siblings=((0, 4), (1, 5)))
+    assert (pair.per_core, apart.per_core) == (2, 1)
+    assert known.sizes("l1", 2, pair.per_core) == (0.0, 16384.0)
+    assert known.sizes("l1", 2, apart.per_core) == (0.0, 32768.0)
+    assert known.sizes("l2", 4, 2) == (131072.0, 131072.0)
+
+
 def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
-    found = told([Point(4096, [9.0], overlap=0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    found = told([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.outcome is Outcome.UNRESOLVED
     assert "50% of the time only" in str(found.reason)
-    found = told([Point(4096, [9.0], overlap=0.99, start_microseconds=0.25)], LEVELS, 0, 1)[
-        "bandwidth.l1.load.64.threads_2"
-    ]
+    both = [Point(4096, [9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9], overlap=0.99)]
+    found = told(both, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.value == 9.0
     assert "started within 0.25 us, all at once 99% of the time" in found.method
 
@@ -225,4 +244,4 @@ def test_plots_are_drawn_from_evidence_alone() -> None:
     assert len(figure.axes[1].get_lines()) == 1
     points = [{"threads": 1, "no_operations": 0, "gb_per_s": 5.0, "latency_ns": 120.0}]
     loaded = loaded_latency_figure({"loaded_latency": {"idle_ns": 90.0, "points": points}})
-    assert loaded.axes[0].get_xlabel() == "memory bandwidth read (GB/s)"
+    assert loaded.axes[0].get_xlabel() == "memory bandwidth, lines read and written (GB/s)"

@@ -120,3 +120,18 @@ def test_what_prefetchers_may_do_anything_to_is_not_told() -> None:
         prefetchers=(streamer,),
     )
     assert "bandwidth.memory.load.64.threads_1" not in {finding.parameter for finding in truth(machine)}
+
+
+def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> None:
+    machine = spec.Machine(
+        name="crowded",
+        clock=spec.Clock(ticks_per_second=1e9),
+        levels=(_changed(FIRST, {"mshr_entries": 64, "fill_interval_cycles": 1.2}), _changed(SECOND, {"ports": 1})),
+        memory=spec.Memory(latency_cycles=200.0),
+        tlb=TLB,
+        prefetchers=(spec.Streamer(level=1, fills="l2"),),
+        core=spec.Core(load_queue=512, reorder_window=1024),
+    )
+    told = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
+    assert told.high == pytest.approx(64 / 1.2)
+    assert told.low == pytest.approx(32.0, rel=0.02)
