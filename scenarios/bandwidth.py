@@ -56,7 +56,12 @@ def answer(context: Context) -> Iterator[Finding]:
             yield Finding(parameter=case.parameter("l1"), outcome=Outcome.UNRESOLVED, reason=wrong[case.name])
     levels = levels_of(context, room)
     drawn: list[dict[str, Any]] = []
-    context.evidence["bandwidth"] = {"outgrown_bytes": levels.outgrown, "levels": dict(levels.caches), "sweeps": drawn}
+    context.evidence["bandwidth"] = {
+        "outgrown_bytes": levels.outgrown,
+        "levels": dict(levels.caches),
+        "peak_gb_per_s": context.options.get("peak"),
+        "sweeps": drawn,
+    }
     for case, points, without in _measured(context, [case for case in cases if case.name not in wrong], levels, room):
         drawn.append(evidence_of(case, points))
         if not without and case.kernel.fetches:
@@ -92,9 +97,11 @@ def _no_remote(context: Context) -> Iterator[Finding]:
 
 
 def _room(context: Context, threads: int) -> int:
-    """Bytes that each thread's data set may have. Raises `UsageError` for a data set asked for that has no room."""
+    """Bytes that each thread's data set may have. Raises `UsageError` for what can't be."""
     room = context.machine.facts.memory_bytes // (2 * threads)
-    asked = context.options.get("largest")
+    asked, peak = context.options.get("largest"), context.options.get("peak")
+    if peak is not None and not peak > 0:
+        raise UsageError("--peak takes a rate in GB/s above 0")
     if asked is not None and not 1 <= asked <= room >> 20:
         raise UsageError(f"--largest takes 1 to {room >> 20} MiB: {threads} threads have no more memory here")
     return room
@@ -148,6 +155,7 @@ SCENARIO = Scenario(
         Option(
             name="largest", help="Largest data set of a thread in MiB. Default: ten times the last level.", type=int
         ),
+        Option(name="peak", help="The memory's peak by its data sheet in GB/s, for the plot.", type=float),
         Option(name="seconds", help="Time to spend on sweeps. Default: 22, or 6 with --fast.", type=float),
     ),
     plot=bandwidth_figure,

@@ -18,6 +18,7 @@ from setebench.infer.ticks import Estimate, over_replicates
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
+from setebench.streaming.budget import is_slow
 from setebench.streaming.choice import choose_cpus
 from setebench.streaming.loaded import Bench, Reading
 
@@ -35,6 +36,9 @@ MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 as a store fetches it, and moves twice."""
 
 
+READS_ALONE = ("4:0",)
+
+
 class Step(NamedTuple):
     """A load point: loading threads, no-operations between four lines, how many of these are written."""
 
@@ -49,7 +53,8 @@ Curve = dict[Step, Reading]
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
     crew = _loaders(context)
-    mixes = {mix: MIXES[mix] for mix in context.options.get("mix") or MIXES}
+    usual = READS_ALONE if is_slow(context.machine.facts) else tuple(MIXES)
+    mixes = {mix: MIXES[mix] for mix in context.options.get("mix") or usual}
     bench = Bench(context, crew)
     curves: dict[str, Curve] = {mix: {} for mix in mixes}
     try:
@@ -106,7 +111,7 @@ def _steps(context: Context, most: int, writes: int) -> list[Step]:
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
-    delays = FAST_DELAYS if context.fast or writes else DELAYS
+    delays = FAST_DELAYS if context.fast or writes or is_slow(context.machine.facts) else DELAYS
     return [Step(threads, 0, writes) for threads in fewer] + [Step(most, delay, writes) for delay in delays]
 
 
@@ -196,7 +201,7 @@ SCENARIO = Scenario(
         Option(name="threads", help="Most loading threads. Default: all CPUs but those of the chase's core.", type=int),
         Option(
             name="mix",
-            help="Of four lines, how many are read and how many written; may be repeated. Default: all.",
+            help="Of four lines, how many are read and written; may be repeated. Default: all; 4:0 where simulated.",
             choices=tuple(MIXES),
             multiple=True,
         ),

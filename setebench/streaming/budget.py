@@ -9,6 +9,14 @@ from setebench.machine import Facts, Ticks
 
 LINE_BYTES = 64
 
+SLOW_LINES = 1e8
+"""Any real CPU passes over more lines a second; machines that don't are asked for less by default."""
+
+
+def is_slow(facts: Facts) -> bool:
+    """Whether a machine takes much longer than its ticks say, as simulated ones do."""
+    return facts.lines_per_second < SLOW_LINES
+
 
 class Budget:
     """Seconds of the user's time that may be spent; a machine's `lines_per_second` says what its answers cost.

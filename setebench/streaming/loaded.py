@@ -19,6 +19,7 @@ from setebench.machine import Region, Ticks
 from setebench.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.scenario import Context
+from setebench.streaming.budget import is_slow
 
 STREAMS = 4
 """Independent lines that are used between two delays, each in memory of its own."""
@@ -73,7 +74,7 @@ class Bench:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
+        self._repetitions = FAST_REPETITIONS if context.fast or is_slow(self._facts) else REPETITIONS
         self._line = self._facts.line_size
         page = min(self._facts.page_sizes)
         self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)

@@ -48,6 +48,12 @@ def rate(found: dict[str, Finding], parameter: str) -> float:
     return finding.value
 
 
+def test_the_same_machine_and_seed_give_the_same_answer(measured: dict[str, Finding]) -> None:
+    shape = {**SMALL, "l1": {"sets": 32, "fill_interval_cycles": 4.0}}
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), **shape)
+    assert answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"]) == measured
+
+
 def test_memory_bandwidth_is_what_the_interval_allows(measured: dict[str, Finding]) -> None:
     most = LINE / INTERVAL * _per_ns()
     assert rate(measured, "bandwidth.memory.load.64.threads_1") == pytest.approx(most, rel=0.05)
