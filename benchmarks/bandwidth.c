@@ -1,25 +1,25 @@
-/* What a compiler makes of the classical loops, for benchmarks/bandwidth_speed.py: copy and triad over three arrays,
- * one thread on every CPU named, best of the runs, every thread started by one barrier.
- *
- * Usage: bandwidth ELEMENTS RUNS CPU [CPU ...]; prints "copy GB/s" and "triad GB/s".
+/* What a compiler makes of STREAM's loops, for benchmarks/bandwidth_speed.py: a shared object that runs copy or triad
+ * over arrays that the caller owns, so that both sides of the comparison use the very same pages.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <time.h>
 
-enum { MOST_THREADS = 1024, KERNELS = 2 };
+enum { MOST_THREADS = 1024, MOST_RUNS = 64 };
+enum { COPY, TRIAD };
 
-static double *a, *b, *c;
-static size_t elements;
-static int runs, threads;
-static pthread_barrier_t start;
-static int cpus[MOST_THREADS];
-static double began[KERNELS][MOST_THREADS][64], ended[KERNELS][MOST_THREADS][64];
+struct job {
+    int kernel, cpu, runs, threads;
+    double *a, *b, *c;
+    size_t elements;
+    double began[MOST_RUNS], ended[MOST_RUNS];
+};
+
+static atomic_int arrived;
+static struct job jobs[MOST_THREADS];
 
 static double now(void)
 {
@@ -41,73 +41,63 @@ __attribute__((noinline)) static void triad(double *restrict to, const double *r
         to[i] = x[i] + s * y[i];
 }
 
+/* Spinning: threads that sleep at a barrier leave it microseconds apart. */
+static void meet(int threads, int round)
+{
+    atomic_fetch_add(&arrived, 1);
+    while (atomic_load(&arrived) < threads * (round + 1))
+        __builtin_ia32_pause();
+}
+
 static void *work(void *argument)
 {
-    int me = (int)(intptr_t)argument;
-    size_t each = elements / (size_t)threads, first = each * (size_t)me;
+    struct job *job = argument;
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(cpus[me], &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-    for (size_t i = first; i < first + each; i++) {
-        a[i] = 1.0;
-        b[i] = 2.0;
-        c[i] = 0.5;
-    }
-    for (int run = 0; run < runs; run++) {
-        for (int kernel = 0; kernel < KERNELS; kernel++) {
-            pthread_barrier_wait(&start);
-            began[kernel][me][run] = now();
-            if (kernel == 0)
-                copy(a + first, b + first, each);
-            else
-                triad(a + first, b + first, c + first, 3.0, each);
-            ended[kernel][me][run] = now();
-        }
+    CPU_SET(job->cpu, &set);
+    if (pthread_setaffinity_np(pthread_self(), sizeof set, &set))
+        return argument;
+    for (int run = 0; run < job->runs; run++) {
+        meet(job->threads, run);
+        job->began[run] = now();
+        if (job->kernel == COPY)
+            copy(job->a, job->b, job->elements);
+        else
+            triad(job->a, job->b, job->c, 3.0, job->elements);
+        job->ended[run] = now();
     }
     return NULL;
 }
 
-static double *array(size_t bytes)
+/* Runs a kernel on each of `threads` CPUs over arrays of `elements` numbers that begin at `first[i]`, `spacing` numbers
+ * apart; seconds of every run, from the first start to the last end. Returns 0, or 1 where a thread could not run. */
+int run_compiled(int kernel, int threads, const int *cpus, double *const *first, size_t spacing, size_t elements,
+                 int runs, double *seconds)
 {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        exit(1);
-    madvise(memory, bytes, MADV_HUGEPAGE); /* as setebench asks for, so that TLBs make no difference */
-    return memory;
-}
-
-int main(int count, char **arguments)
-{
-    static const char *names[KERNELS] = { "copy", "triad" };
-    static const double arrays[KERNELS] = { 2.0, 3.0 };
     pthread_t handles[MOST_THREADS];
-    if (count < 4 || count - 3 > MOST_THREADS || atoi(arguments[2]) > 64)
-        return 2;
-    elements = strtoull(arguments[1], NULL, 10);
-    runs = atoi(arguments[2]);
-    threads = count - 3;
-    a = array(elements * 8 + 2048); /* not all three at one place of a page */
-    b = array(elements * 8 + 2048) + 136;
-    c = array(elements * 8 + 4096) + 272;
-    pthread_barrier_init(&start, NULL, (unsigned)threads);
+    int failed = 0;
+    if (threads < 1 || threads > MOST_THREADS || runs < 1 || runs > MOST_RUNS)
+        return 1;
+    atomic_store(&arrived, 0);
     for (int i = 0; i < threads; i++) {
-        cpus[i] = atoi(arguments[3 + i]);
-        pthread_create(&handles[i], NULL, work, (void *)(intptr_t)i);
+        jobs[i] = (struct job){ .kernel = kernel, .cpu = cpus[i], .runs = runs, .threads = threads,
+                                .a = first[i], .b = first[i] + spacing, .c = first[i] + 2 * spacing,
+                                .elements = elements };
+        if (pthread_create(&handles[i], NULL, work, &jobs[i]))
+            return 1;
     }
-    for (int i = 0; i < threads; i++)
-        pthread_join(handles[i], NULL);
-    for (int kernel = 0; kernel < KERNELS; kernel++) {
-        double best = 1e30;
-        for (int run = 1; run < runs; run++) {
-            double first = 1e30, last = 0;
-            for (int i = 0; i < threads; i++) {
-                first = began[kernel][i][run] < first ? began[kernel][i][run] : first;
-                last = ended[kernel][i][run] > last ? ended[kernel][i][run] : last;
-            }
-            best = last - first < best ? last - first : best;
+    for (int i = 0; i < threads; i++) {
+        void *told;
+        pthread_join(handles[i], &told);
+        failed |= told != NULL;
+    }
+    for (int run = 0; run < runs; run++) {
+        double begin = jobs[0].began[run], end = jobs[0].ended[run];
+        for (int i = 1; i < threads; i++) {
+            begin = jobs[i].began[run] < begin ? jobs[i].began[run] : begin;
+            end = jobs[i].ended[run] > end ? jobs[i].ended[run] : end;
         }
-        printf("%s %.6f\n", names[kernel], arrays[kernel] * 8.0 * (double)(elements / threads * threads) / best / 1e9);
+        seconds[run] = end - begin;
     }
-    return a[elements / 2] == 3.5 ? 0 : 1;
+    return failed;
 }

@@ -1,124 +1,197 @@
-"""Memory copy and triad beside the same loops compiled by gcc at full optimisation for this CPU, in turn, in one run.
+"""Bandwidth beside the alternatives, in turn, in one run: gcc's STREAM loops in memory, likwid-bench in the caches.
 
-    python benchmarks/bandwidth_speed.py [--rounds N] [--mib N] [--threads N]
+    python benchmarks/bandwidth_speed.py [--rounds N] [--runs N] [--mib N] [--threads N] [--only gcc|likwid|repeats]
 
-What is wanted: the better of setebench's ways to copy (with and without non-temporal stores; a compiler's copy becomes
-the C library's, which chooses, too) and the triad reach at least 0.98 of the compiled loops. Load bandwidth of the
-caches is laid beside likwid-bench where that is installed.
+What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation,
+over the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same
+width. Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds'
+ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. Last come five
+runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import functools
+import math
 import re
 import shutil
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from setebench.kernels import KERNELS, stream_bytes
+from setebench.kernels import KERNELS, array_spacing, stream_bytes
 from setebench.machine import open_machine
+from setebench.registry import scenario
 from setebench.scenario import Context
-from setebench.streaming import WIDTHS, Team, choose_cpus, widths_of
+from setebench.streaming.choice import WIDTHS, choose_cpus, widths_of
+from setebench.streaming.team import Team
 
 SOURCE = Path(__file__).with_name("bandwidth.c")
-COMPILE = ("gcc", "-O3", "-march=native", "-pthread")
+COMPILE = ("gcc", "-O3", "-march=native", "-pthread", "-shared", "-fPIC")
 OURS = {"copy": ("copy", "copy_nt"), "triad": ("triad",)}
-CACHED = {"load 16 KiB": 16 << 10, "load 256 KiB": 256 << 10, "load 4 MiB": 4 << 20}
+"""gcc turns its copy into a call of the C library's memcpy, which chooses stores past the caches for large arrays."""
+
+CACHED = {"l1": 16 << 10, "l2": 256 << 10, "l3": 4 << 20}
 WANTED = 0.98
 LIKWID = {"scalar": "load", "16": "load_sse", "32": "load_avx", "64": "load_avx512"}
+LIKWID_BYTES = 8 << 30
+"""What a turn beside likwid-bench reads: 40 to 200 ms, so that its starting is not measured."""
+REPEATS = 5
 
 
-def compiled_rates(program: Path, elements: int, runs: int, cpus: tuple[int, ...]) -> dict[str, float]:
-    """GB/s of the compiled loops, the best of `runs`."""
-    line = [str(program), str(elements), str(runs), *map(str, cpus)]
-    told = subprocess.run(line, check=True, capture_output=True, text=True).stdout
-    return {name: float(rate) for name, rate in (row.split() for row in told.splitlines())}
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Median and the order statistics that hold it with 95 % at least (from six values on)."""
+    ordered, count = np.sort(values), len(values)
+    below = np.cumsum([math.comb(count, n) / 2**count for n in range(count)])  # chance that so many lie below it
+    skipped = int((below <= 0.025).sum())
+    skipped = max(skipped - 1, 0)
+    return float(np.median(ordered)), float(ordered[skipped]), float(ordered[count - 1 - skipped])
 
 
-def own_rates(team: Team, names: tuple[str, ...], width: int, array_bytes: int, runs: int) -> dict[str, float]:
-    """GB/s of setebench's kernels, the best of `runs`."""
-    rates = {}
-    for name in names:
-        timing = team.time(KERNELS[name], width, array_bytes, 1, runs - 1)
-        rates[name] = float(timing.gigabytes_per_second().max())
-    return rates
+def taking_turns(rounds: int, ways: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+    """GB/s of every way in every round; each round goes through them in the opposite order of the one before."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        names = list(ways) if number % 2 else list(ways)[::-1]
+        for name in names:
+            found[name].append(ways[name]())
+    return found
+
+
+def tell(what: str, ours: Sequence[float], theirs: Sequence[float], beside: str) -> None:
+    """Print the ratio of two columns of rounds."""
+    middle, low, high = median_interval(np.array(ours) / np.array(theirs))
+    verdict = "reached" if middle >= WANTED else "missed"
+    print(
+        f"{what:18} {np.median(ours):8.2f} GB/s, {beside} {np.median(theirs):8.2f} GB/s, "
+        f"ratio {middle:.3f} [{low:.3f}, {high:.3f}] of {len(ours)} rounds ({verdict}: {WANTED})"
+    )
+
+
+def compiled_way(library: ctypes.CDLL, kernel: str, team: Team, array_bytes: int, runs: int) -> Callable[[], float]:
+    """The compiled loop over a team's arrays; GB/s of the best of `runs` after one that doesn't count."""
+    threads = len(team.cpus)
+    cpus = (ctypes.c_int * threads)(*team.cpus)
+    first = (ctypes.c_void_p * threads)(*(region.address for region in team.regions))
+    seconds = (ctypes.c_double * (runs + 1))()
+    elements, spacing = ctypes.c_size_t(array_bytes // 8), ctypes.c_size_t(array_spacing(array_bytes) // 8)
+    number = list(OURS).index(kernel)
+    volume = threads * array_bytes // 256 * KERNELS[kernel].program_bytes
+
+    def run() -> float:
+        if library.run_compiled(number, threads, cpus, first, spacing, elements, runs + 1, seconds):
+            raise SystemExit("the compiled loops could not run on these CPUs")
+        return volume / min(seconds[1:]) / 1e9
+
+    return run
+
+
+def own_way(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -> Callable[[], float]:
+    """A kernel of setebench over a team's arrays; GB/s of the best of `runs` after one that doesn't count."""
+    return lambda: float(team.time(KERNELS[kernel], width, array_bytes, 1, runs).gigabytes_per_second().max())
 
 
 def beside_gcc(context: Context, arguments: argparse.Namespace) -> None:
-    """Alternate both, round by round, and print the ratio of the best rates and of every round."""
+    """Copy and triad in memory beside gcc's."""
     facts = context.machine.facts
     cpus = choose_cpus(facts, context.cpu, arguments.threads or len(facts.cpus))
-    elements = (arguments.mib << 20) // 8
     array_bytes = (arguments.mib << 20) // len(cpus) // 256 * 256
     width = WIDTHS[widths_of(facts)[0]]
-    ours = {name: [] for names in OURS.values() for name in names}
-    theirs: dict[str, list[float]] = {name: [] for name in OURS}
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "bandwidth"
+        program = Path(folder) / "bandwidth.so"
         subprocess.run([*COMPILE, str(SOURCE), "-o", str(program)], check=True)
-        print(f"{' '.join(COMPILE)} {SOURCE.name}, arrays of {arguments.mib} MiB, CPUs {' '.join(map(str, cpus))}")
+        library = ctypes.CDLL(str(program))
+        print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, CPUs {' '.join(map(str, cpus))}")
         team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
         try:
             team.fill(KERNELS["triad"], width, array_bytes)
-            for _ in range(arguments.rounds):
-                for name, rate in compiled_rates(program, elements, arguments.runs, cpus).items():
-                    theirs[name].append(rate)
-                for name, rate in own_rates(team, tuple(ours), width, array_bytes, arguments.runs).items():
-                    ours[name].append(rate)
+            for name, own in OURS.items():
+                ways = {each: own_way(team, each, width, array_bytes, arguments.runs) for each in own}
+                ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
+                found = taking_turns(arguments.rounds, ways)
+                for each in own:
+                    tell(each, found[each], found["gcc"], f"gcc's {name}")
         finally:
             team.close()
-    for name, rates in {**{f"gcc {name}": rates for name, rates in theirs.items()}, **ours}.items():
-        print(f"{name:12}", " ".join(f"{rate:7.2f}" for rate in rates), f"  best {max(rates):.2f} GB/s")
-    for name, names in OURS.items():
-        best = max(max(ours[each]) for each in names)
-        middle = max(float(np.median(ours[each])) for each in names)
-        for what, ratio in (("best", best / max(theirs[name])), ("median", middle / float(np.median(theirs[name])))):
-            print(f"{name}, {what}: {ratio:.3f} of gcc ({'reached' if ratio >= WANTED else 'missed'}: {WANTED})")
 
 
-def beside_likwid(context: Context) -> None:
-    """Load bandwidth of one CPU in its caches beside likwid-bench, where it is installed."""
+def likwid_rate(line: Sequence[str]) -> float:
+    """GB/s that a run of likwid-bench tells."""
+    ended = subprocess.run(line, check=False, capture_output=True, text=True)
+    found = re.search(r"^MByte/s:\s+([\d.]+)", ended.stdout, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{' '.join(line)} told no rate: {(ended.stderr or ended.stdout).strip()[-200:]}")
+    return float(found[1]) / 1000
+
+
+def beside_likwid(context: Context, arguments: argparse.Namespace) -> None:
+    """Loads of data sets well inside the caches, on one CPU, beside likwid-bench with as many passes."""
     facts = context.machine.facts
     program = shutil.which("likwid-bench")
     if program is None:
         print("likwid-bench is not installed: no comparison of cache bandwidth")
         return
-    (width,) = widths_of(facts)
-    cpu = choose_cpus(facts, context.cpu, 1)[0]
-    for name, size in CACHED.items():
-        team = Team(context, (cpu,), size + 8192)
-        try:
-            team.fill(KERNELS["load"], WIDTHS[width], size)
-            passes = team.passes_for(KERNELS["load"], WIDTHS[width], size)
-            rates = team.time(KERNELS["load"], WIDTHS[width], size, passes, 50).gigabytes_per_second()
-        finally:
-            team.close()
-        line = [program, "-t", LIKWID[width], "-W", f"N:{size >> 10}kB:1"]
-        told = subprocess.run(line, check=False, capture_output=True, text=True).stdout
-        found = re.search(r"^MByte/s:\s+([\d.]+)", told, re.MULTILINE)
-        if found is None:
-            print(f"{name}: {' '.join(line)} told no rate")
-            continue
-        ratio = float(np.max(rates)) / (float(found[1]) / 1000)
-        print(f"{name}: {np.max(rates):.1f} GB/s, {ratio:.3f} of {' '.join(line[1:])}")
+    (cpu,) = choose_cpus(facts, context.cpu, 1)
+    for width in widths_of(facts, arguments.width or ()):
+        for level, size in CACHED.items():
+            passes = LIKWID_BYTES // size
+            where = ("taskset", "-c", str(cpu))  # its own choice of a CPU counts from the first
+            line = (*where, program, "-t", LIKWID[width], "-w", f"N:{size >> 10}kB:1", "-i", str(passes))
+            team = Team(context, (cpu,), size + 8192)
+            try:
+                ways = {
+                    "own": cached_way(team, WIDTHS[width], size, passes),
+                    "likwid": functools.partial(likwid_rate, line),
+                }
+                found = taking_turns(arguments.rounds, ways)
+            finally:
+                team.close()
+            tell(f"{level} load.{width}", found["own"], found["likwid"], " ".join(line[4:]))
+
+
+def cached_way(team: Team, width: int, size: int, passes: int) -> Callable[[], float]:
+    """Loads of a cached data set, one interval over so many passes; GB/s."""
+    load = KERNELS["load"]
+    team.fill(load, width, size)
+    return lambda: float(team.time(load, width, size, passes, 1).gigabytes_per_second()[0])
+
+
+def repeats(context: Context, arguments: argparse.Namespace) -> None:
+    """Five whole runs of one kernel: how far the peaks differ, and how long each takes."""
+    peaks: dict[str, list[float]] = {}
+    for _ in range(REPEATS):
+        own = Context(machine=context.machine, seed=context.seed, cpu=context.cpu, options={"kernel": ["load"]})
+        began = time.monotonic()
+        for finding in scenario("bandwidth").answer(own):
+            if isinstance(finding.value, float):
+                peaks.setdefault(finding.parameter, []).append(finding.value)
+        print(f"setebench bandwidth --kernel load: {time.monotonic() - began:.1f} s")
+    for name, values in peaks.items():
+        spread = max(values) / min(values) - 1
+        print(f"{name:42} {' '.join(f'{value:8.2f}' for value in values)} GB/s, spread {spread:.1%}")
 
 
 def main() -> None:
-    """Run both comparisons."""
+    """Run the comparisons asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5, help="times that both are run, in turn")
-    parser.add_argument("--runs", type=int, default=10, help="runs of a round, of which the best counts")
-    parser.add_argument("--mib", type=int, default=128, help="size of each array")
-    parser.add_argument("--threads", type=int, help="number of threads; default: one on every CPU")
+    parts = {"gcc": beside_gcc, "likwid": beside_likwid, "repeats": repeats}
+    parser.add_argument("--only", choices=parts, action="append", help="a part to run; may be repeated")
+    parser.add_argument("--rounds", type=int, default=20, help="times that each side is run, in turn")
+    parser.add_argument("--runs", type=int, default=4, help="runs in memory of a turn, of which the best counts")
+    parser.add_argument("--mib", type=int, default=128, help="size of each array in memory")
+    parser.add_argument("--width", choices=WIDTHS, action="append", help="width of loads beside likwid-bench")
+    parser.add_argument("--threads", type=int, help="number of threads in memory; default: one on every CPU")
     arguments = parser.parse_args()
     machine = open_machine()
     try:
-        context = Context(machine=machine)
-        beside_gcc(context, arguments)
-        beside_likwid(context)
+        for name in arguments.only or parts:
+            parts[name](Context(machine=machine), arguments)
     finally:
         machine.close()
 

@@ -7,6 +7,7 @@ array at least four times the last level. Here every element that a kernel wrote
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,8 @@ from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacin
 from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.streaming import WIDTHS, Team, Timing, choose_cpus, kernels_of, widths_of
+from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
+from setebench.streaming.team import Team, Timing
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 RUNS, FAST_RUNS = 10, 4
@@ -32,22 +34,20 @@ def answer(context: Context) -> Iterator[Finding]:
     """Yield the best rate of every kernel, and its times in the note."""
     facts = context.machine.facts
     if not facts.kernels:
-        yield Finding(
-            parameter="bandwidth", outcome=Outcome.UNAVAILABLE, reason=f"{facts.name} runs no streaming kernels"
-        )
+        yield without_kernels(facts)
         return
     kernels = kernels_of(facts, tuple(TABLE.values()))
-    (width,) = widths_of(facts, tuple(context.options.get("width") or ())[:1])
+    widths = widths_of(facts, tuple(context.options.get("width") or ()))
     threads = context.options.get("threads") or len(facts.cpus)
     array_bytes = _array_bytes(context, threads)
     nontemporal = [KERNELS[name] for name in ("copy_nt", "triad_nt") if context.options.get("non_temporal")]
     team = Team(context, choose_cpus(facts, context.cpu, threads), stream_bytes(KERNELS["triad"], array_bytes))
     context.evidence["stream"] = {"array_bytes_per_thread": array_bytes, "threads": threads, "runs": {}}
     try:
-        team.fill(KERNELS["triad"], WIDTHS[width], array_bytes)
+        team.fill(KERNELS["triad"], WIDTHS[widths[-1]], array_bytes)
         _initialise(context, team, array_bytes)
-        for kernel in (*kernels, *nontemporal):
-            context.progress(f"{kernel.name}: {kernel.formula}")
+        for kernel, width in product((*kernels, *nontemporal), widths):
+            context.progress(f"{kernel.name}.{width}: {kernel.formula}")
             yield _row(context, team, kernel, width, array_bytes)
     finally:
         team.close()
@@ -69,10 +69,11 @@ def _row(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: 
     runs = FAST_RUNS if context.fast else RUNS
     timing = team.time(kernel, WIDTHS[width], array_bytes, 1, runs - 1)
     wrong, checked = _validate(context, team, kernel, array_bytes)
-    rates, seconds = timing.gigabytes_per_second(), timing.ticks.max(axis=1) / timing.ticks_per_second
-    context.evidence["stream"]["runs"][kernel.name] = {
+    rates, seconds = timing.gigabytes_per_second(), timing.seconds()
+    context.evidence["stream"]["runs"][f"{kernel.name}.{width}"] = {
         "seconds": seconds.tolist(),
         "overlap": timing.overlap().tolist(),
+        "start_microseconds": timing.start_microseconds().tolist(),
         "validation": wrong or checked,
     }
     overlap = float(timing.overlap()[int(np.argmax(rates))])
@@ -95,7 +96,7 @@ def _title(kernel: Kernel) -> str:
 
 
 def _times(timing: Timing) -> str:
-    seconds = timing.ticks.max(axis=1) / timing.ticks_per_second
+    seconds = timing.seconds()
     return f"average {seconds.mean():.6f} s, least {seconds.min():.6f} s, greatest {seconds.max():.6f} s"
 
 
@@ -151,7 +152,7 @@ SCENARIO = Scenario(
     options=(
         Option(name="threads", help="Number of threads. Default: one on every CPU.", type=int),
         Option(name="size", help="Size of each of the three arrays in MiB. Default: 128, or 64 with --fast.", type=int),
-        Option(name="width", help="Width of accesses. Default: the widest.", choices=tuple(WIDTHS), multiple=True),
+        WIDTH,
         Option(name="non_temporal", help="Copy and triad with non-temporal stores, too.", flag=True),
     ),
     order=90,

@@ -22,6 +22,15 @@ from setebench.probe import Placements, Probe, placement_table
 Ticks = NDArray[np.int64]
 
 
+class MemoryNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of memory that some CPUs are nearer to: its number, those CPUs (none for memory alone), and its distances
+    to other nodes by their numbers, 10 for itself, as firmware tells them."""
+
+    number: int
+    cpus: tuple[int, ...] = ()
+    distances: dict[int, int] = {}
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What one may know of a machine before measuring it; nothing here is what a scenario is to measure.
 
@@ -29,6 +38,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `access_sizes`, `prefetch_hints`, `flushes` and `fences` are the operation variants that it can run.
     `kernels` are the streaming kernels (`setebench.kernels.KERNELS`) that it can run; none unless it says so.
     `siblings` groups the CPUs that share a core. `page_sizes` are in bytes, `memory_bytes` is what may be allocated.
+    `lines_per_second` says over about how many lines of 64 bytes streams pass in a second of the user's time: long
+    sweeps measure less on a machine that takes longer for them than its ticks say.
+    `nodes` are the memory nodes, where it has several and can bind memory to them (`BindsMemory`).
     `notes` are sentences for people about rights or pages that the machine lacks; no program reads them.
     """
 
@@ -46,6 +58,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     flushes: tuple[str, ...] = ("clflush",)
     fences: tuple[str, ...] = ("m", "l", "s")
     kernels: tuple[str, ...] = ()
+    lines_per_second: float = 1e9
+    nodes: tuple[MemoryNode, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -130,6 +144,21 @@ class HoldsNumbers(Protocol):
 
     def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
         """Overwrite the region's memory by these numbers of 8 bytes, shape (n,), from number `first` on."""
+        ...
+
+
+@runtime_checkable
+class BindsMemory(Protocol):
+    """A machine with several memory nodes. One without this method has its memory in one place, or can't choose."""
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        """As `Machine.allocate` without touching the pages, all of which will lie on the node of that number.
+
+        Raises `UsageError` for a node that has no memory, `UnsupportedError` where it may not be chosen."""
+        ...
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        """The node on which the region's page at an offset in bytes lies, once touched; None where nobody says."""
         ...
 
 

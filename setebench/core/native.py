@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from setebench.core import _engine
 from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, available_bytes, map_region
+from setebench.core.numa import bind, memory_nodes, node_of
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.environment import Environment, read_environment
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
@@ -35,6 +37,7 @@ from setebench.probe import (
     Probe,
     placement_table,
 )
+from setebench.tree import Tree
 
 KEPT_PROBES = 256
 """Stitched probes kept for the next run; each holds at least one page of memory."""
@@ -103,6 +106,20 @@ class NativeMachine:
     def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
         """See `Machine.allocate`."""
         return map_region(size, page_size, populate)
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        """See `setebench.machine.BindsMemory`."""
+        region = map_region(size, page_size, False)
+        try:
+            bind(region.address, region.size, node)
+        except BaseException:
+            region.release()
+            raise
+        return region
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        """See `setebench.machine.BindsMemory`."""
+        return node_of(region.address + offset)
 
     def release(self, region: Region) -> None:
         """See `Machine.release`."""
@@ -318,6 +335,8 @@ def _facts(
         kernels=tuple(
             name for name, one in KERNELS.items() if _engine.available(f"stream.{name}{'.8' if one.accesses else ''}")
         ),
+        lines_per_second=1e9 * len(cpus),
+        nodes=memory_nodes(Tree(Path("/"))),
     )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it: over the data set of a thread, and for
-    the largest data set over the number of threads.
+    the largest data set over the number of threads; with the memory's peak where somebody told it.
 
     Raises `SetebenchError` where nothing was measured."""
     found = evidence.get("bandwidth")
@@ -26,12 +26,18 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
         "Program bandwidth of all threads together", "data set of a thread (bytes, log scale)", "GB/s (log scale)"
     )
     _over_size(axes, sweeps)
+    peak = found.get("peak_gb_per_s") if isinstance(found, Mapping) else None
+    if peak:
+        axes.axhline(peak, color="0.3", linewidth=0.9, linestyle="--", label=f"memory's peak: {peak:.4g} GB/s")
     several = len({len(sweep["cpus"]) for sweep in sweeps}) > 1
     if several:
         # beside the first: the same rates over the number of threads need an axis of their own
         grid = figure.add_gridspec(1, 2, width_ratios=(3, 1))
         axes.set_subplotspec(grid[0])
-        _over_threads(figure.add_subplot(grid[1]), sweeps)
+        beside = figure.add_subplot(grid[1])
+        _over_threads(beside, sweeps)
+        if peak:
+            beside.axhline(peak, color="0.3", linewidth=0.9, linestyle="--")
         figure.set_size_inches(10.5, 5.2)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     return figure
@@ -39,7 +45,8 @@ def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
 
 def _label(sweep: Mapping[str, Any]) -> str:
     threads = len(sweep["cpus"])
-    return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}"
+    where = ", remote memory" if sweep.get("remote") else ""
+    return f"{sweep['kernel']}.{sweep['width']}, {threads} thread{'s' if threads > 1 else ''}{where}"
 
 
 def _kinds(sweeps: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -74,7 +81,7 @@ def _over_threads(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
         own = sorted(
             (len(sweep["cpus"]), max(sweep["rounds_gb_per_s"][-1]))
             for sweep in sweeps
-            if (sweep["kernel"], sweep["width"]) == kind
+            if (sweep["kernel"], sweep["width"]) == kind and not sweep.get("remote")
         )
         axes.plot([threads for threads, _ in own], [rate for _, rate in own], label=".".join(kind), **style(index))
     axes.set_xticks(sorted({len(sweep["cpus"]) for sweep in sweeps}))

@@ -13,17 +13,23 @@ if TYPE_CHECKING:
 
 
 def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
-    """Latency over bandwidth, one series per number of loading threads, from `evidence["loaded_latency"]`.
+    """Latency over bandwidth, one series per mix and number of loading threads, from `evidence["loaded_latency"]`.
 
     Raises `SetebenchError` where no load point was measured."""
     found: Mapping[str, Any] = evidence.get("loaded_latency") or {}
     points = found.get("points")
     if not points:
         raise SetebenchError("there is nothing to plot: the evidence holds no load point")
-    figure, axes = new_figure("Memory latency under load", "memory bandwidth read (GB/s)", "latency of a load (ns)")
-    for index, threads in enumerate(sorted({point["threads"] for point in points})):
-        own = sorted((p["gb_per_s"], p["latency_ns"]) for p in points if p["threads"] == threads)
-        label = f"{threads} loading thread{'s' if threads > 1 else ''}"
+    figure, axes = new_figure(
+        "Memory latency under load", "memory bandwidth, lines read and written (GB/s)", "latency of a load (ns)"
+    )
+    series = sorted(
+        {(point.get("mix", "4:0"), point["threads"]) for point in points}, key=lambda one: (-int(one[0][0]), one)
+    )
+    for index, (mix, threads) in enumerate(series):
+        chosen = [p for p in points if (p.get("mix", "4:0"), p["threads"]) == (mix, threads)]
+        own = sorted((p["gb_per_s"], p["latency_ns"]) for p in chosen)
+        label = f"{threads} loading thread{'s' if threads > 1 else ''}, {mix} reads to writes"
         axes.plot([rate for rate, _ in own], [latency for _, latency in own], label=label, **style(index))
     axes.axhline(found["idle_ns"], color="0.4", linewidth=0.9, linestyle=":", label=f"idle: {found['idle_ns']:.4g} ns")
     axes.set_ylim(bottom=0)

@@ -28,6 +28,10 @@ OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an 
 FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
 STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the unrolled loops of streams
 
+LINES_PER_SECOND = 1e6
+"""Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
+the same answer."""
+
 
 class Simulation(msgspec.Struct):
     """Everything of one open machine; never handed out."""
@@ -80,6 +84,7 @@ def _facts(machine: spec.Machine) -> Facts:
         flushes=FLUSHES,
         fences=fences,
         kernels=tuple(n for n in NAMES if n not in hints or hints[n] in machine.software_prefetch.hints),
+        lines_per_second=LINES_PER_SECOND,
     )
 
 

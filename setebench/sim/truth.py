@@ -1,7 +1,7 @@
 """What a scenario should find on a simulated machine: the machine file in the parameter names of findings.
 
-Every parameter is a plain function of the file's fields. Parameters that the machine doesn't define (bandwidths, the
-spread of thread starts) are left out. Queue sizes are what the parameter says, misses *in flight*: a blocking core has
+Every parameter is a plain function of the file's fields. Parameters that the machine doesn't define (the spread of
+thread starts) are left out. Queue sizes are what the parameter says, misses *in flight*: a blocking core has
 one, whatever its queue could hold, and level 2 never has more demand misses than level 1 lets through.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from setebench.results import Finding
 from setebench.sim import spec
+from setebench.sim.truth_bandwidth import bandwidths
 from setebench.sim.truth_finding import between, count, told
 from setebench.sim.truth_prefetchers import prefetchers
 
@@ -35,6 +36,7 @@ def truth(machine: spec.Machine) -> list[Finding]:
         _store_after,
         prefetchers,
         _loaded_latency,
+        bandwidths,
     )
     return [finding for part in parts for finding in part(machine)]
 

@@ -14,7 +14,13 @@ from setebench.notation import parse
 from setebench.probe import Base, Kind, Probe
 from setebench.report.bandwidth import bandwidth_figure
 from setebench.report.loaded_latency import loaded_latency_figure
-from setebench.streaming import Timing, array_bytes_for, choose_cpus, kernels_of, widths_of
+from setebench.results import Finding, Outcome
+from setebench.streaming.budget import Budget
+from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, widths_of
+from setebench.streaming.levels import Levels, ranges
+from setebench.streaming.sweep import Case, Point, affordable, sizes_for
+from setebench.streaming.team import Timing, array_bytes_for
+from setebench.streaming.told import told_of
 
 A = Base("a")
 
@@ -44,6 +50,14 @@ def test_every_cpu_is_used_once_and_the_measured_one_first(cores: int, smt: int,
 def test_more_threads_than_cpus_are_refused() -> None:
     with pytest.raises(UsageError, match="3 threads don't fit: some CPU has 2 CPUs to use"):
         choose_cpus(facts(((0,), (1,))), None, 3)
+
+
+def test_numbers_of_threads() -> None:
+    assert thread_counts(None, 4) == [1, 4]
+    assert thread_counts("each", 3) == [1, 2, 3]
+    assert thread_counts("4,1,4", 8) == [1, 4]
+    with pytest.raises(UsageError, match="--threads takes numbers"):
+        thread_counts("two", 8)
 
 
 def test_widths_and_kernels_that_are_not_there_are_refused() -> None:
@@ -126,10 +140,100 @@ def test_volumes_are_those_of_the_formula(name: str, read: int, written: int, al
     assert kernel.traffic_bytes == 256 * (read + written + allocated)
 
 
-def test_the_time_counts_until_the_last_thread_has_ended() -> None:
-    timing = Timing(np.array([[1000, 2000], [1000, 1000]]), 8000, 1e9)
-    assert timing.gigabytes_per_second().tolist() == [8.0, 16.0]
-    assert timing.overlap().tolist() == [0.5, 1.0]
+def test_the_time_counts_from_the_first_start_to_the_last_end() -> None:
+    ticks, waits = np.array([[1000, 2000], [1000, 1000], [1000, 1000]]), np.array([[1000, 0], [0, 0], [1000, 0]])
+    timing = Timing(ticks, waits, 8000, 1e9)
+    assert timing.seconds().tolist() == [2e-6, 1e-6, 2e-6]
+    assert timing.gigabytes_per_second().tolist() == [8.0, 16.0, 8.0]
+    assert timing.overlap().tolist() == [0.5, 1.0, 0.0]  # the last: one thread began where the other had ended
+    assert timing.start_microseconds().tolist() == [0.0, 0.0, 1.0]
+
+
+def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
+    budget = Budget(facts(((0,),), lines_per_second=1e6), 10.0)
+    assert budget.spend(64_000_000) == 1.0
+    assert budget.spend(6400, np.array([[2_000_000_000, 1_000_000_000]])) == 2.0  # ticks of a clock of 1 GHz
+    assert budget.left == 7.0
+    assert budget.part(0.5).left == 3.5
+    assert budget.bytes(0.5) == 64 * 3.5e6
+
+
+def case(*cpus: int) -> Case:
+    return Case(KERNELS["load"], "64", cpus)
+
+
+LEVELS = Levels({"l1": (0.0, 16384.0), "l2": (131072.0, 524288.0), "l3": (2097152.0, 8388608.0)}, 1 << 27)
+
+
+def test_data_sets_inside_levels_come_first_and_what_there_is_no_time_for_is_left_out() -> None:
+    sizes = sizes_for(LEVELS, case(0), 1 << 32, None, True)
+    inside = [2580, 6501, 208063, 330280, 3329021, 5284491]
+    assert sizes[:8] == [*inside, 1 << 27, int(2.5 * (1 << 27))]
+    assert len(set(sizes)) == len(sizes)
+    short = Budget(facts(((0,),), lines_per_second=1e6), 8.0)
+    assert affordable(case(0), sizes, short)[:7] == sizes[:7]
+    assert sizes[7] not in affordable(case(0), sizes, short)
+    assert 1 << 27 not in affordable(case(0, 1), sizes, short)
+    assert 1 << 27 in sizes_for(
+        LEVELS, case(0, 1, 2, 3), 1 << 32, None, True
+    )  # each outgrows the last level: it may not be shared
+    assert max(sizes_for(LEVELS, case(0, 1, 2, 3), 1 << 32, 1 << 20, True)) == 1 << 20
+
+
+def test_data_sets_belong_to_the_level_that_answers_after_a_pass() -> None:
+    ticks = {4096: 4.0, 8192: 4.5, 32768: 9.0, 65536: 13.0, 131072: 14.5, 262144: 20.0, 1 << 20: 60.0, 1 << 22: 95.0}
+    found = ranges(["l1", "l2", "memory"], [4.0, 14.0, 100.0], ticks, 100.0)
+    assert found.caches == {"l1": (0.0, 8192), "l2": (65536, 131072)}  # at 256 KiB some lines come from memory
+    assert found.outgrown == 1 << 22
+    assert found.sizes("l2", 4) == (65536, 32768.0)  # the last may be shared
+    assert found.sizes("memory", 4) == (1 << 22, np.inf)
+    hidden = ranges(["l1", "l2", "memory"], [4.0, 40.0, 100.0], ticks, 200.0)
+    assert hidden.caches["l2"] is None
+    third = ranges(["l1", "l2", "l3", "memory"], [4.0, 6.0, 14.0, 100.0], ticks, 100.0)
+    assert (third.caches["l2"], third.caches["l3"]) == (None, None)  # which of the two is the second is not known
+    disturbed = ranges(["l1", "l2", "memory"], [4.0, 14.0, 100.0], ticks | {4096: 14.0}, 100.0)
+    assert disturbed == found
+    assert (hidden.outgrown, hidden.sizes("memory", 1)[0]) == (0, np.inf)
+
+
+def told(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[str, Finding]:
+    return {found.parameter: found for found in told_of(case(*(cpus or (0,))), points, levels, "")}
+
+
+def test_the_largest_data_set_alone_is_memory_s() -> None:
+    points = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [20.0, 25.0], 1.0)]
+    found = told(points)["bandwidth.memory.load.64.threads_1"]
+    assert (found.value, found.low, found.high) == (25.0, 22.5, 25.0)
+    unknown = told(points, Levels(LEVELS.caches, 0))["bandwidth.memory.load.64.threads_1"]
+    assert unknown.outcome is Outcome.UNRESOLVED
+    assert "surely outgrows" in str(unknown.reason)
+
+
+@pytest.mark.parametrize("others", [[], [Point(300000, [50.0], 1.0)], [Point(263000, [99.0], 1.0)]])
+def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_told(others: list[Point]) -> None:
+    found = told([Point(262144, [100.0], 1.0), *others])["bandwidth.l2.load.64.threads_1"]
+    assert found.outcome is Outcome.UNRESOLVED
+    assert "differ in bandwidth" in str(found.reason)
+
+
+def test_siblings_share_every_level_of_their_core() -> None:
+    known = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 524288.0)}, 1 << 24)
+    pair = Case(KERNELS["load"], "64", (0, 4), siblings=((0, 4), (1, 5)))
+    apart = Case(KERNELS["load"], "64", (0, 1), siblings=((0, 4), (1, 5)))
+    assert (pair.per_core, apart.per_core) == (2, 1)
+    assert known.sizes("l1", 2, pair.per_core) == (0.0, 16384.0)
+    assert known.sizes("l1", 2, apart.per_core) == (0.0, 32768.0)
+    assert known.sizes("l2", 4, 2) == (131072.0, 131072.0)
+
+
+def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
+    found = told([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    assert found.outcome is Outcome.UNRESOLVED
+    assert "50% of the time only" in str(found.reason)
+    both = [Point(4096, [9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9], overlap=0.99)]
+    found = told(both, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    assert found.value == 9.0
+    assert "started within 0.25 us, all at once 99% of the time" in found.method
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:
@@ -138,6 +242,9 @@ def test_plots_are_drawn_from_evidence_alone() -> None:
     figure = bandwidth_figure({"bandwidth": {"sweeps": sweeps}})
     assert [axes.get_ylabel() for axes in figure.axes] == ["GB/s (log scale)", "GB/s"]
     assert len(figure.axes[1].get_lines()) == 1
+    known = bandwidth_figure({"bandwidth": {"sweeps": sweeps, "peak_gb_per_s": 12.0}})
+    assert "memory's peak: 12 GB/s" in [text.get_text() for text in known.legends[0].get_texts()]
+    assert all(12.0 in np.asarray(axes.get_lines()[-1].get_ydata()) for axes in known.axes)
     points = [{"threads": 1, "no_operations": 0, "gb_per_s": 5.0, "latency_ns": 120.0}]
     loaded = loaded_latency_figure({"loaded_latency": {"idle_ns": 90.0, "points": points}})
-    assert loaded.axes[0].get_xlabel() == "memory bandwidth read (GB/s)"
+    assert loaded.axes[0].get_xlabel() == "memory bandwidth, lines read and written (GB/s)"

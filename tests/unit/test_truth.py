@@ -47,6 +47,7 @@ PATTERNS = {
     rf"prefetcher\.{ID}\.(directions|indexed_by|fills)": "string",
     rf"prefetcher\.{ID}\.(streams|streams_per_page)": "streams",
     rf"prefetcher\.{ID}\.(min_stride|max_stride|region_size)": "bytes",
+    r"bandwidth\.(l[123]|memory)\.(load|store)\.(scalar|16|32|64)\.threads_\d+(\.traffic)?": "GB/s",
     r"loaded_latency\.idle": "ns",
     r"loaded_latency\.peak_bandwidth": "GB/s",
 }

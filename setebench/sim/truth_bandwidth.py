@@ -1,0 +1,206 @@
+"""What streams of loads and of stores reach on a simulated machine, from its ports, fills, queues and latencies.
+
+A stream moves as fast as its narrowest place. Most places are the same whatever brings the lines. How many misses are
+in flight is not: hardware prefetchers add theirs. So every rate has two bounds, of demand alone and of the best that
+the machine's prefetchers could do, and the truth is that range; where it is too wide to say anything, nothing is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel
+from setebench.results import Finding
+from setebench.sim import spec
+from setebench.sim.truth_finding import METHOD
+
+WIDEST_RANGE = 2.0
+"""A range from which a rate can't be told better than this says nothing."""
+
+LOOP_INSTRUCTIONS = 2
+"""Of the loop, for every block: a subtraction and a branch."""
+
+PAGE_BYTES = 4096
+
+NEIGHBOURS = 8
+"""Two places that are equally narrow, with requests in bursts between, give a twelfth less than one (the norm of their
+times of this order); one that is half as narrow gives nothing less."""
+
+TOLD = ("load", "store")
+"""Kernels with one kind of access. In others a store waits for loads, and their queues limit each other."""
+
+
+def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
+    """Every level's rate with one thread and with one on every CPU, in the widest accesses."""
+    width = max(machine.core.access_sizes)
+    if width > machine.line_size_bytes:
+        return
+    cpus = machine.core.cores * machine.core.threads_per_core
+    for threads in sorted({1, cpus}):
+        for kernel in (KERNELS[name] for name in TOLD):
+            for number in range(1, len(machine.levels) + 2):
+                yield from _told(_Stream(machine, kernel, width, threads, number))
+
+
+def _told(stream: _Stream) -> Iterator[Finding]:
+    machine = stream.machine
+    slow, fast = stream.slow_cycles(), stream.fast_cycles()
+    if slow > WIDEST_RANGE * fast:
+        return
+    hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
+    low, high = (stream.threads * machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
+    level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
+    width = "scalar" if stream.width == 8 else str(stream.width)
+    name = f"bandwidth.{level}.{stream.kernel.name}.{width}.threads_{stream.threads}"
+    names = {name: 1.0}
+    if level != "l1" and stream.kernel.written_bytes:
+        names[f"{name}.traffic"] = stream.kernel.traffic_bytes / stream.kernel.program_bytes
+    for parameter, factor in names.items():
+        yield Finding(
+            parameter=parameter,
+            value=low * factor,
+            unit="GB/s",
+            low=low * factor if high > low else None,
+            high=high * factor if high > low else None,
+            method=METHOD,
+        )
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """One kernel on so many threads, spread over all cores, with its data in level `number` (one more than there are
+    levels: in memory)."""
+
+    machine: spec.Machine
+    kernel: Kernel
+    width: int
+    threads: int
+    number: int
+
+    def fast_cycles(self) -> float:
+        """Cycles between two lines of one thread at best: the narrowest place alone counts, prefetchers do as well as
+        they can, and TLB misses are hidden."""
+        return max(self._pipeline(), self._transfers(), self._in_flight(prefetched=True))
+
+    def slow_cycles(self) -> float:
+        """Cycles between two lines of one thread where prefetchers don't help, no TLB miss is hidden that may show, and
+        places that are about equally narrow get in each other's way."""
+        places = (self._pipeline(), self._transfers(), self._looked_up(), self._in_flight(prefetched=False))
+        queued = self._queued() if self.number > 1 else 0.0
+        together = float(sum(cycles**NEIGHBOURS for cycles in (*places, queued)) ** (1 / NEIGHBOURS))
+        in_memory = self.number > len(self.machine.levels)
+        if in_memory or (self.number > 1 and not self.machine.core.out_of_order):
+            together += self._translation()
+        # a read may wait behind the line that goes back for it: both come when an entry is free
+        behind = in_memory and self.kernel.allocated_bytes > 0
+        return together + (self.threads * self.machine.memory.interval_cycles if behind else 0.0)
+
+    @property
+    def _per_core(self) -> int:
+        """Threads on the core that has most."""
+        return -(-self.threads // self.machine.core.cores)
+
+    @property
+    def _accesses(self) -> float:
+        """Accesses per line."""
+        return self.machine.line_size_bytes / self.width
+
+    @property
+    def _instructions(self) -> float:
+        """Instructions per line, those of the loop included."""
+        return self._accesses + LOOP_INSTRUCTIONS * self.machine.line_size_bytes / BLOCK_BYTES
+
+    def _latency(self, number: int) -> float:
+        levels = self.machine.levels
+        return self.machine.memory.latency_cycles if number > len(levels) else levels[number - 1].latency_cycles
+
+    def _pipeline(self) -> float:
+        """What the core and its first level allow, wherever the lines are."""
+        core, first = self.machine.core, self.machine.levels[0]
+        accesses = self._accesses
+        queued = core.store_queue if self.kernel.writes else core.load_queue
+        limits = [
+            self._instructions / core.issue_width,
+            self._per_core * accesses / first.ports,
+            accesses * first.latency_cycles / queued,
+        ]
+        if core.out_of_order and not self.kernel.writes:
+            limits.append(self._instructions * first.latency_cycles / core.reorder_window)
+        return max(limits)
+
+    def _transfers(self) -> float:
+        """What ports and fills of the levels, and memory, allow."""
+        machine, levels, number = self.machine, self.machine.levels, self.number
+        limits = [0.0]
+        if number > 1:
+            limits += [self._per_core / levels[1].ports, self._per_core * levels[0].fill_interval_cycles]
+        if number > 2:
+            limits.append(self._per_core * levels[1].fill_interval_cycles)
+        if number > 2 and len(levels) > 2:
+            limits.append(self.threads / levels[2].ports)
+        if number > len(levels):
+            memory = machine.memory
+            moved = 2 if self.kernel.allocated_bytes else 1  # a line that was written goes back as well
+            limits.append(self.threads * memory.interval_cycles * moved)
+            if memory.banks:
+                limits.append(self.threads * memory.bank_busy_cycles / memory.banks)
+            if len(levels) > 2:
+                limits.append(self.threads * levels[2].fill_interval_cycles)
+        return max(limits)
+
+    def _looked_up(self) -> float:
+        """What the second level's ports allow where prefetchers of the first level that fill further levels look every
+        line up there as well."""
+        asking = sum(each.level == 1 and each.fills != "l1" for each in self.machine.prefetchers)
+        return self._per_core * (1 + asking) / self.machine.levels[1].ports if self.number > 1 and asking else 0.0
+
+    def _in_flight(self, prefetched: bool) -> float:
+        """What misses in flight allow: so many lines per latency."""
+        if self.number == 1:
+            return 0.0
+        demand = max(self._core_waits(), self._queues(self.number, "mshr_demand_limit"))
+        near = [each for each in self.machine.prefetchers if int(each.fills[1]) < self.number]
+        if prefetched:
+            return min([demand, *(self._queues(int(each.fills[1]), "") for each in near)])
+        # one that waits for an entry takes over all lines, and brings them as fast as its own entries allow
+        waiting = [
+            self._queues(int(each.fills[1]), "mshr_hardware_limit") for each in near if each.when_full == "stalls"
+        ]
+        return max([demand, *waiting])
+
+    def _queued(self) -> float:
+        """What the core's load or store queue and its window allow while they wait for lines."""
+        core, latency = self.machine.core, self._latency(self.number)
+        if self.kernel.writes:
+            return latency * self._accesses / core.store_queue
+        window = self._instructions / core.reorder_window if core.out_of_order else 0.0
+        return latency * max(self._accesses / core.load_queue, window)
+
+    def _core_waits(self) -> float:
+        """What the core itself allows while it waits for lines."""
+        core = self.machine.core
+        blocks = core.blocking_store if self.kernel.writes else core.blocking_load
+        return max(self._queued(), self._latency(self.number) + self._pipeline() if blocks else 0.0)
+
+    def _translation(self) -> float:
+        """Cycles per line of a TLB miss on every page."""
+        tlb, memory = self.machine.tlb, self.machine.memory
+        huge = max(memory.page_sizes) > PAGE_BYTES and not memory.huge_pages_splintered
+        near, far = (tlb.l1_2m, tlb.l2_2m) if huge else (tlb.l1_4k, tlb.l2_4k)
+        penalty = max(near.miss_penalty_cycles, far.miss_penalty_cycles)
+        return penalty * self.machine.line_size_bytes / (max(memory.page_sizes) if huge else PAGE_BYTES)
+
+    def _queues(self, filled: int, limit: str) -> float:
+        """What miss queues allow, of which requests may take as much as the field `limit` says ("" for all), for lines
+        that come to level `filled` ahead of the loads (level 1, or the lines' own level: no other than the loads' own
+        misses)."""
+        limits = []
+        for place, level in enumerate(self.machine.levels[: self.number - 1], 1):
+            entries = (getattr(level, limit) if limit else 0) or level.mshr_entries
+            ahead = 1 < filled < self.number and place < filled
+            latency = self._latency(filled if ahead else self.number)
+            sharing = self.threads if place == 3 else self._per_core if level.mshr_shared_by_smt else 1
+            if entries:
+                limits.append(sharing * latency / entries)
+        return max(limits, default=0.0)

@@ -1,0 +1,72 @@
+"""Whether a kernel computed what it should: every number that it could have written, compared bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError
+from setebench.kernels import Kernel, array_spacing, reduction, stream_bytes
+from setebench.machine import HoldsNumbers
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+from setebench.streaming.choice import WIDTHS
+
+CHECKED_BYTES = 8192
+
+
+def check_all(context: Context, kernels: Iterable[tuple[Kernel, str]]) -> dict[str, str]:
+    """Kernels (with a width, as `load.64`) whose arithmetic is wrong, and how; evidence tells which were checked."""
+    told: dict[str, str] = {}
+    wrong: dict[str, str] = {}
+    for kernel, width in kernels:
+        name = f"{kernel.name}.{width}"
+        try:
+            found = wrong_arithmetic(context, kernel, WIDTHS[width], context.cpu)
+        except UnsupportedError as error:
+            told[name] = f"not checked: {error}"
+            continue
+        told[name] = found or "right"
+        if found:
+            wrong[name] = found
+    context.evidence["arithmetic"] = dict(sorted(told.items()))
+    return wrong
+
+
+def wrong_arithmetic(context: Context, kernel: Kernel, width: int, cpu: int | None = None) -> str | None:
+    """Run a kernel once over random numbers and compare everything it could have written, bit by bit.
+
+    Returns None if all is right, else what is wrong. Raises `UnsupportedError` where memory can't be looked at."""
+    machine = context.machine
+    if not isinstance(machine, HoldsNumbers):
+        raise UnsupportedError(f"the memory of {machine.facts.name} holds no numbers that could be looked at")
+    base = Base("checked")
+    region = machine.allocate(stream_bytes(kernel, CHECKED_BYTES), min(machine.facts.page_sizes))
+    try:
+        before = context.rng(77).random(region.size // 8)
+        machine.write_numbers(region, before)
+        machine.run(Probe().stream(base, kernel.name, CHECKED_BYTES, width).fence(), {base: [region.address]}, cpu=cpu)
+        after = machine.read_numbers(region)
+    finally:
+        machine.release(region)
+    expected = _expected(kernel, before, width)
+    wrong = np.flatnonzero(after != expected)
+    if not len(wrong):
+        return None
+    at = int(wrong[0])
+    return f"{kernel.name}: number {at} of its memory is {after[at]}, but {kernel.formula} makes it {expected[at]}"
+
+
+def _expected(kernel: Kernel, memory: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """The whole memory of a checked stream after one pass; what is no array must stay as it is."""
+    elements, spacing = CHECKED_BYTES // 8, array_spacing(CHECKED_BYTES) // 8
+    arrays = [memory[n * spacing : n * spacing + elements] for n in range(kernel.arrays)]
+    if kernel.reduces:
+        sums = reduction(kernel, arrays, width)
+        memory[elements : elements + len(sums)] = sums
+    if kernel.expected is not None:
+        for array, numbers in zip(arrays, [each.copy() for each in kernel.expected(arrays)], strict=True):
+            array[:] = numbers
+    return memory

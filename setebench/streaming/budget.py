@@ -1,0 +1,46 @@
+"""How much of a measurement there is time for, told from what the machine answers and not from a clock on the wall.
+
+A sweep cut by a clock would measure other points on a busy host than on an idle one, and a simulated machine would not
+give the same answer for the same seed."""
+
+from __future__ import annotations
+
+from setebench.machine import Facts, Ticks
+
+LINE_BYTES = 64
+
+SLOW_LINES = 1e8
+"""Any real CPU passes over more lines a second; machines that don't are asked for less by default."""
+
+
+def is_slow(facts: Facts) -> bool:
+    """Whether a machine takes much longer than its ticks say, as simulated ones do."""
+    return facts.lines_per_second < SLOW_LINES
+
+
+class Budget:
+    """Seconds of the user's time that may be spent; a machine's `lines_per_second` says what its answers cost.
+
+    What a run cost is the longer of two: what its ticks say (on a real CPU that is nearly all of it), and the lines
+    that it passed over at the pace at which the machine does that (a simulated one takes much longer than its ticks).
+    """
+
+    def __init__(self, facts: Facts, seconds: float) -> None:
+        self._facts = facts
+        self.left = seconds
+
+    def spend(self, passed_bytes: float, ticks: Ticks | None = None) -> float:
+        """Take a run off; returns its seconds. `ticks` are those of all threads, shape (repetitions, threads)."""
+        cost = passed_bytes / LINE_BYTES / self._facts.lines_per_second
+        if ticks is not None:
+            cost = max(cost, float(ticks.max(axis=1).sum()) / self._facts.ticks_per_second)
+        self.left -= cost
+        return cost
+
+    def bytes(self, share: float) -> float:
+        """What a share of what is left allows to pass over."""
+        return max(share * self.left, 0.0) * self._facts.lines_per_second * LINE_BYTES
+
+    def part(self, share: float) -> Budget:
+        """A budget of its own with a share of what is left."""
+        return Budget(self._facts, self.left * share)

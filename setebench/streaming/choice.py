@@ -1,0 +1,100 @@
+"""What a user may choose of streams: kernels, widths, numbers of threads and the CPUs that they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from setebench.errors import UnsupportedError, UsageError
+from setebench.kernels import KERNELS, Kernel
+from setebench.machine import Facts
+from setebench.results import Finding, Outcome
+from setebench.scenario import Option
+
+WIDTHS = {"scalar": 8, "16": 16, "32": 32, "64": 64}
+"""Widths as parameters name them, and the bytes of an access."""
+
+PLACEMENTS = ("spread", "compact")
+
+WIDTH = Option(
+    name="width", help="Width of accesses; may be repeated. Default: the widest.", choices=tuple(WIDTHS), multiple=True
+)
+PLACEMENT = Option(
+    name="placement",
+    help="spread: a core each first; compact: a core's siblings first.",
+    default=PLACEMENTS[0],
+    choices=PLACEMENTS,
+)
+
+
+MEMORY = Option(
+    name="memory",
+    help="local: on the CPU's own memory node; remote: on the farthest. Default: both where there are several.",
+    choices=("local", "remote"),
+    multiple=True,
+)
+
+
+def nodes_for(facts: Facts, cpu: int) -> tuple[int, int] | None:
+    """Numbers of the memory node nearest to a CPU and of the farthest; None where the CPU belongs to none, or there
+    is no other."""
+    own = next((node for node in facts.nodes if cpu in node.cpus), None)
+    others = [node.number for node in facts.nodes if node is not own]
+    if own is None or not others:
+        return None
+    return own.number, max(others, key=lambda number: own.distances.get(number, 0))
+
+
+def without_kernels(facts: Facts) -> Finding:
+    """The one finding of a machine that runs no streaming kernels."""
+    return Finding(parameter="bandwidth", outcome=Outcome.UNAVAILABLE, reason=f"{facts.name} runs no streaming kernels")
+
+
+def choose_cpus(facts: Facts, first: int | None, threads: int, placement: str = "spread") -> tuple[int, ...]:
+    """CPUs for so many threads, the one to measure on first: `compact` fills a core's siblings before the next core,
+    `spread` takes one CPU of every core before a second of any.
+
+    Raises `UsageError` for more threads than CPUs."""
+    if not 1 <= threads <= len(facts.cpus):
+        raise UsageError(f"{threads} threads don't fit: {facts.name} has {len(facts.cpus)} CPUs to use")
+    start = facts.cpus[-1] if first is None else first
+    cores = [[cpu for cpu in group if cpu in facts.cpus] for group in facts.siblings]
+    cores.sort(key=lambda group: start not in group)
+    cores = [sorted(group, key=lambda cpu: cpu != start) for group in cores if group]
+    depth = max(len(group) for group in cores)
+    spread = [group[level] for level in range(depth) for group in cores if level < len(group)]
+    ordered = spread if placement == "spread" else [cpu for group in cores for cpu in group]
+    return tuple(ordered[:threads])
+
+
+def widths_of(facts: Facts, asked: Sequence[str] = ()) -> list[str]:
+    """The widths to measure: those asked for, else the widest. Raises `UsageError` for one that the CPU lacks."""
+    offered = [name for name, size in WIDTHS.items() if size in facts.access_sizes]
+    lacking = [name for name in asked if name not in offered]
+    if lacking:
+        raise UsageError(
+            f"{facts.name} has no accesses of width {', '.join(lacking)}; it has {', '.join(offered) or 'none'}"
+        )
+    return list(dict.fromkeys(asked)) or offered[-1:]
+
+
+def kernels_of(facts: Facts, asked: Sequence[str]) -> list[Kernel]:
+    """Kernels by name. Raises `UnsupportedError` where the machine runs none or lacks one."""
+    lacking = [name for name in asked if name not in facts.kernels]
+    if lacking:
+        offered = ", ".join(facts.kernels) or "none"
+        raise UnsupportedError(f"{facts.name} has no streaming kernel {', '.join(lacking)}; it has {offered}")
+    return [KERNELS[name] for name in asked]
+
+
+def thread_counts(asked: str | None, cpus: int) -> list[int]:
+    """Numbers of threads: `1,2,4`, or `each`; one and all where nothing is asked.
+
+    Raises `UsageError` for anything else."""
+    if not asked:
+        return sorted({1, cpus})
+    if asked == "each":
+        return list(range(1, cpus + 1))
+    try:
+        return sorted({int(part) for part in asked.split(",")})
+    except ValueError:
+        raise UsageError(f"--threads takes numbers such as 1,2,4, or each; not {asked!r}") from None

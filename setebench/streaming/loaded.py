@@ -1,0 +1,216 @@
+"""One pointer chase beside threads that read and write memory at a settable rate.
+
+Helm and Taura 2019, 4.3.1: each loading thread uses four independent lines, then does nothing for a number of
+no-operations. All start together. Every thread's time is cut into segments, and only segments during which all the
+others still ran count. Lines are flushed before they are used, so every one comes from memory, whatever caches hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.ticks import mean_ticks
+from setebench.layout import GROUP_PAGES
+from setebench.machine import Region, Ticks
+from setebench.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
+from setebench.probe import COLUMNS, Base, Operand, Probe
+from setebench.scenario import Context
+from setebench.streaming.budget import is_slow
+
+STREAMS = 4
+"""Independent lines that are used between two delays, each in memory of its own."""
+
+LAG_LINES = 16
+"""A stored line is written back so many rounds later: it would stay in the caches otherwise, and none go to memory. By
+then its store is done, and the flush waits for nothing."""
+
+WRITING_BACK = ("clwb", "clflushopt", "clflush")
+"""Flushes, the one that disturbs least first."""
+
+GROUPS = 9
+"""Groups of lines that a repetition chases, each timed as the scenario `latency` times lines in memory."""
+
+LOAD_SEGMENTS = 20
+REPETITIONS, FAST_REPETITIONS, BATCHES = 96, 12, 12
+"""Repetitions of a load point, and how many figures they make: a single one scatters too much to say what the others
+vary by."""
+
+SPARE_TIME = 1.3
+"""Loading threads run so much longer than the chase is expected to: the chase slows down as the load grows."""
+
+MOST_STREAM_BYTES = 4 << 20
+"""Memory of one of the four streams of a thread; a faster thread ends early, and its last segments show it."""
+
+STAGGER_LINES = 5
+
+CHASED_BYTES = 32 << 20
+
+FEW_ROUNDS = 8
+
+LEAST_GROUPS = 2
+"""A chase of which fewer groups ran under load tells nothing."""
+
+SPANS = len(CHAINS)
+"""Number of the interval around a whole group, behind those of its chains."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One load point: latency in ns and bandwidth in GB/s (lines read from memory and written back) of every batch of
+    repetitions, shape (batches,) each; empty where the load did not last."""
+
+    latency_ns: NDArray[np.float64]
+    gigabytes: NDArray[np.float64]
+
+
+class Bench:
+    """The memory of all threads, and how to measure one load point in it."""
+
+    def __init__(self, context: Context, crew: tuple[int, ...]) -> None:
+        self._context, self._machine = context, context.machine
+        self._facts = context.machine.facts
+        self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
+        self._repetitions = FAST_REPETITIONS if context.fast or is_slow(self._facts) else REPETITIONS
+        self._line = self._facts.line_size
+        page = min(self._facts.page_sizes)
+        self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
+        room = self._facts.memory_bytes // (4 * STREAMS * max(len(crew), 1))
+        self._stream_bytes = min(MOST_STREAM_BYTES, room // page * page)
+        # streams at one place of a page each would fight for the same sets of the caches
+        self._stride = self._stream_bytes + STAGGER_LINES * self._line
+        self._regions: dict[int, Region] = {}
+        self._starts: dict[int, int] = {}
+        self._bases = {cpu: Base(f"load{cpu}") for cpu in crew}
+        self._chase_ticks = 0.0
+        try:
+            for number, cpu in enumerate(crew):
+                region = self._machine.allocate(STREAMS * self._stride + 2 * page, page)
+                self._regions[cpu] = region
+                self._starts[cpu] = region.address + number * STREAMS * STAGGER_LINES * self._line % page
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for region in (self._chased, *self._regions.values()):
+            self._machine.release(region)
+
+    def measure(self, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
+        """The chase beside these loading threads, which store to so many of every four lines and load the others."""
+        # one layout for all groups: a second one would lead chases of the first astray where they share lines
+        place = Place(self._context, self._chased, "memory", 0.0)
+        rounds = self._rounds(loaders, delay, writes)
+        probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
+        placements = self._placements(place, loaders, self._repetitions + 1)
+        if loaders:
+            found = self._machine.run_together(probes, placements)
+        else:
+            found = {self._cpu: self._machine.run(probes[self._cpu], placements, cpu=self._cpu)}
+        return self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
+
+    def _placements(self, place: Place, loaders: tuple[int, ...], count: int) -> dict[Base, Any]:
+        """Random groups for the chase; the same lines again for the load, as they are flushed before."""
+        chased = {
+            _numbered(base, number): addresses
+            for number in range(GROUPS)
+            for base, addresses in place.placements(count).items()
+        }
+        return chased | {self._bases[cpu]: np.full(count, self._starts[cpu]) for cpu in loaders}
+
+    def _load(self, cpu: int, delay: int, writes: int, rounds: int) -> Probe:
+        """A loading thread in segments of `rounds` times four lines and a delay."""
+        base, probe = self._bases[cpu], Probe()
+        segment_bytes = rounds * self._line
+        streams = [base + (stream * self._stride + LAG_LINES * self._line) for stream in range(STREAMS)]
+        for stream in streams:
+            probe = _away(probe, stream, LOAD_SEGMENTS * segment_bytes, self._line)
+        probe = _met(probe)
+        for segment in range(LOAD_SEGMENTS):
+            body = self._round([stream + segment * segment_bytes for stream in streams], delay, writes)
+            probe = probe.start(segment, dither=False).repeat(rounds, body, advance=self._line).stop(segment)
+        return probe
+
+    def _round(self, lines: list[Operand], delay: int, writes: int) -> Probe:
+        """Four lines, the last `writes` of them stored to, and a delay."""
+        body = Probe()
+        back = next((how for how in WRITING_BACK if how in self._facts.flushes), self._facts.flushes[0])
+        for number, line in enumerate(lines):
+            if number < STREAMS - writes:
+                body = body.load(line)
+            else:
+                body = body.store(line).flush(line + -LAG_LINES * self._line, back)
+        return body.nop(delay) if delay else body
+
+    def _rounds(self, loaders: tuple[int, ...], delay: int, writes: int) -> int:
+        """Rounds per segment with which the loading threads outlast the chase, from a short run of all of them."""
+        if not loaders:
+            return 0
+        probes = {cpu: self._load(cpu, delay, writes, FEW_ROUNDS) for cpu in loaders}
+        placements = {self._bases[cpu]: np.full(2, self._starts[cpu]) for cpu in loaders}
+        if len(loaders) == 1:
+            found = {loaders[0]: self._machine.run(probes[loaders[0]], placements, cpu=loaders[0])}
+        else:
+            found = self._machine.run_together(probes, placements)
+        fastest = min(float(np.median(ticks)) for ticks in found.values()) / FEW_ROUNDS
+        wanted = SPARE_TIME * self._chase_ticks / (LOAD_SEGMENTS * max(fastest, 1e-3))
+        return int(np.clip(wanted, FEW_ROUNDS, self._stream_bytes // (LOAD_SEGMENTS * self._line)))
+
+    def _reading(self, found: dict[int, Ticks], segment_lines: int) -> Reading:
+        """Latency and bandwidth of every repetition, from the time in which all threads ran; `segment_lines` move to or
+        from memory in each segment of a loading thread."""
+        chase = found.pop(self._cpu).reshape(self._repetitions, GROUPS, SPANS + 1)
+        ends = np.cumsum(chase[:, :, SPANS], axis=1)
+        self._chase_ticks = float(np.median(ends[:, -1]))
+        loaded_until = np.min([ticks.sum(axis=1) for ticks in found.values()], axis=0) if found else ends[:, -1]
+        within = ends <= loaded_until[:, None]
+        enough = np.flatnonzero(within.sum(axis=1) >= LEAST_GROUPS)
+        batches = np.array_split(enough, min(BATCHES, len(enough))) if len(enough) else []
+        rates = GROUPS * GROUP_PAGES * self._line / ends[:, -1]  # the chase reads memory, too
+        for ticks in found.values():
+            counted = np.cumsum(ticks, axis=1) <= ends[:, -1:]
+            moved = counted.sum(axis=1) * segment_lines * self._line
+            rates += moved / np.maximum((ticks * counted).sum(axis=1), 1.0)
+        ticks_per_ns = self._facts.ticks_per_second / 1e9
+        latency = [_step_ticks(chase[batch][within[batch]]) / ticks_per_ns for batch in batches]
+        return Reading(np.array(latency), np.array([rates[batch].mean() * ticks_per_ns for batch in batches]))
+
+
+def _step_ticks(groups: Ticks) -> float:
+    """Ticks per step from the chains of some groups, shape (groups, chains and span): long ones less short ones, so
+    that no bracket is left in it."""
+    lengths = np.array(CHAINS)
+    short, long = (mean_ticks(groups[:, :SPANS][:, lengths == steps].ravel()) for steps in (SHORT_CHAIN, LONG_CHAIN))
+    return (long - short) / (LONG_CHAIN - SHORT_CHAIN)
+
+
+def _chase(place: Place) -> Probe:
+    """Groups of lines one after the other, each within an interval around all of it; first all threads meet."""
+    whole = Probe().barrier()
+    probe = (Probe().start(SPANS, dither=False) + place.chains(8)).stop(SPANS)
+    for number in range(GROUPS):
+        rows = probe.rows.copy()
+        rows[:, _INTERVAL][rows[:, _INTERVAL] >= 0] += number * (SPANS + 1)
+        whole += Probe(rows.tobytes(), tuple(_numbered(base, number) for base in probe.bases))
+    return whole
+
+
+_INTERVAL = COLUMNS.index("interval")
+
+
+def _numbered(base: Base, number: int) -> Base:
+    return Base(f"{base.name}{number}")
+
+
+def _away(probe: Probe, where: Base | Operand, size: int, line: int) -> Probe:
+    """`probe`, then every line of some memory out of all caches."""
+    return probe.repeat(size // line, Probe().flush(where), advance=line)
+
+
+def _met(probe: Probe) -> Probe:
+    """`probe`, time for its flushes to end, then a meeting of all threads: from there on their times count."""
+    return probe.fence().wait(SETTLE_CYCLES).fence().barrier()

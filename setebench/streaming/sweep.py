@@ -1,0 +1,170 @@
+"""Bandwidth over data sets of growing size: which ones, and what each round of them tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.kernels import Kernel
+from setebench.scenario import Context
+from setebench.streaming.budget import Budget
+from setebench.streaming.choice import WIDTHS
+from setebench.streaming.levels import SMALLEST_BYTES, Levels
+from setebench.streaming.team import Team, array_bytes_for
+
+ROUNDS, FAST_ROUNDS = 5, 3
+REPETITIONS, LARGE_REPETITIONS = 4, 2
+"""Timed in a round, of which the best counts; less often where a single pass is long enough."""
+
+ROUND_SHARE = 0.15
+"""A round that takes more of the time there is for the case is the last: others may need what is left."""
+
+WIDEST = 2.5
+"""The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level."""
+
+LARGE_BYTES = 16 << 20
+"""One pass over so much takes long enough by itself."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one sweep varies the data set of; `remote` memory lies on the node farthest from each CPU."""
+
+    kernel: Kernel
+    width: str
+    cpus: tuple[int, ...]
+    remote: bool = False
+    siblings: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return len(self.cpus)
+
+    @property
+    def per_core(self) -> int:
+        """Threads on the core that has most of them."""
+        return max(sum(cpu in group for cpu in self.cpus) for group in self.siblings) if self.siblings else 1
+
+    @property
+    def access_bytes(self) -> int:
+        """Bytes of one access."""
+        return WIDTHS[self.width]
+
+    @property
+    def name(self) -> str:
+        """Kernel and width, as parameters name them."""
+        return f"{self.kernel.name}.{self.width}"
+
+    def parameter(self, level: str) -> str:
+        """Name of the finding of a level."""
+        return f"bandwidth.{level}.{self.name}.threads_{self.threads}{'.remote' if self.remote else ''}"
+
+
+@dataclass
+class Point:
+    """One data set (total bytes of a thread): the best program GB/s of every round, and of the best repetition of all
+    how long all threads ran at once, and how far apart they started."""
+
+    size_bytes: int
+    rounds: list[float]
+    overlap: float = 0.0
+    start_microseconds: float = 0.0
+    passes: int = 0
+
+    @property
+    def best(self) -> float:
+        """The best of all rounds."""
+        return max(self.rounds)
+
+
+def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bool) -> list[int]:
+    """Data sets of each thread in the order of their worth: two inside each level, the one that outgrows the last level
+    and the largest, then half octaves (octaves when fast) upwards.
+
+    Several threads together need no larger sets than one, but each must outgrow the last level by itself, as it may not
+    be shared. `asked` is the largest, where the user chose one."""
+    inside, outgrown = levels.middles(case.threads, case.per_core), levels.outgrown
+    largest = asked or min(int(WIDEST * (outgrown or max([SMALLEST_BYTES, *inside]))), room)
+    if not asked and outgrown:
+        largest = max(outgrown, largest // case.threads)
+    octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if fast else 0.5)
+    first = [int(size) for size in (*inside, outgrown) if 0 < size < largest]
+    rest = sorted(int(size) for size in SMALLEST_BYTES * 2.0**octaves)
+    return list(dict.fromkeys([*first, largest, *rest]))
+
+
+def remote_sizes(levels: Levels, sizes: Iterable[int]) -> list[int]:
+    """Those of the data sets that tell something of memory: where it lies makes no difference to caches."""
+    return [size for size in sizes if levels.outgrown and size >= levels.outgrown]
+
+
+def affordable(case: Case, sizes: Iterable[int], budget: Budget) -> list[int]:
+    """Those of the data sets, in their order, that a first round can pass over in the time there is."""
+    left, chosen = budget.bytes(1.0), []
+    for size in sizes:
+        cost = (2 if size > LARGE_BYTES else 1 + REPETITIONS) * size * case.threads
+        if cost <= left:
+            left -= cost
+            chosen.append(size)
+    return chosen
+
+
+class Sweep:
+    """Rounds over some data sets of one case; what disturbs one round need not disturb the next."""
+
+    def __init__(self, context: Context, case: Case, team: Team, budget: Budget) -> None:
+        self._context, self._case, self._team, self._budget = context, case, team, budget
+        self._points: dict[int, Point] = {}
+        self._seconds_per_byte = 0.0  # of the dearest data set yet
+
+    def run(self, sizes: list[int]) -> list[Point]:
+        """Every data set that the budget allows, in the order of size."""
+        case = self._case
+        plural = "s" if case.threads > 1 else ""
+        whole = self._budget.left
+        for number in range(FAST_ROUNDS if self._context.fast else ROUNDS):
+            before = self._budget.left
+            self._context.progress(f"{case.name}, {case.threads} thread{plural}, round {number + 1}")
+            self._round(sizes, first=number == 0)
+            if before - self._budget.left > ROUND_SHARE * whole:
+                break
+        return [self._points[size] for size in sorted(self._points)]
+
+    def _round(self, sizes: list[int], *, first: bool) -> None:
+        """Every data set once; the first round leaves out what would take too long, the others what it left out."""
+        done: set[int] = set()
+        for size in sizes:
+            array = array_bytes_for(self._case.kernel, size)
+            total = array * self._case.kernel.arrays
+            if total in done or (not first and total not in self._points):
+                continue  # another size came to the same whole blocks, or to more than there was time for
+            if first and 2 * total * self._seconds_per_byte > self._budget.left:
+                continue
+            done.add(total)
+            before = self._budget.left
+            point = self._points.setdefault(total, Point(total, []))
+            repetitions = self._measure(array, point)
+            streamed = total * point.passes * (repetitions + 1)
+            self._seconds_per_byte = max(self._seconds_per_byte, (before - self._budget.left) / streamed)
+
+    def _measure(self, array: int, point: Point) -> int:
+        """One round of one data set; returns how often it was timed."""
+        case, team = self._case, self._team
+        if not point.passes:
+            large = point.size_bytes > LARGE_BYTES
+            point.passes = 1 if large else team.passes_for(case.kernel, case.access_bytes, array)
+        repetitions = REPETITIONS
+        if point.size_bytes > LARGE_BYTES:
+            affords = self._budget.bytes(0.5) >= (1 + LARGE_REPETITIONS) * point.size_bytes * case.threads
+            repetitions = LARGE_REPETITIONS if affords else 1
+        timing = team.time(case.kernel, case.access_bytes, array, point.passes, repetitions)
+        rates = timing.gigabytes_per_second()
+        best = int(np.argmax(rates))
+        if not point.rounds or rates[best] > point.best:
+            point.overlap = float(timing.overlap()[best])
+            point.start_microseconds = float(timing.start_microseconds()[best])
+        point.rounds.append(float(rates[best]))
+        return repetitions

@@ -1,0 +1,209 @@
+"""Streams on one CPU or several at once: memory of their own, first touch, synchronised runs.
+
+Long-running measurements, unlike most of setebench: a bandwidth is what many accesses share. All threads start together
+(`Machine.run_together`), and the time counts until the last has ended; how long all ran at once is told with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError
+from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
+from setebench.machine import BindsMemory, Region, Ticks
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+from setebench.streaming.budget import Budget
+from setebench.streaming.choice import WIDTHS, nodes_for, widths_of
+
+INTERVAL_SECONDS = 40e-6
+"""Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
+
+LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
+"""Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
+a clock step add to it must stay small."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Ticks of every repetition and thread, shape (repetitions, threads), of `bytes_each` program bytes per thread.
+
+    `waits` are the ticks, of the same shape, that each thread then waited for the last one. All were let go at once, so
+    they say when threads began and ended beside each other, without comparing the clocks of different CPUs."""
+
+    ticks: Ticks
+    waits: Ticks
+    bytes_each: int
+    ticks_per_second: float
+
+    def _spans(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """From the first start to the last end, from the last start to the first end, and between the first and the
+        last start; ticks, shape (repetitions,)."""
+        ends = -self.waits.astype(np.float64)
+        starts = ends - self.ticks
+        first, last = starts.min(axis=1), starts.max(axis=1)
+        return ends.max(axis=1) - first, ends.min(axis=1) - last, last - first
+
+    def seconds(self) -> NDArray[np.float64]:
+        """From the start of the first thread to the end of the last, shape (repetitions,)."""
+        return np.asarray(self._spans()[0] / self.ticks_per_second)
+
+    def gigabytes_per_second(self) -> NDArray[np.float64]:
+        """10^9 program bytes per second of all threads together, shape (repetitions,)."""
+        return np.asarray(self.bytes_each * self.ticks.shape[1] / self.seconds() / 1e9)
+
+    def overlap(self) -> NDArray[np.float64]:
+        """Share of each repetition's time in which every thread ran, shape (repetitions,)."""
+        whole, together, _ = self._spans()
+        return np.asarray(np.maximum(together, 0.0) / whole)
+
+    def start_microseconds(self) -> NDArray[np.float64]:
+        """Between the starts of the first and the last thread, shape (repetitions,)."""
+        return np.asarray(self._spans()[2] / self.ticks_per_second * 1e6)
+
+
+class Team:
+    """Threads on some CPUs, each with memory of its own for streams of up to `bytes_each` bytes."""
+
+    def __init__(
+        self,
+        context: Context,
+        cpus: Sequence[int],
+        bytes_each: int,
+        *,
+        remote: bool = False,
+        budget: Budget | None = None,
+    ) -> None:
+        """Every thread touches its own memory first, so that it lies on its CPU's memory node; with `remote` it is
+        bound to the farthest one instead. What the runs cost is taken off `budget`.
+
+        Raises `UnsupportedError` where there is less memory, or none further away."""
+        self._context, self.budget = context, budget
+        self.cpus = tuple(cpus)
+        self.regions: list[Region] = []
+        try:
+            for cpu in self.cpus:
+                self.regions.append(self._remote(cpu, bytes_each) if remote else self._local(bytes_each))
+            self._touch()
+            if remote:
+                self._check_remote()
+        except BaseException:
+            self.close()
+            raise
+        self.bases = [Base(f"arrays{number}") for number in range(len(self.cpus))]
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for region in self.regions:
+            self._context.machine.release(region)
+        self.regions = []
+
+    def _local(self, size: int) -> Region:
+        machine = self._context.machine
+        return machine.allocate(size, max(machine.facts.page_sizes), populate=False)
+
+    def _remote(self, cpu: int, size: int) -> Region:
+        machine, nodes = self._context.machine, nodes_for(self._context.machine.facts, cpu)
+        if nodes is None or not isinstance(machine, BindsMemory):
+            raise UnsupportedError(f"{machine.facts.name} has no memory further from CPU {cpu} than its own")
+        return machine.allocate_on(size, max(machine.facts.page_sizes), nodes[1])
+
+    def _check_remote(self) -> None:
+        """Raise `UnsupportedError` if the system put pages elsewhere all the same."""
+        machine = self._context.machine
+        assert isinstance(machine, BindsMemory)
+        for cpu, region in zip(self.cpus, self.regions, strict=True):
+            nodes = nodes_for(machine.facts, cpu)
+            places = {machine.node_of(region, offset) for offset in (0, region.size // 2, region.size - 1)}
+            if nodes is None or places - {nodes[1], None}:
+                raise UnsupportedError(f"memory bound to node {nodes and nodes[1]} lies on {sorted(map(str, places))}")
+
+    def _touch(self) -> None:
+        """One store to every page. The data then comes by the `store` kernel (`fill`)."""
+        base = Base("page")
+        page = min(self._context.machine.facts.page_sizes)
+        for cpu, region in zip(self.cpus, self.regions, strict=True):
+            probe = Probe().repeat(region.size // page, Probe().store(base), advance=page)
+            self._context.machine.run(probe, {base: [region.address]}, cpu=cpu)
+
+    def fill(self, kernel: Kernel, width: int, array_bytes: int) -> None:
+        """Numbers other than zero into every array that a stream will use."""
+        probes = {}
+        for cpu, base in zip(self.cpus, self.bases, strict=True):
+            probe = Probe()
+            for array in range(kernel.arrays):
+                probe = probe.stream(base + array * array_spacing(array_bytes), "store", array_bytes, width)
+            probes[cpu] = probe.fence()
+        self._run(probes, 1)
+        self._spend(kernel.arrays * array_bytes)
+
+    def fill_all(self) -> None:
+        """Numbers other than zero into all memory of every thread, whatever arrays will lie there."""
+        facts = self._context.machine.facts
+        width = WIDTHS[widths_of(facts)[0]]
+        whole = min(region.size for region in self.regions) // BLOCK_BYTES * BLOCK_BYTES
+        for first in range(0, whole, MOST_ARRAY_BYTES):
+            size = min(MOST_ARRAY_BYTES, whole - first)
+            pairs = zip(self.cpus, self.bases, strict=True)
+            self._run({cpu: Probe().stream(base + first, "store", size, width).fence() for cpu, base in pairs}, 1)
+            self._spend(size)
+
+    def time(self, kernel: Kernel, width: int, array_bytes: int, passes: int, repetitions: int) -> Timing:
+        """`passes` passes on every CPU at once, timed `repetitions` times. One untimed round comes first."""
+        probes = {}
+        for cpu, base in zip(self.cpus, self.bases, strict=True):
+            one = Probe().stream(base, kernel.name, array_bytes, width)
+            loop = one if passes == 1 else Probe().repeat(passes, one)
+            # the fence: stores that are still on their way belong to the time
+            timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
+            probes[cpu] = timed.start(1, dither=False).barrier().stop(1) if len(self.cpus) > 1 else timed
+        found = self._run(probes, repetitions + 1)
+        ticks = np.column_stack([found[cpu][1:, 0] for cpu in self.cpus])
+        several = len(self.cpus) > 1
+        waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
+        done = passes * array_bytes // BLOCK_BYTES * kernel.program_bytes
+        self._spend(done * (repetitions + 1), ticks)
+        return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second)
+
+    def passes_for(self, kernel: Kernel, width: int, array_bytes: int) -> int:
+        """How many passes fill `INTERVAL_SECONDS`, from one short run; fewer where the budget is short, but enough for
+        `LEAST_INTERVAL_SECONDS`."""
+        few = max(1, 16384 // (kernel.arrays * array_bytes))
+        timing = self.time(kernel, width, array_bytes, few, 1)
+        seconds = max(float(timing.ticks.min()), 1.0) / timing.ticks_per_second
+        passes = few * INTERVAL_SECONDS / seconds
+        if self.budget is not None:
+            least = few * LEAST_INTERVAL_SECONDS / seconds
+            passed = timing.bytes_each / few * len(self.cpus)
+            passes = min(passes, max(least, self.budget.bytes(INTERVAL_SHARE) / passed))
+        return max(1, round(passes))
+
+    def _spend(self, bytes_each: int, ticks: Ticks | None = None) -> None:
+        if self.budget is not None:
+            self.budget.spend(bytes_each * len(self.cpus), ticks)
+
+    def _run(self, probes: dict[int, Probe], repetitions: int) -> dict[int, Ticks]:
+        machine = self._context.machine
+        pairs = zip(self.bases, self.regions, strict=True)
+        placements = {base: np.full(repetitions, region.address) for base, region in pairs}
+        if len(probes) == 1:
+            ((cpu, probe),) = probes.items()
+            return {cpu: machine.run(probe, placements, cpu=cpu)}
+        return machine.run_together(probes, placements)
+
+
+def array_bytes_for(kernel: Kernel, total: float) -> int:
+    """Bytes of each array, so that all together have about `total`: whole blocks, a power of two in random order."""
+    blocks = max(1, round(total / kernel.arrays / BLOCK_BYTES))
+    if kernel.random:
+        blocks = 1 << (blocks.bit_length() - 1)
+    return blocks * BLOCK_BYTES
+
+
+def team_bytes(total: float) -> int:
+    """Memory that a thread needs for any kernel's streams of `total` bytes."""
+    return max(stream_bytes(kernel, array_bytes_for(kernel, total)) for kernel in KERNELS.values())

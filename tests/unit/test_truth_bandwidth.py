@@ -1,0 +1,137 @@
+"""The true bandwidths of simulated machines, worked out by hand for machines with one narrow place each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from setebench.results import Finding
+from setebench.sim import spec
+from setebench.sim.truth import truth
+
+FIRST = spec.Level(sets=64, ways=8, latency_cycles=4.0, fill_interval_cycles=0.0, mshr_entries=10)
+SECOND = spec.Level(sets=512, ways=8, latency_cycles=14.0, fill_interval_cycles=0.0, mshr_entries=16)
+QUICK_PAGES = spec.TlbTable(miss_penalty_cycles=0.0)
+TLB = spec.Tlb(l1_4k=QUICK_PAGES, l2_4k=QUICK_PAGES, l1_2m=QUICK_PAGES, l2_2m=QUICK_PAGES)
+
+
+def rates(
+    first: dict[str, Any] | None = None,
+    second: dict[str, Any] | None = None,
+    memory: dict[str, Any] | None = None,
+    **core: Any,
+) -> dict[str, Finding]:
+    """Bandwidths of a machine of one cycle per nanosecond, so that they are bytes per cycle."""
+    machine = spec.Machine(
+        name="by hand",
+        clock=spec.Clock(ticks_per_second=1e9),
+        core=spec.Core(**core),
+        levels=(_changed(FIRST, first), _changed(SECOND, second)),
+        memory=_changed(spec.Memory(latency_cycles=200.0), memory),
+        tlb=TLB,
+    )
+    return {finding.parameter: finding for finding in truth(machine) if finding.parameter.startswith("bandwidth.")}
+
+
+def highest(finding: Finding) -> float:
+    """The end of a range that stands for the narrowest place alone."""
+    return float(finding.high if finding.high is not None else finding.value)  # type: ignore[arg-type]
+
+
+def test_places_about_equally_narrow_make_a_range() -> None:
+    alone = rates()["bandwidth.l2.load.64.threads_1"]
+    assert alone.low is None or alone.low == pytest.approx(highest(alone), rel=0.01)
+    told = rates(first={"fill_interval_cycles": 1.4})["bandwidth.l2.load.64.threads_1"]  # as ten misses over 14 cycles
+    assert told.high == pytest.approx(64 / 1.4)
+    assert 0.9 * 64 / 1.4 < told.low < 0.95 * 64 / 1.4  # type: ignore[operator]
+
+
+def _changed(table: Any, fields: dict[str, Any] | None) -> Any:
+    return type(table)(**({name: getattr(table, name) for name in table.__struct_fields__} | (fields or {})))
+
+
+def test_the_first_level_gives_what_its_ports_take() -> None:
+    found = rates(first={"ports": 2}, issue_width=8)
+    assert highest(found["bandwidth.l1.load.64.threads_1"]) == 128.0
+
+
+def test_or_what_the_core_issues() -> None:
+    found = rates(first={"ports": 12}, issue_width=1, access_sizes=(8, 16))
+    assert highest(found["bandwidth.l1.load.16.threads_1"]) == pytest.approx(64 / 4.5)  # four loads and half the loop
+
+
+def test_misses_in_flight_over_latency() -> None:
+    found = rates()
+    assert highest(found["bandwidth.l2.load.64.threads_1"]) == pytest.approx(10 * 64 / 14)
+    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(10 * 64 / 200)
+
+
+def test_a_blocking_core_has_one() -> None:
+    found = rates(out_of_order=False, blocking_load=True, issue_width=1)
+    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(64 / (200 + 1.5))
+    assert highest(found["bandwidth.memory.store.64.threads_1"]) == pytest.approx(640 / 200)
+
+
+def test_fills_of_the_first_level() -> None:
+    found = rates(first={"fill_interval_cycles": 4.0})
+    assert highest(found["bandwidth.l2.load.64.threads_1"]) == 16.0
+
+
+def test_all_cores_share_memory_and_stores_move_every_line_twice() -> None:
+    found = rates(memory={"interval_cycles": 32.0}, cores=4)
+    assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(2.0)
+    assert highest(found["bandwidth.memory.load.64.threads_4"]) == pytest.approx(2.0)
+    assert highest(found["bandwidth.memory.store.64.threads_4"]) == pytest.approx(1.0)
+    assert highest(found["bandwidth.memory.store.64.threads_4.traffic"]) == pytest.approx(2.0)
+
+
+def test_siblings_share_a_queue_or_have_one_each() -> None:
+    shared, own = (
+        rates({"mshr_shared_by_smt": each}, {"mshr_shared_by_smt": each}, threads_per_core=2) for each in (True, False)
+    )
+    assert highest(shared["bandwidth.memory.load.64.threads_2"]) == pytest.approx(10 * 64 / 200)
+    assert highest(own["bandwidth.memory.load.64.threads_2"]) == pytest.approx(20 * 64 / 200)
+    assert highest(own["bandwidth.memory.store.64.threads_2"]) == pytest.approx(20 * 64 / 200)
+
+
+def test_prefetchers_make_it_a_range() -> None:
+    machine = spec.Machine(
+        name="helped",
+        clock=spec.Clock(ticks_per_second=1e9),
+        levels=(FIRST, SECOND),
+        memory=spec.Memory(latency_cycles=200.0),
+        tlb=TLB,
+        prefetchers=(spec.LinePair(level=2, fills="l2"),),
+    )
+    found = {finding.parameter: finding for finding in truth(machine)}
+    told = found["bandwidth.memory.load.64.threads_1"]
+    assert told.low == pytest.approx(10 * 64 / 200, rel=0.02)
+    assert told.high == pytest.approx(16 * 64 / 200)  # no more than the second level's queue holds
+    assert highest(found["bandwidth.l2.load.64.threads_1"]) == pytest.approx(10 * 64 / 14)  # it brings nothing to there
+
+
+def test_what_prefetchers_may_do_anything_to_is_not_told() -> None:
+    streamer = spec.Streamer(level=2, fills="l2")
+    machine = spec.Machine(
+        name="unknown",
+        levels=(FIRST, _changed(SECOND, {"mshr_entries": 64})),
+        memory=spec.Memory(latency_cycles=200.0),
+        prefetchers=(streamer,),
+    )
+    assert "bandwidth.memory.load.64.threads_1" not in {finding.parameter for finding in truth(machine)}
+
+
+def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> None:
+    machine = spec.Machine(
+        name="crowded",
+        clock=spec.Clock(ticks_per_second=1e9),
+        levels=(_changed(FIRST, {"mshr_entries": 64, "fill_interval_cycles": 1.2}), _changed(SECOND, {"ports": 1})),
+        memory=spec.Memory(latency_cycles=200.0),
+        tlb=TLB,
+        prefetchers=(spec.Streamer(level=1, fills="l2"),),
+        core=spec.Core(load_queue=512, reorder_window=1024),
+    )
+    told = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
+    assert told.high == pytest.approx(64 / 1.2)
+    assert told.low == pytest.approx(32.0, rel=0.02)
