@@ -152,8 +152,8 @@ class Ladder:
         return rung.share < SEEN_SHARE or rung.cycles > cycles / SAME_LEVEL_RATIO
 
     def gentlest(self, walk: Walk, shortest_bytes: float, cycles: float) -> tuple[Walk, float] | None:
-        """Of `walk` and others from `shortest_bytes` on, the one that leaves the most lines in the level, and in how many
-        cycles these answer. None where nothing answers about as slowly as the level should (`cycles`).
+        """Of `walk` and others from `shortest_bytes` on, the one that leaves the most lines in the level, and in how
+        many cycles these answer. None where nothing answers about as slowly as the level should (`cycles`).
 
         A cache that others use too loses lines while the walk goes on, so the walk should be no longer than it must. A
         shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
