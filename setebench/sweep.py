@@ -53,6 +53,9 @@ HIDING_OCTAVES = 2.5
 UNSTEADY_RATIO = 1.05
 """Turns over the same lines that differ by more were disturbed."""
 
+CLIMBS = 2
+"""Walks of growing size are tried so often where they leave it open whether there is a level behind the second."""
+
 FAST_SHARE = 0.02
 """The fastest loads of flushed lines: where memory's own spread begins, but for a few strays."""
 
@@ -186,11 +189,14 @@ def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Leve
         walk = seen.walk(number)
         if ladder.bears_out(walk, plateau.cycles):
             return [own, _gentlest(context, ladder, _Level(walk, plateau.cycles), plateau.low_bytes)]
-    rungs = ladder.climb()
-    rung, unclear = last_level(rungs, own.cycles)
-    if unclear:
-        rungs = ladder.between(rungs)
+    for _ in range(CLIMBS):  # again, should somebody have disturbed the first: a level is either there or not
+        rungs = ladder.climb()
         rung, unclear = last_level(rungs, own.cycles)
+        if unclear:
+            rungs = ladder.between(rungs)
+            rung, unclear = last_level(rungs, own.cycles)
+        if not unclear and (rung is not None or not seen.room):
+            break
     if unclear or (rung is None and seen.room):
         context.known["unclear_level"] = "l3"
     if rung is None:
