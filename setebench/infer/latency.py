@@ -20,6 +20,9 @@ somebody else) the interval is widened over both; beyond, no value is told."""
 RUN_TO_RUN = 0.005
 """Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
 
+WALK_TO_WALK = 0.02
+"""Of walks behind which a level's lines take the same time but for 4 % (`walks.AS_SLOW_RATIO`), any may be taken."""
+
 LEAST_SHARE, ALONE_SHARE = 0.5, 0.98
 """So many single loads must be of one group for any value to be told, and so many for the level to be alone."""
 
@@ -112,6 +115,8 @@ def findings(
         agreed = _agreed(f"latency.{name}", own, mixed_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
+        if name in (searched or {}):
+            agreed = _walks_apart(agreed)
         yield from _both_ways(name, own)
         yield agreed
         for size in own.longer:
@@ -143,6 +148,16 @@ def _changed(name: str, own: Samples, searched_cycles: float) -> str:
     if name == "l2" or single > searched_cycles / NEXT_LEVEL_RATIO:
         return ""
     return f"{name} took {searched_cycles:.1f} cycles when it was looked for, {single:.1f} later"
+
+
+def _walks_apart(agreed: Finding) -> Finding:
+    """With room for the walk that the level was measured behind, one of several: how many lines it leaves in the level
+    before is the same all through a run, so no spread shows that."""
+    if agreed.low is None or agreed.high is None or not isinstance(agreed.value, float):
+        return agreed
+    room = WALK_TO_WALK * agreed.value
+    wide = Estimate(agreed.value, agreed.low - room, agreed.high + room)
+    return _told(agreed.parameter, wide, agreed.method or "")
 
 
 def _both_ways(name: str, own: Samples) -> Iterable[Finding]:

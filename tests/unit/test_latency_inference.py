@@ -319,3 +319,13 @@ def test_a_chase_too_noisy_to_tell_supports_nothing() -> None:
     samples = {"l1": level(4.0), "l2": level(14.0), "l3": own, "memory": level(500.0)}
     found = {f.parameter: f for f in findings(samples, [4.0] * 12)}
     assert found["latency.l3"].outcome is Outcome.UNRESOLVED
+
+
+def test_a_level_behind_one_of_several_walks_is_known_no_better_than_they_agree() -> None:
+    samples = {"l1": level(4.0), "l2": level(14.0), "l3": level(50.0), "memory": level(500.0)}
+    widths = []
+    for searched in ({}, {"l3": 50.0}):
+        found = {f.parameter: f for f in findings(samples, [4.0] * 12, searched=searched)}["latency.l3"]
+        assert found.low is not None and found.high is not None
+        widths.append(found.high - found.low)
+    assert widths[1] - widths[0] == pytest.approx(2.0, rel=0.05)
