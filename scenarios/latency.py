@@ -287,7 +287,8 @@ def _latency_findings(context: Context, rounds: _Rounds) -> Iterable[Finding]:
         )
     context.evidence["single_load_ticks"] = {name: histogram(own.raw) for name, own in rounds.samples.items()}
     calm_transfers = [rounds.transfers[n] for n in rounds.calm()]
-    yield from findings(rounds.calm_samples(), calm_transfers, context.known["hidden_cycles"])
+    known = context.known
+    yield from findings(rounds.calm_samples(), calm_transfers, known["hidden_cycles"], known.get("searched_cycles"))
 
 
 def plot(document: dict[str, Any]) -> Any:

@@ -53,6 +53,9 @@ HIDING_OCTAVES = 2.5
 UNSTEADY_RATIO = 1.05
 """Turns over the same lines that differ by more were disturbed."""
 
+CLIMBS = 2
+"""Walks of growing size are tried so often where they leave it open whether there is a level behind the second."""
+
 FAST_SHARE = 0.02
 """The fastest loads of flushed lines: where memory's own spread begins, but for a few strays."""
 
@@ -183,18 +186,31 @@ def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Leve
     own = _Level(second.walk, second.fastest_cycles)
     for number in seen.further(second):
         plateau = seen.caches[number]
-        if ladder.bears_out(seen.walk(number), plateau.cycles):
-            return [own, _Level(ladder.gentlest(seen.walk(number), plateau.low_bytes), plateau.cycles)]
-    rungs = ladder.climb()
-    third, unclear = last_level(rungs, own.cycles)
-    if unclear:
-        rungs = ladder.between(rungs)
-        third, unclear = last_level(rungs, own.cycles)
-    if unclear or (third is None and seen.room):
+        walk = seen.walk(number)
+        if ladder.bears_out(walk, plateau.cycles):
+            return [own, _gentlest(context, ladder, _Level(walk, plateau.cycles), plateau.low_bytes)]
+    for _ in range(CLIMBS):  # again, should somebody have disturbed the first: a level is either there or not
+        rungs = ladder.climb()
+        rung, unclear = last_level(rungs, own.cycles)
+        if unclear:
+            rungs = ladder.between(rungs)
+            rung, unclear = last_level(rungs, own.cycles)
+        if not unclear and (rung is not None or not seen.room):
+            break
+    if unclear or (rung is None and seen.room):
         context.known["unclear_level"] = "l3"
-    if third is None:
+    if rung is None:
         return [own]
-    return [own, _Level(ladder.gentlest(third.walk, shortest_alike(rungs, third)), third.cycles)]
+    return [own, _gentlest(context, ladder, _Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))]
+
+
+def _gentlest(context: Context, ladder: Ladder, third: _Level, shortest_bytes: float) -> _Level:
+    """The third level behind the walk that leaves it the most lines. What they took is known as `searched_cycles`."""
+    found = ladder.gentlest(third.walk, shortest_bytes, third.cycles)
+    if found is None:
+        return third
+    context.known["searched_cycles"] = {"l3": found[1]}
+    return _Level(*found)
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:

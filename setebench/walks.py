@@ -151,25 +151,31 @@ class Ladder:
         rung = self._rung(walk)
         return rung.share < SEEN_SHARE or rung.cycles > cycles / SAME_LEVEL_RATIO
 
-    def gentlest(self, walk: Walk, shortest_bytes: float) -> Walk:
-        """`walk`, or one of at least `shortest_bytes` that leaves more lines in the level behind it, as slow as any.
+    def gentlest(self, walk: Walk, shortest_bytes: float, cycles: float) -> tuple[Walk, float] | None:
+        """Of `walk` and others from `shortest_bytes` on, the one that leaves the most lines in the level, and in how
+        many cycles these answer. None where nothing answers about as slowly as the level should (`cycles`).
 
         A cache that others use too loses lines while the walk goes on, so the walk should be no longer than it must. A
         shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
         should it be shorter than that."""
-        if walk.repeated or (walk.bytes >= shortest_bytes and self._rung(walk).share >= STAYED_SHARE):
-            return walk
+        rung = self._rung(walk)
+        if walk.repeated or (walk.bytes >= shortest_bytes and rung.share >= STAYED_SHARE):
+            return walk, rung.cycles
         shorter = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
         walks = [walk, *(each for each in shorter if each.bytes > REPEATED_BYTES)]
         # all in turn, so that what comes and goes falls on all alike
         rungs = [[self._rung(each) for each in walks] for _ in range(GENTLEST_ROUNDS)]
         share = np.array([[rung.share for rung in own] for own in rungs])
-        cycles = np.array([[rung.cycles for rung in own] for own in rungs])
-        mean = (share * cycles).sum(axis=0) / np.maximum(share.sum(axis=0), 1e-9)
+        means = (share * [[rung.cycles for rung in own] for own in rungs]).sum(axis=0) / np.maximum(
+            share.sum(axis=0), 1e-9
+        )
         stayed = share.mean(axis=0)
-        seen = stayed >= min(SEEN_SHARE, float(stayed.max()))
-        alike = seen & (mean > mean[seen].max() / AS_SLOW_RATIO)
-        return walks[int(np.argmax(np.where(alike, stayed, -1.0)))]
+        seen = (stayed >= SEEN_SHARE) & (means > cycles / SAME_LEVEL_RATIO)
+        if not seen.any():
+            return None
+        alike = seen & (means > means[seen].max() / AS_SLOW_RATIO)
+        best = int(np.argmax(np.where(alike, stayed, -1.0)))
+        return walks[best], float(means[best])
 
     def _walk(self, number: int) -> Walk:
         size = FIRST_RATIO * self._first_end * WALK_RATIO**number

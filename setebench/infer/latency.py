@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,9 @@ somebody else) the interval is widened over both; beyond, no value is told."""
 
 RUN_TO_RUN = 0.005
 """Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
+
+WALK_TO_WALK = 0.02
+"""Of walks behind which a level's lines take the same time but for 4 % (`walks.AS_SLOW_RATIO`), any may be taken."""
 
 LEAST_SHARE, ALONE_SHARE = 0.5, 0.98
 """So many single loads must be of one group for any value to be told, and so many for the level to be alone."""
@@ -92,10 +95,14 @@ def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:
 
 
 def findings(
-    samples: dict[str, Samples], transfers: list[float], hidden_cycles: float = float("inf")
+    samples: dict[str, Samples],
+    transfers: list[float],
+    hidden_cycles: float = float("inf"),
+    searched: Mapping[str, float] | None = None,
 ) -> Iterable[Finding]:
     """Latencies of all levels, nearest first and memory last, by the two ways and as agreed. `transfers` are cycles of
-    a register round trip, one per round. Beyond `hidden_cycles` levels can't be numbered (see `levels_between`)."""
+    a register round trip, one per round. Beyond `hidden_cycles` levels can't be numbered (see `levels_between`).
+    `searched` is in how many cycles levels answered when they were looked for."""
     doubt, last = "", 0.0
     memory = over_replicates(samples["memory"].single).value
     singles = [over_replicates(own.single).value for own in samples.values()]
@@ -103,10 +110,13 @@ def findings(
         mixed_in = 0.0 if name == "memory" else _mixed_in_cycles(own, further)
         if name not in ("l1", "memory"):
             doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
+            doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
         last = over_replicates(own.single).value
         agreed = _agreed(f"latency.{name}", own, mixed_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
+        if name in (searched or {}):
+            agreed = _walks_apart(agreed)
         yield from _both_ways(name, own)
         yield agreed
         for size in own.longer:
@@ -129,6 +139,25 @@ def _doubt(name: str, own: Samples, last: float, memory: float, hidden_cycles: f
     if single > hidden_cycles:
         return f"some lines took {hidden_cycles:.1f} cycles, which may be a level of its own before {name}"
     return ""
+
+
+def _changed(name: str, own: Samples, searched_cycles: float) -> str:
+    """Why a level is not what it was when it was looked for, empty where it is: lines that answer faster now are held
+    by the level before, which had less room then (somebody else used it)."""
+    single = over_replicates(own.single).value
+    if name == "l2" or single > searched_cycles / NEXT_LEVEL_RATIO:
+        return ""
+    return f"{name} took {searched_cycles:.1f} cycles when it was looked for, {single:.1f} later"
+
+
+def _walks_apart(agreed: Finding) -> Finding:
+    """With room for the walk that the level was measured behind, one of several: how many lines it leaves in the level
+    before is the same all through a run, so no spread shows that."""
+    if agreed.low is None or agreed.high is None or not isinstance(agreed.value, float):
+        return agreed
+    room = WALK_TO_WALK * agreed.value
+    wide = Estimate(agreed.value, agreed.low - room, agreed.high + room)
+    return _told(agreed.parameter, wide, agreed.method or "")
 
 
 def _both_ways(name: str, own: Samples) -> Iterable[Finding]:
@@ -181,8 +210,12 @@ def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
 def _compared(parameter: str, told: Estimate, single: Estimate, chain: Estimate, method: str) -> Finding:
     """What is to be told, if single loads and chains support each other."""
     why = f"single loads take {single.value:.1f} cycles, a step of a chase {chain.value:.1f}"
+    if not (narrow(chain, WIDEST_RELATIVE, WIDEST_CYCLES) and narrow(single, WIDEST_RELATIVE, WIDEST_CYCLES)):
+        return _unresolved(parameter, f"{why}, too noisy to support each other")
     if agree(single, chain, relative=AGREE_RELATIVE, absolute=AGREE_CYCLES):
-        held = _over_both(told, single) if told is chain else told
+        held = told
+        if told is chain or told is single:  # how far either drifts is known badly, so the other's value counts too
+            held = _over_both(told, single if told is chain else chain)
         return _told(parameter, held, f"{method}; single loads and chases agree")
     if _differ_little(single, chain):
         apart = abs(single.value - chain.value)

@@ -104,13 +104,21 @@ def test_a_plateau_that_is_a_mixture_with_memory_is_not_borne_out() -> None:
 def test_a_walk_that_loses_nothing_is_the_gentlest() -> None:
     one = ladder(32 * KIB, clock=COARSE)
     walk = Walk(1024 * KIB, 2)
-    assert one.gentlest(walk, 600 * KIB) is walk
+    assert one.gentlest(walk, 600 * KIB, L3) == (walk, pytest.approx(L3, rel=0.1))
 
 
 def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:
     one = ladder(32 * KIB, clock=COARSE)
     too_long = Walk(7 * 1024 * KIB, 2)
-    assert one.gentlest(too_long, 1024 * KIB).bytes < too_long.bytes
+    found = one.gentlest(too_long, 1024 * KIB, L3)
+    assert found is not None
+    assert found[0].bytes < too_long.bytes
+    assert found[1] == pytest.approx(L3, rel=0.1)
+
+
+def test_a_walk_whose_lines_stay_in_the_level_before_is_no_walk_to_a_third() -> None:
+    one = ladder(32 * KIB, clock=COARSE)
+    assert one.gentlest(Walk(600 * KIB, 1), 601 * KIB, 2 * L3) is None
 
 
 def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None:

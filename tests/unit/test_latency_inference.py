@@ -303,3 +303,29 @@ def test_samples_of_some_rounds() -> None:
     assert some.chain == [own.chain[n] for n in (1, 3, 6)]
     assert some.longer[16] == [own.longer[16][n] for n in (1, 3)]
     assert len(some.share) == len(some.excess) == len(some.all_chains) == len(some.all_singles) == 3
+
+
+def test_a_level_that_answers_faster_than_when_it_was_looked_for_is_not_told() -> None:
+    """Lines that the level before holds by now would pass for its own."""
+    samples = {"l1": level(4.0), "l2": level(14.0), "l3": level(30.0), "memory": level(500.0)}
+    for searched, outcome in ((31.0, Outcome.MEASURED), (50.0, Outcome.UNRESOLVED)):
+        found = {f.parameter: f for f in findings(samples, [4.0] * 12, searched={"l3": searched})}
+        assert found["latency.l3"].outcome is outcome
+
+
+def test_a_chase_too_noisy_to_tell_supports_nothing() -> None:
+    own = level(27.0)
+    own.chain = [20.0 if n % 2 else 90.0 for n in range(len(own.chain))]
+    samples = {"l1": level(4.0), "l2": level(14.0), "l3": own, "memory": level(500.0)}
+    found = {f.parameter: f for f in findings(samples, [4.0] * 12)}
+    assert found["latency.l3"].outcome is Outcome.UNRESOLVED
+
+
+def test_a_level_behind_one_of_several_walks_is_known_no_better_than_they_agree() -> None:
+    samples = {"l1": level(4.0), "l2": level(14.0), "l3": level(50.0), "memory": level(500.0)}
+    widths = []
+    for searched in ({}, {"l3": 50.0}):
+        found = {f.parameter: f for f in findings(samples, [4.0] * 12, searched=searched)}["latency.l3"]
+        assert found.low is not None and found.high is not None
+        widths.append(found.high - found.low)
+    assert widths[1] - widths[0] == pytest.approx(2.0, rel=0.05)
