@@ -104,13 +104,14 @@ def certain(step: Step | None) -> bool:
 
 def proven(stairs: Staircase, most: int | None = None) -> int:
     """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
-    many as what all took one after the other is longer than what they took together. Numbers up to `most` count."""
+    many as what all took one after the other is longer than what they took together. Numbers up to `most` count; 0
+    where there are none."""
     numbers, times = stairs.curve()
     base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
     before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
     before = before if most is None else before[before <= most]
     together = times[: len(before)] - base + stairs.unit
-    return int(max(0.9 * before * stairs.unit / together))
+    return int((0.9 * before * stairs.unit / together).max(initial=0.0))
 
 
 def _measured(parameter: str, value: int, step: Step, offset: int, method: str, evidence: str) -> Finding:

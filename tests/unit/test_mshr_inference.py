@@ -70,6 +70,14 @@ def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> Non
     assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
 
 
+def test_prefetches_that_never_set_out_together_prove_nothing() -> None:
+    """A jump behind none, which noise can leave behind, bounds nothing either."""
+    phase, total = jump(1), stairs({n: UNIT * n for n in range(1, 40)})
+    phase.step = Step(0, 0, 0, UNIT)
+    second = told(Evidence(jump(20), prefetching=[Prefetching("t1", "l2", phase, total, flat(40))]))["mshr.l2.prefetch"]
+    assert second.outcome is not Outcome.AT_LEAST
+
+
 @pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
 def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: float, outcome: Outcome) -> None:
     kept = stairs({n: 50.0 + 850.0 * (n > 240) for n in range(1, 256)}, 240, height=850.0)
