@@ -72,8 +72,8 @@ def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> Non
 
 def test_prefetches_that_never_set_out_together_prove_nothing() -> None:
     """A jump behind none, which noise can leave behind, bounds nothing either."""
-    phase, total = jump(1), stairs({n: UNIT * n for n in range(1, 40)})
-    phase.step = Step(0, 0, 0, UNIT)
+    phase = stairs({n: 50.0 + UNIT * (n > 0) for n in range(40)}, 0)
+    total = stairs({n: UNIT * n for n in range(1, 40)})
     second = told(Evidence(jump(20), prefetching=[Prefetching("t1", "l2", phase, total, flat(40))]))["mshr.l2.prefetch"]
     assert second.outcome is not Outcome.AT_LEAST
 
