@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from setebench.infer.in_flight import Blocked, Evidence, Prefetching
 from setebench.infer.landing import UNSTEADY
-from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
