@@ -94,6 +94,13 @@ def _queued(own: Prefetching, number: int) -> bool:
     return longer(own.total) - longer(own.phase) > QUEUED_SHARE * own.total.unit
 
 
+def _each_waits(stairs: Staircase) -> bool:
+    """Whether every further prefetch takes about a miss longer, as where each waits for the one before."""
+    numbers, times = stairs.curve()
+    first = int(np.flatnonzero(numbers >= 1)[0])
+    return bool(times[-1] - times[first] > QUEUED_SHARE * stairs.unit * (numbers[-1] - numbers[first]))
+
+
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not _comes(own):
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
@@ -116,7 +123,9 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not certain(step):
         why = f"the jump lies between {step.low} and {step.high} prefetches {own.hint}; run again at a quieter time"
         return unresolved(name, why)
-    if level == "l2" and own.total is not None and _queued(own, step.last):
+    if step.last < 1 and not _each_waits(stairs[way]):
+        return unresolved(name, f"one prefetch {own.hint} takes long, more of them no longer; run again")
+    if step.last and level == "l2" and own.total is not None and _queued(own, step.last):
         why = f"{step.last} prefetches {own.hint} set out at once, but the time until all are there bears out fewer"
         return at_least(name, proven(own.total, step.last), why, f"{key}.total")
     how = {

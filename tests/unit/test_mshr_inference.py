@@ -76,7 +76,14 @@ def test_prefetches_that_never_set_out_together_prove_nothing() -> None:
     phase = stairs({n: 50.0 + UNIT * (n > 0) for n in range(40)}, 0)
     total = stairs({n: UNIT * n for n in range(1, 40)})
     second = told(Evidence(jump(20), prefetching=[Prefetching("t1", "l2", phase, total, flat(40))]))["mshr.l2.prefetch"]
-    assert second.outcome is not Outcome.AT_LEAST
+    assert second.outcome is Outcome.UNRESOLVED
+
+
+def test_prefetches_that_each_wait_for_the_one_before_are_one_in_flight() -> None:
+    phase = stairs({n: 50.0 + UNIT * n for n in range(12)}, 0)
+    own = Prefetching("t1", "l2", phase, stairs({n: UNIT * n for n in range(1, 12)}), flat(12))
+    second = told(Evidence(jump(1), prefetching=[own]))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.MEASURED, 1)
 
 
 @pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
