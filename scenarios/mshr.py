@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from setebench.calibrate import step_ticks
 from setebench.climb import FAST, THOROUGH, Effort, Measure, climb, once_more
+from setebench.infer.in_flight import Blocked, Evidence, Prefetching
 from setebench.infer.landing import NEAR, UNSTEADY, Landing, landed
-from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.steps import WINDOW_BEHIND, Staircase, calm_level
 from setebench.infer.ticks import mean_ticks, over_replicates
 from setebench.results import Finding

@@ -35,8 +35,6 @@ class Effort:
 THOROUGH, FAST = Effort(), Effort(rounds=(5, 8), rises=5, again=1, again_rounds=5)
 """By default and with --fast. Fewer than five rounds leave the bootstrap too little to draw from."""
 
-Samples = dict[int, list[NDArray[np.float64]]]
-
 Measure = Callable[[int], NDArray[np.float64]]
 """Times of some repetitions for a number of requests, on new lines; shape (repetitions,)."""
 
@@ -62,22 +60,27 @@ def climb(
 
 def once_more(found: Staircase, measure: Measure, first: int, rng: np.random.Generator, effort: Effort) -> None:
     """Ask for the jump again, at another time: a neighbour that holds some entries for a second or two moves it in all
-    rounds of one time, so that their spread doesn't show it. The interval then spans what the times tell; where one
-    shows no jump at all near the place, it spans all numbers that were looked at. A place that was never certain isn't
-    asked for again."""
+    rounds of one time, so that their spread doesn't show it. The interval comes from the rounds of all times, and also
+    holds the place that each time tells by itself; where one shows no jump, it holds all numbers that were looked at.
+    A time that disagrees is asked for twice as long, and a place that was never certain isn't asked for again."""
     if found.step is None or found.step.low < found.step.high:
         return
-    numbers, before = list(window(found.step.last, first)), found.step
-    now: Samples = {}
-    for _ in range(effort.again_rounds):
-        for number in rng.permutation(numbers):
-            now.setdefault(int(number), []).append(measure(int(number)))
-    step = change_point({number: np.stack(own) for number, own in now.items()}, found.unit, rng)
-    for number, own in now.items():
-        found.samples.setdefault(number, []).extend(own)
-    if step is None:
-        step = Step(before.last, numbers[0], numbers[-2], before.height)
-    found.step = Step(before.last, min(before.low, step.low), max(before.high, step.high), before.height)
+    last, numbers = found.step.last, list(window(found.step.last, first))
+    now = Staircase(found.unit)
+    own = None
+    for _ in range(2):
+        _measure(now, measure, numbers, effort.again_rounds, rng)
+        own = change_point({number: np.stack(now.samples[number]) for number in numbers}, found.unit, rng)
+        if own is not None and own.last == last:
+            break
+    for number, samples in now.samples.items():
+        found.samples.setdefault(number, []).extend(samples)
+    every = change_point({number: np.stack(found.samples[number]) for number in numbers}, found.unit, rng)
+    if own is None or every is None:
+        places = [numbers[0], numbers[-2]]
+    else:
+        places = [own.last, every.last, every.low, every.high]
+    found.step = Step(last, min(last, *places), max(last, *places), found.step.height)
 
 
 def _grid(first: int, most: int) -> list[int]:

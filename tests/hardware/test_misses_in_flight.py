@@ -14,7 +14,7 @@ from setebench.climb import climb
 from setebench.core.native import NativeMachine
 from setebench.infer.steps import Step, calm_level
 from setebench.machine import Region
-from setebench.probe import Base, Probe
+from setebench.probe import Base, Operand, Probe
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.store import load
@@ -37,11 +37,11 @@ def test_the_limit_of_loads_is_plausible_or_not_told(tmp_path: Path) -> None:
 class Provoked(Volleys):
     """Volleys right after a stream of loads, elsewhere each time, that streamers and stride prefetchers follow."""
 
-    def _flushed(self, place: Spread) -> Probe:
+    def _flushed(self, place: Spread, *others: Operand) -> Probe:
         stream = Probe()
         for line in range(STREAM_LINES):
             stream = stream.load(STREAM + line * LINE_BYTES)
-        return stream + super()._flushed(place)
+        return stream + super()._flushed(place, *others)
 
     def _run(
         self, probe: Probe, place: Spread, others: Mapping[Base, int | list[int]] | None = None, base: int | None = None

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from setebench.infer.in_flight import Blocked, Evidence, Prefetching
 from setebench.infer.landing import UNSTEADY
-from setebench.infer.mshr import Blocked, Evidence, Prefetching, fills_first, fills_second, findings
+from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
@@ -68,6 +69,21 @@ def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> Non
     own = [hint("t0", "l1", 20), Prefetching("t1", "l2", phase, total, flat(160))]
     second = told(Evidence(jump(20), prefetching=own))["mshr.l2.prefetch"]
     assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
+
+
+def test_prefetches_that_never_set_out_together_prove_nothing() -> None:
+    """A jump behind none, which noise can leave behind, bounds nothing either."""
+    phase = stairs({n: 50.0 + UNIT * (n > 0) for n in range(40)}, 0)
+    total = stairs({n: UNIT * n for n in range(1, 40)})
+    second = told(Evidence(jump(20), prefetching=[Prefetching("t1", "l2", phase, total, flat(40))]))["mshr.l2.prefetch"]
+    assert second.outcome is Outcome.UNRESOLVED
+
+
+def test_prefetches_that_each_wait_for_the_one_before_are_one_in_flight() -> None:
+    phase = stairs({n: 50.0 + UNIT * n for n in range(12)}, 0)
+    own = Prefetching("t1", "l2", phase, stairs({n: UNIT * n for n in range(1, 12)}), flat(12))
+    second = told(Evidence(jump(1), prefetching=[own]))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.MEASURED, 1)
 
 
 @pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from setebench.climb import climb
-from setebench.infer.mshr import proven
+from setebench.infer.in_flight import proven
 from setebench.infer.steps import change_point, window
 
 MISS = 400.0

@@ -1,0 +1,98 @@
+"""What is measured of misses in flight, and how findings say it. Knows no machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from setebench.infer.siblings import Beside, Together
+from setebench.infer.steps import Staircase, Step
+from setebench.results import Finding, Outcome
+
+
+@dataclass(frozen=True)
+class Prefetching:
+    """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`),
+    and of loads of all lines long after (`kept`). `fills` is where a line lands: l1, l2, or further out. `apart` is
+    the time of `kept` behind its jump, of as many lines, prefetched in groups, one after the other."""
+
+    hint: str
+    fills: str
+    phase: Staircase | None = None
+    total: Staircase | None = None
+    kept: Staircase | None = None
+    apart: float | None = None
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """How much longer a hit in level 2 behind misses takes, by their number; and whether its line really came from
+    level 2."""
+
+    stairs: Staircase
+    in_level_two: bool
+
+
+@dataclass
+class Evidence:
+    """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
+
+    loads: Staircase
+    stores: Staircase | None = None
+    blocked: Blocked | None = None
+    chases: float | None = None
+    prefetching: list[Prefetching] = field(default_factory=list)
+    one_thread: bool = True
+    """Whether cores run one thread each, so there is nothing to share."""
+    beside: Beside | str = "not asked"
+    together: Together | str = "not asked"
+    """What threads do to each other's hits and level-2 prefetches; why not, where it can't be asked."""
+
+
+def certain(step: Step | None) -> bool:
+    """Whether the jump's place is known to one."""
+    return step is not None and step.low == step.high
+
+
+def proven(stairs: Staircase, most: int | None = None) -> int:
+    """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
+    many as what all took one after the other is longer than what they took together. Numbers up to `most` count; 0
+    where there are none."""
+    numbers, times = stairs.curve()
+    base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
+    before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
+    before = before if most is None else before[before <= most]
+    together = times[: len(before)] - base + stairs.unit
+    return int((0.9 * before * stairs.unit / together).max(initial=0.0))
+
+
+def measured(parameter: str, value: int, step: Step, offset: int, method: str, evidence: str) -> Finding:
+    """A number; its interval is that of the jump, `offset` further."""
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit="entries",
+        low=max(step.low + offset, 1),
+        high=max(step.high + offset, 1),
+        method=method,
+        evidence=evidence,
+    )
+
+
+def at_least(parameter: str, value: int, why: str, evidence: str) -> Finding:
+    """A bound, and why it's no more than that."""
+    if value < 1:
+        return unresolved(parameter, why)
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit="entries",
+        outcome=Outcome.AT_LEAST,
+        reason=why,
+        method="no jump up to there",
+        evidence=evidence,
+    )
+
+
+def unresolved(parameter: str, why: str, unit: str = "entries") -> Finding:
+    """Nothing to tell, and why."""
+    return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNRESOLVED, reason=why)
