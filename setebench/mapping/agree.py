@@ -3,7 +3,7 @@
 Everything that one survey asks lies within a few seconds, and a neighbour, a hypervisor that moves the core, or a
 prefetcher that works only when memory is idle can hold for as long: more repetitions at that time only repeat the
 error. So a value counts as measured if at least two surveys, each with references and pages of its own, told it, and
-none told another, but for a single accident among many.
+none told another, but for a single accident among four.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from setebench.results import Finding, Outcome
 LEAST = 2
 """Surveys that must tell a value."""
 
-OUTVOTED = 4
+OUTVOTED = 3
 """Surveys that must tell a value where one, and no more, told another: an accident, not a matter of time."""
 
 PRESENT = ".present"

@@ -34,7 +34,7 @@ FENCES = (
 )
 HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 
-SURVEYS, FAST_SURVEYS = (3, 6), (2, 3)
+SURVEYS, FAST_SURVEYS = (3, 4), (2, 3)
 """Surveys at least, and at most while something was told that is not sure yet; see `agree`."""
 
 

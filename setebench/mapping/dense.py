@@ -145,12 +145,16 @@ def _streams(lab: Laboratory, found: Stream) -> int | None:
     first, more = lines[: found.trigger], lines[found.trigger]
     target = ahead([*first, more], 2, 2, found.down)[0]
 
-    def holds(pages: int) -> bool | None:
+    def run_on(pages: int) -> Visit:
         steps = [Access(line * size) for line in first]
         steps += [Access(line * size, page=page) for page in range(1, pages) for line in first]
-        return lab.in_l1(Visit((*steps, Access(more * size))), target)
+        return Visit((*steps, Access(more * size)))
 
-    return bisect(holds, MOST_STREAMS_ASKED)
+    return bisect(
+        lambda pages: lab.in_l1(run_on(pages), target),
+        MOST_STREAMS_ASKED,
+        lambda pages: lab.plainly(run_on(pages), target, inner=True),
+    )
 
 
 def _crosses(lab: Laboratory) -> bool | None:

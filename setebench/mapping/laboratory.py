@@ -179,9 +179,11 @@ class Laboratory:
         """Whether the visit brings one line."""
         return self.scan(visit, [target])[target]
 
-    def plainly(self, visit: Visit, target: int) -> bool | None:
-        """Whether the visit brings the line nearly always (True) or nearly never (False), from many repetitions."""
-        share = self.sample(visit, [target], 4 * AGAIN).cached(target)
+    def plainly(self, visit: Visit, target: int, inner: bool = False) -> bool | None:
+        """Whether the visit brings the line (`inner`: to level 1) nearly always or nearly never, from many
+        repetitions."""
+        footprint = self.sample(visit, [target], 4 * AGAIN)
+        share = float(footprint.trained.of("l1")[0]) if inner else footprint.cached(target)
         return True if share > 1 - PLAIN else (False if share < PLAIN else None)
 
     def lines(self, visit: Visit, targets: Sequence[int]) -> set[int]:

@@ -87,7 +87,7 @@ def _tell_reach(rules: Rules, told: Told) -> None:
         for parameter in ("degree", "max_distance"):
             told.unresolved(
                 parameter,
-                "prefetchers of level 2 may go on where this one stops; switch them off and run again",
+                "prefetchers of level 2 may go on where this one stops; switch those off and run again",
             )
         return
     degree = rules.degree()

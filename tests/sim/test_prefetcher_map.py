@@ -32,6 +32,10 @@ L2_STRIDE = spec.Stride(level=2, trigger=3, indexed_by="page", entries=16)
 L2_STREAM = spec.Streamer(
     level=2, trigger=4, degree=2, max_distance=16, streams=16, streams_per_page=2, trained_by=("load", "store")
 )
+ONE_LINE_AHEAD = spec.Streamer(
+    level=2, trigger=2, degree=1, max_distance=8, streams=16, trained_by=("load", "store", "l1_prefetcher")
+)
+RAMP_THAT_ENDS_SOON = spec.Streamer(level=2, trigger=3, degree=4, ramp=(2, 3), max_distance=8, streams=16)
 UP_DOWN = spec.UpDown(level=2)
 
 
@@ -113,6 +117,23 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
     assert wrong(judgements) == []
     present = [judgement for name, judgement in judgements.items() if name.endswith(".present")]
     assert sum(judgement.verdict is Verdict.UNRESOLVED for judgement in present) <= 1
+
+
+@pytest.mark.parametrize(
+    ("prefetchers", "right"),
+    [
+        ((L2_NEXT, UP_DOWN), ("l2.up_down.present", "l2.up_down.trained_by", "l2.next_line.trained_by")),
+        ((NEXT_LINE, ONE_LINE_AHEAD), ("l2.stream.max_distance", "l2.stream.trigger")),
+        ((RAMP_THAT_ENDS_SOON,), ("l2.stream.degree", "l2.stream.max_distance")),
+        ((L1_STREAM, L2_STREAM), ("l2.stream.streams", "l2.stream.streams_per_page", "l2.stream.trigger_at_page_edge")),
+        ((L2_STRIDE, L2_STREAM), ("l2.stride.degree", "l2.stride.max_stride", "l2.stride.crosses_4k")),
+    ],
+    ids=["both neighbours", "hits wake next line", "ramp", "streams of both levels", "strides beside streams"],
+)
+def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
+    judgements = judged(*prefetchers)
+    assert wrong(judgements) == []
+    assert {judgements[f"prefetcher.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
 
 def test_a_line_that_one_access_brings_hides_no_stream() -> None:

@@ -31,6 +31,9 @@ class MadeUp:
         lines = [step.at // SIZE for step in seen]
         return target in self.model(lines) | set(lines)
 
+    def plainly(self, visit: Visit, target: int, inner: bool) -> bool:
+        return self.in_l1(visit, target)
+
     def lab(self) -> Laboratory:
         return cast(Laboratory, self)
 

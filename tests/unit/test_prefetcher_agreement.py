@@ -72,7 +72,7 @@ def test_parameters_keep_the_order_in_which_they_were_mentioned() -> None:
 
 
 def test_one_accident_is_outvoted_by_many() -> None:
-    assert one(told(4), told(4), told(8), told(4), told(4)).value == 4
+    assert one(told(4), told(4), told(8), told(4)).value == 4
     assert one(told(4), told(4), told(8), told(8), told(4), told(4)).outcome is Outcome.UNRESOLVED
 
 
