@@ -24,11 +24,11 @@ Ticks = NDArray[np.int64]
 
 class MemoryNode(msgspec.Struct, frozen=True, kw_only=True):
     """A part of memory that some CPUs are nearer to: its number, those CPUs (none for memory alone), and its distances
-    to other nodes by their numbers, 10 for itself, as firmware tells them."""
+    to the nodes as pairs of number and distance, 10 for itself, as firmware tells them."""
 
     number: int
     cpus: tuple[int, ...] = ()
-    distances: dict[int, int] = {}
+    distances: tuple[tuple[int, int], ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

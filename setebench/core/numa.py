@@ -33,7 +33,7 @@ def memory_nodes(tree: Tree) -> tuple[MemoryNode, ...]:
             MemoryNode(
                 number=number,
                 cpus=tree.parsed(f"CPUs of node {number}", cpus, parse_cpu_list) or () if cpus else (),
-                distances=dict(zip(online, distances, strict=False)),
+                distances=tuple(zip(online, distances, strict=False)),
             )
         )
     return tuple(found)

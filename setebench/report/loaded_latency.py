@@ -32,7 +32,7 @@ def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
         label = f"{threads} loading thread{'s' if threads > 1 else ''}, {mix} reads to writes"
         axes.plot([rate for rate, _ in own], [latency for _, latency in own], label=label, **style(index))
     axes.axhline(found["idle_ns"], color="0.4", linewidth=0.9, linestyle=":", label=f"idle: {found['idle_ns']:.4g} ns")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.15 * max(found["idle_ns"], *(point["latency_ns"] for point in points)))
     axes.set_xlim(left=0)
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure

@@ -132,8 +132,8 @@ Most parameters are a field's value. These are not:
 - A kind outside of the eight usual ones (`l2.up_down`) is told where a machine has it, and not as absent elsewhere.
 - `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not told.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
-  narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues,
-  misses in flight over latency. It is a range where prefetchers may help or TLB misses may show, and left out where
+  narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues, misses
+  in flight over latency. It is a range where prefetchers may help or hinder or TLB misses may show, and left out where
   that leaves more than a factor of two. Other kernels mix loads and stores, whose queues limit each other, and have no
   truth.
 - `loaded_latency.peak_bandwidth` is told where memory has an `interval_cycles` and the miss queues can keep it busy.

@@ -86,9 +86,10 @@ class _Stream:
     def slow_cycles(self) -> float:
         """Cycles between two lines of one thread where prefetchers don't help, no TLB miss is hidden that may show, and
         places that are about equally narrow get in each other's way."""
-        places = (self._pipeline(), self._transfers(), self._looked_up(), self._in_flight(prefetched=False))
+        places = (self._pipeline(), self._transfers(), self._in_flight(prefetched=False))
         queued = self._queued() if self.number > 1 else 0.0
         together = float(sum(cycles**NEIGHBOURS for cycles in (*places, queued)) ** (1 / NEIGHBOURS))
+        together += self._looked_up() if self.number > 1 else 0.0
         in_memory = self.number > len(self.machine.levels)
         if in_memory or (self.number > 1 and not self.machine.core.out_of_order):
             together += self._translation()
@@ -150,10 +151,11 @@ class _Stream:
         return max(limits)
 
     def _looked_up(self) -> float:
-        """What the second level's ports allow where prefetchers of the first level that fill further levels look every
-        line up there as well."""
+        """Cycles per line for which prefetchers of the first level keep the second one's ports, where they look every
+        line up that they bring to further levels. They come in bursts (a region's lines all at once), so misses wait
+        for them rather than go between."""
         asking = sum(each.level == 1 and each.fills != "l1" for each in self.machine.prefetchers)
-        return self._per_core * (1 + asking) / self.machine.levels[1].ports if self.number > 1 and asking else 0.0
+        return self._per_core * asking / self.machine.levels[1].ports
 
     def _in_flight(self, prefetched: bool) -> float:
         """What misses in flight allow: so many lines per latency."""

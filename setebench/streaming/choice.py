@@ -41,7 +41,8 @@ def nodes_for(facts: Facts, cpu: int) -> tuple[int, int] | None:
     others = [node.number for node in facts.nodes if node is not own]
     if own is None or not others:
         return None
-    return own.number, max(others, key=lambda number: own.distances.get(number, 0))
+    distances = dict(own.distances)
+    return own.number, max(others, key=lambda number: distances.get(number, 0))
 
 
 def without_kernels(facts: Facts) -> Finding:

@@ -18,6 +18,9 @@ APART, AGREEING = 1.15, 0.93
 """Data sets so far apart in size that agree so well lie in the same level. One of which one line in ten came from a
 level five times slower would be slower by a third."""
 
+CLEAR = 2.0
+"""Data sets so much larger than the smallest of a level are taken first: the level before serves the less of them."""
+
 LEAST_OVERLAP = 0.9
 """Threads that ran at once for less of the time share nothing for the rest of it."""
 
@@ -49,10 +52,11 @@ def _points_of(level: str, case: Case, points: list[Point], levels: Levels) -> t
     if not own:
         reason = f"no data set of {case.threads} threads that there was time for has outgrown the level before and fits"
         return [], f"{reason} this one, which they may share"
-    best = max(own, key=lambda point: point.best)
-    if not any(_agree(best, other) for other in own):
-        return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
-    return own, ""
+    for least in (CLEAR * low, low):
+        clear = [point for point in own if point.size_bytes >= ALMOST * least]
+        if clear and any(_agree(max(clear, key=lambda point: point.best), other) for other in clear):
+            return clear, ""
+    return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
 
 
 def _agree(best: Point, other: Point) -> bool:

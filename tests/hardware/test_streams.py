@@ -151,3 +151,24 @@ def test_the_stream_table_is_validated() -> None:
     assert len(document["findings"]) == 4
     for run in document["evidence"]["stream"]["runs"].values():
         assert run["validation"] == "all 1048576 results right"
+
+
+def test_a_mix_of_reads_and_writes_is_told_or_said_why_not() -> None:
+    ended = setebench("loaded-latency", "--mix", "2:2", "--fast", "--quiet", "--format", "json")
+    assert ended.returncode == 0, ended.stderr
+    findings = {finding["parameter"]: finding for finding in json.loads(ended.stdout)["findings"]}
+    assert findings["loaded_latency.idle"]["value"] > 0
+    names = {f"loaded_latency.mix_2_2.{each}" for each in ("at_peak", "reached_bandwidth", "peak_bandwidth")}
+    assert names < set(findings)
+    for name in names:
+        assert findings[name]["value"] or findings[name]["reason"]
+
+
+def test_remote_memory_is_told_or_said_why_not() -> None:
+    arguments = ("--memory", "remote", "--kernel", "load", "--threads", "1", "--seconds", "2", "--fast", "--quiet")
+    ended = setebench("bandwidth", *arguments, "--format", "json")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)["findings"]
+    assert found
+    assert all("remote" in finding["parameter"] for finding in found)
+    assert all(finding["value"] or finding["reason"] for finding in found)

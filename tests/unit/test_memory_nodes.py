@@ -45,7 +45,7 @@ def recorded(folder: Path, files: Mapping[str, str]) -> Tree:
 def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
     nodes = memory_nodes(recorded(tmp_path, TWO_SOCKETS))
     assert [(node.number, node.cpus) for node in nodes] == [(0, (0, 1, 2, 3, 8, 9, 10, 11)), (1, (4, 5, 6, 7)), (2, ())]
-    assert nodes[1].distances == {0: 21, 1: 10, 2: 28}
+    assert nodes[1].distances == ((0, 21), (1, 10), (2, 28))
 
 
 def test_a_socket_without_memory_is_no_place_for_any(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_system_that_says_nothing_has_none(tmp_path: Path) -> None:
 def test_malformed_lists_are_told(tmp_path: Path) -> None:
     tree = recorded(tmp_path, {**TWO_SOCKETS, "node0/cpulist": "zero", "node1/distance": "far"})
     nodes = memory_nodes(tree)
-    assert (nodes[0].cpus, nodes[1].distances) == ((), {})
+    assert (nodes[0].cpus, nodes[1].distances) == ((), ())
     assert len(tree.problems) == 2
 
 

@@ -216,6 +216,13 @@ def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_told(others: li
     assert "differ in bandwidth" in str(found.reason)
 
 
+def test_data_sets_far_from_the_level_before_come_first() -> None:
+    near = [Point(131072, [120.0], 1.0), Point(185344, [115.0], 1.0)]
+    far = [Point(262144, [101.0], 1.0), Point(370688, [100.0], 1.0)]
+    assert told([*near, *far])["bandwidth.l2.load.64.threads_1"].value == 101.0
+    assert told(near)["bandwidth.l2.load.64.threads_1"].value == 120.0
+
+
 def test_siblings_share_every_level_of_their_core() -> None:
     known = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 524288.0)}, 1 << 24)
     pair = Case(KERNELS["load"], "64", (0, 4), siblings=((0, 4), (1, 5)))

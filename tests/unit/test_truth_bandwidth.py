@@ -134,4 +134,4 @@ def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> Non
     )
     told = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
     assert told.high == pytest.approx(64 / 1.2)
-    assert told.low == pytest.approx(32.0, rel=0.02)
+    assert told.low == pytest.approx(64 / 2.2, rel=0.05)  # a look-up more for every line, while misses wait
