@@ -37,6 +37,9 @@ would overfill it alone; many where the first one replaces at random, and the co
 each of its sets, would else hit more often than the ring."""
 
 DRAWS = 6
+CONFIRMING_PER_WAY = 1.5
+"""Flushers per way of the first cache that must be left when those of the set itself are taken away."""
+
 GATHER_RATIO = 4
 """Lines tried, for every flusher that is wanted, when they are chosen one by one."""
 
@@ -83,8 +86,26 @@ class Sets:
         """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly."""
         for lines, flushers in self._starts():
             found = self._critical(self._reduced(lines, flushers), flushers)
+            found = None if found is None else self._confirmed(found)
             if found is not None:
                 return found
+        return None
+
+    def _confirmed(self, found: Congruent) -> Congruent | None:
+        """The same if enough flushers are left, else with more of them, or None: with too few, lines of other sets seem
+        to belong to this one because they help to push the others out of the first cache."""
+        wanted = int(CONFIRMING_PER_WAY * self._first_ways) - len(found.flushers)
+        if wanted <= 0:
+            return found
+        pool = self._pool(int(found.lines[0]) % PAGE)
+        flushers = found.flushers
+        for line in pool[~np.isin(pool, np.concatenate([found.lines, flushers]))][: GATHER_RATIO * wanted]:
+            more = np.append(flushers, line)
+            if not self.excess(found.lines[:-1], more).overfull:
+                flushers = more
+            if len(flushers) == len(found.flushers) + wanted:
+                again = self._critical(found.lines, flushers)
+                return again if again is not None and len(again.lines) == len(found.lines) else None
         return None
 
     def _starts(self) -> Iterator[tuple[Lines, Lines]]:
@@ -148,15 +169,14 @@ class Sets:
 
     def _gathered(self, pool: Lines, count: int) -> tuple[Lines, Lines]:
         """The same, one by one, where so many random lines nearly always overfill a set of a small cache."""
-        none: Lines = pool[:0]
-        kept = pool[: self._first_ways // 2]
-        for line in pool[len(kept) : GATHER_RATIO * count]:
+        kept = pool[:0]
+        for line in pool[: GATHER_RATIO * count]:
             more = np.append(kept, line)
-            if not self.excess(none, more).overfull:
+            if not self.excess(pool[:0], more).overfull:
                 kept = more
             if len(kept) == count:
                 return kept, pool[~np.isin(pool, kept)]
-        return none, pool
+        return pool[:0], pool
 
     def _first_overfull(self, pool: Lines, flushers: Lines) -> Lines | None:
         count = FIRST_LINES

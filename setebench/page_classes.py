@@ -23,7 +23,7 @@ from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.rings import Lines, cycles_per_tick
 from setebench.scenario import Context
-from setebench.thinning import COMPANION_LINES, Latencies, repetitions
+from setebench.thinning import COMPANION_BYTES, Latencies, repetitions
 
 RING, FLUSHERS, HELD = Base("ring"), Base("flushers"), Base("held")
 PAGE = 4096
@@ -35,12 +35,15 @@ chunk at most."""
 TRIAL_CHUNKS, CHUNKS = 24, 200
 SHARES = 0.4, 0.97
 """Chunks are made longer until so many of them hold a line of the set; of many chunks then, the number of classes is
-known to a quarter (two standard errors), and powers of two can't be mistaken for each other. Where more do, there are too
-few classes to be counted this way."""
+known to a quarter (two standard errors), and powers of two can't be mistaken for each other. Where more do, there are
+too few classes to be counted this way."""
 
 SURE_EVERY = 4
 """Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
 make such lines look rarer, and the cache larger, than it is."""
+
+SURE_TIMES = 4
+"""How often a set is asked whether it is one."""
 
 ROUNDS, WARM_ROUNDS = 2, 24
 """Rounds over a chunk before every timing, and before the first: where replacement is random, lines that do fit into a
@@ -69,7 +72,7 @@ class PageClasses:
     def __init__(
         self, context: Context, region: Region, first_ways: int, latencies: Latencies, found: Congruent
     ) -> None:
-        self._context, self._region, self._first_ways, self._found = context, region, first_ways, found
+        self._context, self._region, self._first_ways, self.found = context, region, first_ways, found
         self._rng = context.rng(73)
         self._per_tick, self._step = cycles_per_tick(context), step_ticks(context)
         self._miss_cycles = latencies.beyond - latencies.own
@@ -78,10 +81,21 @@ class PageClasses:
         self._free = np.setdiff1d(np.arange(region.size // PAGE), used)
         self._kept_ticks = 0.0
 
-    def count(self) -> Classes | None:
-        """None where chunks of random pages and lines don't tell."""
-        none: Lines = self._found.lines[:0]
+    def sure(self) -> bool:
+        """Whether the last line of the set overfills it together with the others, and foreign lines don't: so the set
+        has as many ways as it has other lines. It is timed in another way than the set was found in."""
+        lines, foreign = self.found.lines, self.found.flushers
+        if len(lines) < 2 or not len(foreign):
+            return False
+        none: Lines = lines[:0]
         self._kept_ticks = float(np.median([self._ticks(none) for _ in range(5)]))
+        return all(
+            self._overfull(lines[-1:]) and not self._overfull(foreign[number : number + 1])
+            for number in range(min(SURE_TIMES, len(foreign)))
+        )
+
+    def count(self) -> Classes | None:
+        """None where chunks of random pages and lines don't tell. `sure` comes first."""
         by_lines = self._rarity(self._lines, 1, MOST_LINES)
         if by_lines is None:
             return None
@@ -91,7 +105,7 @@ class PageClasses:
     def _rarity(self, draw: Callable[[int], Lines], least: int, most: int) -> Classes | None:
         """One in how many pages (or lines) that `draw` draws belongs to the set."""
         size = least
-        while size <= most:
+        while size <= min(most, len(self._free)):
             share = self._share(draw, size, TRIAL_CHUNKS)
             if share is None:
                 return None
@@ -113,7 +127,7 @@ class PageClasses:
         hits = 0
         for number in range(chunks):
             chunk = draw(size)
-            if number % SURE_EVERY == 0 and not self._overfull(np.append(chunk[1:], self._found.lines[-1])):
+            if number % SURE_EVERY == 0 and not self._overfull(np.append(chunk[1:], self.found.lines[-1])):
                 return None
             hits += self._overfull(chunk)
         return hits / chunks
@@ -128,7 +142,7 @@ class PageClasses:
     def _lines(self, count: int) -> Lines:
         """So many lines of random pages, at the offset of a line of the set."""
         begin = self._region.address + self._rng.choice(self._free, count, replace=False) * PAGE
-        return begin + int(self._found.lines[0]) % PAGE
+        return begin + int(self.found.lines[0]) % PAGE
 
     def _overfull(self, chunk: Lines) -> bool:
         """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice."""
@@ -139,7 +153,7 @@ class PageClasses:
     def _ticks(self, chunk: Lines) -> float:
         """Mean ticks of a chase over the lines held, after rounds over chunk and them, all out of the first cache."""
         machine, cpu = self._context.machine, self._context.cpu
-        held, flushers = self._found.lines[:-1], self._found.flushers
+        held, flushers = self.found.lines[:-1], self.found.flushers
         # the chunk last: with the lines held used last, none of them would ever be missing under LRU
         ring = np.concatenate([held, chunk])
         machine.link(self._region, ring)
@@ -155,8 +169,7 @@ class PageClasses:
 
     def _beside(self, held: Lines) -> list[int]:
         """Offsets, from the first line held, of one other line in the page of each."""
-        distance = COMPANION_LINES * self._region.line_size
-        other = np.where(held % PAGE < distance, held + distance, held - distance)
+        other = np.where(held % PAGE < COMPANION_BYTES, held + COMPANION_BYTES, held - COMPANION_BYTES)
         return [int(each) for each in other - held[0]]
 
 

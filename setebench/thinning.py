@@ -21,7 +21,7 @@ from setebench.scenario import Context
 
 TARGET, RING = Base("target"), Base("ring")
 PAGE = 4096
-COMPANION_LINES = 24
+COMPANION_BYTES = PAGE // 2
 """How far in its page the line lies that warms the target's translation: beyond what neighbours of a line bring in."""
 
 LEAST_LINES, GROWTH = 256, 1.5
@@ -129,8 +129,7 @@ class Thinning:
             machine.link(self._region, ring)
             probe = probe.chase(RING, len(ring)).fence()
             placements[RING] = np.full(times + 1, ring[0])
-        beside = TARGET + target.beside(self._region.line_size)
-        probe = probe.load(beside).fence().start().load(TARGET).stop()
+        probe = probe.load(TARGET + target.beside).fence().start().load(TARGET).stop()
         ticks = machine.run(probe, placements, cpu=cpu, warmup=1).ravel()
         if not len(lines):
             return mean_ticks(ticks, self._step)
@@ -152,7 +151,7 @@ class _Target:
         """The lines, each followed by the other of its aligned pair if pairs are used."""
         return np.stack([lines, lines ^ self.pair], axis=1).ravel() if self.pair else lines
 
-    def beside(self, line_bytes: int) -> int:
+    @property
+    def beside(self) -> int:
         """Offset of a line of the same page that is loaded only for its translation."""
-        distance = COMPANION_LINES * line_bytes
-        return distance if self.address % PAGE < distance else -distance
+        return COMPANION_BYTES if self.address % PAGE < COMPANION_BYTES else -COMPANION_BYTES

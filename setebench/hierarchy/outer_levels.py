@@ -20,9 +20,10 @@ from setebench.thinning import Latencies
 WALK_CAPACITIES = 2.5
 """A walk over so many capacities leaves few of the lines from before it, even where replacement is random."""
 
-SWEEP_RATIO = 1.6
-"""A level holds at least where the sweep leaves its plateau, less this ratio for a replacement that wears off late. It
-may hold much more: random pages overfill some sets early, and a shared level has other users."""
+SWEEP_RATIO = 4.0
+"""A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
+next level that keeps what this one gives up, moves that end out to nearly three times the size. It may hold much more:
+random pages overfill some sets early, and a shared level has other users."""
 
 POWER_OCTAVES = 0.35
 FINDS = 3
@@ -74,16 +75,17 @@ def _second_level(context: Context, region: Region, first_ways: int, end: float 
     known = context.known["level_cycles"]
     latencies = Latencies(known["l1"], known["l2"], known.get("l3", known["memory"]))
     sets = Sets(context, region, first_ways, latencies)
-    both: list[Congruent] = []
+    both: list[PageClasses] = []
     for _ in range(FINDS):
         one = sets.find() if len(both) < 2 else None
-        both += [] if one is None else [one]
-    if len(both) < 2 or both[0].ways != both[1].ways:
+        counted = None if one is None else PageClasses(context, region, first_ways, latencies, one)
+        both += [counted] if counted is not None and counted.sure() else []
+    if len(both) < 2 or both[0].found.ways != both[1].found.ways:
         reason = "no lines that clearly share a set: random replacement, or a neighbour; see the sweep"
         return Outer(_unknown(None, reason, end), "eviction sets")
-    found, ways = both[0], both[0].ways
+    found, ways = both[0].found, both[0].found.ways
     context.progress("pages whose lines share sets of the second cache")
-    way = way_bytes(PageClasses(context, region, first_ways, latencies, found).count())
+    way = way_bytes(both[0].count())
     if way is None:
         reason = "the number of page classes is no clear power of two"
         return Outer(_unknown(ways, reason, end), "eviction sets", found)

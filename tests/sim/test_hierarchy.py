@@ -99,7 +99,7 @@ def test_rare_evictions_are_not_left_out_as_stalls() -> None:
     ("second", "prefetchers"),
     [
         ({"sets": 1024, "ways": 8, "hashed_index": True}, ()),
-        ({"sets": 512, "ways": 4, "inclusion": "exclusive"}, (spec.LinePair(level=2),)),
+        ({"sets": 1024, "ways": 8, "inclusion": "exclusive"}, (spec.LinePair(level=2),)),
         ({"sets": 1024, "ways": 16, "hashed_index": False}, (spec.NextLine(level=1, fills="l1"),)),
         ({"sets": 512, "ways": 8, "replacement": "tree_plru"}, ()),
     ],
@@ -112,7 +112,9 @@ def test_size_and_ways_of_the_second_cache(second: dict[str, object], prefetcher
     found = Sets(context, region, 8, CLOSE).find()
     assert found is not None
     assert found.ways == second["ways"]
-    assert way_bytes(PageClasses(context, region, 8, CLOSE, found).count()) == second["sets"] * 64  # type: ignore[operator]
+    classes = PageClasses(context, region, 8, CLOSE, found)
+    assert classes.sure()
+    assert way_bytes(classes.count()) == second["sets"] * 64  # type: ignore[operator]
 
 
 @cache
