@@ -8,6 +8,7 @@ Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (li
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from setebench.hierarchy.findings import (
     without_second,
 )
 from setebench.hierarchy.first_level import first_level, line_size
-from setebench.hierarchy.outer_levels import inclusion_finding, outer_levels, private_walk
+from setebench.hierarchy.outer_levels import Outer, inclusion_finding, outer_levels, private_walk
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
+from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.results import Finding, Outcome
@@ -57,6 +59,20 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _findings(context: Context) -> Iterator[Finding]:
+    known = _Known()
+    first = list(_all_once(context, known))
+    yield from merged(first, _again(context, known))
+
+
+@dataclass
+class _Known:
+    """What the first time found that the second time needs."""
+
+    most_lines: int = 0
+    outer: dict[str, Outer] = field(default_factory=dict)
+
+
+def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         context.progress("line size and first cache")
@@ -66,19 +82,33 @@ def _findings(context: Context) -> Iterator[Finding]:
         caches = [name for name in levels if name != "memory"]
         yield from line_findings(lines, len(caches))
         yield from cache_findings("l1", first, "conflicts at strides of a page, half and twice as much", "")
-        outer = outer_levels(context, region, first, caches)
-        for name, found in outer.items():
+        known.outer = outer_levels(context, region, first, caches)
+        for name, found in known.outer.items():
             yield from cache_findings(name, found.geometry, found.method, "sweep")
-        yield inclusion_finding(context, region, outer)
-        context.progress("TLBs, small pages")
-        most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
-        small = _tables(Pages(context, region, TRANSLATED_BYTES, most_lines), "4k")
+        yield inclusion_finding(context, region, known.outer)
+        known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
+        small = _small_tables(context, region, known)
         yield from _told("4k", small)
-        yield from _other_cores(context, region, private_walk(context, region, outer))
+        yield from _other_cores(context, region, private_walk(context, region, known.outer))
         yield from _sibling_threads(context, region)
     finally:
         context.machine.release(region)
-    yield from _large_pages(context, small, most_lines)
+    yield from _large_pages(context, small, known.most_lines)
+    yield from _faults_and_starts(context)
+
+
+def _again(context: Context, known: _Known) -> Iterator[Finding]:
+    """What neighbours and the placement of virtual CPUs change most, at another time and in other memory."""
+    yield from _faults_and_starts(context)
+    region = working_memory(context)
+    try:
+        yield from _other_cores(context, region, private_walk(context, region, known.outer))
+        yield from _told("4k", _small_tables(context, region, known))
+    finally:
+        context.machine.release(region)
+
+
+def _faults_and_starts(context: Context) -> Iterator[Finding]:
     for pages, size in (("4k", TRANSLATED_BYTES), ("2m", HUGE_PAGE)):
         if size in context.machine.facts.page_sizes:
             context.progress(f"page faults, {pages} pages")
@@ -87,6 +117,11 @@ def _findings(context: Context) -> Iterator[Finding]:
 
 
 # -- TLBs ----------------------------------------------------------------------------------------
+
+
+def _small_tables(context: Context, region: Region, known: _Known) -> tuple[Table, Table]:
+    context.progress("TLBs, small pages")
+    return _tables(Pages(context, region, TRANSLATED_BYTES, known.most_lines), "4k")
 
 
 def _tables(pages: Pages, name: str) -> tuple[Table, Table]:
@@ -105,6 +140,10 @@ def _large_pages(context: Context, small: tuple[Table, Table], most_lines: int) 
     """The TLBs for 2 MiB pages. Where a hypervisor splinters them, their 4 KiB parts are what the TLB holds."""
     facts = context.machine.facts
     if HUGE_PAGE not in facts.page_sizes:
+        return
+    if small[0].entries is None or small[0].penalty is None:
+        reason = "the first TLB for small pages is not known, so whether the system splinters large ones can't be told"
+        yield from _told("2m", (Table(reason=reason), Table(reason=reason)))
         return
     context.progress("TLBs, large pages")
     if _splintered(context, small[0], most_lines):

@@ -9,6 +9,7 @@ but no set that gets more than half as many lines.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.rings import Lines, cycles_per_tick, shuffled
 from setebench.scenario import Context
+from setebench.thinning import Latencies, Thinning
 
 RING = Base("ring")
 PAGE = 4096
@@ -35,6 +37,12 @@ would overfill it alone; many where the first one replaces at random, and the co
 each of its sets, would else hit more often than the ring."""
 
 DRAWS = 6
+CONFIRMING_PER_WAY = 1.5
+"""Flushers per way of the first cache that must be left when those of the set itself are taken away."""
+
+GATHER_RATIO = 4
+"""Lines tried, for every flusher that is wanted, when they are chosen one by one."""
+
 FIRST_LINES, GROWTH, MOST_LINES = 12, 1.4, 800
 """Lines tried until a set is overfull. More would make the steps of a single set vanish among the others."""
 
@@ -66,100 +74,54 @@ class Congruent:
         return len(self.lines) - 1
 
 
-class Colours(NamedTuple):
-    """A number of page classes, and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-CHUNK_LINES, TRIAL_CHUNKS, CHUNKS = (2, 4, 8, 16, 32, 64, 128), 16, 110
-MOST_TRIES, WIDEST_RATIO = 2, 2.2
-"""An interval wider than that holds two powers of two; longer chunks then tell more."""
-
-SURE_EVERY = 4
-"""Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
-make such lines look rarer, and the cache larger, than it is."""
-
-LEAST_SHARE = 0.25
-"""Chunks are made longer until so many of them hold a line of the set; of many chunks then, the share is known to a
-seventh, and powers of two can't be mistaken for each other."""
-
-
 class Sets:
     """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways."""
 
-    def __init__(self, context: Context, region: Region, first_ways: int) -> None:
-        self._context, self._region, self._first_ways = context, region, first_ways
+    def __init__(self, context: Context, region: Region, first_ways: int, latencies: Latencies) -> None:
+        self._context, self._region, self._first_ways, self._latencies = context, region, first_ways, latencies
         self._rng = context.rng(71)
         self._per_tick = cycles_per_tick(context)
 
     def find(self) -> Congruent | None:
-        """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly.
-
-        Where all address bits are hashed into the index, lines at one offset spread over all sets: none is found."""
-        pool = self._pool()
-        flushers, pool = self._flushers(pool)
-        if not len(flushers):
-            return None
-        start = self._first_overfull(pool, flushers)
-        if start is None:
-            return None
-        kept = self._reduced(start, flushers)
-        return self._critical(kept, flushers)
-
-    def colours(self, found: Congruent) -> Colours | None:
-        """How many classes of pages there are whose lines at one offset share a set; None where chunks of random pages
-        don't tell.
-
-        A chunk that takes the place of one of the set's lines overfills the set again if one of its own belongs to it;
-        how often that happens tells how rare such lines are."""
-        held = found.lines[:-1]
-        asked = 0
-        for size in CHUNK_LINES:
-            share = self._share(found, held, size, TRIAL_CHUNKS)
-            if share is None:
-                return None
-            if share[0] < LEAST_SHARE:
-                continue
-            told = self._colours(found, held, size)
-            asked += 1
-            if asked == MOST_TRIES or (told is not None and told.high < WIDEST_RATIO * told.low):
-                return told
+        """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly."""
+        for lines, flushers in self._starts():
+            found = self._critical(self._reduced(lines, flushers), flushers)
+            found = None if found is None else self._confirmed(found)
+            if found is not None:
+                return found
         return None
 
-    def _colours(self, found: Congruent, held: Lines, size: int) -> Colours | None:
-        counted = self._share(found, held, size, CHUNKS)
-        if counted is None or not 0.0 < counted[0] < 1.0:
-            return None
-        share, chunks = counted
-        error = 2.0 * (share * (1 - share) / chunks) ** 0.5
-        low, high = (min(max(each, 0.01), 0.99) for each in (share - error, share + error))
-        return Colours(*(1.0 / (1.0 - (1.0 - each) ** (1.0 / size)) for each in (share, high, low)))
+    def _confirmed(self, found: Congruent) -> Congruent | None:
+        """The same if enough flushers are left, else with more of them, or None: with too few, lines of other sets seem
+        to belong to this one because they help to push the others out of the first cache."""
+        wanted = int(CONFIRMING_PER_WAY * self._first_ways) - len(found.flushers)
+        if wanted <= 0:
+            return found
+        pool = self._pool(int(found.lines[0]) % PAGE)
+        flushers = found.flushers
+        for line in pool[~np.isin(pool, np.concatenate([found.lines, flushers]))][: GATHER_RATIO * wanted]:
+            more = np.append(flushers, line)
+            if not self.excess(found.lines[:-1], more).overfull:
+                flushers = more
+            if len(flushers) == len(found.flushers) + wanted:
+                again = self._critical(found.lines, flushers)
+                return again if again is not None and len(again.lines) == len(found.lines) else None
+        return None
 
-    def _share(self, found: Congruent, held: Lines, size: int, chunks: int) -> tuple[float, int] | None:
-        """The share of chunks that hold a line of the set, and of how many; None where most overfill another set, or
-        where one that surely holds such a line isn't always found out."""
-        hits = asked = 0
-        for number in range(chunks):
-            chunk = self.other_lines(size, found)
-            if self.excess(chunk, found.flushers).overfull:
-                continue
-            sure = np.append(chunk[1:], found.lines[-1])
-            if number % SURE_EVERY == 0 and not self.excess(np.concatenate([held, sure]), found.flushers).overfull:
-                return None
-            asked += 1
-            hits += self.excess(np.concatenate([held, chunk]), found.flushers).overfull
-        return (hits / asked, asked) if asked > chunks // 2 else None
-
-    def other_lines(self, count: int, apart_from: Congruent) -> Lines:
-        """Random lines at the offset of a set's lines, none of them its own or its flushers."""
-        offset = int(apart_from.lines[0] - self._region.address) % PAGE
-        pages = self._rng.permutation(self._region.size // PAGE)
-        lines = self._region.address + pages * PAGE + offset
-        used = np.concatenate([apart_from.lines, apart_from.flushers])
-        return lines[~np.isin(lines, used)][:count]
+    def _starts(self) -> Iterator[tuple[Lines, Lines]]:
+        """Lines that overfill a set, with flushers: first as many random ones as it takes, which is not many unless the
+        index is hashed; else what is left of very many."""
+        flushers, rest = self._flushers(self._pool())
+        start = self._first_overfull(rest, flushers) if len(flushers) else None
+        if start is not None:
+            yield start, flushers
+        for lines in Thinning(self._context, self._region, self._latencies).few():
+            pool = self._pool(int(lines[-1]) % PAGE)
+            flushers, _ = self._flushers(pool[~np.isin(pool, lines)])
+            if len(set((lines % PAGE).tolist())) > 1:  # pairs of lines lie in two sets of the first cache
+                flushers = np.concatenate([flushers, flushers ^ self._region.line_size])
+            if len(flushers) and self.excess(lines, flushers).overfull:
+                yield lines, flushers
 
     def excess(self, lines: Lines, flushers: Lines) -> Excess:
         """Cycles per step of a ring over `lines`, then `flushers`, above its control. The lower of two measurements
@@ -187,20 +149,33 @@ class Sets:
         ticks = machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=cpu, warmup=warm)
         return float(np.median(ticks)) / steps
 
-    def _pool(self) -> Lines:
-        offset = int(self._rng.integers(0, PAGE // self._region.line_size)) * self._region.line_size
+    def _pool(self, offset: int | None = None) -> Lines:
+        """Lines at one offset, a random one unless given, of random pages."""
+        if offset is None:
+            offset = int(self._rng.integers(0, PAGE // self._region.line_size)) * self._region.line_size
         pages = self._rng.permutation(self._region.size // PAGE)[: 2 * MOST_LINES]
         return (self._region.address + pages * PAGE + offset).astype(np.int64)
 
     def _flushers(self, pool: Lines) -> tuple[Lines, Lines]:
         """Lines that together overfill no set, and the rest of the pool."""
+        none: Lines = pool[:0]
         for per_way in FLUSHERS_PER_WAY:
             count = int(per_way * self._first_ways)
             for _ in range(DRAWS):
                 pool = self._rng.permutation(pool)
-                none: Lines = pool[:0]
                 if not self.excess(none, pool[:count]).overfull:
                     return pool[:count], pool[count:]
+        return self._gathered(pool, int(min(FLUSHERS_PER_WAY) * self._first_ways))
+
+    def _gathered(self, pool: Lines, count: int) -> tuple[Lines, Lines]:
+        """The same, one by one, where so many random lines nearly always overfill a set of a small cache."""
+        kept = pool[:0]
+        for line in pool[: GATHER_RATIO * count]:
+            more = np.append(kept, line)
+            if not self.excess(pool[:0], more).overfull:
+                kept = more
+            if len(kept) == count:
+                return kept, pool[~np.isin(pool, kept)]
         return pool[:0], pool
 
     def _first_overfull(self, pool: Lines, flushers: Lines) -> Lines | None:

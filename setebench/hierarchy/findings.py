@@ -146,6 +146,9 @@ def no_sharing_finding(parameter: str) -> Finding:
 
 
 PRECISE_RATIO, PRECISE_CYCLES = 0.05, 1.0
+TRANSFER_NOISE_SHARE = 0.08
+"""Half the interval of another core's answer at least. It crosses an interconnect that has a clock and users of its
+own: on a busy host runs minutes apart differed by 6 %, each steady in itself."""
 
 
 def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
@@ -153,7 +156,7 @@ def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: fl
     method, evidence = "one dithered load behind a barrier", "core_to_core"
     if share < LEAST_SHARE:
         return _missing(parameter, "cycles", "the line comes from several places", method)
-    half = max(NOISE_CYCLES, NOISE_SHARE * estimate.value)
+    half = max(NOISE_CYCLES, TRANSFER_NOISE_SHARE * estimate.value)
     if (estimate.high - estimate.low) / 2 > max(PRECISE_CYCLES, PRECISE_RATIO * estimate.value):
         reason = "rounds differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, (estimate.low, estimate.high))

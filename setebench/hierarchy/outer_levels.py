@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.eviction import Colours, Congruent, Sets
+from setebench.eviction import Congruent, Sets
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.layout import by_windows, lay
 from setebench.machine import Region
+from setebench.page_classes import Classes, PageClasses
 from setebench.results import Finding, Outcome
 from setebench.rings import Lines
 from setebench.scenario import Context
+from setebench.thinning import Latencies
 
 WALK_CAPACITIES = 2.5
 """A walk over so many capacities leaves few of the lines from before it, even where replacement is random."""
 
-SWEEP_RATIO = 1.6
-"""A level holds at least where the sweep leaves its plateau, less this ratio for a replacement that wears off late. It
-may hold much more: random pages overfill some sets early, and a shared level has other users."""
-
-SWEEP_RANGE = 4.0
-"""A size lies within this ratio of where the sweep saw its level end; the two in question differ by sixty-four."""
+SWEEP_RATIO = 4.0
+"""A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
+next level that keeps what this one gives up, moves that end out to nearly three times the size. It may hold much more:
+random pages overfill some sets early, and a shared level has other users."""
 
 POWER_OCTAVES = 0.35
+FINDS = 3
+"""Searches for a set. Two have to find one, of the same number of ways."""
+
 PAGE = 4096
 
 
@@ -54,7 +56,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
     for number, name in enumerate(caches[1:], 1):
         end = ends[number] if number < len(ends) else None
         if name == "l2" and first.ways is not None:
-            found[name] = _second_level(context, region, first.ways, end, ends[1:])
+            found[name] = _second_level(context, region, first.ways, end)
         else:
             reason = "lines that share a set were not searched for: there are too many sets for lines of random pages"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
@@ -67,45 +69,40 @@ def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
     return Geometry(ways, None, reason, end / SWEEP_RATIO)
 
 
-def _second_level(context: Context, region: Region, first_ways: int, end: float | None, ends: list[float]) -> Outer:
+def _second_level(context: Context, region: Region, first_ways: int, end: float | None) -> Outer:
     """Ways from the lines of two sets; size from them and the number of sets, which is a power of two or not told."""
     context.progress("lines that share a set of the second cache")
-    sets = Sets(context, region, first_ways)
-    both = [found for found in (sets.find(), sets.find()) if found is not None]
-    if len(both) < 2 or both[0].ways != both[1].ways:
-        reason = "no lines that clearly share a set: a hashed index, or random pages; see the sweep"
+    known = context.known["level_cycles"]
+    latencies = Latencies(known["l1"], known["l2"], known.get("l3", known["memory"]))
+    sets = Sets(context, region, first_ways, latencies)
+    both: list[PageClasses] = []
+    for _ in range(FINDS):
+        one = sets.find() if len(both) < 2 else None
+        counted = None if one is None else PageClasses(context, region, first_ways, latencies, one)
+        both += [counted] if counted is not None and counted.sure() else []
+    if len(both) < 2 or both[0].found.ways != both[1].found.ways:
+        reason = "no lines that clearly share a set: random replacement, or a neighbour; see the sweep"
         return Outer(_unknown(None, reason, end), "eviction sets")
-    found, ways = both[0], both[0].ways
-    colours = sets.colours(found)
-    way = None if colours is None else way_bytes(colours, lambda each: ways * each, ends, region.line_size)
+    found, ways = both[0].found, both[0].found.ways
+    context.progress("pages whose lines share sets of the second cache")
+    way = way_bytes(both[0].count())
     if way is None:
-        reason = "the number of sets is no clear power of two, or differs from what the sweep tells"
+        reason = "the number of page classes is no clear power of two"
         return Outer(_unknown(ways, reason, end), "eviction sets", found)
-    return Outer(Geometry(ways, way), "eviction sets, and how rare lines of a set are among random pages", found)
+    return Outer(Geometry(ways, way), "eviction sets, and how rare pages with a line of a set are", found)
 
 
-def way_bytes(
-    colours: Colours, size_of: Callable[[int], float], ends_bytes: list[float], line_bytes: int
-) -> int | None:
-    """Bytes per way, if the number of page classes is within its interval and half an octave of a power of two; else
-    None.
-
-    Lines at one offset of their pages reach a share of the sets (those whose index has the offset in it) or, where the
-    index is hashed, all of them. No cache behind the first has fewer sets than a page has lines, so few classes mean
-    the former; for many, the sweep must tell, in which only one of the two sizes (`size_of` a way) is near an end."""
-    power = round(float(np.log2(colours.value)))
-    if abs(np.log2(colours.value) - power) > POWER_OCTAVES or not 0.9 * colours.low <= 2**power <= 1.1 * colours.high:
+def way_bytes(classes: Classes | None) -> int | None:
+    """Bytes per way, if the number of page classes is a power of two within its interval, and no other one is; else
+    None."""
+    if classes is None:
         return None
-    if colours.low < 1.05 * 2 ** (power - 1) or colours.high > 2 ** (power + 1) / 1.05:
+    power = round(float(np.log2(classes.value)))
+    if abs(np.log2(classes.value) - power) > POWER_OCTAVES or not 0.9 * classes.low <= 2**power <= 1.1 * classes.high:
+        return None
+    if classes.low < 1.05 * 2 ** (power - 1) or classes.high > 2 ** (power + 1) / 1.05:
         return None  # half or twice as many would do as well
-    plain: int = PAGE * 2**power
-    hashed: int = line_bytes * 2**power
-    if hashed < PAGE:
-        return plain
-    near = [
-        way for way in (plain, hashed) if any(1 / SWEEP_RANGE < size_of(way) / end < SWEEP_RANGE for end in ends_bytes)
-    ]
-    return near[0] if len(near) == 1 else None
+    return int(PAGE * 2**power)
 
 
 def inclusion_finding(context: Context, region: Region, outer: dict[str, Outer]) -> Finding:

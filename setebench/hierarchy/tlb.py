@@ -26,6 +26,9 @@ STEP_CYCLES = 0.2
 """Cycles per access that tell a step. With one page too many in one set of four ways, five pages of some hundred miss
 at six cycles and more each."""
 
+LEAST_PENALTY_CYCLES = 3.0
+"""No second TLB answers sooner: it is asked after the first, and is larger. What costs less comes from elsewhere."""
+
 LONGEST_STRIDE_PAGES = 256
 CLEAR_MARGIN = 1.2
 """So many times the first TLB's entries in pages miss it all, so that the second one is asked for every access."""
@@ -105,6 +108,9 @@ def first_table(pages: Pages) -> Table:
         return Table(
             None, min(fits), None, None, both, "two searches tell different sizes; run again at a quieter time"
         )
+    if min(both) < LEAST_PENALTY_CYCLES:
+        reason = "spreading lines over pages costs less than a second TLB's answer does; run again at a quieter time"
+        return Table(None, None, None, None, both, reason)
     if not found.exact:
         return Table(None, found.fits, found.spills, None, both, "the step is blurred; run again at a quieter time")
     return Table(found.fits, None, None, penalty, both)

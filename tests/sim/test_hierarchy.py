@@ -10,13 +10,18 @@ from quiet_machines import quiet
 from setebench.eviction import Sets
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.tlb import Pages, first_table, second_table
 from setebench.judge import Judgement, Verdict
+from setebench.page_classes import PageClasses
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
+from setebench.thinning import Latencies
 
 MEMORY = 32 << 20
+CLOSE = Latencies(4.0, 14.0, 50.0)
+"""Levels of the quiet machine."""
 
 
 @pytest.mark.parametrize("line", [32, 64, 128])
@@ -72,7 +77,7 @@ def test_lines_of_one_set_of_the_second_cache(first_ways: int, second: dict[str,
     machine = quiet(l1={"ways": first_ways}, l2=second)
     context = Context(machine=machine)
     region = machine.allocate(MEMORY, 4096)
-    found = Sets(context, region, first_ways).find()
+    found = Sets(context, region, first_ways, CLOSE).find()
     assert found is not None
     assert found.ways == second["ways"]
     told, _why = inclusive(context, region, found)
@@ -85,14 +90,31 @@ def test_rare_evictions_are_not_left_out_as_stalls() -> None:
     machine = quiet(memory=spec.Memory(latency_cycles=460.0), **levels)
     context = Context(machine=machine)
     region = machine.allocate(MEMORY, 4096)
-    found = Sets(context, region, 12).find()
+    found = Sets(context, region, 12, Latencies(4.0, 14.0, 460.0)).find()
     assert found is not None
     assert inclusive(context, region, found) == (True, "")
 
 
-def test_no_set_is_claimed_where_the_index_is_hashed() -> None:
-    machine = quiet(l2={"sets": 2048, "ways": 16, "hashed_index": True})
-    assert Sets(Context(machine=machine), machine.allocate(MEMORY, 4096), 8).find() is None
+@pytest.mark.parametrize(
+    ("second", "prefetchers"),
+    [
+        ({"sets": 1024, "ways": 8, "hashed_index": True}, ()),
+        ({"sets": 1024, "ways": 8, "inclusion": "exclusive"}, (spec.LinePair(level=2),)),
+        ({"sets": 1024, "ways": 16, "hashed_index": False}, (spec.NextLine(level=1, fills="l1"),)),
+        ({"sets": 512, "ways": 8, "replacement": "tree_plru"}, ()),
+    ],
+)
+def test_size_and_ways_of_the_second_cache(second: dict[str, object], prefetchers: tuple[spec.Prefetcher, ...]) -> None:
+    """Also where all address bits are hashed into the index, and where prefetchers bring further lines."""
+    machine = quiet(l1={"ways": 8}, l2=second, prefetchers=prefetchers)
+    context = Context(machine=machine)
+    region = machine.allocate(4 * MEMORY, 4096)
+    found = Sets(context, region, 8, CLOSE).find()
+    assert found is not None
+    assert found.ways == second["ways"]
+    classes = PageClasses(context, region, 8, CLOSE, found)
+    assert classes.sure()
+    assert way_bytes(classes.count()) == second["sets"] * 64  # type: ignore[operator]
 
 
 @cache

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.eviction import Colours
 from setebench.hierarchy.cores import further_cpu
 from setebench.hierarchy.faults import Fault
 from setebench.hierarchy.findings import fault_finding, tlb_findings, transfer_finding, without_second
@@ -17,6 +16,7 @@ from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import Table
 from setebench.infer.ticks import Estimate
 from setebench.machine import Facts
+from setebench.page_classes import Classes, agreed
 from setebench.results import Finding, Outcome
 
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
@@ -36,35 +36,43 @@ def test_a_line_is_not_told_where_hits_and_misses_are_not_clear() -> None:
 # -- size of the second cache ---------------------------------------------------------------------------------------
 
 
-def eight_ways(way: int) -> float:
-    return 8.0 * way
-
-
 def test_page_classes_near_a_power_of_two_give_the_size() -> None:
-    assert way_bytes(Colours(14.9, 12.0, 21.9), eight_ways, [400e3], 64) == 16 * 4096
-
-
-def test_a_hashed_index_spreads_one_offset_over_all_sets() -> None:
-    assert way_bytes(Colours(530.0, 420.0, 700.0), lambda way: 4 * way, [100e3], 64) == 512 * 64
+    assert way_bytes(Classes(14.9, 12.0, 18.9)) == 16 * 4096
+    assert way_bytes(Classes(8.4, 7.0, 10.1)) == 8 * 4096
 
 
 @pytest.mark.parametrize(
-    ("colours", "end"),
+    "classes",
     [
-        (Colours(11.6, 10.0, 13.0), 400e3),  # between 8 and 16
-        (Colours(128.0, 110.0, 150.0), 1e9),  # as many sets hashed or plain, and the sweep saw neither end
-        (Colours(27.5, 16.8, 71.2), 400e3),  # 32 and 64 would both do
-        (Colours(18.5, 17.9, 19.5), 400e3),  # surely more than 16
+        Classes(11.6, 10.0, 13.0),  # between 8 and 16
+        Classes(27.5, 16.8, 71.2),  # 32 and 64 would both do
+        Classes(18.5, 17.9, 19.5),  # surely more than 16
+        None,  # not counted
     ],
 )
-def test_other_numbers_of_sets_are_not_told(colours: Colours, end: float) -> None:
-    assert way_bytes(colours, eight_ways, [end], 64) is None
+def test_other_numbers_of_sets_are_not_told(classes: Classes | None) -> None:
+    assert way_bytes(classes) is None
 
 
-def test_a_sweep_that_saw_a_level_too_small_does_not_make_the_index_hashed() -> None:
-    """Sixteen ways of 32 classes: 2 MiB, not 32 KiB, whatever the sweep took for a level."""
-    assert way_bytes(Colours(28.0, 20.0, 40.0), lambda way: 16 * way, [40e3, 700e3], 64) == 32 * 4096
-    assert way_bytes(Colours(128.0, 90.0, 160.0), lambda way: 16 * way, [8e6], 64) == 128 * 4096
+def around(value: float) -> Classes:
+    return Classes(value, 0.8 * value, 1.2 * value)
+
+
+@pytest.mark.parametrize(
+    ("pages", "lines", "told"),
+    [
+        (15.0, 17.0, 17.0),  # plain
+        (38.0, 16.0, 16.0),  # plain, and lines of pages that stay in the first cache
+        (15.0, 1024.0, 16.0),  # hashed
+        (16.0, 512.0, None),  # hashed, and a prefetcher that brings pairs
+        (38.0, 1024.0, None),  # hashed, and lines of pages that stay in the first cache; or a prefetcher
+        (16.0, 128.0, None),  # neither as it is nor hashed in full
+    ],
+)
+def test_pages_and_lines_must_agree(pages: float, lines: float, told: float | None) -> None:
+    found = agreed(around(pages), around(lines), 64)
+    assert (found.value if found else None) == told
+    assert agreed(None, around(lines), 64) is None
 
 
 # -- inclusion --------------------------------------------------------------------------------------------------------
