@@ -21,7 +21,7 @@ from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
 from setebench.layout import REPEATED_SHIFTS
 from setebench.machine import Region
-from setebench.placing import LONG_CHAIN, SHORT_CHAIN, WALK, Place, Walk, single_cycles
+from setebench.placing import WALK, Place, Walk, single_cycles
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
@@ -208,6 +208,8 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     step = step_ticks(context)
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     timed = place.time_singles(context, place.repetitions(wanted))
+    if place.repeated:
+        place.prefer(context, timed)
     found.raw = timed.loads
     everything = dominant(timed.loads, step)
     own = everything
@@ -230,9 +232,9 @@ def _chains(context: Context, place: Place, repetitions: int, step: float) -> tu
     placements = place.placements(count + place.warmup)
     ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=place.warmup)
     lengths = np.array(place.chain_lengths)
-    short, long = (ticks[:, lengths == steps].ravel() for steps in (SHORT_CHAIN, LONG_CHAIN))
+    short, long = (ticks[:, lengths == steps].ravel() for steps in (lengths.min(), lengths.max()))
     own_short, own_long = short[dominant(short, step)], long[dominant(long, step)]
-    more = LONG_CHAIN - SHORT_CHAIN
+    more = int(np.ptp(lengths))
     own = (mean_ticks(own_long, step) - mean_ticks(own_short, step)) / more
     everything = (mean_ticks(long, step) - mean_ticks(short, step)) / more
     return own, everything, float(own_long.var() - own_short.var()) / more

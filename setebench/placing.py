@@ -18,6 +18,7 @@ from setebench.layout import (
     DENSE,
     GROUP_PAGES,
     REPEATED_SHIFTS,
+    Group,
     by_windows,
     group,
     group_bases,
@@ -43,11 +44,13 @@ BASELINE_ADDITIONS = 8
 
 SHORT_CHAIN, LONG_CHAIN = 8, 16
 CHAINS = (LONG_CHAIN, SHORT_CHAIN, LONG_CHAIN, SHORT_CHAIN, SHORT_CHAIN, SHORT_CHAIN)
-REPEATED_CHAINS = (LONG_CHAIN, SHORT_CHAIN)
+REPEATED_CHAINS = (12, 4)
 """Steps of the chains that one group of targets is cut into; the difference of the two lengths is timed. Each chain
 stays in few enough pages for the first TLB of any core of the last twenty years."""
 
-REPEATED_PAGES = sum(REPEATED_CHAINS)
+REPEATED_PAGES = 32
+"""Pages of targets that are used again and again: twice as many as their chains need, as a cache of few ways loses the
+lines of some pages to the walk, always of the same ones."""
 
 TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 """Memory that groups of targets are drawn from, apart from what is walked over, and how many groups there are."""
@@ -127,8 +130,22 @@ class Place:
             self._bases, self._beside = repeated_bases(region, targets_from, pages, self._rng)
         else:
             self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng)
+        self._link(context)
+
+    def _link(self, context: Context) -> None:
         targets = self._bases[:, None] + np.array(self._group.targets)
-        context.machine.link(region, targets.ravel())
+        context.machine.link(self._region, targets.ravel())
+
+    def prefer(self, context: Context, seen: Timed) -> None:
+        """Take targets from now on in the order of how fast `seen` found those of their page, so that chains are made
+        of lines that the level holds."""
+        pages = len(self._group.targets)
+        page = seen.line % pages
+        means = np.bincount(page, weights=seen.loads, minlength=pages) / np.bincount(page, minlength=pages)
+        order = np.argsort(means, kind="stable")
+        targets, companions = np.array(self._group.targets)[order], np.array(self._group.companions)[order]
+        self._group = Group(tuple(targets.tolist()), tuple(companions.tolist()))
+        self._link(context)
 
     @property
     def line_size(self) -> int:

@@ -70,7 +70,9 @@ def walk_beyond(inner_end: float, end: float) -> Walk:
     room = end / inner_end
     ratio = ONE_TURN_RATIO if room >= 2 * ONE_TURN_RATIO else max(math.sqrt(room), FIRST_RATIO)
     size = ratio * inner_end
-    return Walk(size, turns(ratio), repeated=size <= REPEATED_BYTES)
+    # where there is that much room new lines push no others out; and a repeated walk is dense, while prefetchers may
+    # have made the levels' ends, found with sparse walks, look up to `layout.BOX_LINES` times nearer: all of that ratio
+    return Walk(size, turns(ratio), repeated=size <= REPEATED_BYTES and ratio < ONE_TURN_RATIO)
 
 
 STAYED_SHARE = 0.98

@@ -65,6 +65,27 @@ def test_a_walk_lies_between_both_ends(end: float) -> None:
     assert FIRST_RATIO * 32 * KIB <= walk.bytes <= max(end, FIRST_RATIO * 32 * KIB)
 
 
+def test_where_there_is_much_room_no_lines_are_repeated() -> None:
+    """A repeated walk is dense. Prefetchers that bring three lines for each of the sparse walks that found the end of a
+    256 KiB level make it look like 64 KiB; a dense walk of four times that would not outgrow it."""
+    assert not walk_beyond(64 * KIB, 2048 * KIB).repeated
+    assert walk_beyond(40 * KIB, 128 * KIB).repeated
+
+
+def test_chains_are_made_of_lines_that_a_level_of_few_ways_holds() -> None:
+    """Of 128 KiB in four ways a walk of 84 KiB fills some sets, and the lines of the pages that fall there are lost."""
+    context, region = opened(**TIGHT, l3=None)
+    place = Place(context, region, "l2", Walk(84 * KIB, 2, repeated=True))
+    first = place.time_singles(context, 32)
+    pages, chained = len(place.targets), sum(place.chain_lengths)
+    lost = first.loads > OVERHEAD + L2
+    assert 0 < lost.mean() < 0.5
+    place.prefer(context, first)
+    again = place.time_singles(context, 32)
+    in_chains = again.line % pages < chained
+    assert (again.loads[in_chains] > OVERHEAD + L2).mean() < 0.2 * lost.mean()
+
+
 def test_a_third_level_is_seen_behind_a_second() -> None:
     climbed = ladder(32 * KIB, clock=COARSE).climb()
     third, unclear = last_level(climbed, L2)
