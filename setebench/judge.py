@@ -128,37 +128,59 @@ def _number(value: object) -> float:
 
 class Count(msgspec.Struct, kw_only=True):
     """How often a parameter was told right, wrong, or not at all; `at_least`: how many of the right ones are bounds
-    only."""
+    only; `interval_coverage`: which share of its intervals hold the truth, None where none was told."""
 
     right: int = 0
     at_least: int = 0
     wrong: int = 0
     unresolved: int = 0
+    interval_coverage: float | None = None
 
 
-def summary(seed: int, machines: list[str], judgements: list[Judgement]) -> dict[str, Any]:
-    """The document of `setebench score --format json`, schema 1."""
-    parameters: dict[str, Count] = {}
-    for judgement in judgements:
-        count = parameters.setdefault(judgement.parameter, Count())
-        setattr(count, judgement.verdict.value, getattr(count, judgement.verdict.value) + 1)
-        if judgement.verdict is Verdict.RIGHT and judgement.outcome == Outcome.AT_LEAST.value:
-            count.at_least += 1
+def _coverage(judgements: Iterable[Judgement]) -> float | None:
     asked = [judgement.covered for judgement in judgements if judgement.covered is not None]
+    return sum(asked) / len(asked) if asked else None
+
+
+def _count(judgements: list[Judgement]) -> Count:
+    verdicts = [judgement.verdict for judgement in judgements]
+    bounds = [j for j in judgements if j.verdict is Verdict.RIGHT and j.outcome == Outcome.AT_LEAST.value]
+    return Count(
+        right=verdicts.count(Verdict.RIGHT),
+        at_least=len(bounds),
+        wrong=verdicts.count(Verdict.WRONG),
+        unresolved=verdicts.count(Verdict.UNRESOLVED),
+        interval_coverage=_coverage(judgements),
+    )
+
+
+def summary(seed: int, machines: dict[str, int], judgements: list[Judgement]) -> dict[str, Any]:
+    """The document of `setebench score --format json`, schema 1: `machines` by name and the seed of each."""
+    own: dict[str, list[Judgement]] = {}
+    for judgement in judgements:
+        own.setdefault(judgement.parameter, []).append(judgement)
+    parameters = {name: _count(own[name]) for name in own}
     totals = {
         name: sum(getattr(count, name) for count in parameters.values())
         for name in ("right", "at_least", "wrong", "unresolved")
     }
     wrong = [
-        {"machine": j.machine, "parameter": j.parameter, "value": j.value, "truth": j.truth, "outcome": j.outcome}
+        {
+            "machine": j.machine,
+            "seed": machines[j.machine],
+            "parameter": j.parameter,
+            "value": j.value,
+            "truth": j.truth,
+            "outcome": j.outcome,
+        }
         for j in judgements
         if j.verdict is Verdict.WRONG
     ]
     return {
         "schema": 1,
         "seed": seed,
-        "machines": machines,
+        "machines": list(machines),
         "parameters": {name: msgspec.to_builtins(parameters[name]) for name in sorted(parameters)},
-        "totals": {**totals, "interval_coverage": sum(asked) / len(asked) if asked else None},
+        "totals": {**totals, "interval_coverage": _coverage(judgements)},
         "wrong": wrong,
     }

@@ -46,20 +46,22 @@ def score(
 ) -> None:
     """Score the inference on simulated machines whose truth is known.
 
-    Random machines are numbered from --seed on, so `--machine sim:random:17` runs the one that a wrong line names.
+    Random machines are numbered from --seed on, and each is run with its number as the seed: what a wrong line says
+    of random:17, `setebench score --machines 1 --seed 17` says again.
     """
     if output is not None:
         store.check_target(Path(output), force)
     chosen = _scenarios(names)
-    listed = [f"random:{seed + number}" for number in range(machines)]
+    seeds = {f"random:{seed + number}": seed + number for number in range(machines)}
     if presets:
-        listed += [name for name, _ in shipped()]
+        seeds |= {name: seed for name, _ in shipped()}
+    listed = list(seeds)
     if not listed:
         raise UsageError("no machines to score on; give --machines or --presets")
-    tasks = [Task(machine=name, scenarios=tuple(chosen), noise=noise, seed=seed, fast=fast) for name in listed]
+    tasks = [Task(machine=name, scenarios=tuple(chosen), noise=noise, seed=seeds[name], fast=fast) for name in listed]
     answers = list(perform_all(tasks, min(workers or os.cpu_count() or 1, len(tasks)), _silent if quiet else _tell))
     prefixes = tuple(prefix for scenario in chosen.values() for prefix in scenario.parameters) if names else None
-    document = summary(seed, listed, judge_all(answers, prefixes))
+    document = summary(seed, seeds, judge_all(answers, prefixes))
     text = _json(document) if form == "json" else _table(document, answers)
     if output is not None:
         store.write(Path(output), text.encode(), force)
@@ -87,17 +89,22 @@ def _json(document: dict[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
+def _share(coverage: float | None) -> str:
+    return "" if coverage is None else f"{coverage:.1%}"
+
+
 def _table(document: dict[str, Any], answers: list[Answer]) -> str:
     """Parameters that anything was told of, one a row; those never told in one line; every wrong one with its seed.
     `at least` counts those of the right ones that are bounds only."""
     table = Table(box=None, pad_edge=False)
     table.add_column("parameter")
-    for heading in ("right", "at least", "wrong", "unresolved"):
+    for heading in ("right", "at least", "wrong", "unresolved", "coverage"):
         table.add_column(heading, justify="right")
     rows = document["parameters"]
     told = {name: count for name, count in rows.items() if count["right"] or count["wrong"]}
     for name, count in told.items():
-        table.add_row(name, *(str(count[key]) for key in ("right", "at_least", "wrong", "unresolved")))
+        counts = (str(count[key]) for key in ("right", "at_least", "wrong", "unresolved"))
+        table.add_row(name, *counts, _share(count["interval_coverage"]))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
     with console.capture() as capture:
         console.print(table)
@@ -107,13 +114,13 @@ def _table(document: dict[str, Any], answers: list[Answer]) -> str:
         f"{len(document['machines'])} machines, seed {document['seed']}: {totals['right']} right "
         f"({totals['at_least']} of them bounds), "
         f"{totals['wrong']} wrong, {totals['unresolved']} unresolved"
-        + (f"; {coverage:.1%} of intervals hold the truth" if coverage is not None else "")
+        + (f"; {_share(coverage)} of intervals hold the truth" if coverage is not None else "")
     ]
     if len(told) < len(rows):
         lines.append(f"{len(rows) - len(told)} further parameters were never told (all unresolved)")
     lines += [
-        f"wrong: sim:{item['machine']} {item['parameter']} told {item['value']!r} ({item['outcome']}), "
-        f"truth {item['truth']!r}"
+        f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: "
+        f"{item['parameter']} told {item['value']!r} ({item['outcome']}), truth {item['truth']!r}"
         for item in document["wrong"]
     ]
     lines += [f"not run: {failure}" for answer in answers for failure in answer.failures]

@@ -183,24 +183,24 @@ def test_the_summary_counts_per_parameter_and_in_all() -> None:
     second = judge(
         "m2", [Finding(parameter="a", value=9.0, unit="cycles", low=8.9, high=9.1)], truths, frozenset("abc")
     )
-    document = summary(7, ["m1", "m2"], first + second)
+    document = summary(7, {"m1": 7, "m2": 8}, first + second)
     assert document == {
         "schema": 1,
         "seed": 7,
         "machines": ["m1", "m2"],
         "parameters": {
-            "a": {"right": 1, "at_least": 0, "wrong": 1, "unresolved": 0},
-            "b": {"right": 0, "at_least": 0, "wrong": 0, "unresolved": 2},
-            "c": {"right": 0, "at_least": 0, "wrong": 0, "unresolved": 2},
+            "a": {"right": 1, "at_least": 0, "wrong": 1, "unresolved": 0, "interval_coverage": 0.5},
+            "b": {"right": 0, "at_least": 0, "wrong": 0, "unresolved": 2, "interval_coverage": None},
+            "c": {"right": 0, "at_least": 0, "wrong": 0, "unresolved": 2, "interval_coverage": None},
         },
         "totals": {"right": 1, "at_least": 0, "wrong": 1, "unresolved": 4, "interval_coverage": 0.5},
-        "wrong": [{"machine": "m2", "parameter": "a", "value": 9.0, "truth": 4.0, "outcome": "measured"}],
+        "wrong": [{"machine": "m2", "seed": 8, "parameter": "a", "value": 9.0, "truth": 4.0, "outcome": "measured"}],
     }
     assert list(document["parameters"]) == ["a", "b", "c"]
 
 
 def test_without_intervals_there_is_no_coverage() -> None:
-    assert summary(1, ["m"], [])["totals"] == {
+    assert summary(1, {"m": 1}, [])["totals"] == {
         "right": 0,
         "at_least": 0,
         "wrong": 0,
@@ -211,7 +211,7 @@ def test_without_intervals_there_is_no_coverage() -> None:
 
 def test_what_a_machine_lacks_counts_as_wrong_in_the_summary() -> None:
     told = [Finding(parameter=L3, value=40.0, unit="cycles", low=39.0, high=41.0)]
-    document = summary(1, ["m"], judge("m", told, [], frozenset({L3})))
+    document = summary(1, {"m": 1}, judge("m", told, [], frozenset({L3})))
     assert document["totals"] == {"right": 0, "at_least": 0, "wrong": 1, "unresolved": 0, "interval_coverage": None}
     assert document["wrong"][0]["truth"] is None
 
@@ -223,5 +223,5 @@ def test_bounds_are_counted_among_the_right_ones_and_apart() -> None:
         Finding(parameter="b", value=8, unit="entries", outcome=Outcome.AT_LEAST, reason="no limit seen"),
         Finding(parameter="c", value=11, unit="entries", outcome=Outcome.AT_LEAST, reason="no limit seen"),
     ]
-    totals = summary(1, ["m"], judge("m", told, truths, frozenset("abc")))["totals"]
+    totals = summary(1, {"m": 1}, judge("m", told, truths, frozenset("abc")))["totals"]
     assert (totals["right"], totals["at_least"], totals["wrong"]) == (2, 1, 1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 
+from setebench.cli.main import setebench
 from setebench.results import Finding
-from setebench.score import NOISES, Answer, judge_all, with_noise
+from setebench.score import NOISES, Answer, Task, judge_all, with_noise
 from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
@@ -79,3 +81,24 @@ def test_what_any_machine_has_is_known_of_all() -> None:
         ("three", "right"),
         ("two", "wrong"),
     ]
+
+
+def test_a_wrong_answer_is_told_with_the_seed_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone or among others, a random machine gets the same seed; and every parameter's coverage is in the table."""
+    tasks: list[Task] = []
+
+    def answers(given: list[Task], workers: int, tell: object) -> list[Answer]:
+        tasks.extend(given)
+        found = Finding(parameter="latency.l1", value=9.0, unit="cycles", low=8.5, high=9.5)
+        true = Finding(parameter="latency.l1", value=4.0, unit="cycles")
+        return [Answer(machine=task.machine, findings=[found], truths=[true], failures=[]) for task in given]
+
+    monkeypatch.setattr("setebench.cli.score.perform_all", answers)
+    for machines, seed in ((3, 16), (1, 17)):
+        options = ["score", "--machines", str(machines), "--seed", str(seed), "--no-presets", "--scenario", "latency"]
+        done = CliRunner().invoke(setebench, options)
+        assert done.exit_code == 0
+        assert "wrong: --machine sim:random:17 --seed 17: latency.l1 told 9.0 (measured), truth 4.0" in done.output
+        row = next(line for line in done.output.splitlines() if line.startswith("latency.l1"))
+        assert row.split() == ["latency.l1", "0", "0", str(machines), "0", "0.0%"]
+    assert len({task for task in tasks if task.machine == "random:17"}) == 1
