@@ -19,6 +19,7 @@ from setebench.judge import Judgement, judge
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.sim.compiled import prepare
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
@@ -105,6 +106,7 @@ def perform_all(tasks: list[Task], workers: int, tell: Callable[[str], None]) ->
             yield perform(task)
             tell(f"{number} of {len(tasks)} machines: {task.machine}")
         return
+    prepare()  # else every worker would compile the simulator
     # started afresh, not forked: compiled code and its threads don't survive a fork
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:

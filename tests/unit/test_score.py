@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from setebench.cli.main import setebench
 from setebench.results import Finding
-from setebench.score import NOISES, Answer, Task, judge_all, with_noise
+from setebench.score import NOISES, Answer, Task, judge_all, perform_all, with_noise
 from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
@@ -102,3 +102,19 @@ def test_a_wrong_answer_is_told_with_the_seed_that_repeats_it(monkeypatch: pytes
         row = next(line for line in done.output.splitlines() if line.startswith("latency.l1"))
         assert row.split() == ["latency.l1", "0", "0", str(machines), "0", "0.0%"]
     assert len({task for task in tasks if task.machine == "random:17"}) == 1
+
+
+def test_the_simulator_is_compiled_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, not in each of them."""
+    done: list[str] = []
+
+    def pool(*_arguments: object, **_options: object) -> object:
+        done.append("workers")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("setebench.score.prepare", lambda: done.append("compiled"))
+    monkeypatch.setattr("setebench.score.ProcessPoolExecutor", pool)
+    tasks = [Task(machine="plain", scenarios=(), noise="drawn", seed=seed, fast=True) for seed in (1, 2)]
+    with pytest.raises(KeyboardInterrupt):
+        next(perform_all(tasks, 2, print))
+    assert done == ["compiled", "workers"]
