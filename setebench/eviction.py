@@ -78,8 +78,9 @@ class Sets:
     """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways."""
 
     def __init__(self, context: Context, region: Region, first_ways: int, latencies: Latencies) -> None:
-        self._context, self._region, self._first_ways, self._latencies = context, region, first_ways, latencies
+        self._context, self._region, self._first_ways = context, region, first_ways
         self._rng = context.rng(71)
+        self._thinning = Thinning(context, region, latencies)
         self._per_tick = cycles_per_tick(context)
 
     def find(self) -> Congruent | None:
@@ -115,7 +116,7 @@ class Sets:
         start = self._first_overfull(rest, flushers) if len(flushers) else None
         if start is not None:
             yield start, flushers
-        for lines in Thinning(self._context, self._region, self._latencies).few():
+        for lines in self._thinning.few():
             pool = self._pool(int(lines[-1]) % PAGE)
             flushers, _ = self._flushers(pool[~np.isin(pool, lines)])
             if len(set((lines % PAGE).tolist())) > 1:  # pairs of lines lie in two sets of the first cache

@@ -42,6 +42,14 @@ PARTS, STUCK_RATIO = (4, 8, 16, 32, 64), 0.9
 """Into so many parts the lines are split, each left out if it can be, as long as that takes a tenth of them away. One
 part in sixty-four is free of the lines of a set of twenty ways in three of four cases."""
 
+MOST_LOADS = 40_000_000
+"""Loads that all searches together may take: some seconds. Where the clock is coarse beside the latencies, or lines go
+by chance, a search that finds nothing would else go on for minutes."""
+
+AFFORDABLE_TIMES = 16
+"""Where a clock is so coarse beside the two latencies that more repetitions are needed, there is no search: it would
+take minutes."""
+
 TRIES = 2
 """Targets tried with lines one by one, and as many with lines in pairs."""
 
@@ -69,6 +77,7 @@ class Thinning:
         self._rng = context.rng(72)
         self._step, self._per_tick = step_ticks(context), cycles_per_tick(context)
         self._times = repetitions(self._step * self._per_tick, latencies)
+        self._loads_left = MOST_LOADS
 
     def few(self) -> Iterator[Lines]:
         """Lines at one offset of their pages, or pairs of lines, among which one set is overfull; others every time.
@@ -78,6 +87,8 @@ class Thinning:
         once, because neighbours one after the other wake other prefetchers."""
         line = self._region.line_size
         for pair in (0, line) * TRIES:
+            if self._loads_left < 0 or self._times > AFFORDABLE_TIMES:
+                return
             offset = int(self._rng.integers(0, PAGE // line)) * line
             pages = self._rng.permutation(self._region.size // PAGE)
             lines: Lines = (self._region.address + pages * PAGE + offset).astype(np.int64)
@@ -89,13 +100,13 @@ class Thinning:
     def _thinned(self, target: _Target, pool: Lines) -> Lines | None:
         count = LEAST_LINES
         while not self._gone(target, pool[:count]):
-            if count >= len(pool):
+            if count >= len(pool) or self._loads_left < 0:
                 return None
             count = min(int(count * GROWTH), len(pool))
         lines = pool[:count]
         for parts in PARTS:
             before = 2 * len(lines)
-            while FEW_LINES < len(lines) < STUCK_RATIO * before:
+            while FEW_LINES < len(lines) < STUCK_RATIO * before and self._loads_left > 0:
                 before = len(lines)
                 lines = self._thinner(target, lines, parts)
         return lines if len(lines) <= MOST_LINES else None
@@ -126,6 +137,7 @@ class Thinning:
         placements = {TARGET: np.full(times + 1, target.address)}
         if len(lines):
             ring = target.with_pairs(self._rng.permutation(lines))
+            self._loads_left -= times * len(ring)
             machine.link(self._region, ring)
             probe = probe.chase(RING, len(ring)).fence()
             placements[RING] = np.full(times + 1, ring[0])
