@@ -32,11 +32,11 @@ from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table,
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
+from setebench.measure.rings import Lines
+from setebench.measure.serving import levels_of
+from setebench.measure.sweep import working_memory
 from setebench.results import Finding, Outcome
-from setebench.rings import Lines
 from setebench.scenario import Context, Option, Scenario
-from setebench.serving import levels_of
-from setebench.sweep import working_memory
 
 HUGE_PAGE = 2 << 20
 HUGE_BYTES, HUGE_SHARE = 3 << 29, 0.75

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.infer.drift import over_run
 from setebench.infer.latency import NEXT_LEVEL_RATIO, RUN_TO_RUN, Samples, findings, narrow
 from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
-from setebench.layout import REPEATED_SHIFTS
 from setebench.machine import Region
-from setebench.placing import WALK, Place, Walk, single_cycles
+from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
+from setebench.measure.layout import REPEATED_SHIFTS
+from setebench.measure.placing import WALK, Place, Walk, single_cycles
+from setebench.measure.sweep import find_walks, working_memory
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
-from setebench.sweep import find_walks, working_memory
 
 CHAIN_REPETITIONS = 16
 

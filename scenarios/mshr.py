@@ -15,19 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibrate import step_ticks
-from setebench.climb import FAST, THOROUGH, Effort, Measure, climb, once_more
 from setebench.infer.in_flight import Blocked, Evidence, Prefetching
 from setebench.infer.landing import NEAR, UNSTEADY, Landing, landed
 from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.steps import WINDOW_BEHIND, Staircase, calm_level
 from setebench.infer.ticks import mean_ticks, over_replicates
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.climb import FAST, THOROUGH, Effort, Measure, climb, once_more
+from setebench.measure.serving import levels_of
+from setebench.measure.siblings import Siblings, siblings_of
+from setebench.measure.sweep import working_memory
+from setebench.measure.volley import LANDING_LINES
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
-from setebench.serving import levels_of
-from setebench.siblings import Siblings, siblings_of
-from setebench.sweep import working_memory
-from setebench.volley import LANDING_LINES
 
 MOST = 256
 """Requests that are tried at most; no level-1 or level-2 miss queue of a published core is larger."""

@@ -1,7 +1,7 @@
 """Which hardware data prefetchers there are, and by what rules.
 
 After Fang et al. 2014, 5.3 and section 6: a few accesses to a fresh page, then one timed line per repetition. What
-tells prefetchers apart is what keeps the others quiet meanwhile: see `setebench.mapping`.
+tells prefetchers apart is what keeps the others quiet meanwhile: see `setebench.prefetcher_map`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.mapping.atlas import repeated_survey
-from setebench.mapping.chart import charts
-from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.pattern import HELP, ask, parse
-from setebench.mapping.visit import PAGE_BYTES
+from setebench.measure.serving import measure_references
+from setebench.measure.sweep import working_memory
+from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.chart import charts
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.pattern import HELP, ask, parse
+from setebench.prefetcher_map.visit import PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
-from setebench.serving import measure_references
-from setebench.sweep import working_memory
 
 REFERENCE_SAMPLES = 1200
 

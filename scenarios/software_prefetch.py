@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.calibrate import step_ticks
 from setebench.infer.software_prefetch import Answer
-from setebench.prefetches import busy, fills, places
-from setebench.prefetches.run import Run, unavailable
-from setebench.prefetches.stores import Stores
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.sweep import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
-from setebench.sweep import working_memory
+from setebench.software_prefetch import busy, fills, places
+from setebench.software_prefetch.run import Run, unavailable
+from setebench.software_prefetch.stores import Stores
 
 
 def answer(context: Context) -> Iterator[Finding]:

@@ -171,7 +171,9 @@ def machine_record(facts: Facts) -> MachineRecord:
     """What a document keeps of the machine: its facts, and for this CPU what the operating system says of it."""
     environment: dict[str, Any] = {}
     if facts.kind == "native":
-        from setebench.environment import read_environment  # reads /proc and /sys: only of use where those are measured
+        from setebench.host.environment import (
+            read_environment,  # reads /proc and /sys: only of use where those are measured
+        )
 
         environment = store.plain(msgspec.to_builtins(read_environment()))
     return MachineRecord(kind=facts.kind, name=facts.name, facts=store.plain(facts), environment=environment)

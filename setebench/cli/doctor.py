@@ -16,10 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from setebench.doctor import Check, ClockReport, PageReport, Status, checks, facts_checks
-from setebench.environment import Environment, read_environment
 from setebench.errors import SetebenchError, UsageError
+from setebench.host.environment import Environment, read_environment
+from setebench.host.tree import format_cpu_list
 from setebench.machine import open_machine
-from setebench.tree import format_cpu_list
 
 T = TypeVar("T")
 SCHEMA = 1

@@ -14,9 +14,9 @@ from iced_x86 import Decoder, Formatter, FormatterSyntax, Instruction, OpKind
 from setebench import notation
 from setebench.core import _engine
 from setebench.errors import UsageError
+from setebench.host.processor import read_processor
+from setebench.host.tree import Tree
 from setebench.probe import BRACKETS, InstructionAddress, Probe
-from setebench.processor import read_processor
-from setebench.tree import Tree
 
 BASE_REGISTERS = ("rsi", "rdi", "r8", "r9", "r10", "rcx")
 """Registers of a probe's first five bases; rcx holds a computed address, and so serves every other base."""

@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.cgroup import read_limits
 from setebench.errors import UnsupportedError, UsageError
+from setebench.host.cgroup import read_limits
+from setebench.host.tree import Tree
 from setebench.machine import Region
-from setebench.tree import Tree
 
 SMALL_PAGE = 4096
 HUGE_PAGE = 2 * 1024 * 1024

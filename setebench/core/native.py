@@ -19,8 +19,9 @@ from setebench.core import _engine
 from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, available_bytes, map_region
 from setebench.core.numa import bind, memory_nodes, node_of
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
-from setebench.environment import Environment, read_environment
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
+from setebench.host.environment import Environment, read_environment
+from setebench.host.tree import Tree
 from setebench.infer.clock import clock_step
 from setebench.infer.ticks import mean_ticks
 from setebench.kernels import KERNELS
@@ -37,7 +38,6 @@ from setebench.probe import (
     Probe,
     placement_table,
 )
-from setebench.tree import Tree
 
 KEPT_PROBES = 256
 """Stitched probes kept for the next run; each holds at least one page of memory."""

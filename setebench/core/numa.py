@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable
 
 from setebench.errors import UnsupportedError, UsageError
+from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import MemoryNode
-from setebench.tree import Tree, parse_cpu_list
 
 _NODES = "sys/devices/system/node"
 _MBIND, _GET_MEMPOLICY = 237, 239  # x86-64 system calls; the C library has no functions for them

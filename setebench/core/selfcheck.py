@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibrate import LINE, measure_ruler, overheads, quick_cycles_per_tick
 from setebench.core import _engine
 from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, map_region
 from setebench.core.native import NativeMachine
@@ -15,6 +14,7 @@ from setebench.doctor import BracketReport, ClockReport, PageReport
 from setebench.errors import UnsupportedError
 from setebench.infer.ticks import over_replicates
 from setebench.machine import Region
+from setebench.measure.calibrate import LINE, measure_ruler, overheads, quick_cycles_per_tick
 from setebench.probe import Probe
 from setebench.scenario import Context
 

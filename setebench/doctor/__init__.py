@@ -1,7 +1,7 @@
 """Would anything on this machine disturb a measurement? Facts and advice; nothing is changed, nothing is measured here.
 
-`checks` turns what was read (`setebench.environment`) and what was measured (`ClockReport`, `PageReport`) into a list
-of `Check`: what was found, what that means for a timing of tens of cycles, and what to do about it. docs/doctor.md
+`checks` turns what was read (`setebench.host.environment`) and what was measured (`ClockReport`, `PageReport`) into a
+list of `Check`: what was found, what that means for a timing of tens of cycles, and what to do about it. docs/doctor.md
 explains every one.
 """
 
@@ -13,7 +13,7 @@ from setebench.doctor.facts import facts_checks
 from setebench.doctor.memory import memory_checks
 from setebench.doctor.records import BracketReport, Check, ClockReport, PageReport, Status
 from setebench.doctor.rights import rights_checks
-from setebench.environment import Environment
+from setebench.host.environment import Environment
 
 __all__ = ["BracketReport", "Check", "ClockReport", "PageReport", "Status", "checks", "facts_checks"]
 

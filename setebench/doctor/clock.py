@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from setebench.doctor.records import BracketReport, Check, ClockReport, bad, good, note, unknown
-from setebench.environment import Environment
+from setebench.host.environment import Environment
 
 COARSE_STEP_TICKS = 2.0
 """From this step on one timing can't tell neighbouring latencies apart: the first two levels differ by about ten ticks,

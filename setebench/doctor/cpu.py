@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from setebench.cgroup import Limits
 from setebench.doctor.records import Check, bad, good, note, unknown
-from setebench.environment import Activity, Environment, Frequency
-from setebench.processor import Processor, Topology
-from setebench.tree import format_cpu_list
+from setebench.host.cgroup import Limits
+from setebench.host.environment import Activity, Environment, Frequency
+from setebench.host.processor import Processor, Topology
+from setebench.host.tree import format_cpu_list
 
 STOLEN_NOTE = 0.001
 STOLEN_BAD = 0.02

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from setebench.doctor.records import Check, good, note, size_text
+from setebench.host.tree import format_cpu_list
 from setebench.machine import Facts
-from setebench.tree import format_cpu_list
 
 SMALL_MEMORY_BYTES = 64 << 20
 

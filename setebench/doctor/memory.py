@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from setebench.doctor.records import Check, PageReport, bad, good, note, size_text, unknown
-from setebench.environment import Environment, Memory
-from setebench.tree import format_cpu_list
+from setebench.host.environment import Environment, Memory
+from setebench.host.tree import format_cpu_list
 
 HUGE_BYTES = 2 << 20
 ENOUGH_BYTES = 1 << 30

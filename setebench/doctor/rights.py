@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from setebench.access import Access
 from setebench.doctor.records import Check, good, note, unknown
-from setebench.environment import Environment
+from setebench.host.access import Access
+from setebench.host.environment import Environment
 
 ANYBODY_PARANOID = 2
 """Up to this value of perf_event_paranoid a process may count its own user-space events."""

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setebench.calibrate import step_ticks
 from setebench.infer.latency import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
-from setebench.layout import TLB_PAGE_BYTES, group, group_bases
 from setebench.machine import Region, Ticks
-from setebench.placing import BASELINE_ADDITIONS, COMPANIONS, SETTLE_CYCLES, TARGETS, WALK
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import TLB_PAGE_BYTES, group, group_bases
+from setebench.measure.placing import BASELINE_ADDITIONS, COMPANIONS, SETTLE_CYCLES, TARGETS, WALK
+from setebench.measure.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.probe import Base, Probe
-from setebench.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.scenario import Context
 
 STATES = ("modified", "exclusive", "shared")

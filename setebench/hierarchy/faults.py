@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibrate import step_ticks
 from setebench.infer.ticks import Estimate, over_rounds, undisturbed
 from setebench.machine import Region, Ticks
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
-from setebench.rings import cycles_per_tick
 from setebench.scenario import Context
 
 PAGES = {4096: 4096, 2 << 20: 24}

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.calibrate import step_ticks
 from setebench.infer.capacity import Capacity, capacity, twice
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.probe import Base, Probe
-from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.scenario import Context
 
 LEAST_DISTANCE, MOST_DISTANCE = 8, 1024

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibrate import step_ticks
-from setebench.eviction import Congruent
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.eviction import Congruent
+from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
-from setebench.rings import cycles_per_tick
 from setebench.scenario import Context
 
 TARGET = Base("target")

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.eviction import Congruent, Sets
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
-from setebench.layout import by_windows, lay
 from setebench.machine import Region
-from setebench.page_classes import Classes, PageClasses
+from setebench.measure.eviction import Congruent, Sets
+from setebench.measure.layout import by_windows, lay
+from setebench.measure.page_classes import Classes, PageClasses
+from setebench.measure.rings import Lines
+from setebench.measure.thinning import Latencies
 from setebench.results import Finding, Outcome
-from setebench.rings import Lines
 from setebench.scenario import Context
-from setebench.thinning import Latencies
 
 WALK_CAPACITIES = 2.5
 """A walk over so many capacities leaves few of the lines from before it, even where replacement is random."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from setebench.host.processor import read_topology
+from setebench.host.tree import Tree
 from setebench.machine import Facts
-from setebench.processor import read_topology
 from setebench.results import Finding, Outcome
-from setebench.tree import Tree
 
 
 def system_says(facts: Facts, root: Path = Path("/")) -> dict[str, int]:

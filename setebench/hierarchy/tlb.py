@@ -13,7 +13,7 @@ import numpy as np
 
 from setebench.infer.capacity import Capacity, capacity, twice
 from setebench.machine import Region
-from setebench.rings import Lines, empty_sets, rings_cycles, shuffled
+from setebench.measure.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.scenario import Context
 
 TRANSLATED_BYTES = 4096

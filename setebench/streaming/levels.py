@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.calibrate import quick_cycles_per_tick
 from setebench.infer.levels import rising
-from setebench.layout import by_windows, lay, span_bytes
 from setebench.machine import Region, Ticks
-from setebench.placing import SETTLE_CYCLES
+from setebench.measure.calibrate import quick_cycles_per_tick
+from setebench.measure.layout import by_windows, lay, span_bytes
+from setebench.measure.placing import SETTLE_CYCLES
+from setebench.measure.sweep import find_levels, working_memory
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTHS, widths_of
-from setebench.sweep import find_levels, working_memory
 
 SMALLEST_BYTES = 4096
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.ticks import mean_ticks
-from setebench.layout import GROUP_PAGES
 from setebench.machine import Region, Ticks
-from setebench.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
+from setebench.measure.layout import GROUP_PAGES
+from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.scenario import Context
 from setebench.streaming.budget import is_slow

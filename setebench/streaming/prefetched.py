@@ -6,7 +6,7 @@ import numpy as np
 
 from setebench.kernels import Kernel
 from setebench.machine import run_interleaved
-from setebench.placing import SETTLE_CYCLES
+from setebench.measure.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

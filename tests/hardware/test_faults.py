@@ -17,8 +17,8 @@ from native_fixture import LINE, in_python
 
 from setebench.core import _engine
 from setebench.core.native import NativeMachine
-from setebench.environment import read_environment
 from setebench.errors import ProbeFault
+from setebench.host.environment import read_environment
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 

@@ -8,7 +8,7 @@ from setebench.core.native import NativeMachine
 from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.first_level import line_size
 from setebench.machine import Region
-from setebench.rings import ring_ticks, shuffled
+from setebench.measure.rings import ring_ticks, shuffled
 from setebench.scenario import Context
 
 

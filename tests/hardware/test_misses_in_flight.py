@@ -10,15 +10,15 @@ import pytest
 from native_fixture import setebench
 from numpy.typing import NDArray
 
-from setebench.climb import climb
 from setebench.core.native import NativeMachine
 from setebench.infer.steps import Step, calm_level
 from setebench.machine import Region
+from setebench.measure.climb import climb
+from setebench.measure.volley import REPETITIONS, WARMUP, Spread, Volleys
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.store import load
-from setebench.volley import REPETITIONS, WARMUP, Spread, Volleys
 
 STREAM, STREAM_LINES, LINE_BYTES = Base("stream"), 64, 64
 

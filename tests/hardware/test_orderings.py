@@ -7,8 +7,8 @@ import pytest
 from native_fixture import LINE, means
 
 from setebench.core.native import NativeMachine
-from setebench.layout import by_windows, lay
 from setebench.machine import Region, run_interleaved
+from setebench.measure.layout import by_windows, lay
 from setebench.probe import Base, Probe
 
 OTHER = Base("other")

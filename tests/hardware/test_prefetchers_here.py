@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from setebench.core.native import NativeMachine
-from setebench.mapping.atlas import repeated_survey
-from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.visit import Access, Visit
+from setebench.measure.serving import measure_references
+from setebench.measure.sweep import working_memory
+from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Outcome, Value
 from setebench.scenario import Context
-from setebench.serving import measure_references
-from setebench.sweep import working_memory
 
 NEAR = 4
 """Lines next to an access that prefetchers of single accesses may bring: next lines, pairs, small blocks."""

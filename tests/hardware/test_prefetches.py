@@ -8,9 +8,9 @@ from native_fixture import LINE, means
 
 from setebench.core.native import NativeMachine
 from setebench.machine import Region
-from setebench.prefetches.translation import first_touches
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.software_prefetch.translation import first_touches
 
 BESIDE = Base("beside")
 

@@ -7,17 +7,17 @@ from functools import cache
 import pytest
 from quiet_machines import quiet
 
-from setebench.eviction import Sets
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.tlb import Pages, first_table, second_table
 from setebench.judge import Judgement, Verdict
-from setebench.page_classes import PageClasses
+from setebench.measure.eviction import Sets
+from setebench.measure.page_classes import PageClasses
+from setebench.measure.thinning import Latencies
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
-from setebench.thinning import Latencies
 
 MEMORY = 32 << 20
 CLOSE = Latencies(4.0, 14.0, 50.0)

@@ -9,16 +9,16 @@ import pytest
 from quiet_machines import quiet
 
 from setebench.judge import Judgement, Verdict, judge
-from setebench.mapping.atlas import repeated_survey
-from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.pattern import ask
+from setebench.measure.serving import measure_references
+from setebench.measure.sweep import working_memory
+from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.pattern import ask
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.serving import measure_references
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.truth import truth
-from setebench.sweep import working_memory
 
 SHAPE: dict[str, Any] = {"l3": None, "l2": {"sets": 512}}
 NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3, streams=8)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from setebench.machine import open_machine
-from setebench.placing import Place
+from setebench.measure.placing import Place
+from setebench.measure.serving import levels_of, measure_references, timed
+from setebench.measure.sweep import working_memory
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.serving import levels_of, measure_references, timed
-from setebench.sweep import working_memory
 
 TARGET, BESIDE = Base("target"), Base("beside")
 

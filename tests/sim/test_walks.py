@@ -10,11 +10,11 @@ from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.infer.levels import Plateau
 from setebench.machine import Region
-from setebench.placing import Place, Walk
+from setebench.measure.placing import Place, Walk
+from setebench.measure.sweep import _SweptLevels
+from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, Rung, last_level, turns, walk_beyond
 from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sweep import _SweptLevels
-from setebench.walks import FIRST_RATIO, Ladder, MemoryLoads, Rung, last_level, turns, walk_beyond
 
 KIB = 1024
 COARSE = spec.Clock(step_ticks=24.0, brackets={"lfence": OVERHEAD, "mfence": OVERHEAD, "cpuid": OVERHEAD})

@@ -8,9 +8,9 @@ from functools import cache
 from setebench import campaign
 from setebench.compare import Agreement, compare
 from setebench.machine import open_machine
+from setebench.measure.sweep import find_walks, working_memory
 from setebench.results import Document
 from setebench.scenario import Context
-from setebench.sweep import find_walks, working_memory
 
 
 @cache

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from quantised import read_clock, triangular_waits
 
-from setebench.calibrate import measure_ruler, overheads, quick_cycles_per_tick, step_ticks
 from setebench.machine import Facts, Region, Ticks
+from setebench.measure.calibrate import measure_ruler, overheads, quick_cycles_per_tick, step_ticks
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.scenario import Context
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.climb import FAST, THOROUGH, Effort, climb, once_more
 from setebench.infer.steps import Staircase
+from setebench.measure.climb import FAST, THOROUGH, Effort, climb, once_more
 
 UNIT = 400.0
 

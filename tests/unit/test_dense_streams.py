@@ -6,10 +6,10 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import cast
 
-from setebench.mapping.dense import find_dense_stream, tell_dense_stream
-from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.tell import Told
-from setebench.mapping.visit import Access, Visit
+from setebench.prefetcher_map.dense import find_dense_stream, tell_dense_stream
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Outcome
 
 LINES, SIZE = 64, 64

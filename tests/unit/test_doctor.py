@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from setebench.cli.doctor import Examination, doctor, print_checks
 from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Status, checks, facts_checks
 from setebench.doctor.records import size_text
-from setebench.environment import Activity, Frequency, HugePages, Hypervisor, Memory, read_environment
 from setebench.errors import UnsupportedError, UsageError
+from setebench.host.environment import Activity, Frequency, HugePages, Hypervisor, Memory, read_environment
+from setebench.host.processor import Processor, Topology
 from setebench.machine import Facts
-from setebench.processor import Processor, Topology
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
 ALL = sorted(path.name for path in MACHINES.iterdir())

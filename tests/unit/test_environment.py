@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from setebench.environment import Environment, Frequency, HugePages, read_environment
-from setebench.processor import Cache, Processor, Topology
+from setebench.host.environment import Environment, Frequency, HugePages, read_environment
+from setebench.host.processor import Cache, Processor, Topology
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
 ALL = sorted(path.name for path in MACHINES.iterdir())

@@ -16,7 +16,7 @@ from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import Table
 from setebench.infer.ticks import Estimate
 from setebench.machine import Facts
-from setebench.page_classes import Classes, agreed
+from setebench.measure.page_classes import Classes, agreed
 from setebench.results import Finding, Outcome
 
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]

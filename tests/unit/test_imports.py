@@ -68,8 +68,8 @@ def _rooms_of(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("importer", "forbidden"),
     [
-        ("scenarios", {"core", "sim", "cli", "score", "judge", "environment"}),
-        ("sim", {"scenarios", "core", "cli", "score", "judge", "calibrate", "layout", "infer"}),
+        ("scenarios", {"core", "sim", "cli", "score", "judge", "host"}),
+        ("sim", {"scenarios", "core", "cli", "score", "judge", "measure", "host", "infer"}),
         ("core", {"scenarios", "sim", "cli", "report", "score", "judge"}),
         ("report", {"scenarios", "core", "sim", "cli", "machine"}),
         ("doctor", {"scenarios", "core", "sim", "cli"}),

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.layout import (
+from setebench.machine import Region
+from setebench.measure.layout import (
     BOX_LINES,
     DENSE,
     GROUP_PAGES,
@@ -24,7 +25,6 @@ from setebench.layout import (
     repeated_bases,
     span_bytes,
 )
-from setebench.machine import Region
 
 REGION = Region(1 << 30, 4 << 20, 4096)
 

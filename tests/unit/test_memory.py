@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from setebench.core import memory
 from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, huge_backed_bytes, map_region
 from setebench.errors import UnsupportedError, UsageError
-from setebench.layout import by_windows, lay
+from setebench.measure.layout import by_windows, lay
 
 SMAPS = """\
 00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/dash-name 7f00-8f00

@@ -14,12 +14,12 @@ import pytest
 
 from setebench.core.numa import bind, memory_nodes, node_of
 from setebench.errors import UnsupportedError, UsageError
+from setebench.host.tree import Tree
 from setebench.machine import BindsMemory, Facts, MemoryNode, Region
 from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.streaming.choice import nodes_for
 from setebench.streaming.team import Team
-from setebench.tree import Tree
 
 TWO_SOCKETS = {
     "online": "0-2",

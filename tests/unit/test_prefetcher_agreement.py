@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from setebench.mapping.agree import agreed, open_questions
+from setebench.prefetcher_map.agree import agreed, open_questions
 from setebench.results import Finding, Outcome, Value
 
 NAME = "prefetcher.l1.stride.trigger"

@@ -9,7 +9,7 @@ from setebench.errors import SetebenchError, UsageError
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares, mostly
 from setebench.infer.stream_rule import batches, distance_bounds, steady_degree
-from setebench.mapping.pattern import parse
+from setebench.prefetcher_map.pattern import parse
 from setebench.report.prefetcher_map_plot import map_figure
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares
-from setebench.mapping.table_size import bisect
+from setebench.prefetcher_map.table_size import bisect
 
 
 def test_a_table_holds_as_many_as_were_followed() -> None:

@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 
-from setebench.mapping.laboratory import Laboratory
-from setebench.mapping.strides import SAME, fences_hide_stride
-from setebench.mapping.visit import Access, Builder, Visit
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.strides import SAME, fences_hide_stride
+from setebench.prefetcher_map.visit import Access, Builder, Visit
 
 
 def accesses_and_fences(visit: Visit) -> tuple[int, int]:

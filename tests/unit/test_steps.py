@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.climb import climb
 from setebench.infer.in_flight import proven
 from setebench.infer.steps import change_point, window
+from setebench.measure.climb import climb
 
 MISS = 400.0
 

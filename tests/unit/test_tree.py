@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.tree import MOST_CPUS, Tree, format_cpu_list, parse_choice, parse_cpu_list, parse_number, parse_size
+from setebench.host.tree import MOST_CPUS, Tree, format_cpu_list, parse_choice, parse_cpu_list, parse_number, parse_size
 
 
 @pytest.mark.parametrize(

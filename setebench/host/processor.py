@@ -1,0 +1,152 @@
+"""What the operating system says about the processor: its name and flags, its CPUs, cores and caches.
+
+In a guest these are the hypervisor's words. They go into result files and advice; no scenario reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+
+import msgspec
+
+from setebench.host.tree import Tree, parse_cpu_list, parse_number, parse_size
+
+CPU = "sys/devices/system/cpu"
+
+
+class Processor(msgspec.Struct, frozen=True, kw_only=True):
+    """Identity of the first CPU; `flags` are in the kernel's spelling, empty where they
+    are not known (no CPU has none)."""
+
+    vendor: str | None = None
+    name: str | None = None
+    family: int | None = None
+    model: int | None = None
+    stepping: int | None = None
+    microcode: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+class Cache(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of cache; `sharing` is the number of CPUs that share one such cache."""
+
+    level: int | None = None
+    type: str | None = None
+    size_bytes: int | None = None
+    ways: int | None = None
+    sets: int | None = None
+    line_bytes: int | None = None
+    sharing: int | None = None
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """CPUs and how they share.
+
+    `allowed` are the CPUs this process may run on, `siblings` groups those that share a core, `kinds` names the CPUs
+    of each kind of core on a hybrid processor (cpu_core, cpu_atom). `isolated` and `full_ticks_off` are the kernel's
+    isolcpus and nohz_full lists.
+    """
+
+    online: tuple[int, ...] | None = None
+    allowed: tuple[int, ...] | None = None
+    siblings: tuple[tuple[int, ...], ...] | None = None
+    kinds: dict[str, tuple[int, ...]] | None = None
+    isolated: tuple[int, ...] | None = None
+    full_ticks_off: tuple[int, ...] | None = None
+    caches: tuple[Cache, ...] | None = None
+
+
+def parse_cpuinfo(text: str) -> list[dict[str, str]]:
+    """One dictionary per processor block of proc/cpuinfo; blocks that number no processor are left out."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", text):
+        pairs = (line.partition(":") for line in block.splitlines())
+        fields = {key.strip(): value.strip() for key, colon, value in pairs if colon}
+        if fields.get("processor", "").isdecimal():
+            blocks.append(fields)
+    return blocks
+
+
+def read_processor(tree: Tree) -> Processor:
+    """Identity of the first CPU that proc/cpuinfo describes."""
+    blocks = parse_cpuinfo(tree.text("proc/cpuinfo") or "")
+    if not blocks:
+        return Processor()
+    first = blocks[0]
+
+    def number(key: str) -> int | None:
+        return tree.parsed(f"proc/cpuinfo {key}", first[key], parse_number) if key in first else None
+
+    return Processor(
+        vendor=first.get("vendor_id"),
+        name=first.get("model name"),
+        family=number("cpu family"),
+        model=number("model"),
+        stepping=number("stepping"),
+        microcode=first.get("microcode"),
+        flags=tuple(first.get("flags", "").split()),
+    )
+
+
+def read_topology(tree: Tree) -> Topology:
+    """CPUs, cores and caches; where sysfs is not there, cores are grouped by what proc/cpuinfo says."""
+    blocks = parse_cpuinfo(tree.text("proc/cpuinfo") or "")
+    online = tree.value(f"{CPU}/online", parse_cpu_list) or tuple(int(block["processor"]) for block in blocks) or None
+    return Topology(
+        online=online,
+        allowed=_allowed(tree),
+        siblings=_siblings(tree, online or ()) or _siblings_of_blocks(blocks),
+        kinds=_kinds(tree),
+        isolated=tree.value(f"{CPU}/isolated", parse_cpu_list),
+        full_ticks_off=tree.value(f"{CPU}/nohz_full", parse_cpu_list),
+        caches=_caches(tree, online or ()),
+    )
+
+
+def _allowed(tree: Tree) -> tuple[int, ...] | None:
+    match = re.search(r"^Cpus_allowed_list:(.*)$", tree.text("proc/self/status") or "", re.MULTILINE)
+    return (tree.parsed("proc/self/status", match[1], parse_cpu_list) or None) if match else None
+
+
+def _siblings(tree: Tree, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...] | None:
+    groups = {tree.value(f"{CPU}/cpu{cpu}/topology/thread_siblings_list", parse_cpu_list) for cpu in cpus}
+    return tuple(sorted(group for group in groups if group)) or None
+
+
+def _siblings_of_blocks(blocks: list[dict[str, str]]) -> tuple[tuple[int, ...], ...] | None:
+    cores: dict[tuple[str, str], list[int]] = {}
+    for block in blocks:
+        if "physical id" not in block or "core id" not in block:
+            return None
+        cores.setdefault((block["physical id"], block["core id"]), []).append(int(block["processor"]))
+    return tuple(sorted(tuple(sorted(cpus)) for cpus in cores.values())) or None
+
+
+def _kinds(tree: Tree) -> dict[str, tuple[int, ...]] | None:
+    told = {name: tree.value(f"sys/devices/{name}/cpus", parse_cpu_list) for name in ("cpu_core", "cpu_atom")}
+    return {name: cpus for name, cpus in told.items() if cpus} or None
+
+
+def _caches(tree: Tree, cpus: tuple[int, ...]) -> tuple[Cache, ...] | None:
+    found = dict.fromkeys(chain.from_iterable(_caches_of(tree, f"{CPU}/cpu{cpu}/cache") for cpu in cpus))
+    return tuple(sorted(found, key=lambda cache: (cache.level or 0, cache.type or "", cache.size_bytes or 0))) or None
+
+
+def _caches_of(tree: Tree, directory: str) -> list[Cache]:
+    caches = []
+    for name in tree.names(directory, r"index\d{1,2}") or ():
+        place = f"{directory}/{name}"
+        shared = tree.value(f"{place}/shared_cpu_list", parse_cpu_list)
+        cache = Cache(
+            level=tree.value(f"{place}/level", parse_number),
+            type=tree.text(f"{place}/type"),
+            size_bytes=tree.value(f"{place}/size", parse_size),
+            ways=tree.value(f"{place}/ways_of_associativity", parse_number),
+            sets=tree.value(f"{place}/number_of_sets", parse_number),
+            line_bytes=tree.value(f"{place}/coherency_line_size", parse_number),
+            sharing=len(shared) if shared else None,
+        )
+        if cache != Cache():
+            caches.append(cache)
+    return caches

@@ -1,0 +1,214 @@
+"""Lines that share a set of a cache behind the first, found by timing alone.
+
+Addresses say nothing of such sets: they are chosen by physical addresses that a process can't see. So lines at one
+offset of many pages are chased round and round; the chase slows down when a set of the cache is overfull, and lines
+that can be left out without ending that are left out one after the other. What is left is one line more than the set
+has ways. Every chase is compared with one over the same pages whose lines lie at two offsets: the same translations,
+but no set that gets more than half as many lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.machine import Region
+from setebench.measure.rings import Lines, cycles_per_tick, shuffled
+from setebench.measure.thinning import Latencies, Thinning
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+RING = Base("ring")
+PAGE = 4096
+
+OVERFULL_CYCLES = 0.12
+"""Cycles per step that tell an overfull set. With one line too many, two lines of its set at least miss per round, by
+six cycles or more each, in rings of less than a hundred lines at the end."""
+
+LEAST_STEPS, TURNS, WARM_ROUNDS = 1024, 5, 4
+
+FLUSHERS_PER_WAY = (4.0, 3.0, 2.5, 12.0)
+"""Lines that push others out of the first cache, per way of it: fewer where the second cache is so small that they
+would overfill it alone; many where the first one replaces at random, and the control, which has half as many lines in
+each of its sets, would else hit more often than the ring."""
+
+DRAWS = 6
+CONFIRMING_PER_WAY = 1.5
+"""Flushers per way of the first cache that must be left when those of the set itself are taken away."""
+
+GATHER_RATIO = 4
+"""Lines tried, for every flusher that is wanted, when they are chosen one by one."""
+
+FIRST_LINES, GROWTH, MOST_LINES = 12, 1.4, 800
+"""Lines tried until a set is overfull. More would make the steps of a single set vanish among the others."""
+
+OTHER_OFFSET_LINES = 8
+
+
+class Excess(NamedTuple):
+    """Cycles per step that a ring costs above its control."""
+
+    cycles: float
+
+    @property
+    def overfull(self) -> bool:
+        """Whether some set was overfull."""
+        return self.cycles > OVERFULL_CYCLES
+
+
+@dataclass(frozen=True)
+class Congruent:
+    """`lines` fall into one set and are one more than it holds; `flushers`, in the order of use, belong to other sets
+    and push them out of the first cache."""
+
+    lines: Lines
+    flushers: Lines
+
+    @property
+    def ways(self) -> int:
+        """Ways of the cache."""
+        return len(self.lines) - 1
+
+
+class Sets:
+    """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways."""
+
+    def __init__(self, context: Context, region: Region, first_ways: int, latencies: Latencies) -> None:
+        self._context, self._region, self._first_ways = context, region, first_ways
+        self._rng = context.rng(71)
+        self._thinning = Thinning(context, region, latencies)
+        self._per_tick = cycles_per_tick(context)
+
+    def find(self) -> Congruent | None:
+        """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly."""
+        for lines, flushers in self._starts():
+            found = self._critical(self._reduced(lines, flushers), flushers)
+            found = None if found is None else self._confirmed(found)
+            if found is not None:
+                return found
+        return None
+
+    def _confirmed(self, found: Congruent) -> Congruent | None:
+        """The same if enough flushers are left, else with more of them, or None: with too few, lines of other sets seem
+        to belong to this one because they help to push the others out of the first cache."""
+        wanted = int(CONFIRMING_PER_WAY * self._first_ways) - len(found.flushers)
+        if wanted <= 0:
+            return found
+        pool = self._pool(int(found.lines[0]) % PAGE)
+        flushers = found.flushers
+        for line in pool[~np.isin(pool, np.concatenate([found.lines, flushers]))][: GATHER_RATIO * wanted]:
+            more = np.append(flushers, line)
+            if not self.excess(found.lines[:-1], more).overfull:
+                flushers = more
+            if len(flushers) == len(found.flushers) + wanted:
+                again = self._critical(found.lines, flushers)
+                return again if again is not None and len(again.lines) == len(found.lines) else None
+        return None
+
+    def _starts(self) -> Iterator[tuple[Lines, Lines]]:
+        """Lines that overfill a set, with flushers: first as many random ones as it takes, which is not many unless the
+        index is hashed; else what is left of very many."""
+        flushers, rest = self._flushers(self._pool())
+        start = self._first_overfull(rest, flushers) if len(flushers) else None
+        if start is not None:
+            yield start, flushers
+        for lines in self._thinning.few():
+            pool = self._pool(int(lines[-1]) % PAGE)
+            flushers, _ = self._flushers(pool[~np.isin(pool, lines)])
+            if len(set((lines % PAGE).tolist())) > 1:  # pairs of lines lie in two sets of the first cache
+                flushers = np.concatenate([flushers, flushers ^ self._region.line_size])
+            if len(flushers) and self.excess(lines, flushers).overfull:
+                yield lines, flushers
+
+    def excess(self, lines: Lines, flushers: Lines) -> Excess:
+        """Cycles per step of a ring over `lines`, then `flushers`, above its control. The lower of two measurements
+        where it is high: a disturbance can only slow a ring down."""
+        first = self._excess(lines, flushers)
+        return min(first, self._excess(lines, flushers)) if first.overfull else first
+
+    # lines first, flushers behind them: in a second cache that takes only what the first one gives up, the lines are
+    # all in it when their turn comes
+    def _excess(self, lines: Lines, flushers: Lines) -> Excess:
+        ring = np.concatenate([shuffled(self._context, lines), flushers])
+        away = OTHER_OFFSET_LINES * self._region.line_size
+        other = np.where(np.arange(len(ring)) % 2, away, 0)
+        high = (int(ring[0]) - self._region.address) % PAGE + away >= PAGE
+        control = ring - other if high else ring + other
+        own, plain = self._ticks(ring), self._ticks(control)
+        return Excess((own - plain) * self._per_tick)
+
+    def _ticks(self, ring: Lines) -> float:
+        machine, cpu = self._context.machine, self._context.cpu
+        machine.link(self._region, ring)
+        steps = max(LEAST_STEPS, 2 * len(ring))
+        warm = -(-WARM_ROUNDS * len(ring) // steps)
+        starts = ring[(np.arange(TURNS + warm) * steps) % len(ring)]
+        ticks = machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=cpu, warmup=warm)
+        return float(np.median(ticks)) / steps
+
+    def _pool(self, offset: int | None = None) -> Lines:
+        """Lines at one offset, a random one unless given, of random pages."""
+        if offset is None:
+            offset = int(self._rng.integers(0, PAGE // self._region.line_size)) * self._region.line_size
+        pages = self._rng.permutation(self._region.size // PAGE)[: 2 * MOST_LINES]
+        return (self._region.address + pages * PAGE + offset).astype(np.int64)
+
+    def _flushers(self, pool: Lines) -> tuple[Lines, Lines]:
+        """Lines that together overfill no set, and the rest of the pool."""
+        none: Lines = pool[:0]
+        for per_way in FLUSHERS_PER_WAY:
+            count = int(per_way * self._first_ways)
+            for _ in range(DRAWS):
+                pool = self._rng.permutation(pool)
+                if not self.excess(none, pool[:count]).overfull:
+                    return pool[:count], pool[count:]
+        return self._gathered(pool, int(min(FLUSHERS_PER_WAY) * self._first_ways))
+
+    def _gathered(self, pool: Lines, count: int) -> tuple[Lines, Lines]:
+        """The same, one by one, where so many random lines nearly always overfill a set of a small cache."""
+        kept = pool[:0]
+        for line in pool[: GATHER_RATIO * count]:
+            more = np.append(kept, line)
+            if not self.excess(pool[:0], more).overfull:
+                kept = more
+            if len(kept) == count:
+                return kept, pool[~np.isin(pool, kept)]
+        return pool[:0], pool
+
+    def _first_overfull(self, pool: Lines, flushers: Lines) -> Lines | None:
+        count = FIRST_LINES
+        while count <= min(MOST_LINES, len(pool)):
+            if self.excess(pool[:count], flushers).overfull:
+                return pool[:count]
+            count = int(count * GROWTH) + 1
+        return None
+
+    def _reduced(self, lines: Lines, flushers: Lines) -> Lines:
+        """Leave out as many as can be, in chunks of half, a quarter, ... of them, at last one by one."""
+        chunk = max(1, len(lines) // 2)
+        while True:
+            before, at = len(lines), 0
+            while at < len(lines):
+                rest = np.delete(lines, slice(at, at + chunk))
+                if len(rest) and self.excess(rest, flushers).overfull:
+                    lines = rest
+                else:
+                    at += chunk
+            if chunk == 1 and len(lines) == before:
+                return lines
+            chunk = max(1, min(chunk // 2, len(lines) // 2))
+
+    def _critical(self, lines: Lines, flushers: Lines) -> Congruent | None:
+        """All lines of the set, those among the flushers too: leaving out any one of them ends the conflict."""
+        if not self.excess(lines, flushers).overfull:
+            return None
+        if any(self.excess(np.delete(lines, n), flushers).overfull for n in range(len(lines))):
+            return None
+        own: NDArray[np.bool_] = np.array(
+            [not self.excess(lines, np.delete(flushers, n)).overfull for n in range(len(flushers))]
+        )
+        return Congruent(np.concatenate([lines, flushers[own]]), flushers[~own])

@@ -1,0 +1,111 @@
+"""Which level of the hierarchy served a load: what questions about prefetches ask again and again.
+
+A probe brings lines about (by prefetches, by training a prefetcher), then times one load with `timed`. `References`
+holds how loads from each level read when timed by the very same stub, taken on this machine a moment ago;
+`infer.mixture` then says what part of the loads each level served."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.lines import fastest_lines
+from setebench.infer.mixture import Shares, unmix
+from setebench.infer.ticks import dominant
+from setebench.machine import Region, Ticks
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import REPEATED_SHIFTS
+from setebench.measure.placing import Place, Walk
+from setebench.measure.sweep import find_walks
+from setebench.probe import Operand, Probe
+from setebench.scenario import Context
+
+LAYOUTS = 6
+"""Every reference is taken on so many layouts of lines, each of which may fall badly for itself."""
+
+
+@dataclass(frozen=True)
+class References:
+    """How loads served by each level read, fastest first: ticks as the clock gave them, shapes (n,)."""
+
+    ticks: dict[str, NDArray[np.int64]]
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """`l1` to `memory`, those that were found."""
+        return tuple(self.ticks)
+
+    def shares(self, sets: Sequence[Ticks], rng: np.random.Generator | None = None) -> Shares:
+        """What part of the loads in each set (shapes (n,)) each level served; intervals cost time and need `rng`."""
+        return unmix(self.ticks, sets, rng)
+
+
+def timed(probe: Probe, target: Operand, companion: Operand, interval: int = 0) -> Probe:
+    """`probe`, then one load of `target`, timed as references are.
+
+    The companion is another line of the target's page, far enough from it that no prefetcher takes the one for a sign
+    of the other: loading it first warms the page's TLB entry. The fence keeps what came before out of the
+    interval."""
+    return probe.load(companion).fence().start(interval).load(target).stop(interval)
+
+
+def levels_of(context: Context, region: Region) -> dict[str, Walk]:
+    """Levels by name, each with the walk that brings lines there (see `placing.Place`), found once per context."""
+    return find_walks(context, region)
+
+
+def measure_references(context: Context, region: Region, samples: int = 600) -> References:
+    """Loads from every level of the machine, about `samples` each, on lines of `region` (`sweep.working_memory`); fewer
+    where each needs a long walk.
+
+    Only the largest group of each counts: what a neighbour pushed further out belongs to another reference. A level
+    whose lines answer as memory does even behind a short walk is left out: nothing could be told by it."""
+    levels = levels_of(context, region)
+    found = {name: _reference(context, region, name, walk, samples) for name, walk in levels.items()}
+    for name in [name for name in levels if name not in ("l1", "memory")]:
+        for _ in range(SHORTER_WALKS):
+            if _share_of_way(found[name], found) < PUSHED_OUT:
+                break
+            # exclusive and badly replacing caches lose lines to a walk that is far smaller than they are
+            levels[name] = replace(levels[name], bytes=levels[name].bytes / 2)
+            found[name] = _reference(context, region, name, levels[name], samples)
+    return References(
+        {name: ticks for name, ticks in found.items() if name == "memory" or _share_of_way(ticks, found) < PUSHED_OUT}
+    )
+
+
+SHORTER_WALKS, PUSHED_OUT = 3, 0.7
+"""How often a walk is halved whose lines went further out than meant: they take more than this share of what memory
+takes longer than the first level."""
+
+
+def _share_of_way(ticks: Ticks, found: dict[str, Ticks]) -> float:
+    first, memory = (float(found[name].mean()) for name in ("l1", "memory"))
+    return (float(ticks.mean()) - first) / (memory - first)
+
+
+def _reference(context: Context, region: Region, name: str, walk: Walk, samples: int) -> Ticks:
+    """The largest group of loads from one level, on several layouts of lines."""
+    parts = []
+    for number in range(LAYOUTS):
+        context.progress(f"what loads from {name} look like, {number + 1} of {LAYOUTS}")
+        parts.append(_loads(context, Place(context, region, name, walk), samples // LAYOUTS))
+    joined = np.concatenate(parts)
+    return joined[dominant(joined, step_ticks(context))]
+
+
+def _loads(context: Context, place: Place, samples: int) -> Ticks:
+    """Single loads of one place, about `samples`; where the same few lines are timed again and again, of those that
+    answer fastest, which are surely in the level."""
+    if not place.repeated:
+        per_repetition = place.singles(8).intervals // 2
+        return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads
+    timed = place.time_singles(context, place.repetitions(TURNS * REPEATED_SHIFTS))
+    return timed.loads[fastest_lines(timed.loads, timed.line, timed.turn)]
+
+
+TURNS = 4
+"""Timings of each line that is timed again and again: half of them say whether it counts."""

@@ -1,0 +1,295 @@
+"""Where the levels of a memory hierarchy end: chases over working sets of growing size.
+
+The sweep gives scenarios one working set that lies well inside each level, found by measuring; what the operating
+system says of caches is never asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError
+from setebench.infer.levels import (
+    FLAT_SLOPE,
+    SAME_LEVEL_RATIO,
+    Plateau,
+    boundary,
+    levels_between,
+    plateaus,
+    rising,
+)
+from setebench.machine import Region
+from setebench.measure.calibrate import LINE, quick_cycles_per_tick, step_ticks
+from setebench.measure.layout import by_windows, lay, span_bytes
+from setebench.measure.placing import Place, Walk, single_cycles
+from setebench.measure.walks import (
+    FURTHER_TURNS,
+    SEEN_SHARE,
+    Ladder,
+    MemoryLoads,
+    Rung,
+    last_level,
+    shortest_alike,
+    walk_beyond,
+)
+from setebench.probe import Probe
+from setebench.scenario import Context
+
+SMALLEST_BYTES, LARGEST_BYTES = 4096, 45 << 20
+"""Working sets of the sweep. The largest outgrows a shared cache of 32 MiB and keeps the memory that the lines are
+spread over (four times as much) below 200 MiB; a larger last level shows no end, and that is what is told."""
+
+SWEEP_STEPS = 8192
+"""Steps that are timed at once in the sweep; beside so many a bracket's overhead is nothing."""
+
+HIDING_OCTAVES = 2.5
+"""A level's capacity wears off within this many doublings, even where replacement is random."""
+
+UNSTEADY_RATIO = 1.05
+"""Turns over the same lines that differ by more were disturbed."""
+
+CLIMBS = 2
+"""Walks of growing size are tried so often where they leave it open whether there is a level behind the second."""
+
+FAST_SHARE = 0.02
+"""The fastest loads of flushed lines: where memory's own spread begins, but for a few strays."""
+
+COSTLY_BYTES = 2 << 20
+"""Working sets beyond this take long to walk over, on a simulated machine above all."""
+
+
+LEAST_MEMORY_BYTES = 8 << 20
+
+
+def working_memory(context: Context) -> Region:
+    """Memory for the largest working set, in the smallest pages: those every machine has.
+
+    Where so much is not to be had, half of it, and so on; the sweep then ends earlier, which a progress message says.
+    Raises `UnsupportedError` below 8 MiB."""
+    facts = context.machine.facts
+    wanted = min(span_bytes(LARGEST_BYTES, facts.line_size), facts.memory_bytes // 2)
+    while True:
+        try:
+            return context.machine.allocate(wanted, min(facts.page_sizes))
+        except UnsupportedError:
+            wanted //= 2
+            if wanted < LEAST_MEMORY_BYTES:
+                raise
+            context.progress(f"little memory: going on with {wanted >> 20} MiB, so outer levels may not be found")
+
+
+def find_levels(context: Context, region: Region) -> dict[str, float]:
+    """Levels by name, nearest first, with a working set that lies well inside each (bytes); `memory` has none (0)."""
+    return {name: walk.bytes for name, walk in find_walks(context, region).items()}
+
+
+def find_walks(context: Context, region: Region) -> dict[str, Walk]:
+    """Levels by name, nearest first, each with the walk behind which its lines answer; `l1` and `memory` need none.
+
+    A sweep of chases shows the first level and memory, and most others; what answers behind a walk that just exceeds
+    the first level is the second, also where it never serves a whole working set alone. They are found once per run: a
+    later scenario takes over what is known, and the sweep as its evidence. About how many cycles a load from each takes
+    is known as `level_cycles` from then on."""
+    if "levels" not in context.known:
+        context.known["levels"] = _find_walks(context, region)
+        context.known["sweep"] = context.evidence["sweep"]
+    context.evidence["sweep"] = context.known["sweep"]
+    return dict(context.known["levels"])
+
+
+def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
+    flushed = _memory_loads(context, region)
+    memory = flushed.cycles
+    sizes, cycles = _sweep(context, region, memory)
+    found = plateaus(sizes, cycles)
+    # a plateau at the cost of a flushed line is memory itself; what the sweep did not outgrow is still a cache
+    caches = [plateau for plateau in found if plateau.cycles < 0.5 * memory] or found[:1]
+    outer = [*caches[1:], Plateau(float(sizes[-1]), float(sizes[-1]), memory)]
+    ends = [boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, outer, strict=True)]
+    context.evidence["sweep"] = {
+        "size_bytes": sizes.tolist(),
+        "cycles": cycles.tolist(),
+        "boundaries_bytes": ends if cycles[-1] > 0.5 * memory else ends[:-1],
+        "levels": {f"l{number + 1}": plateau.cycles for number, plateau in enumerate(caches[:3])} | {"memory": memory},
+    }
+    ladder = Ladder(context, region, ends[0], flushed)
+    seen = _SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
+    between = _between_fine(context, ladder, seen) if ladder.fine else _between(context, ladder, seen)
+    levels = [_Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between]
+    named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": _Level(Walk(), memory)}
+    context.known["level_cycles"] = {name: level.cycles for name, level in named.items()}
+    return {name: level.walk for name, level in named.items()}
+
+
+class _Level(NamedTuple):
+    """The walk behind which a level answers, and in about how many cycles."""
+
+    walk: Walk
+    cycles: float
+
+
+@dataclass(frozen=True)
+class _SweptLevels:
+    """Plateaus of the sweep that are caches, where each ends, and whether another level has room behind them."""
+
+    caches: list[Plateau]
+    ends: list[float]
+    room: bool
+
+    def walk(self, number: int) -> Walk:
+        """The walk behind which a plateau from the second on should answer."""
+        if number > 1:
+            return walk_beyond(self.ends[number - 1], self.ends[number])
+        # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
+        return Walk(self.caches[number].middle_bytes, FURTHER_TURNS)
+
+    def further(self, second: Rung) -> list[int]:
+        """Numbers of the plateaus that are further out than the second level, the slowest first. A plateau over the
+        size of the second level's own walk is further out only if it is slower than all lines behind that walk."""
+
+        def cycles(plateau: Plateau) -> float:
+            over = plateau.low_bytes <= second.walk.bytes <= plateau.high_bytes
+            return max(second.fastest_cycles, second.cycles) if over else second.fastest_cycles
+
+        numbers = reversed(range(1, len(self.caches)))
+        return [n for n in numbers if self.caches[n].cycles > SAME_LEVEL_RATIO * cycles(self.caches[n])]
+
+    def beyond(self) -> list[_Level]:
+        """The caches from the second on, three levels in all at most."""
+        walks = [walk_beyond(inner, end) for inner, end in pairwise(self.ends[:3])]
+        return [_Level(walk, cache.cycles) for walk, cache in zip(walks, self.caches[1:], strict=False)]
+
+
+def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
+    """The levels between the first and memory, where the clock parts single loads."""
+    rungs = ladder.climb()
+    answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
+    levels, context.known["hidden_cycles"] = levels_between(answers, seen.caches[0].cycles, ladder.memory)
+    if len(seen.caches) - 1 <= len(levels) <= 2:  # seen one by one, so better known than from the sweep's means
+        return [_Level(rungs[level.walk].walk, level.cycles) for level in levels]
+    if len(seen.caches) < 3 and seen.room:
+        context.known["unclear_level"] = f"l{len(seen.caches) + 1}"
+    return seen.beyond()
+
+
+def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
+    """The same where only means of many loads tell one level from another."""
+    context.known["hidden_cycles"] = float("inf")
+    second = ladder.first()
+    if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
+        return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
+    own = _Level(second.walk, second.fastest_cycles)
+    for number in seen.further(second):
+        plateau = seen.caches[number]
+        walk = seen.walk(number)
+        if ladder.bears_out(walk, plateau.cycles):
+            return [own, _gentlest(context, ladder, _Level(walk, plateau.cycles), plateau.low_bytes)]
+    for _ in range(CLIMBS):  # again, should somebody have disturbed the first: a level is either there or not
+        rungs = ladder.climb()
+        rung, unclear = last_level(rungs, own.cycles)
+        if unclear:
+            rungs = ladder.between(rungs)
+            rung, unclear = last_level(rungs, own.cycles)
+        if not unclear and (rung is not None or not seen.room):
+            break
+    if unclear or (rung is None and seen.room):
+        context.known["unclear_level"] = "l3"
+    if rung is None:
+        return [own]
+    return [own, _gentlest(context, ladder, _Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))]
+
+
+def _gentlest(context: Context, ladder: Ladder, third: _Level, shortest_bytes: float) -> _Level:
+    """The third level behind the walk that leaves it the most lines. What they took is known as `searched_cycles`."""
+    found = ladder.gentlest(third.walk, shortest_bytes, third.cycles)
+    if found is None:
+        return third
+    context.known["searched_cycles"] = {"l3": found[1]}
+    return _Level(*found)
+
+
+def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:
+    """Whether the way from the last level found to memory is so long that another level may hide in it."""
+    at_memory = sizes[cycles > 0.8 * memory]
+    return bool(np.log2((at_memory[0] if len(at_memory) else sizes[-1]) / end) > HIDING_OCTAVES)
+
+
+def _sweep(context: Context, region: Region, memory: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Cycles per step of a chase over working sets of growing size, until they cost as much as `memory`.
+
+    Shape (points,) each, sizes in bytes. Half an octave apart, an eighth where the latency rises."""
+    sweep = _Sweep(context, region)
+    reach = region.size * LARGEST_BYTES / span_bytes(LARGEST_BYTES, region.line_size)
+    for number in range(int(2 * np.log2(reach / SMALLEST_BYTES)) + 1):
+        sweep.measure(SMALLEST_BYTES * 2 ** (0.5 * number))
+        if number > 3 and min(list(sweep.known.values())[-3:]) > 0.9 * memory:
+            break
+    sweep.repeat()
+    for finest in (1.3, 1.15):  # halve the steps where the latency rises, twice if that costs little
+        for low, high in pairwise(sorted(sweep.known)):
+            steep = np.log2(sweep.known[high] / sweep.known[low]) > FLAT_SLOPE * np.log2(high / low)
+            if steep and high / low > finest and (finest > 1.2 or high < COSTLY_BYTES):
+                sweep.measure((low * high) ** 0.5)
+    sweep.repeat()
+    ordered = sorted(sweep.known)
+    return np.array(ordered), np.array([sweep.known[size] for size in ordered])
+
+
+class _Sweep:
+    """Cycles per step of a chase by working-set size, each the fastest of what was seen: whatever else the machine does
+    can only slow a chase down."""
+
+    def __init__(self, context: Context, region: Region) -> None:
+        self._context, self._region = context, region
+        self.known: dict[float, float] = {}
+        self._unsteady: set[float] = set()
+
+    def measure(self, size: float) -> None:
+        """Measure one size (again)."""
+        fastest, median = _chase_cycles(self._context, self._region, size)
+        self.known[size] = min(fastest, self.known.get(size, np.inf))
+        if median > UNSTEADY_RATIO * fastest:
+            self._unsteady.add(size)
+
+    def repeat(self) -> None:
+        """Measure again, on other lines, where turns differed or a larger set was faster: somebody disturbed those, or
+        their pages fell badly."""
+        for _ in range(2):
+            ordered = sorted(self.known)
+            cycles = np.array([self.known[size] for size in ordered])
+            high = {ordered[n] for n in np.flatnonzero(cycles > UNSTEADY_RATIO * rising(cycles))}
+            unsteady, self._unsteady = self._unsteady | high, set()
+            for size in sorted(unsteady):
+                self.measure(size)
+
+
+def _chase_cycles(context: Context, region: Region, size: float) -> tuple[float, float]:
+    """Cycles per step of a long chase over a working set of `size` bytes: of the fastest turn, and of the median."""
+    context.known["layouts"] = context.known.get("layouts", 0) + 1
+    rng = np.random.default_rng((context.seed, context.known["layouts"]))
+    order = by_windows(lay(region, size, rng), rng)
+    context.machine.link(region, order)
+    # one whole round first, so that every line has been used as long ago as the set is large
+    context.machine.run(Probe().chase(LINE, len(order)), {LINE: order[:1]}, cpu=context.cpu)
+    turns = 8 if len(order) < 65536 else 4
+    starts = order[(np.arange(turns) * SWEEP_STEPS) % len(order)]
+    ticks = context.machine.run(Probe().start().chase(LINE, SWEEP_STEPS).stop(), {LINE: starts}, cpu=context.cpu)
+    per_step = quick_cycles_per_tick(context) / SWEEP_STEPS
+    return float(np.min(ticks)) * per_step, float(np.median(ticks)) * per_step
+
+
+def _memory_loads(context: Context, region: Region) -> MemoryLoads:
+    """What loads of flushed lines take."""
+    place = Place(context, region, "memory", Walk())
+    timed = place.time_singles(context, 14)
+    step, per_tick = step_ticks(context), quick_cycles_per_tick(context)
+    fast = timed.loads[timed.loads <= np.quantile(timed.loads, FAST_SHARE)]
+    return MemoryLoads(
+        single_cycles(timed.loads, timed.additions, step, per_tick),
+        single_cycles(fast, timed.additions, step, per_tick),
+    )

@@ -1,0 +1,237 @@
+"""What answers behind walks of growing size: levels seen line by line, also those that no working set of a sweep shows.
+
+A level that is little larger than the one before it, or has few ways, or replaces at random, never serves a whole
+working set alone, so its latency is nowhere a plateau of a sweep. But some lines it does serve, behind a walk that the
+inner level just can't hold.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
+from setebench.infer.lines import fastest_lines
+from setebench.infer.ticks import dominant, groups, mean_ticks
+from setebench.machine import Region
+from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.measure.layout import span_bytes
+from setebench.measure.placing import BASELINE_ADDITIONS, Place, Walk, single_cycles
+from setebench.scenario import Context
+
+FINE_STEP_CYCLES = 2.0
+"""A clock whose step is no longer than this parts neighbouring levels sample by sample."""
+
+FIRST_RATIO, WALK_RATIO = 1.5, 1.5
+"""The smallest walk exceeds the inner level by so much, and each further one the one before."""
+
+FINER_RATIO = 1.15
+"""Where the coarse walks leave it open whether a level answers, further ones are so far apart."""
+
+ONE_TURN_RATIO = 4.0
+"""A walk so much larger than the inner level needs to go round only once, which is quickest."""
+
+SURVIVING = 0.02
+MOST_TURNS, FURTHER_TURNS = 5, 2
+"""A walk goes round so often that an inner level that replaces at random keeps no more than `SURVIVING` of its lines,
+but for a ladder's further walks, whose inner level is what shall be found out."""
+
+REPEATED_BYTES = 512 << 10
+"""Behind walks up to this size the same few lines are timed again and again."""
+
+REPEATED_ROUNDS, WALK_REPETITIONS = 96, 3
+
+GONE_SHARE = 0.8
+"""With so many lines in memory there is nothing left to be seen of any level."""
+
+SEEN_SHARE = 0.15
+"""A level has to serve so many lines behind a walk for their mean to be told."""
+
+MOSTLY_SHARE = 0.6
+"""So many lines that groups are parted by what most loads do."""
+
+FLAT_WALK_RATIO = 1.08
+"""Behind walks that differ by half, a level's lines take the same time but for this."""
+
+
+def turns(ratio: float) -> int:
+    """How often to walk over `ratio` times what a level holds until it keeps less than `SURVIVING`, if it replaces at
+    random. In steady state a share h of the walk still hits, with h = exp(-ratio * (1 - h)), and so does every line."""
+    hits = 0.5
+    for _ in range(60):
+        hits = math.exp(-ratio * (1.0 - hits))
+    return int(min(MOST_TURNS, max(1.0, math.ceil(math.log(SURVIVING) / math.log(hits)))))
+
+
+def walk_beyond(inner_end: float, end: float) -> Walk:
+    """A walk that the level up to `inner_end` bytes doesn't hold, whatever it replaces; the one up to `end` does."""
+    room = end / inner_end
+    ratio = ONE_TURN_RATIO if room >= 2 * ONE_TURN_RATIO else max(math.sqrt(room), FIRST_RATIO)
+    size = ratio * inner_end
+    # where there is that much room new lines push no others out; and a repeated walk is dense, while prefetchers may
+    # have made the levels' ends, found with sparse walks, look up to `layout.BOX_LINES` times nearer: all of that ratio
+    return Walk(size, turns(ratio), repeated=size <= REPEATED_BYTES and ratio < ONE_TURN_RATIO)
+
+
+STAYED_SHARE = 0.98
+"""With so many lines left where they should be, there is no need to look for a gentler walk."""
+
+LONGER_RATIOS, GENTLEST_ROUNDS, AS_SLOW_RATIO = (1.0, 1.25), 6, 1.04
+"""Walks so many times the shortest are tried, so often. One that leaves a tenth of its lines in a level half as slow
+falls behind the slowest by more than the last ratio, which is about what means of so many loads are uncertain by."""
+
+
+@dataclass(frozen=True)
+class MemoryLoads:
+    """What loads of flushed lines take, cycles: on average, and the fastest fiftieth of them."""
+
+    cycles: float
+    fast_cycles: float
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
+    lines are repeated), and cycles and share of the groups into which single loads fall (where the clock is fine
+    enough)."""
+
+    walk: Walk
+    cycles: float
+    share: float
+    fastest_cycles: float
+    groups: list[tuple[float, float]]
+
+    def answers(self, number: int) -> list[Answer]:
+        """The groups as inference wants them; `number` is the walk's."""
+        return [Answer(cycles, share, number) for cycles, share in self.groups]
+
+
+class Ladder:
+    """Walks of growing size behind a first level that ends at `first_end` bytes, with memory at `memory` cycles."""
+
+    def __init__(self, context: Context, region: Region, first_end: float, memory: MemoryLoads) -> None:
+        self._context, self._region, self.memory = context, region, memory.cycles
+        self._fast_memory = memory.fast_cycles
+        self._step, self._per_tick = step_ticks(context), quick_cycles_per_tick(context)
+        self._first_end = first_end
+        self.fine = self._step * self._per_tick < FINE_STEP_CYCLES
+
+    def first(self) -> Rung:
+        """What answers once the first level is just outgrown: the second, whatever else."""
+        return self._rung(self._walk(0))
+
+    def climb(self) -> list[Rung]:
+        """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out."""
+        found: list[Rung] = []
+        while span_bytes(self._walk(len(found)).bytes, self._region.line_size) < self._region.size // 2:
+            found.append(self._rung(self._walk(len(found))))
+            if found[-1].share < 1 - GONE_SHARE:
+                break
+        return found
+
+    def between(self, rungs: list[Rung]) -> list[Rung]:
+        """`rungs` with further walks from before the slowest cache's to the end, each going round once: a level that
+        holds little more than the one before it gives way to memory so soon that no two of the coarse walks show
+        it."""
+        seen = [number for number, rung in enumerate(rungs) if rung.share >= SEEN_SHARE]
+        if not seen:
+            return rungs
+        slowest = max(seen, key=lambda number: rungs[number].cycles)
+        begin, end = rungs[max(slowest - 1, 0)].walk.bytes, rungs[min(slowest + 1, len(rungs) - 1)].walk.bytes
+        sizes = [begin * FINER_RATIO**n for n in range(1, int(math.log(end / begin, FINER_RATIO)) + 1)]
+        finer = [self._rung(Walk(size, 1, repeated=False)) for size in sizes]
+        return sorted([*rungs, *finer], key=lambda rung: rung.walk.bytes)
+
+    def bears_out(self, walk: Walk, cycles: float) -> bool:
+        """Whether the lines that a walk leaves in a cache take as long as a plateau of the sweep says (`cycles`).
+
+        Where a neighbour takes a part of a shared cache, the sweep can look flat between this cache and memory: there
+        every working set is a mixture of both. Single loads, which memory can be told from, then say what the cache
+        takes. Where hardly any line is left in a cache, nothing speaks against the sweep."""
+        rung = self._rung(walk)
+        return rung.share < SEEN_SHARE or rung.cycles > cycles / SAME_LEVEL_RATIO
+
+    def gentlest(self, walk: Walk, shortest_bytes: float, cycles: float) -> tuple[Walk, float] | None:
+        """Of `walk` and others from `shortest_bytes` on, the one that leaves the most lines in the level, and in how
+        many cycles these answer. None where nothing answers about as slowly as the level should (`cycles`).
+
+        A cache that others use too loses lines while the walk goes on, so the walk should be no longer than it must. A
+        shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
+        should it be shorter than that."""
+        rung = self._rung(walk)
+        if walk.repeated or (walk.bytes >= shortest_bytes and rung.share >= STAYED_SHARE):
+            return walk, rung.cycles
+        shorter = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
+        walks = [walk, *(each for each in shorter if each.bytes > REPEATED_BYTES)]
+        # all in turn, so that what comes and goes falls on all alike
+        rungs = [[self._rung(each) for each in walks] for _ in range(GENTLEST_ROUNDS)]
+        share = np.array([[rung.share for rung in own] for own in rungs])
+        means = (share * [[rung.cycles for rung in own] for own in rungs]).sum(axis=0) / np.maximum(
+            share.sum(axis=0), 1e-9
+        )
+        stayed = share.mean(axis=0)
+        seen = (stayed >= SEEN_SHARE) & (means > cycles / SAME_LEVEL_RATIO)
+        if not seen.any():
+            return None
+        alike = seen & (means > means[seen].max() / AS_SLOW_RATIO)
+        best = int(np.argmax(np.where(alike, stayed, -1.0)))
+        return walks[best], float(means[best])
+
+    def _walk(self, number: int) -> Walk:
+        size = FIRST_RATIO * self._first_end * WALK_RATIO**number
+        return Walk(size, turns(FIRST_RATIO) if number == 0 else FURTHER_TURNS, repeated=size <= REPEATED_BYTES)
+
+    def _memory_from(self) -> float:
+        """Ticks above the additions from which on a load came from memory: a clock step before memory's own, with a
+        tenth for its spread, or more where flushed lines spread further: memory's fast tail is no level."""
+        step = self._step * self._per_tick
+        cycles = max(min(0.9 * self.memory, self._fast_memory) - step, 0.6 * self.memory) - BASELINE_ADDITIONS
+        return cycles / self._per_tick
+
+    def _rung(self, walk: Walk) -> Rung:
+        place = Place(self._context, self._region, "walk", walk)
+        count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS)
+        timed = place.time_singles(self._context, count)
+        near = timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
+        if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean
+            near[near] = dominant(timed.loads[near], self._step)
+        share = float(near.mean())
+        if not near.any():
+            return Rung(walk, self.memory, 0.0, self.memory, [])
+        cycles = single_cycles(timed.loads[near], timed.additions, self._step, self._per_tick)
+        fast = near & fastest_lines(timed.loads, timed.line, timed.turn) if walk.repeated else near
+        chosen = fast if fast.any() else near
+        fastest = single_cycles(timed.loads[chosen], timed.additions, self._step, self._per_tick)
+        found = []
+        for group in groups(timed.loads, self._step) if self.fine else []:
+            own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
+            found.append((own, float(group.mean())))
+        return Rung(walk, cycles, share, fastest, found)
+
+
+def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:
+    """The rung that shows a level behind the second (`second_cycles`) best, None if there is none; and whether
+    something slower than the second answers without ever doing so alone."""
+    seen = [rung for rung in rungs if rung.share >= SEEN_SHARE]
+    if not seen:
+        return None, False
+    most = max(rung.cycles for rung in seen)
+    if most < SAME_LEVEL_RATIO * second_cycles:
+        return None, False
+    alike = [rung for rung in seen if rung.cycles > most / FLAT_WALK_RATIO]
+    if len(alike) < 2:
+        return None, True
+    # the larger the walk, the fewer lines the second level still holds; but most should not be in memory either
+    mostly = [rung for rung in alike if rung.share >= MOSTLY_SHARE]
+    return (mostly[-1] if mostly else alike[0]), False
+
+
+def shortest_alike(rungs: list[Rung], level: Rung) -> float:
+    """Bytes of the shortest walk behind which the lines take as long as behind that of `level`."""
+    return min(
+        rung.walk.bytes
+        for rung in rungs
+        if rung is level or (rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO)
+    )

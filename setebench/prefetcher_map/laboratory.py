@@ -1,0 +1,249 @@
+"""Asking which lines a visit brings: fresh pages, one timed line per repetition, untrained baselines in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.footprint import BROUGHT, Footprint
+from setebench.infer.mixture import mostly
+from setebench.machine import Region
+from setebench.measure.serving import References
+from setebench.prefetcher_map.visit import (
+    ALONE,
+    BESIDE,
+    BLOCK_PAGES,
+    CROWD,
+    DUMMY,
+    PAGE,
+    PAGE_BYTES,
+    PROBED,
+    Access,
+    Builder,
+    Visit,
+)
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+APART_PAGES = 4
+"""Visited pages lie at least so far apart: what runs past the end of one is not in the next."""
+
+SCAN, AGAIN, MOST = 12, 60, 1920
+"""Repetitions per line of a first look, of a second look at lines that it left unclear, and at most, where neighbouring
+levels must be told apart on a coarse clock."""
+
+CLEAR_MARGIN = 9.0
+"""Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
+
+PLAIN = 0.15
+"""A line that comes in less than this share of repetitions comes nearly never; what noise alone takes is less."""
+
+LABORATORY_RNG = 7100
+"""Purpose of a laboratory's random numbers; each turn of the same questions has other pages, in another order."""
+
+BLOCKS = 3
+"""Trained and untrained visits take turns so often, so that drift and neighbours fall on both alike."""
+
+
+class Laboratory:
+    """Runs visits on a machine. `region` gives the pages, `references` tell the levels apart."""
+
+    def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
+        self.context, self.region, self.references = context, region, references
+        self._rng = context.rng(LABORATORY_RNG + turn)
+        self.builder = Builder(region.line_size, self._rng)
+        self.line_size = region.line_size
+        self.page_lines = PAGE_BYTES // region.line_size
+        self.forget = 0
+        self.next_in_l1 = self.next_after_hits = True
+        self.level_two_listens = True
+        self.inner_streams = True
+        self.outer_streams = True
+        pages = region.size // PAGE_BYTES
+        others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
+        self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
+        own = pages - others * BLOCK_PAGES
+        self._pages = region.address + np.arange(2 * APART_PAGES, own - APART_PAGES, APART_PAGES) * PAGE_BYTES
+        self._next = len(self._pages)
+        self._known: dict[tuple[Visit, int], bool | None] = {}
+        self._levels: dict[tuple[Visit, int], str | None] = {}
+        self._inner: dict[tuple[Visit, int], bool | None] = {}
+        self.visits = 0
+
+    # -- what is known of the machine, which questions depend on ------------------------------------------------------
+
+    def know(self, *, level_two_listens: bool, inner_streams: bool, outer_streams: bool) -> None:
+        """Note which prefetchers there may be."""
+        self.level_two_listens = level_two_listens
+        self.inner_streams, self.outer_streams = inner_streams, outer_streams
+
+    def know_as(self, other: Laboratory) -> None:
+        """Note what another laboratory of the same machine knows."""
+        self.know(
+            level_two_listens=other.level_two_listens,
+            inner_streams=other.inner_streams,
+            outer_streams=other.outer_streams,
+        )
+        self.forget, self.next_in_l1 = other.forget, other.next_in_l1
+        self.next_after_hits = other.next_after_hits
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def _fresh_pages(self, count: int) -> NDArray[np.int64]:
+        """Addresses of pages in random order, each used once before any is used again."""
+        taken: list[NDArray[np.int64]] = []
+        missing = count
+        while missing:
+            if self._next >= len(self._pages):
+                self._pages, self._next = self._rng.permutation(self._pages), 0
+            part = self._pages[self._next : self._next + missing]
+            taken.append(part)
+            self._next += len(part)
+            missing -= len(part)
+        return np.concatenate(taken)
+
+    def placements(self, targets: NDArray[np.int64]) -> dict[Base, NDArray[np.int64]]:
+        """One repetition per target (lines from the page's beginning), each in a page of its own."""
+        count = len(targets)
+        pages = self._fresh_pages(count)
+        beside = self._blocks[0] + 63 * self.line_size
+        return {
+            PAGE: pages,
+            PROBED: pages + targets * self.line_size,
+            CROWD: self._rng.choice(self._blocks[3::3], count),
+            DUMMY: self._rng.choice(self._blocks[1::3], count),
+            ALONE: self._rng.choice(self._blocks[2::3], count),
+            BESIDE: np.full(count, beside, dtype=np.int64),
+        }
+
+    def _run(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+        warmed = np.concatenate([np.resize(targets, 2), targets])
+        self.visits += len(warmed)
+        ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
+        return ticks[:, 0]
+
+    def brings_shared(self, visit: Visit, first: int, targets: Sequence[int], cpus: tuple[int, int]) -> bool | None:
+        """Whether the visit brings any of the targets when the first CPU makes its first accesses and the second CPU
+        the others; the first one times."""
+        visit = replace(visit, forget=self.forget)
+        probes = dict(zip(cpus, self.builder.split(visit, first), strict=True))
+        asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
+        ticks = self.context.machine.run_together(
+            probes, self.placements(np.concatenate([np.resize(asked, 2), asked])), warmup=2
+        )
+        times = ticks[cpus[0]][:, 0]
+        shares = self.references.shares([times[asked == target] for target in targets])
+        told = [share > BROUGHT if abs(share - 0.5) > BROUGHT - 0.5 else None for share in 1.0 - shares.of("memory")]
+        return True if True in told else (None if None in told else False)
+
+    def sample(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Footprint:
+        """Each target timed `repetitions` times after the visit, and without it, in random order."""
+        visit = replace(visit, forget=self.forget)
+        trained = self.builder.probe(visit)
+        untrained = self.builder.probe(visit.untrained())
+        ticks: dict[bool, list[NDArray[np.int64]]] = {True: [], False: []}
+        asked: dict[bool, list[NDArray[np.int64]]] = {True: [], False: []}
+        per_block = -(-repetitions // BLOCKS)
+        for _ in range(BLOCKS):
+            for is_trained in (True, False):
+                # the baseline only has to show that lines are not there anyway
+                repeated = np.repeat(
+                    np.asarray(targets, dtype=np.int64), per_block if is_trained else -(-per_block // 3)
+                )
+                order = self._rng.permutation(repeated)
+                ticks[is_trained].append(self._run(trained if is_trained else untrained, order))
+                asked[is_trained].append(order)
+        shares = []
+        for is_trained in (True, False):
+            lines, times = np.concatenate(asked[is_trained]), np.concatenate(ticks[is_trained])
+            shares.append(self.references.shares([times[lines == target] for target in targets]))
+        return Footprint(tuple(targets), shares[0], shares[1], BLOCKS * per_block)
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, bool | None]:
+        """Which of the targets the visit brings into any cache; None where that stays unclear."""
+        missing = [target for target in targets if (visit, target) not in self._known]
+        for repetitions in (SCAN, AGAIN, 4 * AGAIN):
+            if missing:
+                footprint = self.sample(visit, missing, repetitions)
+                told = {target: footprint.brought(target) for target in missing}
+                self._known.update({(visit, target): value for target, value in told.items()})
+                missing = [target for target, value in told.items() if value is None]
+        return {target: self._known[visit, target] for target in targets}
+
+    def brings(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings one line."""
+        return self.scan(visit, [target])[target]
+
+    def plainly(self, visit: Visit, target: int, inner: bool = False) -> bool | None:
+        """Whether the visit brings the line (`inner`: to level 1) nearly always or nearly never, from many
+        repetitions."""
+        footprint = self.sample(visit, [target], 4 * AGAIN)
+        share = float(footprint.trained.of("l1")[0]) if inner else footprint.cached(target)
+        return True if share > 1 - PLAIN else (False if share < PLAIN else None)
+
+    def lines(self, visit: Visit, targets: Sequence[int]) -> set[int]:
+        """Lines of `targets` that the visit surely brings."""
+        return {target for target, value in self.scan(visit, targets).items() if value}
+
+    def any_of(self, visit: Visit, targets: Sequence[int]) -> bool | None:
+        """Whether the visit brings any of the targets; None where none is sure but one is unclear."""
+        told = self.scan(visit, targets).values()
+        return True if True in told else (None if None in told else False)
+
+    def level(self, visit: Visit, target: int) -> str | None:
+        """The level to which the visit brings the target; None where it stays unclear, `memory` if nowhere."""
+        if (visit, target) not in self._levels:
+            self._levels[visit, target] = self._level(visit, target)
+        return self._levels[visit, target]
+
+    def in_l1(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the target to level 1, where the levels behind it may be hard to tell apart."""
+        if (visit, target) not in self._inner:
+            brought = self.brings(visit, target)
+            self._inner[visit, target] = self._in_l1(visit, target) if brought else brought
+        return self._inner[visit, target]
+
+    def _in_l1(self, visit: Visit, target: int) -> bool | None:
+        for likely in self._growing(visit, target):
+            outer = max(value for name, value in likely.items() if name != "l1")
+            if abs(likely["l1"] - outer) > CLEAR_MARGIN:
+                return likely["l1"] > outer
+        return None
+
+    def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> bool | None:
+        """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
+
+        Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks
+        like level 2."""
+        beside = next(each for each in visit.warm if abs(each - line) > 2)
+        placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
+        for likely in self._growing(placed, line):
+            outer = max(value for name, value in likely.items() if name != "l1")
+            if abs(likely["l1"] - outer) > CLEAR_MARGIN:
+                return likely["l1"] > outer
+        return None
+
+    def _growing(self, visit: Visit, target: int) -> Iterator[dict[str, float]]:
+        """Log likelihoods of the levels from more and more loads."""
+        sets: list[NDArray[np.int64]] = []
+        probe = self.builder.probe(replace(visit, forget=self.forget))
+        repetitions = AGAIN
+        while repetitions <= MOST:
+            sets.append(self._run(probe, np.full(repetitions, target, dtype=np.int64)))
+            yield mostly(self.references.ticks, np.concatenate(sets))
+            repetitions *= 4
+
+    def _level(self, visit: Visit, target: int) -> str | None:
+        brought = self.brings(visit, target)
+        if not brought:
+            return None if brought is None else "memory"
+        for likely in self._growing(visit, target):
+            second, first = sorted(likely, key=lambda name: likely[name])[-2:]
+            if likely[first] - likely[second] > CLEAR_MARGIN:
+                return first
+        return None

@@ -1,0 +1,249 @@
+"""Stride prefetchers of level 2: equal distances between the misses of a page, whatever instructions they come from.
+
+Streams and next-line prefetchers bring lines ahead of such a run too. So every line of the page but the run's own and
+those in question is in level 1 already, and a line only counts if a run of as many accesses, with the same last one but
+uneven distances before it, does not bring it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from setebench.prefetcher_map.kinds import trained_by
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.strides import COUNT, STRIDE, Stride, page_kept_warm, run_lines
+from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import Access, Visit
+
+UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+LED = "streams or next-line prefetchers bring the lines in question as well; switch those off and run again"
+MOST_ACCESSES, MOST_AHEAD, MOST_ENTRIES = 8, 8, 60
+ROOM = 12
+"""Lines before a run's first, for those of its control, where there is space."""
+REACH_STRIDES = (STRIDE, 5, 3)
+"""Lines apart, in this order: what lies further apart than a stream's batch is led by strides alone, what lies nearer
+leaves more room to run ahead."""
+SETTLED = (5, 6, 7)
+"""Accesses behind the first that prefetches, after which a distance has settled."""
+
+
+def uneven(lines: list[int]) -> list[int]:
+    """As many lines with the same last one, the distances before it never equal twice in a row nor the last one that of
+    the run."""
+    step = lines[-1] - lines[-2]
+    sign = 1 if step > 0 else -1
+    wide, narrow = (1, -1) if abs(step) >= 4 else (2, 1)
+    moved = [lines[-1]]
+    for number in range(len(lines) - 1):
+        moved.insert(0, moved[0] - step - sign * (narrow if number % 2 == 0 else wide))
+    return moved
+
+
+class Run:
+    """A run of equally distant lines, the lines ahead that are asked for, and its control."""
+
+    def __init__(self, lab: Laboratory, lines: list[int], window: int) -> None:
+        step = lines[-1] - lines[-2]
+        self.lab, self.lines = lab, lines
+        self.ahead = [line for n in range(1, MOST_AHEAD + 1) if 0 <= (line := lines[-1] + n * step) < window]
+        self.window = window
+
+    def visit(self, lines: list[int]) -> Visit:
+        """Accesses of many instructions that miss every level, in a page whose other lines are in level 1."""
+        steps = tuple(Access(line * self.lab.line_size) for line in lines)
+        return Visit(steps, warm=page_kept_warm(self.lab, lines, self.ahead), window=(0, self.window))
+
+    def leads(self, number: int) -> bool | None:
+        """Whether the line so many strides ahead comes, and not after uneven distances."""
+        if number > len(self.ahead):
+            return None
+        return self.by(self.visit(self.lines), self.ahead[number - 1])
+
+    def by(self, visit: Visit, target: int) -> bool | None:
+        """The same for a visit that makes the run in its own way, by stores or software prefetches, say."""
+        told = self.lab.brings(visit, target)
+        if not told:
+            return told
+        moved = uneven(self.lines)
+        if min(moved) < 0 or max(moved) >= self.window:
+            return None
+        steps = (replace(access, at=at * self.lab.line_size) for access, at in zip(visit.steps, moved, strict=True))
+        control = replace(visit, steps=tuple(steps), warm=page_kept_warm(self.lab, moved, self.ahead))
+        return True if self.lab.brings(control, target) is False else None
+
+
+def find_l2_stride(lab: Laboratory) -> Stride:
+    """Equal distances in a page, whatever instructions they come from, against uneven ones."""
+    found = Stride()
+    told: list[bool | None] = []
+    for down in (False, True):
+        run = Run(lab, run_lines(lab, STRIDE, down), lab.page_lines)
+        even = run.leads(1)
+        if even:
+            inner = lab.in_l1(run.visit(run.lines), run.ahead[0])
+            even = None if inner is None else not inner
+        told.append(even)
+        if even:
+            found.present, found.down = True, down
+            return found
+    found.present = None if None in told else False
+    return found
+
+
+class PageRules:
+    """Questions about one stride prefetcher of level 2 that has been found."""
+
+    def __init__(self, lab: Laboratory, found: Stride) -> None:
+        self.lab, self.down = lab, found.down
+        self.trigger = 0
+
+    def run(self, count: int, stride: int, down: bool | None = None) -> Run:
+        """`count` lines `stride` apart, from near the page's end on the side that they come from."""
+        first = 1 if count * stride + 2 * stride > self.lab.page_lines - ROOM else ROOM
+        lines = [first + stride * number for number in range(count)]
+        if self.down if down is None else down:
+            lines = [self.lab.page_lines - 1 - line for line in lines]
+        return Run(self.lab, lines, self.lab.page_lines)
+
+    def find_trigger(self) -> int | None:
+        """Accesses before the first prefetch."""
+        for count in range(2, MOST_ACCESSES + 1):
+            told = self.run(count, STRIDE).leads(1) if count <= COUNT else None
+            if told is None or told:
+                return count if told else None
+        return None
+
+    def ahead(self, count: int, stride: int) -> int | None:
+        """How many strides ahead lines are there after `count` accesses."""
+        run = self.run(count, stride)
+        for number in range(1, MOST_AHEAD + 1):
+            told = run.leads(number)
+            if not told:
+                return None if told is None else number - 1
+        return None
+
+    def degree(self) -> int | None:
+        """Strides ahead after the first access that prefetches."""
+        return self._first_known(lambda stride: self.ahead(self.trigger, stride))
+
+    def settled(self, degree: int) -> int | None:
+        """Strides ahead after many accesses; after two more where every access fetches one, which stays one ahead."""
+        more = (1, 2) if degree == 1 else SETTLED
+
+        def asked(stride: int) -> int | None:
+            if 1 + stride * (self.trigger + more[-1] + 1) >= self.lab.page_lines:
+                return None
+            later = {self.ahead(self.trigger + each, stride) for each in more}
+            return later.pop() if len(later) == 1 else None
+
+        return self._first_known(asked)
+
+    @staticmethod
+    def _first_known(ask: Callable[[int], int | None]) -> int | None:
+        for stride in REACH_STRIDES:
+            told = ask(stride)
+            if told is not None:
+                return told
+        return None
+
+    def entries(self) -> int | None:
+        """Pages whose runs are remembered at once: the first is taken up again after the others."""
+        run = self.run(self.trigger, STRIDE)
+        size = self.lab.line_size
+        visit = run.visit(run.lines)
+
+        def holds(pages: int) -> bool | None:
+            steps = [Access(line * size, page=page) for page in range(pages) for line in run.lines[:-1]]
+            steps.append(Access(run.lines[-1] * size))
+            return self.lab.brings(replace(visit, steps=tuple(steps)), run.ahead[0])
+
+        return bisect(holds, MOST_ENTRIES)
+
+    def largest(self) -> tuple[int, bool] | None:
+        """(largest stride followed, whether a larger one was seen not to be), in lines, as far as a page has room."""
+        low, high = STRIDE, (self.lab.page_lines - 2) // self.trigger
+        if high <= low:
+            return low, False
+        if self.run(self.trigger, high).leads(1):
+            return high, False
+        while high - low > 1:
+            middle = (low + high) // 2
+            told = self.run(self.trigger, middle).leads(1)
+            if told is None:
+                return None
+            low, high = (middle, high) if told else (low, middle)
+        return low, self.run(self.trigger, high).leads(1) is False
+
+    def crosses(self, lab: Laboratory) -> bool | None:
+        """Whether a run upwards to a page's end goes on in the next page."""
+        count = self.trigger + 1
+        lines = [lab.page_lines - 3 - STRIDE * (count - 1 - number) for number in range(count)]
+        return Run(lab, lines, 2 * lab.page_lines).leads(1)
+
+
+def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:
+    """Ask and tell everything of a stride prefetcher of level 2 that is there."""
+    rules = PageRules(lab, found)
+    method = "equal distances, against uneven ones"
+    trigger = rules.find_trigger()
+    told.value("trigger", trigger, method, UNCLEAR)
+    if trigger is None:
+        return
+    rules.trigger = trigger
+    run = rules.run(trigger, STRIDE)
+    visit, target = run.visit(run.lines), run.ahead[0]
+    ways = {down: rules.run(trigger, STRIDE, down).leads(1) for down in (False, True)}
+    named = {(True, True): "both", (True, False): "up", (False, True): "down"}
+    told.value("directions", named.get((ways[False], ways[True])), method, UNCLEAR)  # type: ignore[arg-type]
+    kinds, reason = trained_by(lab, visit, lambda each: run.by(each, target), lab.page_lines // 2 + 13)
+    told.value("trained_by", kinds, "the same run by other kinds of access", reason)
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the next line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )
+    tell_shared(lab, visit, trigger - 1, [target], told)
+    _tell_reach(rules, told)
+    told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
+    told.value("indexed_by", "page", "equal distances of many instructions", "")
+    _tell_limits(rules, told)
+    if ways[False] is not True:
+        told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
+        return
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is not None:
+            told.value(parameter, rules.crosses(memory), "a run to the end of a page", LED)
+
+
+def _tell_reach(rules: PageRules, told: Told) -> None:
+    method = "strides ahead after the first triggering access, and after many"
+    degree = rules.degree()
+    told.value("degree", degree or None, method, LED)
+    settled = rules.settled(degree) if degree else None
+    if degree == settled == 1:
+        told.at_least("max_distance", 1, method, "it never runs further ahead, so no limit shows")
+    else:
+        told.value(
+            "max_distance", settled or None, method, f"it does not settle at one distance within a page, or {LED}"
+        )
+
+
+def _tell_limits(rules: PageRules, told: Told) -> None:
+    size = rules.lab.line_size
+    nearest = rules.run(rules.trigger, 1).leads(1)
+    reason = LED if nearest is None else "strides of one line are not followed, and larger ones were not asked"
+    method = "strides of one line, the least that level 2 sees"
+    told.value("min_stride", size if nearest else None, method, reason, 1, size)
+    method = "runs of growing stride"
+    largest = rules.largest()
+    if largest is None:
+        told.unresolved("max_stride", LED)
+    elif largest[1]:
+        most = largest[0] * size
+        told.value("max_stride", most, method, "", most, most + size - 1)
+    else:
+        told.at_least("max_stride", largest[0] * size, method, "a page has no room for longer strides")

@@ -1,0 +1,114 @@
+"""How many streams a stream prefetcher follows at once, in all and in one page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.streams import ahead, next_lines
+from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.visit import Access, Visit
+
+MOST_STREAMS = 100
+HITS = 2
+"""Hits on the first line ahead of a run by which it is taken up again: a prefetcher of neighbouring lines may have
+brought what the first of them would."""
+
+Run = tuple[list[int], bool]
+"""The lines of a run, and whether it goes downwards."""
+
+
+def streams(rules: Rules) -> int | None:
+    """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
+    return bisect(lambda pages: _followed(rules, pages), MOST_STREAMS)
+
+
+def _followed(rules: Rules, pages: int) -> bool | None:
+    """Whether the first of so many runs goes on when its next line is hit."""
+    lab, size = rules.lab, rules.lab.line_size
+    lines = rules.low_run(rules.found.trigger or 0)
+    before = rules.frontier_at_start()
+    if before is None:
+        return None
+    steps = [Access(line * size, page=page) for page in range(pages) for line in lines]
+    if lab.inner_streams and not rules.inner:
+        # line by line, and level 1's tables forget the pages after each, or its own streams would go on in them
+        steps = []
+        for line in lines:
+            steps += [Access(line * size, page=page) for page in range(pages)]
+            steps.append(Access(0, "thrash"))
+    following = ahead(lines, 1, 1, rules.down)
+    if lab.next_in_l1:  # it has brought that line to level 1, and one more on its own
+        hits = _taken_up(rules, (lines, rules.down), HITS)
+    else:  # nothing is pushed out of level 1: next to so many pages, level 2 may not hold what does that
+        hits = [Access(line * size) for line in following]
+    visit = _visit(rules, [*steps, *hits], following, lines)
+    further = before + (HITS if lab.next_in_l1 else 1)
+    return rules.brings(visit, ahead(lines, further, further, rules.down)[0])
+
+
+def _visit(rules: Rules, steps: list[Access], hit: list[int], visited: list[int]) -> Visit:
+    """The visit that makes these steps, of which some hit the lines `hit` and others visit the lines `visited`."""
+    if rules.inner:
+        return Visit(tuple(steps), demoted=tuple(sorted(visited)))
+    # a next-line prefetcher of level 1 must not ask for the line behind the one that is hit
+    warm = next_lines(rules.lab, hit) if rules.lab.next_after_hits else ()
+    return Visit(tuple(steps), warm=tuple(line for line in warm if line not in visited))
+
+
+def _taken_up(rules: Rules, run: Run, times: int) -> list[Access]:
+    """Hits on the first line ahead of a run, which level 2 hears of if it has to."""
+    lines, down = run
+    at = ahead(lines, 1, 1, down)[0] * rules.lab.line_size
+    hit = [Access(at)] if rules.inner else [Access(at, "demote"), Access(at)]
+    return hit * times
+
+
+def per_page(rules: Rules, directions: str) -> int | None:
+    """Whether two runs in one page are remembered at once: one each way where both are followed, else both alike."""
+    before = rules.frontier_at_start()
+    if before is None:
+        return None
+    first, second = page_runs(rules, directions)
+    size = rules.lab.line_size
+    turns = [Access(line * size) for line in in_turn(first[0], second[0])]
+    following = [ahead(lines, 1, 1, down)[0] for lines, down in (first, second)]
+    told = []
+    for run, steps in ((first, turns), (second, [*turns, *_taken_up(rules, first, 1)])):
+        target = ahead(run[0], before + HITS, before + HITS, run[1])[0]
+        if not 0 <= target < rules.lab.page_lines:
+            return None
+        visit = _visit(rules, [*steps, *_taken_up(rules, run, HITS)], following, [*first[0], *second[0]])
+        told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
+    if None in told:
+        return None
+    return 2 if all(told) else 1
+
+
+def page_runs(rules: Rules, directions: str) -> tuple[Run, Run]:
+    """Two runs in one page, of which the second lies behind the first, seen the way that the first goes."""
+    half, last = rules.lab.page_lines // 2, rules.lab.page_lines - 1
+    far = _upwards(rules, half + 2 if directions == "both" else half + 6)
+    near = far if directions == "both" else _upwards(rules, 2)
+    mirrored = [last - line for line in near]
+    if directions == "both":
+        return (far, False), (mirrored, True)
+    if directions == "up":
+        return (far, False), (near, False)
+    return ([last - line for line in far], True), (mirrored, True)
+
+
+def _upwards(rules: Rules, first: int) -> list[int]:
+    """A run from about this line on that ends on an odd line, so that a line pair lies behind its end."""
+    lines = [first + 3 * number for number in range(rules.found.trigger or 0)]
+    return [line + 1 - lines[-1] % 2 for line in lines]
+
+
+def in_turn(first: list[int], second: list[int]) -> list[int]:
+    """Accesses of two runs in turn, the first one access ahead: it then has its direction before the other begins, and
+    a prefetcher may take what lies further on for its own, but nothing behind it. The second one ends last, so what
+    only follows the latest run has lost the first."""
+    lines = first[:2]
+    for number, line in enumerate(second):
+        lines += [line, *first[number + 2 : number + 3]]
+    return lines

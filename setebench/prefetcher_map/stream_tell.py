@@ -1,0 +1,130 @@
+"""Telling by what rules a stream prefetcher runs."""
+
+from __future__ import annotations
+
+from setebench.prefetcher_map.kinds import trained_by
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.stream_tables import per_page, streams
+from setebench.prefetcher_map.streams import Stream, gap_lines
+from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import Visit
+
+UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
+NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
+
+
+def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: bool, told: Told) -> None:
+    """Ask and tell everything of a stream prefetcher that is there."""
+    rules = Rules(lab, found, inner)
+    run = "runs with gaps, seven accesses long at most"
+    told.value("trigger", found.trigger, run, UNCLEAR)
+    if found.trigger is None:
+        for parameter in NEEDS_TRIGGER:
+            told.unresolved(parameter, "the number of accesses that start it is not known; run again at a quieter time")
+        return
+    visit, targets = rules.training_visit()
+    kinds, reason = trained_by(lab, visit, lambda each: rules.streams_in(each, targets), lab.page_lines - 2)
+    told.value("trained_by", kinds, "the same run by other kinds of access", reason)
+    present = [target for target in targets if lab.brings(visit, target)]
+    level = lab.level(visit, present[0]) if present else None
+    rules.fills_l1 = level == "l1"
+    told.value(
+        "fills",
+        level,
+        "level of the lines ahead",
+        "their level stays unclear; run again without --fast, at a quieter time",
+    )
+    directions = _directions(rules, inner)
+    told.value("directions", directions, run, UNCLEAR)
+    _tell_edges(rules, directions, told)
+    _tell_reach(rules, told)
+    told.value("streams", streams(rules), "runs in many pages, the first continued", UNCLEAR)
+    if directions is not None:
+        told.value("streams_per_page", per_page(rules, directions), "two runs in turn in one page", ONE_RUN)
+    tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
+    _tell_crossing(rules, lab, huge, told)
+
+
+def trigger_steps(visit: Visit, trigger: int) -> int:
+    """How many of the visit's accesses one thread makes: all but the last that the stream needs."""
+    return min(trigger, len(visit.steps)) - 1
+
+
+def _directions(rules: Rules, inner: bool) -> str | None:
+    """Both ways are asked with the accesses that one way took; a way that is unclear leaves it open."""
+    found = {}
+    for down in (False, True):
+        lines = gap_lines(rules.lab, rules.found.trigger or 0, down, end_odd=not down)
+        found[down] = rules.starts(lines, down)
+    if None in found.values():
+        return None
+    return "both" if all(found.values()) else ("up" if found[False] else "down")
+
+
+def _tell_edges(rules: Rules, directions: str | None, told: Told) -> None:
+    last, trigger = rules.lab.page_lines - 1, rules.found.trigger or 0
+    asked = [(0, False), (1, False), (last - 1, True), (last, True)]
+    if directions is None:
+        told.unresolved("trigger_at_page_edge", "the directions are not known, see there")
+        return
+    way = {"up": (False,), "down": (True,), "both": (False, True)}[directions]
+    edges = [rules.trigger_from(line, down, trigger) if down in way else trigger for line, down in asked]
+    if 1 in edges and rules.lab.inner_streams and not rules.inner:
+        told.unresolved(
+            "trigger_at_page_edge",
+            "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",
+        )
+        return
+    told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
+
+
+def _tell_reach(rules: Rules, told: Told) -> None:
+    method = "hits on one line that the stream has fetched"
+    if rules.inner and not rules.fills_l1 and rules.lab.level_two_listens:
+        for parameter in ("degree", "max_distance"):
+            told.unresolved(
+                parameter,
+                "prefetchers of level 2 may go on where this one stops; switch those off and run again",
+            )
+        return
+    degree = rules.degree()
+    told.value(
+        "degree",
+        degree,
+        method,
+        "hits on one line, and on the next ones, did not bring equal batches; look at the chart",
+    )
+    if degree is None:
+        told.unresolved("max_distance", "the degree is not known, see there")
+        return
+    bounds = rules.distance(degree)
+    if bounds is None:
+        told.unresolved("max_distance", "where hits bring no more, no one distance explains; look at the chart", method)
+        return
+    low, high = bounds
+    reached = low + degree - 1
+    room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
+    if reached >= room - 1:
+        told.at_least("max_distance", low, method, "the page ends before the stream does")
+    elif low == high:
+        told.value("max_distance", low, method, "", low, high)
+    else:
+        told.unresolved("max_distance", f"between {low} and {high}", method)
+
+
+def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told: Told) -> None:
+    method = "a run to the end of a page"
+    if rules.down and rules.found.down:
+        told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
+        return
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is None:
+            continue
+        crosses = rules.crosses(memory)
+        if crosses is False and rules.inner and lab.forget:
+            told.unresolved(parameter, "the region prefetcher may have brought the run's last lines to level 1 before")
+        else:
+            told.value(parameter, crosses, method, UNCLEAR)

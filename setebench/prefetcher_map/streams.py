@@ -1,0 +1,160 @@
+"""Stream prefetchers: lines ahead of accesses that go one way through a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.strides import page_kept_warm
+from setebench.prefetcher_map.visit import Access, Visit
+
+GAPS = (6, 7)
+"""Lines between accesses of a run, in turn: never equal in a row, so no stride, and further than a batch, so that every
+access is a miss."""
+
+LONGEST = 7
+HAMMERED = 16
+"""Hits on one line that a stream owns: each draws the next batch, up to the stream's distance."""
+
+
+@dataclass
+class Stream:
+    """What was found of one stream prefetcher; the trigger counts accesses. `dense`: it only follows neighbouring
+    lines."""
+
+    present: bool | None = None
+    trigger: int | None = None
+    down: bool = False
+    reason: str = ""
+    dense: bool = False
+
+
+def gap_lines(lab: Laboratory, count: int, down: bool = False, end_odd: bool = True) -> list[int]:
+    """`count` lines of a run that ends amid the page, on an odd or an even line."""
+    last = lab.page_lines * 5 // 8 + 1
+    lines = [last]
+    for number in range(count - 1):
+        lines.insert(0, lines[0] - GAPS[number % 2])
+    if down:
+        lines = [lab.page_lines - 1 - line for line in lines]
+    shift = int((lines[-1] % 2 == 1) != end_odd)
+    return [line + shift for line in lines]
+
+
+def ahead(lines: list[int], first: int, last: int, down: bool) -> list[int]:
+    """The lines from `first` to `last` ahead of a run's last one."""
+    return [lines[-1] + (-number if down else number) for number in range(first, last + 1)]
+
+
+def l1_visit(lab: Laboratory, lines: list[int], hammered: int, down: bool) -> Visit:
+    """Accesses that miss level 1 and hit level 2, then hits on the line behind the last one."""
+    targets = ahead(lines, 3, 8, down)
+    steps = [Access(line * lab.line_size) for line in lines]
+    steps += [Access(ahead(lines, 1, 1, down)[0] * lab.line_size)] * hammered
+    return Visit(tuple(steps), warm=page_kept_warm(lab, lines, targets), demoted=tuple(sorted(lines)))
+
+
+def find_l1_stream(lab: Laboratory) -> Stream:
+    """Lines that come although level 2 sees only hits, and no next line can be asked for."""
+    found = _shortest(lab, _l1_streams)
+    if found.present is False and not _placed(lab):
+        found.present = None
+        found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
+    return found
+
+
+def leads_anyway(lab: Laboratory) -> bool:
+    """Whether a run of neighbouring lines, each by its own instruction, brings lines that its last access doesn't: with
+    fences between the accesses, or ordered by their addresses alone."""
+    for down in (False, True):
+        first = lab.page_lines // 4 + 4
+        lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(8)]
+        plain = Visit(tuple(Access(line * lab.line_size) for line in lines))
+        for visit in (plain, replace(plain, chained=True)):
+            for target in ahead(lines, 3, 6, down):
+                if lab.brings(visit, target) and not lab.brings(replace(visit, steps=visit.steps[-1:]), target):
+                    return True
+    return False
+
+
+def _placed(lab: Laboratory) -> bool:
+    """Whether lines were where a run needs them: each of its own not in level 1 when its turn comes, what is hit
+    afterwards in level 1. A region prefetcher brings back what the run's first access reminds it of."""
+    lines = gap_lines(lab, 4)
+    visit = l1_visit(lab, lines, HAMMERED, False)
+    own = [lab.rests_in_l1(visit, line, count) for count, line in enumerate(lines)]
+    return own == [False] * len(lines) and lab.rests_in_l1(visit, lines[-1] + 1) is True
+
+
+def _l1_streams(lab: Laboratory, count: int, down: bool) -> bool | None:
+    lines = gap_lines(lab, count, down)
+    return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, 3, 6, down))
+
+
+def _shortest(lab: Laboratory, streams: Callable[[Laboratory, int, bool], bool | None]) -> Stream:
+    """The shortest run that something streams ahead of. Every length is asked: an access that is no part of a stream
+    ends it on some machines, so longer runs show less."""
+    found = Stream()
+    told: list[bool | None] = []
+    for down in (False, True):
+        for count in range(2, LONGEST + 1):
+            told.append(streams(lab, count, down))
+            if told[-1]:
+                found.present, found.down = True, down
+                found.trigger = count if None not in told else None
+                return found
+    found.present = None if None in told else False
+    return found
+
+
+def l2_visit(lab: Laboratory, lines: list[int]) -> Visit:
+    """Accesses that miss every level, between which level 1 forgets the page; their next lines are in level 1."""
+    return Visit(tuple(Access(line * lab.line_size) for line in lines), warm=silenced(lab, lines), thrash=True)
+
+
+def silenced(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
+    """The next lines of these: in level 1 already, so that its next-line prefetcher asks level 2 for none of them. The
+    last one's only where there is such a prefetcher, for it is what streams bring first."""
+    return next_lines(lab, lines if lab.next_in_l1 else lines[:-1])
+
+
+def next_lines(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
+    """Lines behind some lines, in order of address, in their page and not among them."""
+    return tuple(sorted({line + 1 for line in lines if line + 1 < lab.page_lines} - set(lines)))
+
+
+def find_l2_stream(lab: Laboratory) -> Stream:
+    """Lines ahead of a run of misses that the run's last access alone doesn't bring."""
+    return _shortest(lab, _l2_streams)
+
+
+def _l2_streams(lab: Laboratory, count: int, down: bool) -> bool | None:
+    lines = gap_lines(lab, count, down, end_odd=not down)
+    targets = ahead(lines, 1, 4, down)
+    single = lab.scan(l2_visit(lab, lines[-1:]), targets)
+    told = lab.any_of(l2_visit(lab, lines), [target for target in targets if single[target] is False])
+    if told is False and single[targets[0]] is not False:
+        return _follow_up(lab, lines, down)
+    return told
+
+
+def _follow_up(lab: Laboratory, lines: list[int], down: bool) -> bool | None:
+    """Where one access brings the next line anyway: whether hits of level 2 on that line bring lines further ahead."""
+    following = ahead(lines, 1, 1, down)[0]
+    targets = ahead(lines, 3, 5, down)
+    alone = lab.any_of(hammering(lab, lines[-1:], [following] * 6), targets)
+    if alone is not False:
+        return None
+    return lab.any_of(hammering(lab, lines, [following] * 6), targets)
+
+
+def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
+    """A run of misses, then some lines, each pushed out of level 1 before, so that level 2 hears of it."""
+    steps = [Access(line * lab.line_size) for line in lines]
+    for line in hammered:
+        steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
+    # level 1's next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams
+    # take that for an access one line further on
+    warm = next_lines(lab, [*lines, *hammered]) if lab.next_after_hits else ()
+    return Visit(tuple(steps), warm=warm, thrash=True)

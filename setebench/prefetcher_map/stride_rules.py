@@ -1,0 +1,291 @@
+"""By what rules a stride prefetcher runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from setebench.prefetcher_map.kinds import trained_by
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.strides import SAME, Stride
+from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
+
+UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 8, 1 << 25, 16, 60, 8
+ACCESS_BYTES = 8
+
+
+class Rules:
+    """Questions about one stride prefetcher of level 1 that has been found."""
+
+    def __init__(self, lab: Laboratory, found: Stride) -> None:
+        self.lab, self.found = lab, found
+        self.trigger = 0
+        self.fills_l1 = False
+
+    def at(self, places: list[int], ips: list[int] | None = None) -> Visit:
+        """Accesses to these bytes of the page, by one instruction or by those given."""
+        size = self.lab.line_size
+        chosen = [SAME] * len(places) if ips is None else ips
+        steps = tuple(Access(place, ip=ip) for place, ip in zip(places, chosen, strict=True))
+        inside = {place // size for place in places if 0 <= place < PAGE_BYTES}
+        return Visit(steps, warm=tuple(sorted(inside)) if self.found.warm else ())
+
+    def run(self, count: int, stride: int, start: int = 3, ahead: int = 1) -> tuple[Visit, int]:
+        """`count` accesses `stride` lines apart, and the line `ahead` strides behind the last."""
+        first = start if stride > 0 else self.lab.page_lines - 1 - start
+        lines = [first + stride * number for number in range(count)]
+        return self.at([line * self.lab.line_size for line in lines]), lines[-1] + ahead * stride
+
+    def brings(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the target, to level 1 if its lines go there: level 2 may bring
+        lines further ahead on level 1's requests."""
+        return self.lab.in_l1(visit, target) if self.fills_l1 else self.lab.brings(visit, target)
+
+    def followed(self, visit: Visit, target: int) -> bool | None:
+        """Whether the visit brings the target, and not by as many instructions, where one instruction is followed."""
+        told = self.brings(visit, target)
+        if not told:
+            return told
+        others = replace(visit, steps=tuple(replace(access, ip=None) for access in visit.steps))
+        return True if self.brings(others, target) is False else None
+
+    def find_trigger(self, sign: int) -> int | None:
+        """Accesses before the first prefetch. Some count hits of level 1 only now and then, so misses are asked as well
+        (and alone from then on, where they need fewer)."""
+        hits = self._shortest(lambda count: self.brings(*self.run(count, sign * self.found.stride)))
+        if not self.found.warm:
+            return hits
+        self.found.warm = False
+        misses = self._shortest(lambda count: self.followed(*self.run(count, sign * self.found.stride)))
+        self.found.warm = misses is None or (hits is not None and hits <= misses)
+        return hits if self.found.warm else misses
+
+    @staticmethod
+    def _shortest(works: Callable[[int], bool | None]) -> int | None:
+        for count in range(2, MOST_ACCESSES + 1):
+            told = works(count)
+            if told is None or told:
+                return count if told else None
+        return None
+
+    def ahead(self, count: int, stride: int) -> int | None:
+        """How many strides ahead lines are there after `count` accesses."""
+        for number in range(1, MOST_AHEAD + 1):
+            visit, target = self.run(count, stride, start=1, ahead=number)
+            if not 0 <= target < self.lab.page_lines:
+                return None
+            told = self.brings(visit, target)
+            if told is None:
+                return None
+            if not told:
+                return number - 1
+        return None
+
+    def reach(self) -> tuple[int | None, int | None]:
+        """(strides that the first triggering access brings, strides ahead after many accesses)."""
+        sign = -1 if self.found.down else 1
+        first = self.ahead(self.trigger, 3 * sign)
+        later = [self.ahead(self.trigger + more, 3 * sign) for more in (5, 6, 7)]
+        settled = later[-1] if len(set(later)) == 1 else None
+        return first, settled
+
+    def bytes_apart(self, stride: int, down: bool = False) -> bool | None:
+        """Whether a stride of so many bytes is followed: the line of the next access, unlike with many instructions."""
+        size, count = self.lab.line_size, self.trigger
+        last = self._last_place(stride)
+        places = [last - stride * (count - 1 - number) for number in range(count)]
+        if any(place % size > size - ACCESS_BYTES for place in places):
+            return None
+        following = last + stride
+        if down:  # the same seen from the page's end
+            places = [PAGE_BYTES - ACCESS_BYTES - place for place in places]
+            following = PAGE_BYTES - ACCESS_BYTES - following
+        target = following // size
+        if self.lab.brings(self.at(places, [fresh(number) for number in range(count)]), target) is not False:
+            return None
+        return self.brings(self.at(places), target)
+
+    def _last_place(self, stride: int) -> int:
+        """Byte of the last access of a run: amid the page where it fits, and so near to its line's end that the next
+        access is in another line."""
+        size, span = self.lab.line_size, stride * self.trigger
+        last = 0
+        if span <= PAGE_BYTES - 2 * size:
+            last = PAGE_BYTES // 2 + span // 2 // size * size - stride
+        elif stride < PAGE_BYTES:
+            last = ACCESS_BYTES
+        last = last // size * size
+        if stride < size:
+            return last + (size - ACCESS_BYTES if stride % ACCESS_BYTES == 0 else size - stride)
+        if size < stride < size + ACCESS_BYTES:  # so far that no access before it crosses into another line
+            return last + (stride - size) * self.trigger
+        return last
+
+    def largest(self, in_page: bool) -> tuple[int, bool] | None:
+        """(largest stride followed, whether a larger one was seen not to be), in bytes, in steps of a line. `in_page`:
+        runs are only followed within a page, so larger strides can't be asked."""
+        size = self.lab.line_size
+        low, high = self.found.stride, PAGE_BYTES // size - 1
+        if in_page:
+            high = (PAGE_BYTES - 2 * size) // self.trigger // size
+        if self.bytes_apart(low * size) is not True:
+            return None
+        if self.bytes_apart(high * size):
+            return high * size, False
+        while high - low > 1:
+            middle = (low + high) // 2
+            told = self.bytes_apart(middle * size)
+            if told is None:
+                return None
+            low, high = (middle, high) if told else (low, middle)
+        return low * size, True
+
+    def smallest(self, down: bool) -> tuple[int, int] | None:
+        """(least, largest) bytes that the smallest stride followed may have, asked upwards or downwards: what brings
+        next lines disturbs upwards alone."""
+        size = self.lab.line_size
+        strides = (8, 16, 24, size // 2, size // 2 + 8, size - 8, size, size + 8)
+        known = [(stride, self.bytes_apart(stride, down)) for stride in strides]
+        if any(told is None for _, told in known):
+            return None
+        followed = [stride for stride, told in known if told]
+        if not followed or any(not told for stride, told in known if stride > followed[0]):
+            return None
+        not_followed = [stride for stride, told in known if not told]
+        if not not_followed:
+            return 1, followed[0]
+        low, high = not_followed[-1], followed[0]
+        while high - low > 1:
+            middle = (low + high) // 2
+            told = self.bytes_apart(middle, down)
+            if told is None:
+                return None
+            low, high = (low, middle) if told else (middle, high)
+        return high, high
+
+    def indexed_by(self) -> str | None:
+        """Whether a run goes on into the next page, and with other instructions."""
+        size, count = self.lab.line_size, self.trigger
+        # the last access lies in the next page, so that nothing has to be fetched across the boundary
+        lines = [self.lab.page_lines + 4 - 7 * (count - 1 - number) for number in range(count)]
+        steps = tuple(Access(line * size, ip=SAME) for line in lines)
+        warm = tuple(sorted(lines)) if self.found.warm else ()
+        visit = Visit(steps, warm=warm, window=(0, 2 * self.lab.page_lines))
+        told = self.lab.brings(visit, lines[-1] + 7)
+        return None if told is None else ("ip" if told else "ip+page")
+
+    def ip_bits(self) -> tuple[int, ...] | None:
+        """Bits of the instruction address that matter: those that, changed for the last access, end the run."""
+        if self._with_last_ip(SAME ^ FAR_BIT) is not True:
+            return None
+        matter = []
+        for bit in range(MOST_BITS):
+            # the far bit keeps the two instructions from overlapping and was seen not to matter
+            told = self._with_last_ip(SAME ^ FAR_BIT ^ (1 << bit))
+            if told is None:
+                return None
+            if not told:
+                matter.append(bit)
+        return tuple(matter)
+
+    def _with_last_ip(self, ip: int) -> bool | None:
+        visit, target = self.run(self.trigger, self.found.stride if not self.found.down else -self.found.stride)
+        places = [access.at for access in visit.steps]
+        return self.lab.brings(self.at(places, [SAME] * (self.trigger - 1) + [ip]), target)
+
+    def entries(self) -> int | None:
+        """Runs remembered at once, of as many instructions: the first is taken up again after the others."""
+        return bisect(self._remembered, MOST_ENTRIES)
+
+    def _remembered(self, runs: int) -> bool | None:
+        size, stride = self.lab.line_size, self.found.stride * (-1 if self.found.down else 1)
+        first = 3 if stride > 0 else self.lab.page_lines - 4
+        lines = [first + stride * number for number in range(self.trigger)]
+        steps = []
+        for run in range(runs):
+            page = run if run else 0
+            steps += [Access(line * size, ip=fresh(run), page=page) for line in lines[:-1]]
+        steps.append(Access(lines[-1] * size, ip=fresh(0)))
+        return self.brings(Visit(tuple(steps)), lines[-1] + stride)
+
+    def crosses(self, lab: Laboratory) -> bool | None:
+        """Whether a run's next line is fetched where it lies in the next page."""
+        count = self.trigger + 1
+        lines = [lab.page_lines - 3 - 7 * (count - 1 - number) for number in range(count)]
+        steps = tuple(Access(line * lab.line_size, ip=SAME) for line in lines)
+        warm = tuple(sorted(lines)) if self.found.warm else ()
+        visit = Visit(steps, warm=warm, window=(0, 2 * lab.page_lines))
+        return lab.brings(visit, lines[-1] + 7)
+
+
+def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:
+    """Ask and tell everything of a stride prefetcher of level 1 that is there."""
+    rules = Rules(lab, found)
+    sign = -1 if found.down else 1
+    method = "equal distances"
+    trigger = rules.find_trigger(sign)
+    told.value("trigger", trigger, method, UNCLEAR)
+    if trigger is None:
+        return
+    rules.trigger = trigger
+    rules.fills_l1 = lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
+    ways = {way: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
+    named = {(True, True): "both", (True, False): "up", (False, True): "down"}
+    told.value("directions", named.get((ways[1], ways[-1])), method, UNCLEAR)  # type: ignore[arg-type]
+    visit, target = rules.run(trigger, sign * found.stride)
+    kinds, reason = trained_by(lab, visit, lambda each: rules.followed(each, target), lab.page_lines // 2 + 13)
+    told.value("trained_by", kinds, "the same run by other kinds of access", reason)
+    told.value(
+        "fills",
+        lab.level(visit, target),
+        "level of the next line",
+        "its level stays unclear; run again without --fast, at a quieter time",
+    )
+    tell_shared(lab, visit, trigger - 1, [target], told)
+    _tell_reach(rules, told)
+    _tell_table(rules, told)
+    told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
+    if huge is not None:
+        told.value("crosses_4k_in_2m", rules.crosses(huge), "a run to the end of a page", UNCLEAR)
+
+
+def _tell_reach(rules: Rules, told: Told) -> None:
+    first, later = rules.reach()
+    method = "strides ahead after the first triggering access, and after many"
+    told.value("degree", first or None, method, UNCLEAR)
+    if first and later == first == 1:
+        told.at_least("max_distance", 1, method, "it never runs further ahead, so no limit shows")
+    else:
+        told.value(
+            "max_distance",
+            later or None,
+            method,
+            "it does not settle at one distance within the page; look at the chart",
+        )
+
+
+def _tell_table(rules: Rules, told: Told) -> None:
+    told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
+    indexed = rules.indexed_by()
+    told.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
+    bits = rules.ip_bits()
+    told.value("ip_bits", None if bits is None else list(bits), "the last access from another address", UNCLEAR)
+    largest = rules.largest(indexed != "ip")
+    smallest = rules.smallest(False) or rules.smallest(True)
+    if largest is None:
+        told.unresolved("max_stride", UNCLEAR)
+    elif largest[1]:
+        high = largest[0] + rules.lab.line_size - 1
+        told.value("max_stride", largest[0], "runs of growing stride", "", largest[0], high)
+    else:
+        told.at_least("max_stride", largest[0], "runs of growing stride", "no larger stride was asked")
+    if smallest is None:
+        told.unresolved(
+            "min_stride", "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
+        )
+    else:
+        told.value("min_stride", smallest[0], "runs of small stride", "", smallest[0], smallest[1])
