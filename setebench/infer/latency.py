@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.drift import over_run
-from setebench.infer.ticks import Estimate, agree, over_replicates
+from setebench.infer.ticks import Estimate, agree, over_replicates, over_rounds
 from setebench.results import Finding, Outcome
 
 AGREE_RELATIVE, AGREE_CYCLES = 0.05, 1.0
@@ -193,6 +193,9 @@ def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
     )
     if np.mean(own.share) < LEAST_SHARE:
         return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")
+    if not _support_each_other(own):
+        why = f"single loads take {single.value:.1f} cycles, a step of a chase {chain.value:.1f}"
+        return _unresolved(parameter, f"{why}, too noisy to support each other")
     if not _mixture(own, mixed_in_cycles):
         pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
         if single.high - single.low < 0.5 * (chain.high - chain.low):
@@ -207,11 +210,16 @@ def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
     return _compared(parameter, told, everything, all_chains, alone)
 
 
+def _support_each_other(own: Samples) -> bool:
+    """Whether either way says enough for its agreement to mean anything. Without the room for drift (`over_run`): that
+    is a guess from a few blocks, and both ways drift together."""
+    ways = (over_rounds(own.single), over_rounds(own.chain))
+    return all(narrow(each, WIDEST_RELATIVE, WIDEST_CYCLES) for each in ways)
+
+
 def _compared(parameter: str, told: Estimate, single: Estimate, chain: Estimate, method: str) -> Finding:
     """What is to be told, if single loads and chains support each other."""
     why = f"single loads take {single.value:.1f} cycles, a step of a chase {chain.value:.1f}"
-    if not (narrow(chain, WIDEST_RELATIVE, WIDEST_CYCLES) and narrow(single, WIDEST_RELATIVE, WIDEST_CYCLES)):
-        return _unresolved(parameter, f"{why}, too noisy to support each other")
     if agree(single, chain, relative=AGREE_RELATIVE, absolute=AGREE_CYCLES):
         held = told
         if told is chain or told is single:  # how far either drifts is known badly, so the other's value counts too
