@@ -78,7 +78,7 @@ def walk_beyond(inner_end: float, end: float) -> Walk:
 STAYED_SHARE = 0.98
 """With so many lines left where they should be, there is no need to look for a gentler walk."""
 
-LONGER_RATIOS, GENTLEST_ROUNDS, AS_SLOW_RATIO = (1.0, 1.25), 6, 1.04
+LONGER_RATIOS, GENTLEST_ROUNDS, AS_SLOW_RATIO = (1.0, 1.25, 1.6), 6, 1.04
 """Walks so many times the shortest are tried, so often. One that leaves a tenth of its lines in a level half as slow
 falls behind the slowest by more than the last ratio, which is about what means of so many loads are uncertain by."""
 
@@ -161,7 +161,8 @@ class Ladder:
         shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
         should it be shorter than that."""
         rung = self._rung(walk)
-        if walk.repeated or (walk.bytes >= shortest_bytes and rung.share >= STAYED_SHARE):
+        all_there = rung.share >= STAYED_SHARE and rung.cycles > cycles / AS_SLOW_RATIO
+        if walk.repeated or (walk.bytes >= shortest_bytes and all_there):
             return walk, rung.cycles
         shorter = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
         walks = [walk, *(each for each in shorter if each.bytes > REPEATED_BYTES)]
@@ -176,7 +177,9 @@ class Ladder:
         if not seen.any():
             return None
         alike = seen & (means > means[seen].max() / AS_SLOW_RATIO)
-        best = int(np.argmax(np.where(alike, stayed, -1.0)))
+        # of those that keep nearly as many lines the longest: it leaves the fewest in the level before
+        gentle = alike & (stayed >= stayed[alike].max() - (1 - STAYED_SHARE))
+        best = int(np.argmax(np.where(gentle, [each.bytes * each.turns for each in walks], 0.0)))
         return walks[best], float(means[best])
 
     def _walk(self, number: int) -> Walk:

@@ -128,6 +128,17 @@ def test_a_walk_that_loses_nothing_is_the_gentlest() -> None:
     assert one.gentlest(walk, 600 * KIB, L3) == (walk, pytest.approx(L3, rel=0.1))
 
 
+def test_a_walk_that_keeps_all_lines_but_some_of_them_nearer_gives_way_to_a_longer_one() -> None:
+    """A second level of 512 KiB keeps a good part of its lines behind a walk of hardly more."""
+    one = ladder(32 * KIB, clock=COARSE, l2={"sets": 1024, "ways": 8})
+    short = Walk(540 * KIB, 1, repeated=False)
+    leaky = one._rung(short)
+    assert leaky.share > 0.98 and leaky.cycles < 0.94 * L3
+    found = one.gentlest(short, 530 * KIB, L3)
+    assert found is not None
+    assert found[1] == pytest.approx(L3, rel=0.04)
+
+
 def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:
     one = ladder(32 * KIB, clock=COARSE)
     too_long = Walk(7 * 1024 * KIB, 2)
