@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
+from setebench.infer.drift import over_run
 from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
-from setebench.infer.ticks import Estimate, over_replicates
+from setebench.infer.ticks import Estimate
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
@@ -30,6 +31,9 @@ MOST_LOADING, FAST_MOST_LOADING = 64, 16
 """Loading threads unless more are asked for: each point takes longer the more there are, on a simulated machine above
 all."""
 
+
+RUN_TO_RUN = 0.02
+"""Intervals reach so far to either side at least: what neighbours leave of memory drifts more slowly than a run."""
 
 MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 """Of four lines how many are read and how many written, and the number of those written. A written line is read first,
@@ -70,7 +74,7 @@ def answer(context: Context) -> Iterator[Finding]:
     idle = np.concatenate([idle_before.latency_ns, idle_after.latency_ns])
     loads = {mix: _loads(curve) for mix, curve in curves.items()}
     context.evidence["loaded_latency"] = _evidence(idle, loads, curves)
-    estimate = over_replicates(idle)
+    estimate = over_run(idle, RUN_TO_RUN)
     how = f"{len(idle)} rounds of chains of flushed lines, long ones less short ones"
     yield _measured("loaded_latency.idle", estimate, "ns", how)
     for mix, curve in curves.items():
@@ -130,8 +134,8 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, crew: i
     most = max(loads, key=lambda load: load.bandwidth)
     at_most = next(one for step, one in curve.items() if (step.threads, step.delay) == (most.threads, most.delay))
     how = f"{most.threads} loading, {most.delay} no-operations between four lines"
-    yield _measured(f"{prefix}.at_peak", over_replicates(at_most.latency_ns), "ns", how)
-    yield _measured(f"{prefix}.reached_bandwidth", over_replicates(at_most.gigabytes), "GB/s", how)
+    yield _measured(f"{prefix}.at_peak", over_run(at_most.latency_ns, RUN_TO_RUN), "ns", how)
+    yield _measured(f"{prefix}.reached_bandwidth", over_run(at_most.gigabytes, RUN_TO_RUN), "GB/s", how)
     yield _peak(prefix, loads, at_most, most, idle)
     yield _knee(prefix, loads, most, idle)
 
@@ -144,7 +148,7 @@ def _peak(prefix: str, loads: list[Load], at_most: Reading, most: Load, idle: fl
         )
         return Finding(parameter=f"{prefix}.peak_bandwidth", outcome=Outcome.UNRESOLVED, reason=reason)
     how = "one thread more brings no more, and latency has passed the knee"
-    return _measured(f"{prefix}.peak_bandwidth", over_replicates(at_most.gigabytes), "GB/s", how)
+    return _measured(f"{prefix}.peak_bandwidth", over_run(at_most.gigabytes, RUN_TO_RUN), "GB/s", how)
 
 
 def _knee(prefix: str, loads: list[Load], most: Load, idle: float) -> Finding:

@@ -19,6 +19,7 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.streaming.team import Team, Timing
+from setebench.streaming.told import RUN_TO_RUN
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 RUNS, FAST_RUNS = 10, 4
@@ -84,8 +85,8 @@ def _row(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: 
         parameter=parameter,
         value=round(float(rates.max()), 4),
         unit="GB/s",
-        low=float(np.median(rates)),
-        high=float(rates.max()),
+        low=float(np.median(rates)) * (1 - RUN_TO_RUN),
+        high=float(rates.max()) * (1 + RUN_TO_RUN),
         method=f"{_title(kernel)}: {_times(timing)}; {checked}",
         evidence="stream",
     )

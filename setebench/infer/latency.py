@@ -20,8 +20,10 @@ somebody else) the interval is widened over both; beyond, no value is told."""
 RUN_TO_RUN = 0.005
 """Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
 
-WALK_TO_WALK = 0.02
-"""Of walks behind which a level's lines take the same time but for 4 % (`walks.AS_SLOW_RATIO`), any may be taken."""
+WALK_TO_WALK = 0.04
+"""Of walks behind which a level's lines take the same time but for 4 % (`walks.AS_SLOW_RATIO`), any may be taken. The
+faster ones leave lines in the level before, so the interval reaches up by that much, and down by half of it, as the
+slowest of several is so by chance too."""
 
 LEAST_SHARE, ALONE_SHARE = 0.5, 0.98
 """So many single loads must be of one group for any value to be told, and so many for the level to be alone."""
@@ -156,7 +158,7 @@ def _walks_apart(agreed: Finding) -> Finding:
     if agreed.low is None or agreed.high is None or not isinstance(agreed.value, float):
         return agreed
     room = WALK_TO_WALK * agreed.value
-    wide = Estimate(agreed.value, agreed.low - room, agreed.high + room)
+    wide = Estimate(agreed.value, agreed.low - room / 2, agreed.high + room)
     return _told(agreed.parameter, wide, agreed.method or "")
 
 

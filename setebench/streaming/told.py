@@ -21,6 +21,10 @@ level five times slower would be slower by a third."""
 CLEAR = 2.0
 """Data sets so much larger than the smallest of a level are taken first: the level before serves the less of them."""
 
+RUN_TO_RUN = 0.03
+"""Room in the intervals of peaks, to either side: the core's frequency and what neighbours leave of shared caches and
+of memory drift more slowly than a run, so its rounds don't show it."""
+
 LEAST_OVERLAP = 0.9
 """Threads that ran at once for less of the time share nothing for the rest of it."""
 
@@ -82,8 +86,8 @@ def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
             parameter=parameter,
             value=round(point.best * factor, 4),
             unit="GB/s",
-            low=float(np.median(point.rounds)) * factor if several else None,
-            high=point.best * factor if several else None,
+            low=float(np.median(point.rounds)) * factor * (1 - RUN_TO_RUN) if several else None,
+            high=point.best * factor * (1 + RUN_TO_RUN) if several else None,
             method=f"best of {rounds} over {_size(point.size_bytes)} a thread{_at_once(case, point)}",
             evidence="bandwidth",
         )

@@ -328,4 +328,4 @@ def test_a_level_behind_one_of_several_walks_is_known_no_better_than_they_agree(
         found = {f.parameter: f for f in findings(samples, [4.0] * 12, searched=searched)}["latency.l3"]
         assert found.low is not None and found.high is not None
         widths.append(found.high - found.low)
-    assert widths[1] - widths[0] == pytest.approx(2.0, rel=0.05)
+    assert widths[1] - widths[0] == pytest.approx(3.0, rel=0.05)  # 4 % up and 2 % down
