@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.infer.chains import Chained
 from setebench.infer.drift import over_run
 from setebench.infer.latency import NEXT_LEVEL_RATIO, RUN_TO_RUN, Samples, findings, narrow
 from setebench.infer.lines import fastest_lines
@@ -51,7 +52,8 @@ a line from elsewhere more often than not."""
 class _Rounds:
     """What all rounds gave so far. A round measures every level once, so that drift falls on all of them alike."""
 
-    def __init__(self, levels: Iterable[str]) -> None:
+    def __init__(self, levels: Iterable[str], step_ticks: float) -> None:
+        self._step_ticks = step_ticks
         self.samples = {name: Samples() for name in levels}
         self.rulers: list[Ruler] = []
         self.overheads: list[dict[str, float]] = []
@@ -74,9 +76,10 @@ class _Rounds:
         """The samples of calm rounds; of a level behind the first, of those in which its lines stayed there."""
         calm = self.calm()
         gone = float(np.median(self.samples["memory"].single)) / NEXT_LEVEL_RATIO
-        return {
+        chosen = {
             name: own.of(calm if name == "memory" else _stayed(own, calm, gone)) for name, own in self.samples.items()
         }
+        return {name: own.with_whole_chains(self._step_ticks) for name, own in chosen.items()}
 
     def settled(self, tolerance: float) -> bool:
         """Whether intervals are within `tolerance` times 1 % or 0.08 cycles (single loads 3 %, 0.4 cycles), and within
@@ -110,7 +113,7 @@ def answer(context: Context) -> Iterator[Finding]:
     try:
         context.progress("working-set sweep")
         levels = find_walks(context, region)
-        rounds = _Rounds(levels)
+        rounds = _Rounds(levels, step_ticks(context))
         least, most = FAST_ROUNDS if context.fast else ROUNDS
         while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):
             context.progress(f"latency, round {rounds.count + 1} of at most {most}")
@@ -186,7 +189,7 @@ def _replicate(context: Context, place: Place, counts: tuple[int, ...], ruler: R
         own_step = all_steps = _long_chase(context, place, step)
         excess = 0.0
     else:
-        own_step, all_steps, excess = _chains(context, place, counts[1], step)
+        own_step, all_steps, excess = _chains(context, place, counts[1], ruler, found)
     found.chain.append(own_step * ruler.cycles_per_tick)
     found.all_chains.append(all_steps * ruler.cycles_per_tick)
     found.excess.append(excess * ruler.cycles_per_tick**2)
@@ -220,19 +223,25 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
         found.share.append(float(own.sum() / fast.sum()))
     else:
         found.share.append(float(own.mean()))
+        found.faster.append(float((timed.loads < timed.loads[own].min()).mean()))
     for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))
 
 
-def _chains(context: Context, place: Place, repetitions: int, step: float) -> tuple[float, float, float]:
+def _chains(
+    context: Context, place: Place, repetitions: int, ruler: Ruler, found: Samples
+) -> tuple[float, float, float]:
     """Ticks per step of a chain, from the difference of long and short ones: of the largest group of each, and of all;
-    and how much more the long ones of the largest group vary, in ticks squared per step."""
+    and how much more the long ones of the largest group vary, in ticks squared per step. Adds the ticks to `found`."""
+    step = step_ticks(context)
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     count = place.repetitions(wanted) * (1 if place.long else 2)
     placements = place.placements(count + place.warmup)
     ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=place.warmup)
     lengths = np.array(place.chain_lengths)
     short, long = (ticks[:, lengths == steps].ravel() for steps in (lengths.min(), lengths.max()))
+    if place.level != "memory" and not place.repeated:
+        found.chained.append(Chained(short, long, lengths.min(), lengths.max(), ruler.cycles_per_tick))
     own_short, own_long = short[dominant(short, step)], long[dominant(long, step)]
     more = int(np.ptp(lengths))
     own = (mean_ticks(own_long, step) - mean_ticks(own_short, step)) / more

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.infer.chains import Chained, steps_alone
 from setebench.infer.drift import over_run
 from setebench.infer.ticks import Estimate, agree, over_replicates, over_rounds
 from setebench.results import Finding, Outcome
@@ -41,6 +42,9 @@ are closer."""
 VECTOR_CYCLES = 0.99
 """A vector latency that may be further off is not told."""
 
+LEAST_ROUNDS = 4
+"""Rounds that chains without lost lines should come from."""
+
 WIDEST_RELATIVE, WIDEST_CYCLES = 0.3, 2.5
 """An interval that reaches further to either side is no answer."""
 
@@ -54,7 +58,9 @@ class Samples:
     included. `chain` and `all_chains` are the same of a chain's steps.
     `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
     leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
-    fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included."""
+    fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.
+    `chained` are the chains' own ticks, and `faster` is how many single loads answered from a nearer level; both only
+    where a line is lost or not whatever its number (see `infer.chains`)."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
@@ -64,6 +70,8 @@ class Samples:
     chain: list[float] = field(default_factory=list)
     longer: dict[int, list[float]] = field(default_factory=dict)
     chase_longer: dict[int, list[float]] = field(default_factory=dict)
+    chained: list[Chained] = field(default_factory=list)
+    faster: list[float] = field(default_factory=list)
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add_mean(self, parts: Samples) -> None:
@@ -87,8 +95,17 @@ class Samples:
             chain=chosen(self.chain),
             longer={size: chosen(values) for size, values in self.longer.items()},
             chase_longer={size: chosen(values) for size, values in self.chase_longer.items()},
+            chained=[self.chained[n] for n in rounds if n < len(self.chained)],
+            faster=chosen(self.faster),
             raw=self.raw,
         )
+
+    def with_whole_chains(self, step_ticks: float) -> Samples:
+        """The same, with steps of chains that lost no line where rounds can't tell these one by one."""
+        if not self.chained:
+            return self
+        chain = steps_alone(self.chained, float(np.mean(self.share)), float(np.mean(self.faster)), step_ticks)
+        return replace(self, chain=chain) if len(chain) >= LEAST_ROUNDS else self
 
 
 def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:
