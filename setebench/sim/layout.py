@@ -20,7 +20,7 @@ MAX_INTERVALS = 64
 PORT_SLOTS = 2048
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
 PORT_MASK = PORT_SLOTS - 1
-PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 3)
+PORT_FULL_FROM, PORT_FULL_TO, PORT_WALKED, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 4)
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
