@@ -136,9 +136,7 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
 
     listener = Listener(progress=progress, told=lambda finding: tell(finding, progress), saved=save, failed=fail)
     plan = request.plan
-    with session.opened(plan.machine, plan.cpu, plan.seed) as machine:
-        for note in machine.facts.notes:
-            progress.detail(note)
+    with session.opened(plan.machine, plan.cpu, plan.seed, progress.detail) as machine:
         document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
     return document, saver
 
