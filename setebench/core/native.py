@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from setebench.core import _engine
 from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, available_bytes, map_region
 from setebench.core.numa import bind, memory_nodes, node_of
+from setebench.core.prefetchers import NativeSwitches
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host.environment import Environment, read_environment
@@ -25,7 +27,7 @@ from setebench.host.tree import Tree
 from setebench.infer.clock import clock_step
 from setebench.infer.ticks import mean_ticks
 from setebench.kernels import KERNELS
-from setebench.machine import Facts, Region, Ticks
+from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import (
     ACCESS_SIZES,
     BRACKETS,
@@ -84,6 +86,7 @@ class NativeMachine:
         self._cpus = allowed_cpus()
         self._cpu = choose_cpu(cpu, self._cpus)
         environment = read_environment()
+        self._switches = NativeSwitches(environment.cpu, environment.topology)
         _engine.prepare(frozenset(environment.cpu.flags))
         _engine.guard_install()
         self._open = True
@@ -136,6 +139,16 @@ class NativeMachine:
     def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
         """See `setebench.machine.HoldsNumbers`."""
         _own(region).numbers()[first : first + len(numbers)] = numbers
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        return self._switches.offered(self._cpu)
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> AbstractContextManager[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        for cpu in cpus:
+            choose_cpu(cpu, self._cpus)
+        return self._switches.off(names, cpus)
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""

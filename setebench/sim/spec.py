@@ -75,7 +75,7 @@ class Core(Table, frozen=True, kw_only=True):
     flush_cycles: float = 40.0  # a flush takes this long
     flush_cached_extra_cycles: float = 0.0  # and this much more for a line that is in a cache
     smt_extra_cycles: float = 0.0  # every load takes this much longer while a sibling thread runs
-    prefetcher_switches: bool = False  # True: hardware prefetchers can be switched off, as by the registers of real CPUs
+    prefetcher_switches: bool = False  # True: hardware prefetchers can be switched off, as real CPUs' can
 
 
 class Level(Table, frozen=True, kw_only=True):

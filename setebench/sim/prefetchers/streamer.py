@@ -9,7 +9,17 @@ from __future__ import annotations
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import BY_L1_PREFETCHER, C_PAGE_LINES_BITS, NEVER, P_OWN
-from setebench.sim.prefetchers.common import DIRECTIONS, DOWN, LEAST_RECENT, REPLACEMENTS, UP, claim, hand_out, may_go, use
+from setebench.sim.prefetchers.common import (
+    DIRECTIONS,
+    DOWN,
+    LEAST_RECENT,
+    REPLACEMENTS,
+    UP,
+    claim,
+    hand_out,
+    may_go,
+    use,
+)
 
 (
     M_TRIGGER,
