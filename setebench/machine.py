@@ -164,8 +164,8 @@ class BindsMemory(Protocol):
 
 
 class PrefetcherSwitch(msgspec.Struct, frozen=True, kw_only=True):
-    """A switch of hardware prefetchers: its vendor's name for what it turns off, and the cache level whose accesses that
-    watches, where the vendor says so. Which behaviour it is has to be measured."""
+    """A switch of hardware prefetchers: its vendor's name for what it turns off, and the cache level whose accesses
+    that watches, where the vendor says so. Which behaviour it is has to be measured."""
 
     name: str
     level: int | None = None
@@ -173,8 +173,8 @@ class PrefetcherSwitch(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class SwitchesPrefetchers(Protocol):
-    """A machine whose hardware prefetchers can be switched off for a while. This CPU can where the kernel lets its
-    registers be written; a machine that never can need not have these methods."""
+    """A machine whose hardware prefetchers can be switched off for a while: this CPU, where the kernel lets registers
+    be written. A machine that never can need not have these methods."""
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         """The switches that there are; none where the machine has none. Nothing is changed by asking.

@@ -12,7 +12,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from setebench.host import register_guard
@@ -153,20 +153,16 @@ class PrefetchRegisters:
 def _release(guard: subprocess.Popen[str]) -> None:
     """Let the guard go: everything is as it was."""
     assert guard.stdin is not None
-    try:
+    with suppress(BrokenPipeError):  # it has gone before, and has nothing to put back
         guard.stdin.write(DONE + "\n")
         guard.stdin.flush()
-    except BrokenPipeError:
-        return  # it has gone before, and left nothing to put back
 
 
 def _end(guard: subprocess.Popen[str]) -> None:
     """Wait for the guard, which ends when its input does; without the line `done` it puts everything back first."""
     assert guard.stdin is not None and guard.stdout is not None
-    try:
+    with suppress(BrokenPipeError):  # it has gone before
         guard.stdin.close()
-    except BrokenPipeError:
-        pass  # it has gone before
     guard.wait()
     guard.stdout.close()
 

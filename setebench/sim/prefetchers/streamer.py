@@ -157,6 +157,12 @@ def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: b
 
 
 @compiled
+def _note_use(c: Ints, s: Ints, p: int, record: int) -> None:
+    if c[p + M_REPLACEMENT] == LEAST_RECENT:
+        use(s, record)
+
+
+@compiled
 def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[int, bool]:
     """(record of the page that this miss belongs to, whether it is new)."""
     own = 0
@@ -195,15 +201,13 @@ def train_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, miss
             if ahead:
                 s[record + R_LAST] = line
             s[record] = ((line >> c[C_PAGE_LINES_BITS]) * 8 + owner) + 1
-            if c[p + M_REPLACEMENT] == LEAST_RECENT:
-                use(s, record)
+            _note_use(c, s, p, record)
             return _batch(c, s, p, record, line, n)
     if not misses:
         return n
     key = (line >> c[C_PAGE_LINES_BITS]) * 8 + owner
     record, first = _record_for(c, s, p, q, key, line)
-    if c[p + M_REPLACEMENT] == LEAST_RECENT:
-        use(s, record)
+    _note_use(c, s, p, record)
     if source == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
         return _by_l1_prefetcher(c, s, p, record, line, first, n)
     if first:
