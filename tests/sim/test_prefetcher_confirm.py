@@ -1,4 +1,4 @@
-"""Switching prefetchers off confirms what timing found, and casts doubt where it disagrees: on machines of known truth."""
+"""Switching prefetchers off confirms what timing found, and casts doubt where it disagrees."""
 
 from __future__ import annotations
 
