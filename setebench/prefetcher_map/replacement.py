@@ -16,6 +16,7 @@ from setebench.prefetcher_map.stream_rules import Rules as StreamRules
 from setebench.prefetcher_map.stream_tables import begun, first_hits, further, visit_with
 from setebench.prefetcher_map.streams import ahead
 from setebench.prefetcher_map.strides import STRIDE
+from setebench.prefetcher_map.table_size import others_first
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import BLOCK_PAGES, Access, Visit, fresh
 
@@ -123,7 +124,10 @@ def of_strides(rules: StrideRules) -> GoesOn:
             return [Access(line * lab.line_size, ip=fresh(run), page=history.page(run)) for run in runs for line in of]
 
         steps = _steps(history, lambda runs: accesses(runs, lines[:-1]), lambda runs: accesses(runs, lines[-1:]))
-        return rules.brings(Visit(tuple(steps)), lines[-1] + stride)
+        return rules.brings(
+            Visit(tuple(steps), lessons=others_first(history.entries + history.new, lines[0] * lab.line_size)),
+            lines[-1] + stride,
+        )
 
     return goes_on
 

@@ -11,7 +11,7 @@ from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.replacement import MOST_INSTRUCTIONS, of_strides, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.strides import SAME, Stride
-from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.table_size import bisect, others_first
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
 
@@ -212,7 +212,8 @@ class Rules:
             page = run if run else 0
             steps += [Access(line * size, ip=fresh(run), page=page) for line in lines[:-1]]
         steps.append(Access(lines[-1] * size, ip=fresh(0)))
-        return self.brings(Visit(tuple(steps)), lines[-1] + stride)
+        before = others_first(runs, lines[0] * size)
+        return self.brings(Visit(tuple(steps), lessons=before), lines[-1] + stride)
 
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run's next line is fetched where it lies in the next page."""
