@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from typing import TextIO
 
 READY, DONE = "ready", "done"
 
@@ -22,15 +23,16 @@ def write_register(descriptor: int, register: int, value: int) -> None:
         raise OSError(f"{written} of 8 bytes written")
 
 
-def _main() -> int:
+def guard(tasks: TextIO, answers: TextIO) -> int:
+    """Wait, and put registers back if `tasks` ends without the line that lets go; the exit status."""
     # an interrupt from the terminal and a polite end are for the other process; when that goes, the input ends
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    task = json.loads(sys.stdin.readline())
+    task = json.loads(tasks.readline())
     open_files = [(os.open(path, os.O_RDWR | os.O_CLOEXEC), value) for path, value in task["files"].items()]
-    sys.stdout.write(READY + "\n")
-    sys.stdout.flush()
-    if sys.stdin.readline().strip() == DONE:
+    answers.write(READY + "\n")
+    answers.flush()
+    if tasks.readline().strip() == DONE:
         return 0
     failed = 0
     for descriptor, value in open_files:
@@ -42,4 +44,4 @@ def _main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_main())
+    sys.exit(guard(sys.stdin, sys.stdout))
