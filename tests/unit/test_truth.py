@@ -48,8 +48,8 @@ PATTERNS = {
     rf"prefetcher\.{ID}\.(streams|streams_per_page)": "streams",
     rf"prefetcher\.{ID}\.(min_stride|max_stride|region_size)": "bytes",
     r"bandwidth\.(l[123]|memory)\.(load|store)\.(scalar|16|32|64)\.threads_\d+(\.traffic)?": "GB/s",
-    r"loaded_latency\.idle": "ns",
-    r"loaded_latency\.peak_bandwidth": "GB/s",
+    r"loaded_latency(\.prefetchers_off)?\.idle": "ns",
+    r"loaded_latency(\.prefetchers_off)?\.peak_bandwidth": "GB/s",
 }
 """The names and units that findings and truth share (docs/parameters.md), as far as a machine file defines them."""
 
