@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,12 @@ from setebench.core.brackets import Comparison, ranked
 from setebench.core.facts import native_facts
 from setebench.core.memory import NativeRegion, map_region
 from setebench.core.numa import bind, node_of
+from setebench.core.prefetchers import NativeSwitches
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host.environment import read_environment
 from setebench.infer.clock import clock_step
-from setebench.machine import Region, Ticks
+from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
 
 KEPT_PROBES = 256
@@ -47,6 +49,7 @@ class NativeMachine:
         self._cpus = allowed_cpus()
         self._cpu = choose_cpu(cpu, self._cpus)
         environment = read_environment()
+        self._switches = NativeSwitches(environment.cpu, environment.topology)
         _engine.prepare(frozenset(environment.cpu.flags))
         _engine.guard_install()
         self._open = True
@@ -101,6 +104,16 @@ class NativeMachine:
     def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
         """See `setebench.machine.HoldsNumbers`."""
         _own(region).numbers()[first : first + len(numbers)] = numbers
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        return self._switches.offered(self._cpu)
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> AbstractContextManager[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        for cpu in cpus:
+            choose_cpu(cpu, self._cpus)
+        return self._switches.off(names, cpus)
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""

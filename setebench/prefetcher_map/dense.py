@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.replacement import of_dense_streams, tell_replacement
 from setebench.prefetcher_map.streams import Stream, ahead, find_l1_stream
 from setebench.prefetcher_map.table_size import bisect
 from setebench.prefetcher_map.tell import Told
@@ -117,7 +119,13 @@ def tell_dense_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, t
             f"neighbouring lines it is {seen} lines ahead: look at the chart",
             METHOD,
         )
-    told.value("streams", _streams(lab, found), "runs in many pages, the first continued", UNCLEAR)
+    entries = _streams(lab, found)
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    lines, trigger = even(lab, LONGEST, found.down), found.trigger or 0
+    goes_on = of_dense_streams(lab, lines[:trigger], lines[min(trigger, LONGEST - 1)], found.down)
+    tell_replacement(goes_on, entries, told)
+    run = uneven(lab, LONGEST, found.down)
+    tell_across_cores(lab, visit_of(lab, run), LONGEST - 1, ahead(run, NEAREST, FURTHEST, found.down), told)
     if found.down:
         told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
         return

@@ -128,13 +128,24 @@ class Laboratory:
     def brings_shared(self, visit: Visit, first: int, targets: Sequence[int], cpus: tuple[int, int]) -> bool | None:
         """Whether the visit brings any of the targets when the first CPU makes its first accesses and the second CPU
         the others; the first one times."""
-        visit = replace(visit, forget=self.forget)
-        probes = dict(zip(cpus, self.builder.split(visit, first), strict=True))
+        probes = self.builder.split(replace(visit, forget=self.forget), first)
+        return self._brings_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
+
+    def brings_across(
+        self, visit: Visit, parts: tuple[int, int, int], targets: Sequence[int], cpus: tuple[int, int]
+    ) -> bool | None:
+        """Whether the visit brings any of the targets when the second CPU makes the accesses from the first to the
+        second of the numbers in `parts`, then the first CPU those up to the third; the first one times."""
+        probes = self.builder.continued(replace(visit, forget=self.forget), *parts)
+        return self._brings_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
+
+    def _brings_together(self, probes: dict[int, Probe], targets: Sequence[int], own: int) -> bool | None:
+        """Whether any target is there after the probes of several CPUs, of which `own` times."""
         asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
         ticks = self.context.machine.run_together(
             probes, self.placements(np.concatenate([np.resize(asked, 2), asked])), warmup=2
         )
-        times = ticks[cpus[0]][:, 0]
+        times = ticks[own][:, 0]
         shares = self.references.shares([times[asked == target] for target in targets])
         told = [share > BROUGHT if abs(share - 0.5) > BROUGHT - 0.5 else None for share in 1.0 - shares.of("memory")]
         return True if True in told else (None if None in told else False)

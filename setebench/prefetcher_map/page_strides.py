@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.replacement import of_page_strides, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.strides import COUNT, STRIDE, Stride, page_kept_warm, run_lines
 from setebench.prefetcher_map.table_size import bisect
@@ -207,8 +209,11 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
         "its level stays unclear; run again without --fast, at a quieter time",
     )
     tell_shared(lab, visit, trigger - 1, [target], told)
+    tell_across_cores(lab, visit, trigger - 1, [target], told)
     _tell_reach(rules, told)
-    told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
+    entries = rules.entries()
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    tell_replacement(of_page_strides(rules), entries, told)
     told.value("indexed_by", "page", "equal distances of many instructions", "")
     _tell_limits(rules, told)
     if ways[False] is not True:

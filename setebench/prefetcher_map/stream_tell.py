@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.stream_tables import per_page, streams
@@ -13,7 +15,10 @@ from setebench.prefetcher_map.visit import Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
-NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
+NEEDS_TRIGGER = (
+    *("trigger_at_page_edge", "degree", "max_distance"),
+    *("streams", "replacement", "streams_per_page", "trained_by"),
+)
 
 
 def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: bool, told: Told) -> None:
@@ -41,10 +46,13 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     told.value("directions", directions, run, UNCLEAR)
     _tell_edges(rules, directions, told)
     _tell_reach(rules, told)
-    told.value("streams", streams(rules), "runs in many pages, the first continued", UNCLEAR)
+    entries = streams(rules)
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    tell_replacement(of_streams(rules), entries, told)
     if directions is not None:
         told.value("streams_per_page", per_page(rules, directions), "two runs in turn in one page", ONE_RUN)
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
+    tell_across_cores(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
 
 

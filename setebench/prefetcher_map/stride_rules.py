@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.replacement import MOST_INSTRUCTIONS, of_strides, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.strides import SAME, Stride
-from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.table_size import bisect, others_first
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
 
@@ -210,7 +212,8 @@ class Rules:
             page = run if run else 0
             steps += [Access(line * size, ip=fresh(run), page=page) for line in lines[:-1]]
         steps.append(Access(lines[-1] * size, ip=fresh(0)))
-        return self.brings(Visit(tuple(steps)), lines[-1] + stride)
+        before = others_first(runs, lines[0] * size)
+        return self.brings(Visit(tuple(steps), lessons=before), lines[-1] + stride)
 
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run's next line is fetched where it lies in the next page."""
@@ -246,6 +249,7 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: T
         "its level stays unclear; run again without --fast, at a quieter time",
     )
     tell_shared(lab, visit, trigger - 1, [target], told)
+    tell_across_cores(lab, visit, trigger - 1, [target], told)
     _tell_reach(rules, told)
     _tell_table(rules, told)
     told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
@@ -269,7 +273,9 @@ def _tell_reach(rules: Rules, told: Told) -> None:
 
 
 def _tell_table(rules: Rules, told: Told) -> None:
-    told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
+    entries = rules.entries()
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    tell_replacement(of_strides(rules), entries, told, MOST_INSTRUCTIONS)
     indexed = rules.indexed_by()
     told.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
     bits = rules.ip_bits()

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from setebench.prefetcher_map.visit import Access, fresh
+
+LOW, OTHERS = 1 << 6, 4
+"""Instruction addresses this far apart look alike to a table that goes by six bits; and how many more instructions than
+a table holds make it forget the runs before."""
+
 
 def bisect(
     holds: Callable[[int], bool | None], most: int, plainly: Callable[[int], bool | None] | None = None
@@ -31,3 +37,14 @@ def bisect(
     if plainly is not None and not (plainly(low) is True and plainly(low + 1) is False):
         return None
     return low
+
+
+def others_first(runs: int, at: int) -> tuple[Access, ...]:
+    """One access each of more instructions than there are runs, none of which looks like one of theirs.
+
+    Before every repetition: the same instructions made the same runs in the one before, and a table that gives up its
+    oldest entry would still hold some of them, older than the runs that they now belong to."""
+    taken = {fresh(run) % LOW for run in range(runs)}
+    free = [low for low in range(LOW) if low not in taken] or [0]
+    addresses = [free[number % len(free)] + LOW * (1 + number // len(free)) for number in range(runs + OTHERS)]
+    return tuple(Access(at, ip=ip, page=runs + 1 + number) for number, ip in enumerate(addresses))

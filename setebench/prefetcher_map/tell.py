@@ -16,6 +16,7 @@ UNITS = {
     "directions": "string",
     "streams": "streams",
     "streams_per_page": "streams",
+    "replacement": "string",
     "min_stride": "bytes",
     "max_stride": "bytes",
     "indexed_by": "string",
@@ -24,6 +25,7 @@ UNITS = {
     "crosses_4k": "bool",
     "crosses_4k_in_2m": "bool",
     "shared_by_smt": "bool",
+    "shared_by_cores": "bool",
     "region_size": "bytes",
 }
 EVIDENCE = "prefetchers"

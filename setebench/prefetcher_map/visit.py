@@ -149,6 +149,19 @@ class Builder:
                 other = self.step(other, visit, access, number)
         return self.ending(one.barrier().barrier()), other.barrier()
 
+    def continued(self, visit: Visit, first: int, middle: int, last: int) -> tuple[Probe, Probe]:
+        """The visit for CPUs of two cores: the other one makes the accesses from `first` to `middle`, then this one
+        those up to `last`, and times."""
+        one, other = self.prelude(visit).barrier().barrier(), Probe()
+        if visit.thrash:  # its own caches lack the pages of the walk, whose misses would be a run of their own
+            other = self._thrash(self._thrash(other))
+        other = other.barrier()
+        for number in range(first, middle):
+            other = self.step(other, visit, visit.steps[number], number)
+        for number in range(middle, last):
+            one = self.step(one, visit, visit.steps[number], number)
+        return self.ending(one), other.barrier()
+
     def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
         """One access of the visit, done and its prefetches settled before the next."""
         if access.how == "thrash":

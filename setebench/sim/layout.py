@@ -144,8 +144,10 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_DROPS,
     P_STATE,
     P_STATE_WORDS,
+    P_ALL_CORES,
+    P_OFF,
     P_OWN,
-) = range(11)
+) = range(13)
 P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
