@@ -245,8 +245,11 @@ class Builder:
             bits = fresh(number % 64) if access.ip is None else access.ip
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
                 continue
+            # each in pages of its own: a page opened by the access before, and still watched, would teach the very
+            # run that is to be forgotten
+            first = pages * len(seen)
             seen.add((access.at, bits))
-            for page in range(pages):
+            for page in range(first, first + pages):
                 # of the access's own kind: accesses that share an instruction address must be alike
                 probe = _act(probe, access, self.other(ALONE, page, access.at), number)
             probe = probe.fence()
