@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.led_runs import UNCLEAR, LedRun, tell_led_run
 from setebench.prefetcher_map.strides import COUNT, STRIDE, Stride, page_kept_warm, run_lines
 from setebench.prefetcher_map.table_size import bisect
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
-UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 LED = "streams or next-line prefetchers bring the lines in question as well; switch those off and run again"
 MOST_ACCESSES, MOST_AHEAD, MOST_ENTRIES = 8, 8, 60
 ROOM = 12
@@ -196,17 +194,7 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     run = rules.run(trigger, STRIDE)
     visit, target = run.visit(run.lines), run.ahead[0]
     ways = {down: rules.run(trigger, STRIDE, down).leads(1) for down in (False, True)}
-    named = {(True, True): "both", (True, False): "up", (False, True): "down"}
-    told.value("directions", named.get((ways[False], ways[True])), method, UNCLEAR)  # type: ignore[arg-type]
-    kinds, reason = trained_by(lab, visit, lambda each: run.by(each, target), lab.page_lines // 2 + 13)
-    told.value("trained_by", kinds, "the same run by other kinds of access", reason)
-    told.value(
-        "fills",
-        lab.level(visit, target),
-        "level of the next line",
-        "its level stays unclear; run again without --fast, at a quieter time",
-    )
-    tell_shared(lab, visit, trigger - 1, [target], told)
+    tell_led_run(lab, LedRun(visit, target, ways, lambda each: run.by(each, target)), method, told)
     _tell_reach(rules, told)
     told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
     told.value("indexed_by", "page", "equal distances of many instructions", "")

@@ -39,11 +39,12 @@ def _followed(rules: Rules, pages: int) -> bool | None:
             steps.append(Access(0, "thrash"))
     following = ahead(lines, 1, 1, rules.down)
     if lab.next_in_l1:  # it has brought that line to level 1, and one more on its own
-        hits = _taken_up(rules, (lines, rules.down), HITS)
+        hits, further = _taken_up(rules, (lines, rules.down), HITS), before + HITS
     else:  # nothing is pushed out of level 1: next to so many pages, level 2 may not hold what does that
-        hits = [Access(line * size) for line in following]
-    visit = _visit(rules, [*steps, *hits], following, lines)
-    further = before + (HITS if lab.next_in_l1 else 1)
+        hits, further = [Access(line * size) for line in following], before + 1
+    # a next-line prefetcher that wants several accesses stays asleep, so the line behind the hit, which a stream of one
+    # line a time brings, may be asked for
+    visit = _visit(rules, [*steps, *hits], following if lab.next_in_l1 else [], lines)
     return rules.brings(visit, ahead(lines, further, further, rules.down)[0])
 
 

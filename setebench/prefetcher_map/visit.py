@@ -158,7 +158,7 @@ class Builder:
         if visit.thrash:
             probe = self._thrash(probe)
         if visit.anchor is not None and access.how in HINTS:
-            probe = probe.load(PAGE + visit.anchor * self.line_size, ip="anchor", ip_bits=ANCHOR_IP).fence()
+            probe = probe.load(PAGE + visit.anchor * self.line_size, ip=f"i{ANCHOR_IP}", ip_bits=ANCHOR_IP).fence()
         return _act(probe, access, self.place_of(access), number).fence().wait(STEP_CYCLES).fence("l")
 
     @staticmethod
@@ -182,7 +182,9 @@ class Builder:
         if (
             visit.warm or visit.demoted or visit.anchor is not None
         ):  # the page has been seen: its entries must go, by misses of other pages
-            probe = self._misses(self._forget(probe, visit, min(visit.forget, FORGET_AGAIN)))
+            # not by lines that are kept in level 1, which so many others at their page offset would push out
+            again = min(visit.forget, FORGET_AGAIN)
+            probe = self._misses(self._forget(probe, visit, again, but=self._kept_warm(visit)))
         if visit.thrash or any(
             access.how == "thrash" for access in visit.steps
         ):  # bring the pages of the walk to level 2
@@ -236,19 +238,30 @@ class Builder:
             probe = probe.load(self.other(DUMMY, 60 + page, (52 + 4 * (page % THRASH_OFFSETS)) * self.line_size))
         return probe.fence()
 
-    def _forget(self, probe: Probe, visit: Visit, pages: int) -> Probe:
-        """Open many regions by each access alone: nothing then follows it in a region prefetcher's memory."""
-        seen: set[tuple[int, int | None]] = set()
+    def _opening(self, visit: Visit) -> list[tuple[int, Access]]:
+        """Accesses that may open the visited page, with their numbers: the visit's own and its anchor."""
+        numbered = list(enumerate(visit.steps))
+        if visit.anchor is not None:
+            numbered.append((0, Access(visit.anchor * self.line_size, ip=ANCHOR_IP)))
+        return numbered
+
+    def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
+        """Open many regions by each access alone, `but` those to some lines: nothing then follows it in a region
+        prefetcher's memory."""
+        places: dict[int, int] = {}
         if not pages:
             return probe
-        for number, access in enumerate(visit.steps):
+        seen: set[tuple[int, int]] = set()
+        for number, access in self._opening(visit):
             bits = fresh(number % 64) if access.ip is None else access.ip
+            if access.at // self.line_size in but and bits != ANCHOR_IP:
+                continue
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
                 continue
-            # each in pages of its own: a page opened by the access before, and still watched, would teach the very
-            # run that is to be forgotten
-            first = pages * len(seen)
             seen.add((access.at, bits))
+            # each line in pages of its own: one opened by the access before, and still watched, would teach the very
+            # run that is to be forgotten
+            first = pages * places.setdefault(access.at, len(places))
             for page in range(first, first + pages):
                 # of the access's own kind: accesses that share an instruction address must be alike
                 probe = _act(probe, access, self.other(ALONE, page, access.at), number)
