@@ -70,7 +70,9 @@ def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
         return
     way = {"up": (False,), "down": (True,), "both": (False, True)}[ways]
     edges = [rules.trigger_from(line, down, trigger) if down in way else trigger for line, down in asked]
-    if 1 in edges and rules.lab.inner_streams and not rules.inner:
+    if rules.inner and None not in edges:
+        rules.lab.inner_starts_at_ends = 1 in edges
+    if 1 in edges and not rules.inner and rules.lab.inner_streams and rules.lab.inner_starts_at_ends:
         told.unresolved(
             "trigger_at_page_edge",
             "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",
@@ -121,8 +123,4 @@ def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told:
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is None:
             continue
-        crosses = rules.crosses(memory)
-        if crosses is False and rules.inner and lab.forget:
-            told.unresolved(parameter, "the region prefetcher may have brought the run's last lines to level 1 before")
-        else:
-            told.value(parameter, crosses, method, UNCLEAR)
+        told.value(parameter, rules.crosses(memory), method, UNCLEAR)

@@ -8,7 +8,7 @@ level 1's tables forget the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -139,15 +139,18 @@ class Builder:
             probe = probe.load(self.place_of(access), ip=f"i{bits}", ip_bits=bits, after=-1)
         return probe
 
-    def split(self, visit: Visit, first: int) -> tuple[Probe, Probe]:
-        """The visit for two threads of a core: one makes the first accesses and times, the other makes the rest."""
-        one, other = self.prelude(visit), Probe().barrier()
+    def split(self, visit: Visit, makers: Sequence[int], threads: int) -> list[Probe]:
+        """The visit for several threads of a core: `makers` says which of them makes each access, one after the other;
+        the first one times."""
+        probes = [self.prelude(visit), *(Probe() for _ in range(threads - 1))]
+        latest = 0
         for number, access in enumerate(visit.steps):
-            if number < first:
-                one = self.step(one, visit, access, number)
-            else:
-                other = self.step(other, visit, access, number)
-        return self.ending(one.barrier().barrier()), other.barrier()
+            if makers[number] != latest:
+                probes, latest = [probe.barrier() for probe in probes], makers[number]
+            probes[latest] = self.step(probes[latest], visit, access, number)
+        if latest:
+            probes = [probe.barrier() for probe in probes]
+        return [self.ending(probes[0]), *probes[1:]]
 
     def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
         """One access of the visit, done and its prefetches settled before the next."""
