@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.footprint import BROUGHT, Footprint
-from setebench.infer.mixture import mostly
+from setebench.infer.mixture import Shares, mostly
 from setebench.machine import Region
 from setebench.measure.serving import References
 from setebench.prefetcher_map.visit import (
@@ -61,6 +61,7 @@ class Laboratory:
         self.next_in_l1 = self.next_after_hits = True
         self.level_two_listens = True
         self.inner_streams = True
+        self.inner_starts_at_ends = True
         self.outer_streams = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
@@ -125,10 +126,12 @@ class Laboratory:
         ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
         return ticks[:, 0]
 
-    def brings_shared(self, visit: Visit, first: int, targets: Sequence[int], cpus: tuple[int, int]) -> bool | None:
-        """Whether the visit brings any of the targets when the first CPU makes its first accesses and the second CPU
-        the others; the first one times."""
-        probes = self.builder.split(replace(visit, forget=self.forget), first)
+    def brings_shared(
+        self, visit: Visit, makers: Sequence[int], targets: Sequence[int], cpus: tuple[int, ...]
+    ) -> bool | None:
+        """Whether the visit brings any of the targets when its accesses are made by several CPUs, `makers` saying
+        which of `cpus` makes each; the first one times."""
+        probes = self.builder.split(replace(visit, forget=self.forget), makers, len(cpus))
         return self._brings_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
 
     def brings_across(
@@ -172,6 +175,12 @@ class Laboratory:
             lines, times = np.concatenate(asked[is_trained]), np.concatenate(ticks[is_trained])
             shares.append(self.references.shares([times[lines == target] for target in targets]))
         return Footprint(tuple(targets), shares[0], shares[1], BLOCKS * per_block)
+
+    def levels_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
+        """What part of the loads of each target, `repetitions` after the visit, each level served."""
+        asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
+        times = self._run(self.builder.probe(replace(visit, forget=self.forget)), asked)
+        return self.references.shares([times[asked == target] for target in targets])
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

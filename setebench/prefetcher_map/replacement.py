@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.stream_rules import Rules as StreamRules
-from setebench.prefetcher_map.stream_tables import begun, first_hits, further, visit_with
+from setebench.prefetcher_map.stream_tables import begun, first_hits, further, hit_lines, visit_with
 from setebench.prefetcher_map.streams import ahead
 from setebench.prefetcher_map.strides import STRIDE
 from setebench.prefetcher_map.table_size import others_first
@@ -177,7 +177,7 @@ def of_streams(rules: StreamRules) -> GoesOn:
         if target is None:
             return None
         steps = _steps(history, begin, use)
-        return rules.brings(visit_with(rules, steps, ahead(lines, 1, 1, rules.down), lines), target)
+        return rules.brings(visit_with(rules, steps, hit_lines(rules, lines), lines), target)
 
     return goes_on
 

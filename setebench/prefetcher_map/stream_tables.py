@@ -31,7 +31,7 @@ def _followed(rules: Rules, pages: int) -> bool | None:
     if target is None:
         return None
     steps = [*begun(rules, lines, range(pages)), *first_hits(rules, lines)]
-    return rules.brings(visit_with(rules, steps, ahead(lines, 1, 1, rules.down), lines), target)
+    return rules.brings(visit_with(rules, steps, hit_lines(rules, lines), lines), target)
 
 
 def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
@@ -61,6 +61,12 @@ def further(rules: Rules, lines: list[int]) -> int | None:
     if before is None:
         return None
     return ahead(lines, 1, before + (HITS if rules.lab.next_in_l1 else 1), rules.down)[-1]
+
+
+def hit_lines(rules: Rules, lines: list[int]) -> list[int]:
+    """The lines that `first_hits` hit and whose neighbours must not be asked for. A next-line prefetcher that wants
+    several accesses stays asleep, so the line behind a single hit, which a stream of one line a time brings, may be."""
+    return ahead(lines, 1, 1, rules.down) if rules.lab.next_in_l1 else []
 
 
 def visit_with(rules: Rules, steps: list[Access], hit: list[int], visited: list[int]) -> Visit:

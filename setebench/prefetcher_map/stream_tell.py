@@ -5,6 +5,7 @@ from __future__ import annotations
 from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.led_runs import UNCLEAR, directions
 from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
@@ -13,7 +14,6 @@ from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
 
-UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
 NEEDS_TRIGGER = (
     *("trigger_at_page_edge", "degree", "max_distance"),
@@ -42,15 +42,15 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
         "level of the lines ahead",
         "their level stays unclear; run again without --fast, at a quieter time",
     )
-    directions = _directions(rules, inner)
-    told.value("directions", directions, run, UNCLEAR)
-    _tell_edges(rules, directions, told)
+    ways = _directions(rules)
+    told.value("directions", ways, run, UNCLEAR)
+    _tell_edges(rules, ways, told)
     _tell_reach(rules, told)
     entries = streams(rules)
     told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
     tell_replacement(of_streams(rules), entries, told)
-    if directions is not None:
-        told.value("streams_per_page", per_page(rules, directions), "two runs in turn in one page", ONE_RUN)
+    if ways is not None:
+        told.value("streams_per_page", per_page(rules, ways), "two runs in turn in one page", ONE_RUN)
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     tell_across_cores(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
@@ -61,26 +61,26 @@ def trigger_steps(visit: Visit, trigger: int) -> int:
     return min(trigger, len(visit.steps)) - 1
 
 
-def _directions(rules: Rules, inner: bool) -> str | None:
+def _directions(rules: Rules) -> str | None:
     """Both ways are asked with the accesses that one way took; a way that is unclear leaves it open."""
     found = {}
     for down in (False, True):
         lines = gap_lines(rules.lab, rules.found.trigger or 0, down, end_odd=not down)
         found[down] = rules.starts(lines, down)
-    if None in found.values():
-        return None
-    return "both" if all(found.values()) else ("up" if found[False] else "down")
+    return directions(found)
 
 
-def _tell_edges(rules: Rules, directions: str | None, told: Told) -> None:
+def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
     last, trigger = rules.lab.page_lines - 1, rules.found.trigger or 0
     asked = [(0, False), (1, False), (last - 1, True), (last, True)]
-    if directions is None:
+    if ways is None:
         told.unresolved("trigger_at_page_edge", "the directions are not known, see there")
         return
-    way = {"up": (False,), "down": (True,), "both": (False, True)}[directions]
+    way = {"up": (False,), "down": (True,), "both": (False, True)}[ways]
     edges = [rules.trigger_from(line, down, trigger) if down in way else trigger for line, down in asked]
-    if 1 in edges and rules.lab.inner_streams and not rules.inner:
+    if rules.inner and None not in edges:
+        rules.lab.inner_starts_at_ends = 1 in edges
+    if 1 in edges and not rules.inner and rules.lab.inner_streams and rules.lab.inner_starts_at_ends:
         told.unresolved(
             "trigger_at_page_edge",
             "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",
@@ -131,8 +131,4 @@ def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told:
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is None:
             continue
-        crosses = rules.crosses(memory)
-        if crosses is False and rules.inner and lab.forget:
-            told.unresolved(parameter, "the region prefetcher may have brought the run's last lines to level 1 before")
-        else:
-            told.value(parameter, crosses, method, UNCLEAR)
+        told.value(parameter, rules.crosses(memory), method, UNCLEAR)

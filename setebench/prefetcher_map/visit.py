@@ -8,7 +8,7 @@ level 1's tables forget the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -139,15 +139,18 @@ class Builder:
             probe = probe.load(self.place_of(access), ip=f"i{bits}", ip_bits=bits, after=-1)
         return probe
 
-    def split(self, visit: Visit, first: int) -> tuple[Probe, Probe]:
-        """The visit for two threads of a core: one makes the first accesses and times, the other makes the rest."""
-        one, other = self.prelude(visit), Probe().barrier()
+    def split(self, visit: Visit, makers: Sequence[int], threads: int) -> list[Probe]:
+        """The visit for several threads of a core: `makers` says which of them makes each access, one after the other;
+        the first one times."""
+        probes = [self.prelude(visit), *(Probe() for _ in range(threads - 1))]
+        latest = 0
         for number, access in enumerate(visit.steps):
-            if number < first:
-                one = self.step(one, visit, access, number)
-            else:
-                other = self.step(other, visit, access, number)
-        return self.ending(one.barrier().barrier()), other.barrier()
+            if makers[number] != latest:
+                probes, latest = [probe.barrier() for probe in probes], makers[number]
+            probes[latest] = self.step(probes[latest], visit, access, number)
+        if latest:
+            probes = [probe.barrier() for probe in probes]
+        return [self.ending(probes[0]), *probes[1:]]
 
     def continued(self, visit: Visit, first: int, middle: int, last: int) -> tuple[Probe, Probe]:
         """The visit for CPUs of two cores: the other one makes the accesses from `first` to `middle`, then this one
@@ -171,7 +174,7 @@ class Builder:
         if visit.thrash:
             probe = self._thrash(probe)
         if visit.anchor is not None and access.how in HINTS:
-            probe = probe.load(PAGE + visit.anchor * self.line_size, ip="anchor", ip_bits=ANCHOR_IP).fence()
+            probe = probe.load(PAGE + visit.anchor * self.line_size, ip=f"i{ANCHOR_IP}", ip_bits=ANCHOR_IP).fence()
         return _act(probe, access, self.place_of(access), number).fence().wait(STEP_CYCLES).fence("l")
 
     @staticmethod
@@ -195,7 +198,9 @@ class Builder:
         if (
             visit.warm or visit.demoted or visit.anchor is not None
         ):  # the page has been seen: its entries must go, by misses of other pages
-            probe = self._misses(self._forget(probe, visit, min(visit.forget, FORGET_AGAIN)))
+            # not by lines that are kept in level 1, which so many others at their page offset would push out
+            again = min(visit.forget, FORGET_AGAIN)
+            probe = self._misses(self._forget(probe, visit, again, but=self._kept_warm(visit)))
         if visit.thrash or any(
             access.how == "thrash" for access in visit.steps
         ):  # bring the pages of the walk to level 2
@@ -249,17 +254,31 @@ class Builder:
             probe = probe.load(self.other(DUMMY, 60 + page, (52 + 4 * (page % THRASH_OFFSETS)) * self.line_size))
         return probe.fence()
 
-    def _forget(self, probe: Probe, visit: Visit, pages: int) -> Probe:
-        """Open many regions by each access alone: nothing then follows it in a region prefetcher's memory."""
-        seen: set[tuple[int, int | None]] = set()
+    def _opening(self, visit: Visit) -> list[tuple[int, Access]]:
+        """Accesses that may open the visited page, with their numbers: the visit's own and its anchor."""
+        numbered = list(enumerate(visit.steps))
+        if visit.anchor is not None:
+            numbered.append((0, Access(visit.anchor * self.line_size, ip=ANCHOR_IP)))
+        return numbered
+
+    def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
+        """Open many regions by each access alone, `but` those to some lines: nothing then follows it in a region
+        prefetcher's memory."""
+        places: dict[int, int] = {}
         if not pages:
             return probe
-        for number, access in enumerate(visit.steps):
+        seen: set[tuple[int, int]] = set()
+        for number, access in self._opening(visit):
             bits = fresh(number % 64) if access.ip is None else access.ip
+            if access.at // self.line_size in but and bits != ANCHOR_IP:
+                continue
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
                 continue
             seen.add((access.at, bits))
-            for page in range(pages):
+            # each line in pages of its own: one opened by the access before, and still watched, would teach the very
+            # run that is to be forgotten
+            first = pages * places.setdefault(access.at, len(places))
+            for page in range(first, first + pages):
                 # of the access's own kind: accesses that share an instruction address must be alike
                 probe = _act(probe, access, self.other(ALONE, page, access.at), number)
             probe = probe.fence()

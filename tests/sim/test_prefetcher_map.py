@@ -12,8 +12,13 @@ from setebench.judge import Judgement, Verdict, judge
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.pattern import ask
+from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.streams import Stream
+from setebench.prefetcher_map.tell import Told
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -149,9 +154,34 @@ def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
         assert judgements["prefetcher.l2.stream.shared_by_smt"].verdict is Verdict.RIGHT
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_stream_is_dealt_to_two_three_and_four_threads(shared: bool) -> None:
+    streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
+    with closing(quiet(prefetchers=(streamer,), core=spec.Core(threads_per_core=4), **SHAPE)) as machine:
+        lab, told = laboratory(machine), Told("l2.stream")
+        rules = Rules(lab, Stream(present=True, trigger=3), inner=False)
+        visit, targets = rules.training_visit()
+        tell_shared(lab, visit, 2, targets, told)
+    assert [finding.value for finding in told] == [shared]
+    assert lab.context.evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys("234", shared)
+
+
 def test_noise_makes_no_wrong_answer() -> None:
     noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
     assert wrong(judged(L2_STREAM, PAIR, noise=noise)) == []
+
+
+def test_the_chart_of_a_sequential_run_is_the_papers_figure_7() -> None:
+    streamer = spec.Streamer(
+        level=2, trigger=3, trigger_at_page_edge=(1, 2, 2, 1), degree=4, ramp=(2, 3), max_distance=16
+    )
+    with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
+        run = charts(laboratory(machine))["line after line"]
+    fetched = {line: lines for line, lines in zip(run["touched"], run["fetched"], strict=True) if lines}
+    steady = [4, 5, 7, *range(11, 44, 4)]
+    assert fetched == {0: 2, 1: 3, 2: 4, 3: 4, **dict.fromkeys(steady, 4), 47: 2}
+    # the paper counts to where the next batch starts, one line further
+    assert [run["ahead"][line] + 1 for line in (0, 1, 2, 3, 4, 5, 6, 7, 8, 11)] == [3, 5, 8, 11, 14, 17, 16, 19, 18, 19]
 
 
 def test_a_pattern_says_which_lines_are_where() -> None:
