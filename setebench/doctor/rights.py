@@ -43,8 +43,8 @@ def _msr(access: Access) -> Check:
         return good(
             name,
             "readable",
-            "Where it may be written too, prefetcher-map and loaded-latency switch prefetchers off for a while to confirm "
-            "what they find, and put them back; --no-msr forbids that.",
+            "Where it may be written too, prefetcher-map and loaded-latency switch prefetchers off for a while to "
+            "confirm what they find, and put them back; --no-msr forbids that.",
         )
     found = "no MSR device" if access.msr == "absent" else "the MSR device can't be read"
     return note(
