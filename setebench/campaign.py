@@ -46,13 +46,15 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is asked: which scenarios, in this order, and with which settings."""
+    """What is asked: which scenarios, in this order, and with which settings. `no_msr` is given to those that have that
+    option: no registers of prefetchers are written."""
 
     scenarios: tuple[str, ...]
     machine: str = "native"
     seed: int = 1
     cpu: int | None = None
     fast: bool = False
+    no_msr: bool = False
 
 
 @dataclass(kw_only=True)
@@ -101,6 +103,7 @@ def characterize(
     seed: int = 1,
     cpu: int | None = None,
     fast: bool = False,
+    no_msr: bool = False,
     listener: Listener | None = None,
     raw: bool = False,
 ) -> Document:
@@ -109,7 +112,7 @@ def characterize(
     With `raw` the document keeps what the machine answered. Raises `UsageError` for unknown names; scenarios that fail
     are told in the document (`steps`)."""
     name = machine if isinstance(machine, str) else machine.facts.name
-    plan = Plan(scenarios=choose(only, skip), machine=name, seed=seed, cpu=cpu, fast=fast)
+    plan = Plan(scenarios=choose(only, skip), machine=name, seed=seed, cpu=cpu, fast=fast, no_msr=no_msr)
     with session.opened(machine, cpu, seed) as open_one:
         return carry_out(plan, open_one, listener or Listener(), raw=raw)
 
@@ -277,6 +280,11 @@ def _begin(plan: Plan, machine: Machine, earlier: Document | None) -> _State:
     return state
 
 
+def _options(plan: Plan, scenario: Scenario) -> dict[str, Any]:
+    """The plan's settings that this scenario has an option for."""
+    return {"no_msr": plan.no_msr} if any(option.name == "no_msr" for option in scenario.options) else {}
+
+
 def _take(state: _State, name: str, context: Context, listener: Listener) -> bool:
     """Run one scenario and note what came of it. Returns whether it went through."""
     begin = time.monotonic()
@@ -285,7 +293,7 @@ def _take(state: _State, name: str, context: Context, listener: Listener) -> boo
     scenario: Scenario | None = None
     try:
         scenario = registry.catalogue()[name].load()
-        context.options = session.complete_options(scenario, {})
+        context.options = session.complete_options(scenario, _options(state.plan, scenario))
         for finding in scenario.answer(context):
             store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
             findings.append(_sourced(finding, name))
