@@ -8,6 +8,7 @@ by way of `setebench.sim.inspect`.
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -63,14 +64,18 @@ def simulation(number: int) -> Simulation:
 
 
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
-    """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks."""
+    """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks.
+
+    Its state (about 50 MB) goes when it is closed, or when nobody holds the machine any more."""
     from setebench.sim.compiled import prepare  # the compiler is only loaded where it is used
 
     arrays = build(machine, seed)
     prepare()
     number = next(_numbers)
     _open[number] = Simulation(machine, arrays, MemoryMap(machine, arrays))
-    return SimulatedMachine(number, _facts(machine))
+    opened = SimulatedMachine(number, _facts(machine))
+    weakref.finalize(opened, _open.pop, number, None)
+    return opened
 
 
 def _facts(machine: spec.Machine) -> Facts:
@@ -100,7 +105,7 @@ def _facts(machine: spec.Machine) -> Facts:
 class SimulatedMachine:
     """A `setebench.machine.Machine` whose memory system is simulated."""
 
-    __slots__ = ("_facts", "_number")
+    __slots__ = ("__weakref__", "_facts", "_number")
 
     def __init__(self, number: int, facts: Facts) -> None:
         self._number = number

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from setebench.campaign import Plan, _options
+from setebench.campaign import Plan
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.machine import Facts, PrefetcherSwitch, SwitchesPrefetchers
 from setebench.recording import Recorder, Recording, Replay
@@ -89,4 +89,4 @@ def test_a_machine_without_switches_is_recorded_as_one() -> None:
 def test_a_run_of_all_scenarios_forbids_registers_to_those_that_would_write_them(
     name: str, options: dict[str, bool]
 ) -> None:
-    assert _options(Plan(scenarios=(name,), no_msr=True), scenario(name)) == options
+    assert Plan(scenarios=(name,), no_msr=True).options(scenario(name)) == options
