@@ -15,6 +15,7 @@ from setebench.infer.in_flight import Evidence
 from setebench.infer.mshr import findings
 from setebench.infer.steps import Staircase
 from setebench.measure.calibrate import step_ticks
+from setebench.measure.placed import Placed
 from setebench.measure.serving import levels_of
 from setebench.measure.siblings import Siblings
 from setebench.measure.sweep import working_memory
@@ -41,7 +42,11 @@ def answer(context: Context) -> Iterator[Finding]:
         evidence = Evidence(loads=demand.loads())
         if "l2" in levels:
             evidence.stores = demand.stores()
-            evidence.chases = demand.chases(evidence.loads)
+        evidence.chases = demand.chases(evidence.loads)
+        for number, name in enumerate(sorted(set(inside) - {"l1", "memory"})):
+            placed = Placed(context, region, context.rng(5 + number), inside[name])
+            if (found := demand.nearer(placed, name, evidence.loads)) is not None:
+                evidence.nearer[name] = found
         if "l1" in levels and "l2" in inside:
             evidence.blocked = demand.blocked(inside["l2"].bytes, evidence.loads)
         evidence.prefetching = Hints(climber).ask(levels)
@@ -62,7 +67,11 @@ def _keep(context: Context, evidence: Evidence) -> None:
     }
     for own in evidence.prefetching:
         named |= {f"prefetch.{own.hint}.{way}": getattr(own, way) for way in ("phase", "total", "kept")}
+    named |= {f"loads.{level}": own.stairs for level, own in evidence.nearer.items()}
     context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}
+    context.evidence["in_flight"] = {"memory": evidence.chases} | {
+        level: own.in_flight for level, own in evidence.nearer.items()
+    }
     context.evidence["siblings"] = [
         asdict(own) if not isinstance(own, str) else own for own in (evidence.beside, evidence.together)
     ]

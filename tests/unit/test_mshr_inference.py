@@ -98,7 +98,7 @@ def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: flo
 def blocked(times: dict[int, float], step: Step | None = None) -> dict[str, Any]:
     curve = stairs(times)
     curve.step = step
-    return {"loads": jump(20), "blocked": Blocked(curve, in_level_two=True)}
+    return {"loads": jump(20), "blocked": Blocked(curve, in_level_two=True, shows_up_to=40)}
 
 
 def test_a_delay_that_grows_little_by_little_is_no_entry_limit() -> None:
