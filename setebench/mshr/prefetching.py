@@ -15,6 +15,10 @@ from setebench.mshr.climber import MOST, Climber
 FIRST_TLB_PAGES = 24
 """The first TLB of any core of the last twenty years holds more pages."""
 
+APART_RATIO = 1.6
+"""Third levels of published cores take twice as long as the second or more. One that is nearer may be the second, seen
+beside lines that stayed in the first."""
+
 AT_ONCE = 0.5
 """Prefetches that set out within this share of a miss are surely in flight together."""
 
@@ -46,11 +50,17 @@ class Hints:
         if fills and not set(NEAR) & set(fills.values()):
             self._escorted = True
             fills = self._landed(self._hints())
+        fills = {hint: UNSTEADY if level == "l3" and self._doubtful() else level for hint, level in fills.items()}
         found = {hint: Prefetching(hint, fills[hint]) for hint in fills}
         for level in levels:
             # an L1 hint's lines come through level 2 as well, which at least bounds what that keeps in flight
             any(self._steady(found, each) for each in (("l1",) if level == "l1" else ("l2", "l1")))
         return list(found.values())
+
+    def _doubtful(self) -> bool:
+        """Whether what is taken for a third level may be the second one, and that a mixture with the first."""
+        cycles = self._climber.cycles
+        return "l3" in cycles and cycles["l3"] < APART_RATIO * cycles["l2"]
 
     def _steady(self, found: dict[str, Prefetching], level: str) -> bool:
         """Climb for the first hint that fills `level` and goes on doing so; whether there is one."""
