@@ -8,7 +8,7 @@ import numpy as np
 
 from setebench.infer import siblings
 from setebench.infer.in_flight import Blocked, Evidence, at_least, certain, measured, proven, surely, unresolved
-from setebench.infer.prefetch_entries import prefetch
+from setebench.infer.prefetch_entries import dropped_when_full, prefetch
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -194,10 +194,10 @@ def fills_first(evidence: Evidence) -> tuple[str, int] | str:
     demand = _l1_demand(evidence)
     if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) and demand.value > 1:
         return "", demand.value
-    prefetch = _waiting(evidence, "l1")
-    if prefetch is None:
-        return "the number of entries is not known, and no prefetch was seen to wait for one"
-    return prefetch[0], prefetch[1].last
+    own = _waiting(evidence, "l1") or _dropping(evidence)
+    if own is None:
+        return "the number of entries is not known, and no prefetch was seen to lack one"
+    return own[0], own[1].last
 
 
 def fills_second(evidence: Evidence, threads: int) -> tuple[str, Step] | str:
@@ -222,5 +222,14 @@ def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
     for own in evidence.prefetching:
         step = own.phase.step if own.phase else None
         if own.fills == level and step is not None and certain(step) and step.last > 1:
+            return own.hint, step
+    return None
+
+
+def _dropping(evidence: Evidence) -> tuple[str, Step] | None:
+    """A hint whose prefetches are lost where level 1 has no entry left. Those before hold all entries just as well."""
+    for own in evidence.prefetching:
+        step = own.kept.step if own.kept and dropped_when_full(own) else None
+        if own.fills == "l1" and step is not None and certain(step) and step.last > 1:
             return own.hint, step
     return None

@@ -196,6 +196,9 @@ def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() ->
     assert fills_first(Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)))) == ("", 20)
     single = blocked({n: UNIT * (n >= 1) for n in range(41)}, Step(0, 0, 0, UNIT)) | {"loads": jump(1)}
     assert fills_first(Evidence(**single, prefetching=[hint("t0", "l1", 8)])) == ("t0", 8)
+    lost = stairs({n: 50.0 + UNIT * (n > 8) for n in range(1, 40)}, 8)
+    dropping = Prefetching("t0", "l1", flat(40), None, lost, apart=50.0)
+    assert fills_first(Evidence(**single, prefetching=[dropping])) == ("t0", 8)
     assert isinstance(fills_first(Evidence(**single)), str)
     assert isinstance(fills_first(Evidence(jump(20))), str)
 
