@@ -59,8 +59,8 @@ class Samples:
     `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
     leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
     fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.
-    `chained` are the chains' own ticks, and `faster` is how many single loads answered from a nearer level; both only
-    where a line is lost or not whatever its number (see `infer.chains`)."""
+    `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
+    `first_ticks` is what single loads of the largest group read in the last round, brackets included."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Samples:
     longer: dict[int, list[float]] = field(default_factory=dict)
     chase_longer: dict[int, list[float]] = field(default_factory=dict)
     chained: list[Chained] = field(default_factory=list)
-    faster: list[float] = field(default_factory=list)
+    first_ticks: float = 0.0
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add_mean(self, parts: Samples) -> None:
@@ -96,16 +96,15 @@ class Samples:
             longer={size: chosen(values) for size, values in self.longer.items()},
             chase_longer={size: chosen(values) for size, values in self.chase_longer.items()},
             chained=[self.chained[n] for n in rounds if n < len(self.chained)],
-            faster=chosen(self.faster),
             raw=self.raw,
         )
 
     def with_whole_chains(self, step_ticks: float) -> Samples:
-        """The same, with steps of chains that lost no line where rounds can't tell these one by one."""
-        if not self.chained:
+        """The same, with steps of chains that lost no line, which all rounds together tell better than each."""
+        alone = steps_alone(self.chained, step_ticks) if self.chained else None
+        if alone is None or len(alone.cycles) < LEAST_ROUNDS:
             return self
-        chain = steps_alone(self.chained, float(np.mean(self.share)), float(np.mean(self.faster)), step_ticks)
-        return replace(self, chain=chain) if len(chain) >= LEAST_ROUNDS else self
+        return replace(self, chain=alone.cycles, excess=[alone.excess])
 
 
 def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:

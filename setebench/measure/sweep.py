@@ -180,7 +180,7 @@ def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[
 def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
     """The same where only means of many loads tell one level from another."""
     context.known["hidden_cycles"] = float("inf")
-    second = ladder.first()
+    second = ladder.first(seen.caches[0].cycles)
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
         return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
     own = _Level(second.walk, second.fastest_cycles)
