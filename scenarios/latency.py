@@ -45,8 +45,8 @@ CALM_RATIO, LEAST_CALM = 1.02, 4
 """A round counts where a cycle took no more ticks than this times the first quartile of all rounds."""
 
 STAYED_RATIO = 0.98
-"""And, for a cache, where as many lines answered alike as this times the third quartile. With fewer, a chain of 16 has
-a line from elsewhere more often than not."""
+"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard deviations
+of what chance makes of so many lines."""
 
 
 class _Rounds:
@@ -100,7 +100,9 @@ def _stayed(own: Samples, calm: NDArray[np.int64], gone_cycles: float) -> NDArra
     such lines hardly any step is left that shows it alone."""
     share, single = np.array(own.share)[calm], np.array(own.single)[calm]
     share = np.where(single < gone_cycles, share, 0.0)
-    stayed = calm[share >= STAYED_RATIO * max(float(np.quantile(share, 0.75)), float(share.max()) / 2)]
+    usual = max(float(np.quantile(share, 0.75)), float(share.max()) / 2)
+    by_chance = 2.0 * float(np.sqrt(usual * (1.0 - usual) / max(own.lines, 1)))
+    stayed = calm[share >= min(STAYED_RATIO * usual, usual - by_chance)]
     return stayed if len(stayed) >= LEAST_CALM else calm
 
 
@@ -224,8 +226,10 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
         own = np.zeros_like(fast)
         own[fast] = dominant(timed.loads[fast], step)
         found.share.append(float(own.sum() / fast.sum()))
+        found.lines = len(np.unique(timed.line[fast]))  # a line that was lost once mostly is so again
     else:
         found.share.append(float(own.mean()))
+        found.lines = len(own)
     found.first_ticks = mean_ticks(timed.loads[own], step)
     for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))

@@ -60,7 +60,8 @@ class Samples:
     leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
     fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.
     `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
-    `first_ticks` is what single loads of the largest group read in the last round, brackets included."""
+    `first_ticks` is what single loads of the largest group read in the last round, brackets included;
+    `lines` is of how many lines a round's share is."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
@@ -72,6 +73,7 @@ class Samples:
     chase_longer: dict[int, list[float]] = field(default_factory=dict)
     chained: list[Chained] = field(default_factory=list)
     first_ticks: float = 0.0
+    lines: int = 0
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add_mean(self, parts: Samples) -> None:

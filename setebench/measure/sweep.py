@@ -63,6 +63,10 @@ COSTLY_BYTES = 2 << 20
 """Working sets beyond this take long to walk over, on a simulated machine above all."""
 
 
+NEXT_AT_MOST_RATIO = 11.0
+"""The first level has ended where a step takes twice as long at the latest, which a tenth of the way to a level so much
+slower is: no second level is nearer."""
+
 LEAST_MEMORY_BYTES = 8 << 20
 
 
@@ -110,7 +114,12 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
     # a plateau at the cost of a flushed line is memory itself; what the sweep did not outgrow is still a cache
     caches = [plateau for plateau in found if plateau.cycles < 0.5 * memory] or found[:1]
     outer = [*caches[1:], Plateau(float(sizes[-1]), float(sizes[-1]), memory)]
-    ends = [boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, outer, strict=True)]
+    # where no second level shows, the next plateau is so far off that a tenth of the way to it lies far behind the first
+    nearer = Plateau(outer[0].low_bytes, outer[0].high_bytes, min(outer[0].cycles, NEXT_AT_MOST_RATIO * caches[0].cycles))
+    ends = [
+        boundary(inner, next_one, sizes, cycles)
+        for inner, next_one in zip(caches, [nearer, *outer[1:]], strict=True)
+    ]
     context.evidence["sweep"] = {
         "size_bytes": sizes.tolist(),
         "cycles": cycles.tolist(),
