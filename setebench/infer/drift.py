@@ -62,8 +62,8 @@ def drift_half_width(series: NDArray[np.float64]) -> float:
     2 ** `OCTAVES` times as long, with 95 % confidence.
 
     With as much power in every octave, the two differ by a variance of n / 2 times the flicker part of the Allan
-    variance, n octaves apart. For each ratio the noise itself is unknown too, which gives a Student's t; all of them are
-    weighted by their likelihood, the noise integrated out (with a prior of 1 / variance)."""
+    variance, n octaves apart. For each ratio the noise itself is unknown too, which gives a Student's t; all of them
+    are weighted by their likelihood, the noise integrated out (with a prior of 1 / variance)."""
     variances, counts = allan_variances(series)
     if not variances.any():
         return 0.0

@@ -24,6 +24,7 @@ from setebench.measure.layout import (
     group,
     group_bases,
     lay,
+    no_like_neighbours,
     repeated_bases,
 )
 from setebench.probe import Base, Operand, Probe
@@ -147,6 +148,8 @@ class Place:
         page = seen.line % pages
         means = np.bincount(page, weights=seen.loads, minlength=pages) / np.bincount(page, minlength=pages)
         order = np.argsort(means, kind="stable")
+        for half in (slice(0, pages // 2), slice(pages // 2, None)):  # the faster ones stay in front
+            order[half] = order[half][no_like_neighbours(np.array(self._group.targets)[order[half]])]
         targets, companions = np.array(self._group.targets)[order], np.array(self._group.companions)[order]
         self._group = Group(tuple(targets.tolist()), tuple(companions.tolist()))
         self._link(context)
