@@ -148,7 +148,7 @@ def _clock_findings(context: Context, rounds: _Rounds) -> Iterator[Finding]:
     }
     told["clock.cycles_per_tick"] = (
         "cycles/tick",
-        over_rounds([rounds.rulers[n].cycles_per_tick for n in calm], 0.001),
+        over_run([rounds.rulers[n].cycles_per_tick for n in calm], 0.001),
     )
     for parameter, (unit, estimate) in told.items():
         method = "chained additions" if unit == "cycles/tick" else "empty interval"
