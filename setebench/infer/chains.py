@@ -1,11 +1,14 @@
 """Steps of chains of several lengths, from those chains that lost no line and that nothing held up. Knows no machine.
 
 A chain takes an overhead and as many steps as it is long, so the slope over its lengths is a step, whatever the
-overhead. Two things spoil it. A line that was pushed out of its level makes its chain slower by the way to memory: with
-7 % of lines lost most chains of 16 have lost one, most chains of 4 none; so chains are sorted by whether they took about
-as long as single loads foretell, over all rounds together, as one round has too few to tell groups apart. And hardware
-prefetches that a chain's own loads set off fill the miss queue after a few steps, and each further step then waits for
-an entry; short chains end before.
+overhead. Two things spoil it.
+
+A line that was pushed out of its level makes its chain slower by the way to memory: with 7 % of lines lost most chains
+of 16 have lost one, most chains of 4 none. So only chains count that took about as long as single loads foretell, over
+all rounds together, as one round has too few to tell groups apart.
+
+And hardware prefetches that a chain's own loads set off fill the miss queue after a few steps, and each further step
+then waits for an entry; short chains end before.
 """
 
 from __future__ import annotations

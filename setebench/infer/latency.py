@@ -127,12 +127,12 @@ def findings(
     memory = over_replicates(samples["memory"].single).value
     singles = [over_replicates(own.single).value for own in samples.values()]
     for (name, own), further in zip(samples.items(), [*singles[1:], 0.0], strict=True):
-        mixed_in = 0.0 if name == "memory" else _mixed_in_cycles(own, further)
+        mixed_in, nearer_in = (0.0, 0.0) if name == "memory" else _mixed_in_cycles(own, last, further)
         if name not in ("l1", "memory"):
             doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
             doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
         last = over_replicates(own.single).value
-        agreed = _agreed(f"latency.{name}", own, mixed_in)
+        agreed = _with_nearer_lines(_agreed(f"latency.{name}", own, mixed_in), nearer_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
         if name in (searched or {}):
@@ -278,14 +278,24 @@ def _over_both(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(first.value, min(first.low, second.value), max(first.high, second.value))
 
 
-def _mixed_in_cycles(own: Samples, further_cycles: float) -> float:
-    """By how much lines of further levels raise a chain's steps at most, where the clock can't part them.
+def _mixed_in_cycles(own: Samples, nearer_cycles: float, further_cycles: float) -> tuple[float, float]:
+    """By how much lines of further levels raise a chain's steps at most, where the clock can't part them, and by how
+    much lines of the level before (`nearer_cycles`) lower them.
 
     Lines that take d cycles longer, a share p of them, add p d to a step's mean and p d ** 2 to its variance. The next
     level out takes `further_cycles`; where that is in doubt itself, twice as long as this one at least."""
     cycles = over_replicates(own.chain).value
-    longer = max(further_cycles - cycles, cycles)
-    return max(float(np.median(own.excess)), 0.0) / longer if longer > 0 else 0.0
+    excess = max(float(np.median(own.excess)), 0.0)
+    longer, shorter = max(further_cycles - cycles, cycles), cycles - nearer_cycles
+    return excess / longer if longer > 0 else 0.0, excess / shorter if shorter > 0 else 0.0
+
+
+def _with_nearer_lines(agreed: Finding, nearer_in_cycles: float) -> Finding:
+    """With room upwards for lines that the level before still held, such as one that replaces at random."""
+    if agreed.low is None or agreed.high is None or not isinstance(agreed.value, float):
+        return agreed
+    wide = Estimate(agreed.value, agreed.low, agreed.high + nearer_in_cycles)
+    return _told(agreed.parameter, wide, agreed.method or "")
 
 
 def _differ_little(first: Estimate, second: Estimate) -> bool:

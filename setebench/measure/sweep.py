@@ -6,7 +6,7 @@ system says of caches is never asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -114,11 +114,10 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
     # a plateau at the cost of a flushed line is memory itself; what the sweep did not outgrow is still a cache
     caches = [plateau for plateau in found if plateau.cycles < 0.5 * memory] or found[:1]
     outer = [*caches[1:], Plateau(float(sizes[-1]), float(sizes[-1]), memory)]
-    # where no second level shows, the next plateau is so far off that a tenth of the way to it lies far behind the first
-    nearer = Plateau(outer[0].low_bytes, outer[0].high_bytes, min(outer[0].cycles, NEXT_AT_MOST_RATIO * caches[0].cycles))
+    # where no second level shows, the next plateau is so far off that a tenth of the way to it is far behind the first
+    nearer = replace(outer[0], cycles=min(outer[0].cycles, NEXT_AT_MOST_RATIO * caches[0].cycles))
     ends = [
-        boundary(inner, next_one, sizes, cycles)
-        for inner, next_one in zip(caches, [nearer, *outer[1:]], strict=True)
+        boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, [nearer, *outer[1:]], strict=True)
     ]
     context.evidence["sweep"] = {
         "size_bytes": sizes.tolist(),

@@ -98,18 +98,18 @@ class MemoryLoads:
 @dataclass(frozen=True)
 class Rung:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
-    lines are repeated), and cycles and share of the groups into which single loads fall (where the clock is fine
-    enough)."""
+    lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
+    the clock is fine enough)."""
 
     walk: Walk
     cycles: float
     share: float
     fastest_cycles: float
-    groups: list[tuple[float, float]]
+    groups: list[tuple[float, float, float]]
 
     def answers(self, number: int) -> list[Answer]:
         """The groups as inference wants them; `number` is the walk's."""
-        return [Answer(cycles, share, number) for cycles, share in self.groups]
+        return [Answer(cycles, share, number, error) for cycles, share, error in self.groups]
 
 
 class Ladder:
@@ -229,7 +229,8 @@ class Ladder:
         found = []
         for group in groups(timed.loads, self._step) if self.fine else []:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
-            found.append((own, float(group.mean())))
+            error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
+            found.append((own, float(group.mean()), error))
         return Rung(walk, cycles, share, fastest, found)
 
 
