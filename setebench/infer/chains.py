@@ -84,7 +84,7 @@ def steps_alone(rounds: Sequence[Chained], step_ticks: float) -> Stepped | None:
         if all_lengths.low > short.high + room:
             spans = {length: span for length, span in spans.items() if length <= SHORT_STEPS}
             every = few
-    return Stepped(every, _excess(rounds, spans)) if every else None
+    return Stepped(every, _excess(rounds, spans, step_ticks)) if every else None
 
 
 def _spans(rounds: Sequence[Chained], step_ticks: float) -> Spans:
@@ -117,8 +117,16 @@ def _slopes(rounds: Sequence[Chained], spans: Spans) -> list[float]:
     return [ticks * per_tick for ticks, per_tick in slopes if ticks is not None]
 
 
-def _excess(rounds: Sequence[Chained], spans: Spans) -> float:
-    """How much the variance of chains grows with each step, over all rounds, each about its own mean."""
+def quantised_variance(mean_ticks: float, step_ticks: float) -> float:
+    """Variance of the readings of one duration on a clock of such a step, dithered: it lies between two readings, and
+    is read as either. On a coarse clock this is far more than all else, and differs from length to length."""
+    above = mean_ticks / step_ticks % 1.0
+    return above * (1.0 - above) * step_ticks**2
+
+
+def _excess(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> float:
+    """How much the variance of chains grows with each step, over all rounds, each about its own mean; that of reading
+    the clock left out."""
     lengths, variances, counts = [], [], []
     per_tick = float(np.mean([one.cycles_per_tick for one in rounds]))
     for length in spans:
@@ -127,7 +135,8 @@ def _excess(rounds: Sequence[Chained], spans: Spans) -> float:
         free = sum(len(ticks) - 1 for ticks in own if len(ticks) > 1)
         if free:
             lengths.append(length)
-            variances.append(squares / free)
+            mean = float(np.concatenate(own).mean())
+            variances.append(squares / free - quantised_variance(mean, step_ticks))
             counts.append(free)
     if len(lengths) < 2:
         return 0.0
