@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.chains import Chained
+from setebench.infer.chains import Chained, all_steps, steps_alone
 from setebench.infer.drift import over_run
 from setebench.infer.latency import NEXT_LEVEL_RATIO, RUN_TO_RUN, Samples, findings, narrow
 from setebench.infer.lines import fastest_lines
@@ -22,7 +22,7 @@ from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicat
 from setebench.machine import Region
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import WALK, Place, Walk, single_cycles
+from setebench.measure.placing import SETTLE_CYCLES, WALK, Place, Walk, single_cycles
 from setebench.measure.sweep import find_walks, working_memory
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
@@ -45,8 +45,8 @@ CALM_RATIO, LEAST_CALM = 1.02, 4
 """A round counts where a cycle took no more ticks than this times the first quartile of all rounds."""
 
 STAYED_RATIO = 0.98
-"""And, for a cache, where as many lines answered alike as this times the third quartile. With fewer, a chain of 16 has
-a line from elsewhere more often than not."""
+"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard deviations
+of what chance makes of so many lines."""
 
 
 class _Rounds:
@@ -100,7 +100,9 @@ def _stayed(own: Samples, calm: NDArray[np.int64], gone_cycles: float) -> NDArra
     such lines hardly any step is left that shows it alone."""
     share, single = np.array(own.share)[calm], np.array(own.single)[calm]
     share = np.where(single < gone_cycles, share, 0.0)
-    stayed = calm[share >= STAYED_RATIO * max(float(np.quantile(share, 0.75)), float(share.max()) / 2)]
+    usual = max(float(np.quantile(share, 0.75)), float(share.max()) / 2)
+    by_chance = 2.0 * float(np.sqrt(usual * (1.0 - usual) / max(own.lines, 1)))
+    stayed = calm[share >= min(STAYED_RATIO * usual, usual - by_chance)]
     return stayed if len(stayed) >= LEAST_CALM else calm
 
 
@@ -146,7 +148,7 @@ def _clock_findings(context: Context, rounds: _Rounds) -> Iterator[Finding]:
     }
     told["clock.cycles_per_tick"] = (
         "cycles/tick",
-        over_rounds([rounds.rulers[n].cycles_per_tick for n in calm], 0.001),
+        over_run([rounds.rulers[n].cycles_per_tick for n in calm], 0.001),
     )
     for parameter, (unit, estimate) in told.items():
         method = "chained additions" if unit == "cycles/tick" else "empty interval"
@@ -183,16 +185,19 @@ def _round(
 def _replicate(context: Context, place: Place, counts: tuple[int, ...], ruler: Ruler, found: Samples) -> None:
     """Measure one level once on the lines of `place`, with so many repetitions of single loads and of chains at most,
     and add to `found`."""
-    step = step_ticks(context)
     _singles(context, place, counts[0], ruler, found)
     if place.level == "l1":
-        own_step = all_steps = _long_chase(context, place, step)
-        excess = 0.0
+        own_step = _long_chase(context, place, step_ticks(context)) * ruler.cycles_per_tick
+        every_step, excess = own_step, 0.0
     else:
-        own_step, all_steps, excess = _chains(context, place, counts[1], ruler, found)
-    found.chain.append(own_step * ruler.cycles_per_tick)
-    found.all_chains.append(all_steps * ruler.cycles_per_tick)
-    found.excess.append(excess * ruler.cycles_per_tick**2)
+        chained = _chains(context, place, counts[1], ruler, found)
+        found.chained.append(chained)
+        every_step = all_steps(chained)
+        alone = steps_alone([chained], step_ticks(context))
+        own_step, excess = (alone.cycles[0], alone.excess) if alone else (every_step, 0.0)
+    found.chain.append(own_step)
+    found.all_chains.append(every_step)
+    found.excess.append(excess)
 
 
 def _vectors(context: Context, place: Place, ruler: Ruler, found: Samples) -> None:
@@ -221,32 +226,29 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
         own = np.zeros_like(fast)
         own[fast] = dominant(timed.loads[fast], step)
         found.share.append(float(own.sum() / fast.sum()))
+        found.lines = len(np.unique(timed.line[fast]))  # a line that was lost once mostly is so again
     else:
         found.share.append(float(own.mean()))
-        found.faster.append(float((timed.loads < timed.loads[own].min()).mean()))
+        found.lines = len(own)
+    found.first_ticks = mean_ticks(timed.loads[own], step)
     for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))
 
 
-def _chains(
-    context: Context, place: Place, repetitions: int, ruler: Ruler, found: Samples
-) -> tuple[float, float, float]:
-    """Ticks per step of a chain, from the difference of long and short ones: of the largest group of each, and of all;
-    and how much more the long ones of the largest group vary, in ticks squared per step. Adds the ticks to `found`."""
-    step = step_ticks(context)
+def _chains(context: Context, place: Place, repetitions: int, ruler: Ruler, found: Samples) -> Chained:
+    """Time chains of all lengths behind the single loads that `found` ends with."""
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     count = place.repetitions(wanted) * (1 if place.long else 2)
     placements = place.placements(count + place.warmup)
-    ticks = context.machine.run(place.chains(8), placements, cpu=context.cpu, warmup=place.warmup)
+    probe = place.chains(8, place.chain_lengths, SETTLE_CYCLES)
+    ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=place.warmup)
     lengths = np.array(place.chain_lengths)
-    short, long = (ticks[:, lengths == steps].ravel() for steps in (lengths.min(), lengths.max()))
-    if place.level != "memory" and not place.repeated:
-        found.chained.append(Chained(short, long, lengths.min(), lengths.max(), ruler.cycles_per_tick))
-    own_short, own_long = short[dominant(short, step)], long[dominant(long, step)]
-    more = int(np.ptp(lengths))
-    own = (mean_ticks(own_long, step) - mean_ticks(own_short, step)) / more
-    everything = (mean_ticks(long, step) - mean_ticks(short, step)) / more
-    return own, everything, float(own_long.var() - own_short.var()) / more
+    return Chained(
+        {int(steps): ticks[:, lengths == steps].ravel() for steps in np.unique(lengths)},
+        ruler.cycles_per_tick,
+        found.first_ticks,
+        found.single[-1],
+    )
 
 
 def _fenced_longer(context: Context, place: Place, size: int) -> float:

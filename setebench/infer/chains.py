@@ -1,76 +1,143 @@
-"""Chains some of whose lines were pushed out of their level: which of them lost none. Knows no machine.
+"""Steps of chains of several lengths, from those chains that lost no line and that nothing held up. Knows no machine.
 
-With 7 % of lines lost most chains of 16 have lost one, but most chains of 8 none. The largest group of each would be
-compared with what is no like of it, and one round has too few chains to tell their groups apart; all rounds together
-have enough.
+A chain takes an overhead and as many steps as it is long, so the slope over its lengths is a step, whatever the
+overhead. Two things spoil it.
+
+A line that was pushed out of its level makes its chain slower by the way to memory: with 7 % of lines lost most chains
+of 16 have lost one, most chains of 4 none. So only chains count that took about as long as single loads foretell, over
+all rounds together, as one round has too few to tell groups apart.
+
+And hardware prefetches that a chain's own loads set off fill the miss queue after a few steps, and each further step
+then waits for an entry; short chains end before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import groups, mean_ticks
-
-MOSTLY_ALONE = 0.5
-"""Where more of the long chains than this lose no line, these are the largest group in every round."""
+from setebench.infer.ticks import groups, over_replicates, undisturbed
 
 LEAST_CHAINS = 6
-"""So many long chains of all rounds should have lost no line for their group to be told from strays."""
+"""So many chains of a length over all rounds should have lost no line for their group to be told from strays."""
 
-ABOUT = (0.5, 1.5)
-"""A group that holds so many times the share foretold is the one. A chain of 16 with one line too fast would be as
-common as the least only if 3 % of lines were; one with more is several that the histogram doesn't part."""
+SHORT_STEPS = 4
+"""Chains up to this length keep few prefetches under way: a miss queue has six entries at least."""
 
-MOST_FASTER = 0.01
-"""With more lines than this faster than the level, the fastest chains may hold some of them."""
+HELD_UP_RELATIVE, HELD_UP_CYCLES = 0.02, 0.25
+"""By so much more than short chains' steps those of all lengths should take to be held up, beyond what either is
+uncertain by."""
+
+Spans = Mapping[int, tuple[float, float]]
+"""From where to where (ticks) chains of a length (steps) reach that lost no line."""
 
 
 @dataclass(frozen=True)
 class Chained:
-    """One round's chains of two lengths: ticks of the short and of the long ones, shape (n,) each, and their steps."""
+    """One round's chains: their ticks by length in steps, shape (n,) each. `first_ticks` is what a single load from the
+    level read on average, its bracket included, and `load_cycles` what such a load takes."""
 
-    short: NDArray[np.int64]
-    long: NDArray[np.int64]
-    short_steps: int
-    long_steps: int
+    ticks: Mapping[int, NDArray[np.int64]]
     cycles_per_tick: float
+    first_ticks: float
+    load_cycles: float
+
+    def foretold(self, steps: int) -> float:
+        """Ticks of a chain that lost no line, if each step takes as long as a single load."""
+        return self.first_ticks + (steps - 1) * self.load_cycles / self.cycles_per_tick
 
 
-def steps_alone(rounds: Sequence[Chained], alone: float, faster: float, step_ticks: float) -> list[float]:
-    """Cycles per step of the chains that lost no line, a value for every round that has some; empty where that can't be
-    told or needs no telling. Of single loads the share `alone` came from the level, and `faster` from a nearer one."""
-    if not rounds or faster > MOST_FASTER:
-        return []
-    first = rounds[0]
-    expected = alone**first.long_steps
-    if expected > MOSTLY_ALONE or expected * sum(len(each.long) for each in rounds) < LEAST_CHAINS:
-        return []
-    short = _span([each.short for each in rounds], alone**first.short_steps, step_ticks)
-    long = _span([each.long for each in rounds], expected, step_ticks)
-    if short is None or long is None:
-        return []
-    steps = (_step(each, short, long, step_ticks) for each in rounds)
-    return [cycles for cycles in steps if cycles is not None]
+@dataclass(frozen=True)
+class Stepped:
+    """Cycles per step, a value per round; and by how much a chain's variance grows with each step, cycles squared."""
+
+    cycles: list[float]
+    excess: float
 
 
-def _span(ticks: Sequence[NDArray[np.int64]], expected: float, step_ticks: float) -> tuple[int, int] | None:
-    """From where to where the chains reach that lost no line: the fastest group with about the share foretold."""
-    pooled = np.concatenate(ticks)
-    for group in groups(pooled, step_ticks):
-        if group.mean() >= ABOUT[0] * expected:
-            whole = group.mean() <= ABOUT[1] * expected
-            return (int(pooled[group].min()), int(pooled[group].max())) if whole else None
-    return None
-
-
-def _step(one: Chained, short: tuple[int, int], long: tuple[int, int], step_ticks: float) -> float | None:
-    own_short = one.short[(one.short >= short[0]) & (one.short <= short[1])]
-    own_long = one.long[(one.long >= long[0]) & (one.long <= long[1])]
-    if not len(own_short) or not len(own_long):
+def slope(ticks: Mapping[int, NDArray[np.int64]]) -> float | None:
+    """Ticks per step, by least squares over all chains; None with chains of one length only."""
+    steps = np.concatenate([np.full(len(own), length, dtype=np.float64) for length, own in ticks.items()])
+    if not len(steps) or np.ptp(steps) == 0:
         return None
-    ticks = mean_ticks(own_long, step_ticks) - mean_ticks(own_short, step_ticks)
-    return ticks * one.cycles_per_tick / (one.long_steps - one.short_steps)
+    centred = steps - steps.mean()
+    return float((centred * np.concatenate(list(ticks.values()))).sum() / (centred**2).sum())
+
+
+def all_steps(one: Chained) -> float:
+    """Cycles per step of all chains of a round that no stall hit, whatever lines they lost."""
+    calm = {length: own[undisturbed(own)] for length, own in one.ticks.items()}
+    return (slope(calm) or 0.0) * one.cycles_per_tick
+
+
+def steps_alone(rounds: Sequence[Chained], step_ticks: float) -> Stepped | None:
+    """Steps of the chains that lost no line; None where there are too few of two lengths to tell."""
+    spans = _spans(rounds, step_ticks)
+    every = _slopes(rounds, spans)
+    few = _slopes(rounds, {length: span for length, span in spans.items() if length <= SHORT_STEPS})
+    if len(few) > 1 and len(every) > 1:
+        all_lengths, short = over_replicates(every), over_replicates(few)
+        room = max(HELD_UP_RELATIVE * short.value, HELD_UP_CYCLES)
+        if all_lengths.low > short.high + room:
+            spans = {length: span for length, span in spans.items() if length <= SHORT_STEPS}
+            every = few
+    return Stepped(every, _excess(rounds, spans, step_ticks)) if every else None
+
+
+def _spans(rounds: Sequence[Chained], step_ticks: float) -> Spans:
+    """Of each length the group of chains that is nearest to what single loads foretell."""
+    found = {}
+    for length in rounds[0].ticks if rounds else ():
+        pooled = np.concatenate([one.ticks[length] for one in rounds])
+        expected = float(np.mean([one.foretold(length) for one in rounds]))
+        parted = [pooled[group] for group in groups(pooled, step_ticks)]
+        nearest = min(parted, key=lambda own: _apart(own, expected))
+        if len(nearest) >= LEAST_CHAINS:
+            found[length] = (float(nearest.min()), float(nearest.max()))
+    return found
+
+
+def _apart(own: NDArray[np.int64], expected: float) -> float:
+    return abs(float(own.mean()) - expected)
+
+
+def _within(one: Chained, spans: Spans) -> dict[int, NDArray[np.int64]]:
+    own = {length: one.ticks[length] for length in spans}
+    return {length: ticks[(ticks >= spans[length][0]) & (ticks <= spans[length][1])] for length, ticks in own.items()}
+
+
+def _slopes(rounds: Sequence[Chained], spans: Spans) -> list[float]:
+    """Cycles per step, of the rounds that have such chains of two lengths."""
+    if len(spans) < 2:
+        return []
+    slopes = [(slope(_within(one, spans)), one.cycles_per_tick) for one in rounds]
+    return [ticks * per_tick for ticks, per_tick in slopes if ticks is not None]
+
+
+def quantised_variance(mean_ticks: float, step_ticks: float) -> float:
+    """Variance of the readings of one duration on a clock of such a step, dithered: it lies between two readings, and
+    is read as either. On a coarse clock this is far more than all else, and differs from length to length."""
+    above = mean_ticks / step_ticks % 1.0
+    return above * (1.0 - above) * step_ticks**2
+
+
+def _excess(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> float:
+    """How much the variance of chains grows with each step, over all rounds, each about its own mean; that of reading
+    the clock left out."""
+    lengths, variances, counts = [], [], []
+    per_tick = float(np.mean([one.cycles_per_tick for one in rounds]))
+    for length in spans:
+        own = [_within(one, {length: spans[length]})[length] for one in rounds]
+        squares = sum(float(((ticks - ticks.mean()) ** 2).sum()) for ticks in own if len(ticks) > 1)
+        free = sum(len(ticks) - 1 for ticks in own if len(ticks) > 1)
+        if free:
+            lengths.append(length)
+            mean = float(np.concatenate(own).mean())
+            variances.append(squares / free - quantised_variance(mean, step_ticks))
+            counts.append(free)
+    if len(lengths) < 2:
+        return 0.0
+    return float(np.polyfit(lengths, variances, 1, w=np.sqrt(counts))[0]) * per_tick**2

@@ -59,8 +59,9 @@ class Samples:
     `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
     leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
     fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.
-    `chained` are the chains' own ticks, and `faster` is how many single loads answered from a nearer level; both only
-    where a line is lost or not whatever its number (see `infer.chains`)."""
+    `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
+    `first_ticks` is what single loads of the largest group read in the last round, brackets included;
+    `lines` is of how many lines a round's share is."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
@@ -71,7 +72,8 @@ class Samples:
     longer: dict[int, list[float]] = field(default_factory=dict)
     chase_longer: dict[int, list[float]] = field(default_factory=dict)
     chained: list[Chained] = field(default_factory=list)
-    faster: list[float] = field(default_factory=list)
+    first_ticks: float = 0.0
+    lines: int = 0
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add_mean(self, parts: Samples) -> None:
@@ -96,16 +98,15 @@ class Samples:
             longer={size: chosen(values) for size, values in self.longer.items()},
             chase_longer={size: chosen(values) for size, values in self.chase_longer.items()},
             chained=[self.chained[n] for n in rounds if n < len(self.chained)],
-            faster=chosen(self.faster),
             raw=self.raw,
         )
 
     def with_whole_chains(self, step_ticks: float) -> Samples:
-        """The same, with steps of chains that lost no line where rounds can't tell these one by one."""
-        if not self.chained:
+        """The same, with steps of chains that lost no line, which all rounds together tell better than each."""
+        alone = steps_alone(self.chained, step_ticks) if self.chained else None
+        if alone is None or len(alone.cycles) < LEAST_ROUNDS:
             return self
-        chain = steps_alone(self.chained, float(np.mean(self.share)), float(np.mean(self.faster)), step_ticks)
-        return replace(self, chain=chain) if len(chain) >= LEAST_ROUNDS else self
+        return replace(self, chain=alone.cycles, excess=[alone.excess])
 
 
 def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:
@@ -126,12 +127,12 @@ def findings(
     memory = over_replicates(samples["memory"].single).value
     singles = [over_replicates(own.single).value for own in samples.values()]
     for (name, own), further in zip(samples.items(), [*singles[1:], 0.0], strict=True):
-        mixed_in = 0.0 if name == "memory" else _mixed_in_cycles(own, further)
+        mixed_in, nearer_in = (0.0, 0.0) if name == "memory" else _mixed_in_cycles(own, last, further)
         if name not in ("l1", "memory"):
             doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
             doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
         last = over_replicates(own.single).value
-        agreed = _agreed(f"latency.{name}", own, mixed_in)
+        agreed = _with_nearer_lines(_agreed(f"latency.{name}", own, mixed_in), nearer_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
         if name in (searched or {}):
@@ -277,14 +278,24 @@ def _over_both(first: Estimate, second: Estimate) -> Estimate:
     return Estimate(first.value, min(first.low, second.value), max(first.high, second.value))
 
 
-def _mixed_in_cycles(own: Samples, further_cycles: float) -> float:
-    """By how much lines of further levels raise a chain's steps at most, where the clock can't part them.
+def _mixed_in_cycles(own: Samples, nearer_cycles: float, further_cycles: float) -> tuple[float, float]:
+    """By how much lines of further levels raise a chain's steps at most, where the clock can't part them, and by how
+    much lines of the level before (`nearer_cycles`) lower them.
 
     Lines that take d cycles longer, a share p of them, add p d to a step's mean and p d ** 2 to its variance. The next
     level out takes `further_cycles`; where that is in doubt itself, twice as long as this one at least."""
     cycles = over_replicates(own.chain).value
-    longer = max(further_cycles - cycles, cycles)
-    return max(float(np.median(own.excess)), 0.0) / longer if longer > 0 else 0.0
+    excess = max(float(np.median(own.excess)), 0.0)
+    longer, shorter = max(further_cycles - cycles, cycles), cycles - nearer_cycles
+    return excess / longer if longer > 0 else 0.0, excess / shorter if shorter > 0 else 0.0
+
+
+def _with_nearer_lines(agreed: Finding, nearer_in_cycles: float) -> Finding:
+    """With room upwards for lines that the level before still held, such as one that replaces at random."""
+    if agreed.low is None or agreed.high is None or not isinstance(agreed.value, float):
+        return agreed
+    wide = Estimate(agreed.value, agreed.low, agreed.high + nearer_in_cycles)
+    return _told(agreed.parameter, wide, agreed.method or "")
 
 
 def _differ_little(first: Estimate, second: Estimate) -> bool:

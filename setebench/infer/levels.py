@@ -98,13 +98,19 @@ LONGER_WALK_SHARE = 0.95
 behind the longest walk that leaves it so much of its largest share."""
 
 
+APART_ERRORS = 3.0
+"""A small group is none of a known level's lines if it is so many standard errors away."""
+
+
 @dataclass(frozen=True)
 class Answer:
-    """A group of lines that answered alike behind the walk of that number: in how many cycles, and its share."""
+    """A group of lines that answered alike behind the walk of that number: in how many cycles, its share, and the
+    standard error of the cycles."""
 
     cycles: float
     share: float
     walk: int
+    error_cycles: float = 0.0
 
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
@@ -131,5 +137,12 @@ def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[
     ):  # lines that the level before it still holds may hide in the last one's group, unless walks are long
         alike = [each for each in clusters[-1] if each.share >= LONGER_WALK_SHARE * best[-1].share]
         best[-1] = max(alike, key=lambda each: each.walk)
-    hidden = [each.cycles for each in best if HIDDEN_SHARE <= each.share < OWN_SHARE]
-    return [each for each in best if each.share >= OWN_SHARE], min(hidden, default=float("inf"))
+    levels = [each for each in best if each.share >= OWN_SHARE]
+    known = [first, *(each.cycles for each in levels)]
+    hidden = [each.cycles for each in best if HIDDEN_SHARE <= each.share < OWN_SHARE and not _one_of(each, known)]
+    return levels, min(hidden, default=float("inf"))
+
+
+def _one_of(answer: Answer, known: list[float]) -> bool:
+    """Whether a small group may be lines of a known level, as uncertain as the mean of few loads is."""
+    return any(abs(answer.cycles - cycles) <= APART_ERRORS * answer.error_cycles for cycles in known)

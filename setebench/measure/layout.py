@@ -105,12 +105,28 @@ class Group:
     companions: tuple[int, ...]
 
 
+def no_like_neighbours(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """An order (shape (n,), numbers of `offsets`) near the given one in which no offset within its page follows itself,
+    as far as others are left.
+
+    Such lines fall into the same set of a first level, and a miss right behind a miss into the same set takes longer:
+    17 cycles instead of 14 on a core with 32 KiB of L1. Other lines between the two are enough."""
+    kinds, left = (offsets % TLB_PAGE_BYTES).tolist(), list(range(len(offsets)))
+    order: list[int] = []
+    while left:
+        unlike = (number for number in left if not order or kinds[number] != kinds[order[-1]])
+        order.append(next(unlike, left[0]))
+        left.remove(order[-1])
+    return np.array(order, dtype=np.int64)
+
+
 def group(rng: np.random.Generator, line_size: int, group_pages: int = GROUP_PAGES) -> Group:
     """A random group: pages in random order, targets in the first half of each, companions in the last third, further
     from the targets than next-line, pair and short-distance prefetchers reach."""
     lines = TLB_PAGE_BYTES // line_size
     pages = rng.permutation(group_pages) * TLB_PAGE_BYTES
     target = rng.permutation(np.arange(group_pages) % SHIFT_LINES)
+    target = target[no_like_neighbours(target * line_size)]
     companion = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, group_pages)
     return Group(tuple((pages + target * line_size).tolist()), tuple((pages + companion * line_size).tolist()))
 

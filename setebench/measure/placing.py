@@ -24,6 +24,7 @@ from setebench.measure.layout import (
     group,
     group_bases,
     lay,
+    no_like_neighbours,
     repeated_bases,
 )
 from setebench.probe import Base, Operand, Probe
@@ -31,7 +32,7 @@ from setebench.scenario import Context
 
 SETTLE_CYCLES = 2000
 """Time between flushing a line and loading it again: a flush still under way makes memory look slower, in guests by
-hundreds of cycles."""
+hundreds of cycles. And between whatever sets off prefetches and what is timed."""
 
 WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 """Steps to walk in a round before repetitions are saved, and how many there are at least. Each has many targets."""
@@ -44,9 +45,13 @@ BASELINE_ADDITIONS = 8
 
 SHORT_CHAIN, LONG_CHAIN = 8, 16
 CHAINS = (LONG_CHAIN, SHORT_CHAIN, LONG_CHAIN, SHORT_CHAIN, SHORT_CHAIN, SHORT_CHAIN)
-REPEATED_CHAINS = (12, 4)
 """Steps of the chains that one group of targets is cut into; the difference of the two lengths is timed. Each chain
 stays in few enough pages for the first TLB of any core of the last twenty years."""
+
+MIXED_CHAINS = (16, *(2, 4, 2, 8) * 2, 2, 4, 2, 4, 2, 2)
+REPEATED_CHAINS = (8, 2, 4, 2)
+"""The same in many lengths, of which `infer.chains` takes the slope; of those behind small walks only half of the
+targets are used."""
 
 REPEATED_PAGES = 32
 """Pages of targets that are used again and again: twice as many as their chains need, as a cache of few ways loses the
@@ -124,7 +129,7 @@ class Place:
         self.long = len(self._walk) * walk.turns > LONG_WALK
         self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
         pages = REPEATED_PAGES if walk.repeated else GROUP_PAGES
-        self.chain_lengths = REPEATED_CHAINS if walk.repeated else CHAINS
+        self.chain_lengths = REPEATED_CHAINS if walk.repeated else MIXED_CHAINS
         self._group = group(self._rng, region.line_size, pages)
         if walk.repeated:
             self._bases, self._beside = repeated_bases(region, targets_from, pages, self._rng)
@@ -143,6 +148,8 @@ class Place:
         page = seen.line % pages
         means = np.bincount(page, weights=seen.loads, minlength=pages) / np.bincount(page, minlength=pages)
         order = np.argsort(means, kind="stable")
+        for half in (slice(0, pages // 2), slice(pages // 2, None)):  # the faster ones stay in front
+            order[half] = order[half][no_like_neighbours(np.array(self._group.targets)[order[half]])]
         targets, companions = np.array(self._group.targets)[order], np.array(self._group.companions)[order]
         self._group = Group(tuple(targets.tolist()), tuple(companions.tolist()))
         self._link(context)
@@ -199,15 +206,17 @@ class Place:
             return probe.fence().wait(SETTLE_CYCLES)
         return probe.fence().chase(WALK, len(self._walk) * self._turns).fence()
 
-    def ready(self, probe: Probe, first: int, count: int) -> Probe:
+    def ready(self, probe: Probe, first: int, count: int, settle_cycles: int = SETTLE_CYCLES) -> Probe:
         """`probe`, then some targets' TLB entries warmed; and the targets themselves brought to L1 if that's the level
-        (again: a small L1 can't hold them all)."""
+        (again: a small L1 can't hold them all). Then a wait: no fence waits for the prefetches that these loads set
+        off, and a load that finds the miss queue or the way to the next level taken by them takes longer."""
         for companion in self._group.companions[first : first + count]:
             probe = probe.load(COMPANIONS + companion)
         if self.level == "l1":
             for target in self._group.targets[first : first + count]:
                 probe = probe.load(TARGETS + target)
-        return probe.fence()
+        probe = probe.fence()
+        return probe.wait(settle_cycles) if settle_cycles else probe
 
     def singles(self, size: int) -> Probe:
         """Every target placed, then timed on its own, each followed by a few additions; where there are too many
@@ -226,13 +235,13 @@ class Place:
                 interval += 1
         return probe
 
-    def chains(self, size: int) -> Probe:
-        """Every target placed, then timed in chains of dependent loads, `chain_lengths`."""
+    def chains(self, size: int, lengths: tuple[int, ...] = CHAINS, settle_cycles: int = 0) -> Probe:
+        """Every target placed, then timed in chains of dependent loads of these `lengths`."""
         probe = self.placed()
         first = 0
-        for number, steps in enumerate(self.chain_lengths):
+        for number, steps in enumerate(lengths):
             begin = TARGETS + self._group.targets[first]
-            probe = self.ready(probe, first, steps).start(number).chase(begin, steps, size).stop(number)
+            probe = self.ready(probe, first, steps, settle_cycles).start(number).chase(begin, steps, size).stop(number)
             first += steps
         return probe
 

@@ -6,7 +6,7 @@ system says of caches is never asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -63,6 +63,10 @@ COSTLY_BYTES = 2 << 20
 """Working sets beyond this take long to walk over, on a simulated machine above all."""
 
 
+NEXT_AT_MOST_RATIO = 11.0
+"""The first level has ended where a step takes twice as long at the latest, which a tenth of the way to a level so much
+slower is: no second level is nearer."""
+
 LEAST_MEMORY_BYTES = 8 << 20
 
 
@@ -110,7 +114,11 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
     # a plateau at the cost of a flushed line is memory itself; what the sweep did not outgrow is still a cache
     caches = [plateau for plateau in found if plateau.cycles < 0.5 * memory] or found[:1]
     outer = [*caches[1:], Plateau(float(sizes[-1]), float(sizes[-1]), memory)]
-    ends = [boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, outer, strict=True)]
+    # where no second level shows, the next plateau is so far off that a tenth of the way to it is far behind the first
+    nearer = replace(outer[0], cycles=min(outer[0].cycles, NEXT_AT_MOST_RATIO * caches[0].cycles))
+    ends = [
+        boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, [nearer, *outer[1:]], strict=True)
+    ]
     context.evidence["sweep"] = {
         "size_bytes": sizes.tolist(),
         "cycles": cycles.tolist(),
@@ -180,7 +188,7 @@ def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[
 def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
     """The same where only means of many loads tell one level from another."""
     context.known["hidden_cycles"] = float("inf")
-    second = ladder.first()
+    second = ladder.first(seen.caches[0].cycles)
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
         return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
     own = _Level(second.walk, second.fastest_cycles)

@@ -38,6 +38,10 @@ MOST_TURNS, FURTHER_TURNS = 5, 2
 """A walk goes round so often that an inner level that replaces at random keeps no more than `SURVIVING` of its lines,
 but for a ladder's further walks, whose inner level is what shall be found out."""
 
+DENSER_WALKS, SURELY_SECOND_RATIO = 3, 2.0
+"""Further walks behind which the second level is looked for, which together exceed the first by `layout.BOX_LINES`
+times `FIRST_RATIO`, or nearly; and how much slower than the first level lines are that no first level serves."""
+
 REPEATED_BYTES = 512 << 10
 """Behind walks up to this size the same few lines are timed again and again."""
 
@@ -94,18 +98,18 @@ class MemoryLoads:
 @dataclass(frozen=True)
 class Rung:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
-    lines are repeated), and cycles and share of the groups into which single loads fall (where the clock is fine
-    enough)."""
+    lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
+    the clock is fine enough)."""
 
     walk: Walk
     cycles: float
     share: float
     fastest_cycles: float
-    groups: list[tuple[float, float]]
+    groups: list[tuple[float, float, float]]
 
     def answers(self, number: int) -> list[Answer]:
         """The groups as inference wants them; `number` is the walk's."""
-        return [Answer(cycles, share, number) for cycles, share in self.groups]
+        return [Answer(cycles, share, number, error) for cycles, share, error in self.groups]
 
 
 class Ladder:
@@ -118,9 +122,24 @@ class Ladder:
         self._first_end = first_end
         self.fine = self._step * self._per_tick < FINE_STEP_CYCLES
 
-    def first(self) -> Rung:
-        """What answers once the first level is just outgrown: the second, whatever else."""
-        return self._rung(self._walk(0))
+    def first(self, first_cycles: float) -> Rung:
+        """What answers once the first level is just outgrown, which takes `first_cycles`: the second, whatever else.
+
+        Prefetchers make a first level look smaller to a sweep's sparse lines than it is to a walk over whole pages,
+        which may then leave lines in it. So where lines take less than any second level should, longer walks follow,
+        as long as these are slower."""
+        rung = self._rung(self._walk(0))
+        for number in range(1, DENSER_WALKS + 1):
+            if rung.fastest_cycles > SURELY_SECOND_RATIO * first_cycles:
+                break
+            walk = self._walk(number)
+            further = self._rung(Walk(walk.bytes, turns(FIRST_RATIO), walk.repeated))
+            still_first = rung.fastest_cycles < SAME_LEVEL_RATIO * first_cycles
+            alike = further.fastest_cycles < SAME_LEVEL_RATIO * rung.fastest_cycles
+            if further.share < SEEN_SHARE or (alike and not still_first):
+                break
+            rung = further
+        return rung
 
     def climb(self) -> list[Rung]:
         """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out."""
@@ -210,7 +229,8 @@ class Ladder:
         found = []
         for group in groups(timed.loads, self._step) if self.fine else []:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
-            found.append((own, float(group.mean())))
+            error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
+            found.append((own, float(group.mean()), error))
         return Rung(walk, cycles, share, fastest, found)
 
 

@@ -36,7 +36,7 @@ def ladder(first_end: float, **changes: Any) -> Ladder:
 def test_a_second_level_hardly_larger_than_the_first_is_seen(replacement: str) -> None:
     """Also where the clock's step is longer than the way from one level to the next."""
     tight = {name: {**fields, "replacement": replacement} for name, fields in TIGHT.items()}
-    rung = ladder(40 * KIB, clock=COARSE, **tight).first()
+    rung = ladder(40 * KIB, clock=COARSE, **tight).first(4.0)
     assert rung.fastest_cycles == pytest.approx(L2, abs=2.5)
     assert rung.share > 0.9
 
@@ -111,7 +111,7 @@ def test_clocks_are_told_apart_by_their_step() -> None:
     for clock, fine in ((COARSE, False), (spec.Clock(brackets=COARSE.brackets), True)):
         one = ladder(32 * KIB, clock=clock)
         assert one.fine is fine
-        assert bool(one.first().groups) is fine
+        assert bool(one.first(4.0).groups) is fine
 
 
 def test_a_plateau_that_is_a_mixture_with_memory_is_not_borne_out() -> None:

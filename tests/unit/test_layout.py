@@ -22,6 +22,7 @@ from setebench.measure.layout import (
     group_bases,
     lay,
     lines_per_page,
+    no_like_neighbours,
     repeated_bases,
     span_bytes,
 )
@@ -122,6 +123,20 @@ def test_shifted_targets_and_companions_stay_in_their_page_and_apart(seed: int, 
     furthest = SHIFT_LINES - 1
     assert (companions + furthest < TLB_PAGE_BYTES // line_size).all()
     assert (companions - (targets + furthest) >= 4).all()
+
+
+@given(st.integers(0, 2**32))
+def test_no_target_follows_one_of_the_same_line_of_another_page(seed: int) -> None:
+    """A core takes longer for a miss into the first-level set of the miss before it."""
+    line = np.array(group(np.random.default_rng(seed), 64).targets) % 4096
+    assert (np.diff(line) == 0).sum() <= 1  # the last few may be all alike
+
+
+def test_unlike_neighbours_keep_their_order_where_they_can() -> None:
+    assert no_like_neighbours(np.array([0, 4096, 64, 128])).tolist() == [0, 2, 1, 3]
+    assert no_like_neighbours(np.array([64, 0, 4160])).tolist() == [0, 1, 2]
+    assert no_like_neighbours(np.array([0, 4096])).tolist() == [0, 1]
+    assert no_like_neighbours(np.zeros(0, dtype=np.int64)).tolist() == []
 
 
 @given(seeds, st.sampled_from([32, 64, 128]))
