@@ -62,6 +62,7 @@ class Laboratory:
         self.level_two_listens = True
         self.inner_streams = True
         self.inner_starts_at_ends = True
+        self.next_repeats: int | None = None
         self.outer_streams = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)

@@ -13,6 +13,7 @@ from setebench.prefetcher_map.stream_tables import per_page, streams
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
+from setebench.prefetcher_map.wakers import tell_waking
 
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
 NEEDS_TRIGGER = (
@@ -45,7 +46,9 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     ways = _directions(rules)
     told.value("directions", ways, run, UNCLEAR)
     _tell_edges(rules, ways, told)
-    _tell_reach(rules, told)
+    degree = _tell_reach(rules, told)
+    if not inner:
+        tell_waking(lab, degree, told)
     entries = streams(rules)
     told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
     tell_replacement(of_streams(rules), entries, told)
@@ -89,7 +92,8 @@ def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
     told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
-def _tell_reach(rules: Rules, told: Told) -> None:
+def _tell_reach(rules: Rules, told: Told) -> int | None:
+    """Tell degree and distance; returns the degree."""
     method = "hits on one line that the stream has fetched"
     if rules.inner and not rules.fills_l1 and rules.lab.level_two_listens:
         for parameter in ("degree", "max_distance"):
@@ -97,7 +101,7 @@ def _tell_reach(rules: Rules, told: Told) -> None:
                 parameter,
                 "prefetchers of level 2 may go on where this one stops; switch those off and run again",
             )
-        return
+        return None
     degree = rules.degree()
     told.value(
         "degree",
@@ -107,11 +111,11 @@ def _tell_reach(rules: Rules, told: Told) -> None:
     )
     if degree is None:
         told.unresolved("max_distance", "the degree is not known, see there")
-        return
+        return None
     bounds = rules.distance(degree)
     if bounds is None:
         told.unresolved("max_distance", "where hits bring no more, no one distance explains; look at the chart", method)
-        return
+        return degree
     low, high = bounds
     reached = low + degree - 1
     room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
@@ -121,6 +125,7 @@ def _tell_reach(rules: Rules, told: Told) -> None:
         told.value("max_distance", low, method, "", low, high)
     else:
         told.unresolved("max_distance", f"between {low} and {high}", method)
+    return degree
 
 
 def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told: Told) -> None:

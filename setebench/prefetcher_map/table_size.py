@@ -1,4 +1,4 @@
-"""How many entries a table of a prefetcher has, found by halving."""
+"""How many entries a table of a prefetcher has, found by doubling, then halving."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ def bisect(
 
     `plainly` asks the edge again, for nearly always and nearly never: a table that forgets now and then has no size,
     and a neighbour decides where it seems to end."""
-    low, high = 1, most
-    if holds(low) is not True or holds(high) is not False:
+    if holds(1) is not True:
+        return None
+    low, high = 1, 2
+    while (told := holds(high)) is True and high < most:  # doubled, as long visits cost most and are disturbed most
+        low, high = high, min(2 * high, most)
+    if told is not False:
         return None
     while high - low > 1:
         middle = (low + high) // 2

@@ -10,6 +10,7 @@ UNITS = {
     "present": "bool",
     "trigger": "accesses",
     "trigger_at_page_edge": "list",
+    "trigger_by_l1_prefetcher": "accesses",
     "trained_by": "list",
     "degree": "lines",
     "max_distance": "lines",

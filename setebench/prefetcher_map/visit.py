@@ -36,8 +36,12 @@ CONFLICT_PAGES, CONFLICT_ROUNDS = 20, 2
 """Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
 few that they and the line stay in level 2."""
 
-FORGET_AGAIN = 2
-"""Pages opened by each access alone once more after lines of the visited page were placed, which taught something."""
+FORGET_ALONE, FORGET_AGAIN = 4, 2
+"""Pages opened by each access alone, more than the visits after which a footprint is believed; and once more after
+lines of the visited page were placed, which taught something."""
+
+UNWATCH_LINE, UNWATCH_IP = 9, 0x3CAA
+"""The access that opens further regions: none of a visit, so what it recalls disturbs nothing."""
 
 ANCHOR_IP = 0x10F5
 
@@ -72,8 +76,9 @@ class Visit:
     """Accesses to a page, all of whose lines in `window` (first, end; in lines) are flushed first.
 
     `warm` lines are in level 1 before the first access, `demoted` ones in level 2 alone. `thrash`: level 1's tables are
-    made to forget the page before every access. `forget`: so many regions are opened by every access on its own
-    beforehand, in other pages, so that a region prefetcher remembers nothing else of it. `lessons`: accesses to pages
+    made to forget the page before every access. `forget`: every access is made on its own beforehand, in other pages,
+    and so many regions are opened then that those pages are watched no longer: a region prefetcher remembers nothing
+    else of the access. `lessons`: accesses to pages
     of the crowd, before everything else. `anchor`: a line in level 1 that is loaded before every software prefetch,
     because some cores drop those to another page than the latest load's. `chained`: each access's address depends on
     the value of the one before, and no fence stands between them: some prefetchers of level 1 are quiet while a fence
@@ -187,7 +192,10 @@ class Builder:
         """Everything before the first access."""
         # first, because a region prefetcher fills level 1 with what it still remembers, and because this opens pages at
         # the very offsets of demoted lines, which level 2 may not hold as well
-        probe = self._lessons(self._forget(Probe(), visit, visit.forget), visit)
+        probe = Probe()
+        if visit.forget:
+            probe = self._unwatch(self._forget(probe, visit, FORGET_ALONE), visit)
+        probe = self._lessons(probe, visit)
         probe = self._loads(probe, self._kept_warm(visit))
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
         # what pushed a line out may have had its next line brought as well, which pushed out the one kept warm
@@ -199,8 +207,9 @@ class Builder:
             visit.warm or visit.demoted or visit.anchor is not None
         ):  # the page has been seen: its entries must go, by misses of other pages
             # not by lines that are kept in level 1, which so many others at their page offset would push out
-            again = min(visit.forget, FORGET_AGAIN)
-            probe = self._misses(self._forget(probe, visit, again, but=self._kept_warm(visit)))
+            if visit.forget:
+                probe = self._forget(probe, visit, FORGET_AGAIN, but=self._kept_warm(visit))
+            probe = self._misses(probe)
         if visit.thrash or any(
             access.how == "thrash" for access in visit.steps
         ):  # bring the pages of the walk to level 2
@@ -262,24 +271,29 @@ class Builder:
         return numbered
 
     def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
-        """Open many regions by each access alone, `but` those to some lines: nothing then follows it in a region
-        prefetcher's memory."""
-        places: dict[int, int] = {}
-        if not pages:
-            return probe
-        seen: set[tuple[int, int]] = set()
+        """Make every access, `but` those to some lines, alone in so many pages: nothing then follows it in a region
+        prefetcher's memory, once the pages are watched no longer."""
+        keys: set[tuple[int, int]] = set()
         for number, access in self._opening(visit):
             bits = fresh(number % 64) if access.ip is None else access.ip
             if access.at // self.line_size in but and bits != ANCHOR_IP:
                 continue
-            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
+            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:
                 continue
-            seen.add((access.at, bits))
-            # each line in pages of its own: one opened by the access before, and still watched, would teach the very
-            # run that is to be forgotten
-            first = pages * places.setdefault(access.at, len(places))
+            # each in pages of its own: one opened by the access before, and still watched, would teach the very run
+            # that is to be forgotten
+            first = pages * len(keys)
+            keys.add((access.at, bits))
             for page in range(first, first + pages):
                 # of the access's own kind: accesses that share an instruction address must be alike
                 probe = _act(probe, access, self.other(ALONE, page, access.at), number)
             probe = probe.fence()
         return probe
+
+    def _unwatch(self, probe: Probe, visit: Visit) -> Probe:
+        """Open so many further regions that none of those before is watched any longer: downwards from the block's last
+        page, for the accesses alone go upwards from its first."""
+        opening = Access(UNWATCH_LINE * self.line_size, ip=UNWATCH_IP)
+        for page in range(visit.forget):
+            probe = _act(probe, opening, self.other(ALONE, BLOCK_PAGES - 1 - page, opening.at), 0)
+        return probe.fence()

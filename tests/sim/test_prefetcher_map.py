@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from quiet_machines import quiet
 
 from setebench.judge import Judgement, Verdict, judge
@@ -42,6 +43,13 @@ ONE_LINE_AHEAD = spec.Streamer(
 )
 RAMP_THAT_ENDS_SOON = spec.Streamer(level=2, trigger=3, degree=4, ramp=(2, 3), max_distance=8, streams=16)
 UP_DOWN = spec.UpDown(level=2)
+ONE_LINE_AT_A_TIME = spec.Streamer(level=2, trigger=5, degree=1, max_distance=16, streams=8)
+REGION_OF_TWO_VISITS = spec.Region(
+    level=1, fills="l1", trigger=2, region_size_bytes=4096, active_regions=8, indexed_by="ip+offset"
+)
+FAR_STRIDE = spec.Stride(level=2, trigger=3, degree=2, max_distance=6, indexed_by="page", entries=16)
+EARLY_STREAM = spec.Streamer(level=1, fills="l2", trigger=2, degree=2, max_distance=8, directions="up", streams=32)
+EARLY_STRIDE = spec.Stride(level=2, trigger=2, degree=2, max_distance=2, indexed_by="page", entries=8)
 
 
 def laboratory(machine: SimulatedMachine) -> Laboratory:
@@ -131,14 +139,36 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
         ((NEXT_LINE, ONE_LINE_AHEAD), ("l2.stream.max_distance", "l2.stream.trigger")),
         ((RAMP_THAT_ENDS_SOON,), ("l2.stream.degree", "l2.stream.max_distance")),
         ((L1_STREAM, L2_STREAM), ("l2.stream.streams", "l2.stream.streams_per_page", "l2.stream.trigger_at_page_edge")),
+        ((NEXT_LINE, ONE_LINE_AT_A_TIME), ("l2.stream.streams",)),
+        ((REGION_OF_TWO_VISITS, FAR_STRIDE), ("l2.stride.present", "l2.stride.trained_by", "l2.stride.directions")),
+        ((L2_NEXT, FAR_STRIDE), ("l2.stride.max_distance", "l2.stride.min_stride")),
+        ((EARLY_STREAM, EARLY_STRIDE), ("l1.stream.directions", "l1.stream.trigger_at_page_edge", "l1.stream.trigger")),
         ((L2_STRIDE, L2_STREAM), ("l2.stride.degree", "l2.stride.max_stride", "l2.stride.crosses_4k")),
     ],
-    ids=["both neighbours", "hits wake next line", "ramp", "streams of both levels", "strides beside streams"],
+    ids=[
+        "both neighbours",
+        "hits wake next line",
+        "ramp",
+        "streams of both levels",
+        "next line and one line at a time",
+        "regions and strides",
+        "strides beside next lines",
+        "two accesses are a stride too",
+        "strides beside streams",
+    ],
 )
 def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
     judgements = judged(*prefetchers)
     assert wrong(judgements) == []
     assert {judgements[f"prefetcher.{name}"].verdict for name in right} == {Verdict.RIGHT}
+
+
+@pytest.mark.parametrize("enough", [1, 0])
+def test_one_request_of_level_one_starts_a_stream_or_does_not(enough: int) -> None:
+    streamer = replace(L2_STREAM, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=enough)
+    with closing(quiet(prefetchers=(NEXT_LINE, streamer), **SHAPE)) as machine:
+        told = {finding.parameter: finding.value for finding in surveyed(machine)}
+    assert told["prefetcher.l2.stream.trigger_by_l1_prefetcher"] == (enough or None)
 
 
 def test_a_line_that_one_access_brings_hides_no_stream() -> None:
