@@ -133,7 +133,7 @@ def blocking(hit: float, miss: float, with_work: float, work: float, memory: flo
 
 # -- stores to shared lines ----------------------------------------------------------------------------------------
 
-STORE_RELATIVE, STORE_CYCLES = 0.05, 1.0
+STORE_RELATIVE, STORE_CYCLES = 0.1, 1.0
 """A store latency whose interval reaches further to either side is not told."""
 
 RUN_TO_RUN, LEAST_CYCLES = 0.01, 0.5
