@@ -141,6 +141,12 @@ RUN_TO_RUN, LEAST_CYCLES = 0.01, 0.5
 overlap, half a cycle is lost or won."""
 
 
+def close_enough(cycles: Sequence[float]) -> bool:
+    """Whether rounds of one time tell a store latency well enough."""
+    told = over_replicates(cycles)
+    return told.high - told.value <= max(STORE_CYCLES, STORE_RELATIVE * abs(told.value))
+
+
 def store_latency(parameter: str, times: Sequence[Sequence[float]], method: str) -> Finding:
     """The latency of a store, if it is known well enough, from cycles per round at several times. The interval also
     spans what the times tell: what lies between two cores may change in a run, and then no single number is right."""
