@@ -45,8 +45,8 @@ CALM_RATIO, LEAST_CALM = 1.02, 4
 """A round counts where a cycle took no more ticks than this times the first quartile of all rounds."""
 
 STAYED_RATIO = 0.98
-"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard deviations
-of what chance makes of so many lines."""
+"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard
+deviations of what chance makes of so many lines."""
 
 
 class _Rounds:
