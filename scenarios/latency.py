@@ -46,8 +46,8 @@ CALM_RATIO, LEAST_CALM = 1.02, 4
 """A round counts where a cycle took no more ticks than this times the first quartile of all rounds."""
 
 STAYED_RATIO = 0.98
-"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard deviations
-of what chance makes of so many lines."""
+"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard
+deviations of what chance makes of so many lines."""
 
 
 class _Rounds:
@@ -87,12 +87,12 @@ class _Rounds:
         }
 
     def settled(self, tolerance: float) -> bool:
-        """Whether intervals are within `tolerance` times 1 % or 0.08 cycles (single loads 3 %, 0.4 cycles), and within
-        2 % or 0.4 cycles with what drifts: a longer run then sees more of that."""
+        """Whether intervals are within `tolerance` times 2 % or 0.1 cycles (single loads 3 %, 0.4 cycles), and within
+        3 % or 0.4 cycles with what drifts: a longer run then sees more of that."""
         return all(
-            narrow(over_replicates(own.chain), 0.01 * tolerance, 0.08 * tolerance)
+            narrow(over_replicates(own.chain), 0.02 * tolerance, 0.1 * tolerance)
             and narrow(over_replicates(own.single), 0.03 * tolerance, 0.4 * tolerance)
-            and narrow(over_run(own.chain), 0.02 * tolerance, 0.4 * tolerance)
+            and narrow(over_run(own.chain), 0.03 * tolerance, 0.4 * tolerance)
             for own in self.calm_samples().values()
         )
 

@@ -132,7 +132,9 @@ def findings(
             doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
             doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
         last = over_replicates(own.single).value
-        agreed = _with_nearer_lines(_agreed(f"latency.{name}", own, mixed_in), nearer_in)
+        agreed = _agreed(f"latency.{name}", own, mixed_in)
+        if not _mixture(own, mixed_in):  # else the variance comes from lines further out
+            agreed = _with_nearer_lines(agreed, nearer_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
         if name in (searched or {}):

@@ -94,8 +94,12 @@ def boundary(inner: Plateau, outer: Plateau, size_bytes: NDArray[np.float64], cy
 SAME_LEVEL_RATIO = 1.25
 OWN_SHARE, HIDDEN_SHARE = 0.25, 0.08
 LONGER_WALK_SHARE = 0.95
-"""A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. The last level is told
-behind the longest walk that leaves it so much of its largest share."""
+"""A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. A level is told behind
+the longest walk that leaves it so much of its largest share."""
+
+MORE_WALKS = 3
+"""Walks each half as large again as the one before, which together make up for a first level that prefetchers made
+look four times smaller than it is. Even longer ones would only take time."""
 
 
 APART_ERRORS = 3.0
@@ -115,9 +119,9 @@ class Answer:
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
     """Levels between the first (`first` cycles) and memory, nearest first, from groups seen behind many walks: each as
-    the answer in which its share was largest, the last behind the longest walk that shows it nearly as well. And the
-    cycles of the nearest group that never had a fair share, infinite if there is none: a level may hide there, so those
-    further out can't be numbered.
+    the answer behind the longest walk that shows it about as well as any, or, but for the last, some walks earlier. And
+    the cycles of the nearest group that never had a fair share, infinite if there is none: a level may hide there, so
+    those further out can't be numbered.
 
     Where the clock is fine enough to part levels, this also finds those that no walk leaves alone: the inner level
     still holds some lines where the outer one has taken others."""
@@ -131,16 +135,23 @@ def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[
             clusters[-1].append(each)
         else:
             clusters.append([each])
-    best = [max(cluster, key=lambda each: each.share) for cluster in clusters]
-    if (
-        len(best) > 1
-    ):  # lines that the level before it still holds may hide in the last one's group, unless walks are long
-        alike = [each for each in clusters[-1] if each.share >= LONGER_WALK_SHARE * best[-1].share]
-        best[-1] = max(alike, key=lambda each: each.walk)
+    best = [
+        _longest_alike(cluster, MORE_WALKS if cluster is not clusters[-1] else len(answers)) for cluster in clusters
+    ]
     levels = [each for each in best if each.share >= OWN_SHARE]
     known = [first, *(each.cycles for each in levels)]
     hidden = [each.cycles for each in best if HIDDEN_SHARE <= each.share < OWN_SHARE and not _one_of(each, known)]
     return levels, min(hidden, default=float("inf"))
+
+
+def _longest_alike(cluster: list[Answer], more_walks: int) -> Answer:
+    """Of the answers with about the largest share the one behind the longest walk, at most so many after the shortest:
+    lines that the level before still holds may hide in a level's group, where a step of the clock is no shorter than
+    what parts the two."""
+    largest = max(each.share for each in cluster)
+    alike = [each for each in cluster if each.share >= LONGER_WALK_SHARE * largest]
+    shortest = min(each.walk for each in alike)
+    return max((each for each in alike if each.walk <= shortest + more_walks), key=lambda each: each.walk)
 
 
 def _one_of(answer: Answer, known: list[float]) -> bool:

@@ -84,6 +84,9 @@ GROUP_PAGES = 64
 """Target lines that one repetition uses, one in each of so many neighbouring pages. Many, because bringing them to an
 outer level costs a long walk, however many they are."""
 
+LONG_GROUPS = 3
+"""Behind long walks a repetition has so many times as many targets: beside such a walk they cost nothing."""
+
 SHIFT_LINES = 16
 """How far whole groups are shifted within their pages. Region prefetchers learn which lines of a page follow which; the
 random shifts leave them nothing to learn."""
@@ -132,11 +135,11 @@ def group(rng: np.random.Generator, line_size: int, group_pages: int = GROUP_PAG
 
 
 def group_bases(
-    region: Region, first_byte: int, count: int, rng: np.random.Generator
+    region: Region, first_byte: int, count: int, rng: np.random.Generator, group_pages: int = GROUP_PAGES
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Bases of the targets and of the companions of `count` random groups in `region` from `first_byte` on, shape
-    (count,) each."""
-    size = GROUP_PAGES * TLB_PAGE_BYTES
+    """Bases of the targets and of the companions of `count` random groups (of `group_pages`) in `region` from
+    `first_byte` on, shape (count,) each."""
+    size = group_pages * TLB_PAGE_BYTES
     first = -(-first_byte // size)
     groups = rng.permutation(region.size // size - first) + first
     begin = region.address + np.resize(groups, count).astype(np.int64) * size

@@ -18,6 +18,7 @@ from setebench.measure.layout import (
     BOX_LINES,
     DENSE,
     GROUP_PAGES,
+    LONG_GROUPS,
     REPEATED_SHIFTS,
     Group,
     by_windows,
@@ -128,13 +129,14 @@ class Place:
             context.machine.link(region, self._walk)
         self.long = len(self._walk) * walk.turns > LONG_WALK
         self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
-        pages = REPEATED_PAGES if walk.repeated else GROUP_PAGES
-        self.chain_lengths = REPEATED_CHAINS if walk.repeated else MIXED_CHAINS
+        groups = LONG_GROUPS if self.long else 1
+        pages = REPEATED_PAGES if walk.repeated else groups * GROUP_PAGES
+        self.chain_lengths = REPEATED_CHAINS if walk.repeated else groups * MIXED_CHAINS
         self._group = group(self._rng, region.line_size, pages)
         if walk.repeated:
             self._bases, self._beside = repeated_bases(region, targets_from, pages, self._rng)
         else:
-            self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng)
+            self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, pages)
         self._link(context)
 
     def _link(self, context: Context) -> None:
@@ -161,8 +163,8 @@ class Place:
 
     @property
     def targets(self) -> tuple[Operand, ...]:
-        """The targets of a repetition, one in each page of a group, in the order of use."""
-        return tuple(TARGETS + offset for offset in self._group.targets)
+        """The targets of a repetition, one in each page of a group, in the order of use; `GROUP_PAGES` at most."""
+        return tuple(TARGETS + offset for offset in self._group.targets[:GROUP_PAGES])
 
     def repetitions(self, wanted: int) -> int:
         """Fewer than wanted where each needs a long walk."""
@@ -226,9 +228,9 @@ class Place:
         cores), so it is measured in the same place."""
         probe = self.placed()
         interval = 0
-        for number, target in enumerate(self._group.targets):
+        for number, target in enumerate(self.targets):
             if self.repeated or number % 2 == 0:
-                probe = self.ready(probe, number, 1).start(interval).load(TARGETS + target, size).stop(interval)
+                probe = self.ready(probe, number, 1).start(interval).load(target, size).stop(interval)
                 interval += 1
             if self.repeated or number % 2:
                 probe = self.ready(probe, number, 1).start(interval).add(BASELINE_ADDITIONS).stop(interval)
@@ -252,11 +254,11 @@ class Place:
         A fence waits until the value is in its register, so what one size takes longer than another needs no transfer
         between registers, and no overhead is left in the difference."""
         probe = self.placed()
-        each = len(self._group.targets) // len(sizes)
+        each = len(self.targets) // len(sizes)
         for number, size in enumerate(sizes):
             probe = self.ready(probe, number * each, each).start(number)
-            for target in self._group.targets[number * each : (number + 1) * each]:
-                probe = probe.load(TARGETS + target, size).fence("l")
+            for target in self.targets[number * each : (number + 1) * each]:
+                probe = probe.load(target, size).fence("l")
             probe = probe.stop(number)
         return probe, each
 

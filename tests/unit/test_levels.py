@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from setebench.infer.levels import Plateau, boundary, plateaus, rising
+from setebench.infer.levels import Answer, Plateau, boundary, levels_between, plateaus, rising
 
 KIB, MIB = 1024.0, 1024.0**2
 HIERARCHIES = {
@@ -100,3 +100,17 @@ def test_rising_never_falls_and_stays_below(values: list[float]) -> None:
 @given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=40))
 def test_rising_leaves_alone_what_rises(values: list[float]) -> None:
     assert rising(np.sort(values)).tolist() == sorted(values)
+
+
+def test_a_level_is_told_behind_a_walk_that_leaves_no_lines_in_the_one_before() -> None:
+    """Behind the first walk some lines still answer from the first level, in one group with those of the second."""
+    answers = [Answer(12.8, 1.0, 0), Answer(14.0, 1.0, 1), Answer(14.0, 0.97, 2), Answer(45.0, 0.9, 6)]
+    levels, hidden = levels_between(answers, 5.0, 300.0)
+    assert [level.cycles for level in levels] == [14.0, 45.0]
+    assert hidden == float("inf")
+
+
+@pytest.mark.parametrize(("error", "hidden"), [(0.2, 7.8), (1.2, float("inf"))])
+def test_a_small_group_hides_a_level_only_if_it_is_surely_no_known_one(error: float, hidden: float) -> None:
+    answers = [Answer(7.8, 0.08, 4, error), Answer(11.0, 1.0, 1), Answer(46.0, 0.9, 6)]
+    assert levels_between(answers, 4.0, 400.0)[1] == hidden
