@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := setup.py pyproject.toml $(wildcard asm/*) $(wildcard setebench/core/*.pyx setebench/core/*.c setebench/core/*.h)
+SOURCES := setup.py pyproject.toml $(wildcard asm/*) $(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h)
 
 .PHONY: run test check format docs clean
 

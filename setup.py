@@ -30,7 +30,11 @@ core = Extension(
         "setebench/core/guard.c",
         *sorted(str(path) for path in Path("asm").glob("*.S")),
     ],
-    depends=["asm/snippet.inc", "asm/stream_kernels.inc", "setebench/core/guard.h", "setebench/core/snippets.h"],
+    depends=[
+        "asm/snippet.inc",
+        "asm/stream_kernels.inc",
+        *sorted(str(path) for kind in ("*.h", "*.pxd", "*.pxi") for path in Path("setebench/core").glob(kind)),
+    ],
     include_dirs=["setebench/core"],
     extra_compile_args=["-O2"],
     # an executable stack would be refused by newer C libraries, and no snippet needs one

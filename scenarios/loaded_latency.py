@@ -7,21 +7,24 @@ one load point.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.errors import UsageError
+from setebench.errors import UnsupportedError, UsageError
 from setebench.infer.drift import over_run
 from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
 from setebench.infer.ticks import Estimate
+from setebench.machine import SwitchesPrefetchers
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.budget import is_slow
 from setebench.streaming.choice import choose_cpus
 from setebench.streaming.loaded import Bench, Reading
+from setebench.streaming.switched import Walk, all_switches, had_effect
 
 DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
 FAST_DELAYS = (0, 16, 64, 256, 1024)
@@ -53,6 +56,23 @@ class Step(NamedTuple):
 
 Curve = dict[Step, Reading]
 
+OFF = "loaded_latency.prefetchers_off"
+FIGURES = ("at_peak", "reached_bandwidth", "peak_bandwidth", "knee_bandwidth")
+NO_EFFECT = (
+    "prefetchers were switched off and read as off, but a walk along neighbouring lines was not slower: a hypervisor "
+    "may take such writes without doing them"
+)
+
+
+@dataclass(frozen=True)
+class Unprefetched:
+    """The curve of reads while all prefetchers were off, or why there is none. `believed`: it had an effect."""
+
+    reason: str = ""
+    believed: bool = False
+    idle: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    curve: Curve = field(default_factory=dict)
+
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
@@ -69,16 +89,56 @@ def answer(context: Context) -> Iterator[Finding]:
                 context.progress(f"{step.threads} loading ({mix} reads to writes), {step.delay} no-operations between")
                 curves[mix][step] = bench.measure(crew[: step.threads], step.delay, writes)
         idle_after = bench.measure((), 0)
+        off = None if context.options.get("no_msr") else _without_prefetchers(context, bench, crew)
     finally:
         bench.close()
     idle = np.concatenate([idle_before.latency_ns, idle_after.latency_ns])
     loads = {mix: _loads(curve) for mix, curve in curves.items()}
-    context.evidence["loaded_latency"] = _evidence(idle, loads, curves)
+    context.evidence["loaded_latency"] = _evidence(idle, loads, curves, off)
     estimate = over_run(idle, RUN_TO_RUN)
     how = f"{len(idle)} rounds of chains of flushed lines, long ones less short ones"
     yield _measured("loaded_latency.idle", estimate, "ns", how)
     for mix, curve in curves.items():
         yield from _findings(_prefix(mix), estimate.value, loads[mix], curve, len(crew))
+    if off is not None:
+        yield from _findings_off(off, len(crew))
+
+
+def _without_prefetchers(context: Context, bench: Bench, crew: tuple[int, ...]) -> Unprefetched | None:
+    """The curve of reads with all prefetchers of all CPUs concerned off; None where the machine has no switches."""
+    machine, switches = context.machine, all_switches(context.machine)
+    if not isinstance(machine, SwitchesPrefetchers) or switches.reason or not switches.names:
+        return Unprefetched(switches.reason) if switches.reason else None
+    walk = Walk(context, bench.cpu)
+    try:
+        before = walk.ticks()
+        context.progress(f"prefetchers of CPUs {', '.join(map(str, (bench.cpu, *crew)))} are switched off for a while")
+        with machine.prefetchers_off(switches.names, (bench.cpu, *crew)):
+            off = walk.ticks()
+            idle = bench.measure((), 0).latency_ns
+            curve = {}
+            for step in _steps(context, len(crew), 0):
+                context.progress(f"{step.threads} loading, {step.delay} no-operations between, prefetchers off")
+                curve[step] = bench.measure(crew[: step.threads], step.delay)
+        context.progress("prefetchers are as they were")
+        return Unprefetched("", had_effect(before, off, walk.ticks()), idle, curve)
+    except UnsupportedError as error:
+        return Unprefetched(str(error))
+    finally:
+        walk.close()
+
+
+def _findings_off(off: Unprefetched, crew: int) -> Iterator[Finding]:
+    if off.reason:
+        yield Finding(parameter=f"{OFF}.at_peak", outcome=Outcome.UNAVAILABLE, reason=off.reason)
+        return
+    if not off.believed:
+        for name in ("idle", *FIGURES):
+            yield Finding(parameter=f"{OFF}.{name}", outcome=Outcome.UNRESOLVED, reason=NO_EFFECT)
+        return
+    estimate = over_run(off.idle, RUN_TO_RUN)
+    yield _measured(f"{OFF}.idle", estimate, "ns", f"{len(off.idle)} rounds, prefetchers off")
+    yield from _findings(OFF, estimate.value, _loads(off.curve), off.curve, crew)
 
 
 def _prefix(mix: str) -> str:
@@ -128,7 +188,7 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, crew: i
             "one CPU alone can't load memory and chase pointers" if not crew else "no load lasted as long as a chase"
         )
         outcome = Outcome.UNRESOLVED if crew else Outcome.UNAVAILABLE
-        for name in ("at_peak", "reached_bandwidth", "peak_bandwidth", "knee_bandwidth"):
+        for name in FIGURES:
             yield Finding(parameter=f"{prefix}.{name}", outcome=outcome, reason=reason)
         return
     most = max(loads, key=lambda load: load.bandwidth)
@@ -175,18 +235,12 @@ def _measured(parameter: str, estimate: Estimate, unit: str, how: str) -> Findin
     )
 
 
-def _evidence(idle: NDArray[np.float64], loads: dict[str, list[Load]], curves: dict[str, Curve]) -> dict[str, Any]:
-    points = [
-        {
-            "mix": mix,
-            "threads": load.threads,
-            "no_operations": load.delay,
-            "gb_per_s": load.bandwidth,
-            "latency_ns": load.latency,
-        }
-        for mix, own in loads.items()
-        for load in own
-    ]
+def _evidence(
+    idle: NDArray[np.float64], loads: dict[str, list[Load]], curves: dict[str, Curve], off: Unprefetched | None
+) -> dict[str, Any]:
+    points = [_point(mix, load) for mix, own in loads.items() for load in own]
+    if off is not None and off.believed:
+        points += [_point("4:0", load) | {"prefetchers": False} for load in _loads(off.curve)]
     short = [
         f"{mix}: {step.threads} loading, {step.delay}"
         for mix, curve in curves.items()
@@ -194,6 +248,16 @@ def _evidence(idle: NDArray[np.float64], loads: dict[str, list[Load]], curves: d
         if not len(one.latency_ns)
     ]
     return {"idle_ns": float(idle.mean()), "points": points, "too_short": short}
+
+
+def _point(mix: str, load: Load) -> dict[str, Any]:
+    return {
+        "mix": mix,
+        "threads": load.threads,
+        "no_operations": load.delay,
+        "gb_per_s": load.bandwidth,
+        "latency_ns": load.latency,
+    }
 
 
 SCENARIO = Scenario(
@@ -208,6 +272,11 @@ SCENARIO = Scenario(
             help="Of four lines, how many are read and written; may be repeated. Default: all; 4:0 where simulated.",
             choices=tuple(MIXES),
             multiple=True,
+        ),
+        Option(
+            name="no_msr",
+            help="Don't switch prefetchers off for a second curve, where the kernel would allow it.",
+            flag=True,
         ),
     ),
     plot=loaded_latency_figure,

@@ -33,7 +33,12 @@ def answer(context: Context) -> Iterator[Finding]:
         if pattern:
             yield from ask(Laboratory(context, region, measure_references(context, region, REFERENCE_SAMPLES)), pattern)
             return
-        lab, findings = repeated_survey(context, region, lambda: measure_references(context, region, REFERENCE_SAMPLES))
+        lab, findings = repeated_survey(
+            context,
+            region,
+            lambda: measure_references(context, region, REFERENCE_SAMPLES),
+            switches=not context.options.get("no_msr"),
+        )
         yield from findings
         context.progress("charts")
         context.evidence["prefetchers"] = charts(lab)
@@ -53,7 +58,14 @@ SCENARIO = Scenario(
     summary="hardware data prefetchers: which there are, what wakes them, how far they run",
     answer=answer,
     parameters=("prefetcher.", "pattern."),
-    options=(Option(name="pattern", help=HELP),),
+    options=(
+        Option(name="pattern", help=HELP),
+        Option(
+            name="no_msr",
+            help="Don't switch prefetchers off to confirm what was found, where the kernel would allow it.",
+            flag=True,
+        ),
+    ),
     plot=plot,
     order=50,
     seconds=40.0,

@@ -8,7 +8,8 @@ works with every scenario; see docs/machine-plugins.md.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
 
@@ -159,6 +160,33 @@ class BindsMemory(Protocol):
 
     def node_of(self, region: Region, offset: int) -> int | None:
         """The node on which the region's page at an offset in bytes lies, once touched; None where nobody says."""
+        ...
+
+
+class PrefetcherSwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """A switch of hardware prefetchers: its vendor's name for what it turns off, and the cache level whose accesses
+    that watches, where the vendor says so. Which behaviour it is has to be measured."""
+
+    name: str
+    level: int | None = None
+
+
+@runtime_checkable
+class SwitchesPrefetchers(Protocol):
+    """A machine whose hardware prefetchers can be switched off for a while: this CPU, where the kernel lets registers
+    be written. A machine that never can need not have these methods."""
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """The switches that there are; none where the machine has none. Nothing is changed by asking.
+
+        Raises `UnsupportedError` where they can't be used, in one line that says why and what to do."""
+        ...
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> AbstractContextManager[None]:
+        """Within the context, what these switches turn off is off for these CPUs. At its end the state from before is
+        restored, and so it is if the process dies within it.
+
+        Raises `UnsupportedError` where that can't be warranted, or where a switch was set and doesn't stay so."""
         ...
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.machine import Facts, Machine, Region, Ticks
+from setebench.machine import Facts, Machine, PrefetcherSwitch, Region, SwitchesPrefetchers, Ticks
 from setebench.probe import Placements, Probe, placement_table
 
 EVIDENCE_PREFIX = "recording."
@@ -34,6 +35,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     One row of `calls` per run: a checksum of what was asked, repetitions, intervals, and whether it was answered.
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
+    `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
+    why it was refused, "" if it was not.
     """
 
     facts: Facts
@@ -41,6 +44,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ticks: str
     regions: list[list[int]]
     refusals: list[str]
+    switches: tuple[PrefetcherSwitch, ...] | str = ()
+    switchings: list[str] = []
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:
@@ -68,6 +73,8 @@ class Recorder:
         self._ticks: list[NDArray[Any]] = []
         self._regions: list[list[int]] = []
         self._refusals: list[str] = []
+        self._switches: tuple[PrefetcherSwitch, ...] | str = ()
+        self._switchings: list[str] = []
 
     @property
     def facts(self) -> Facts:
@@ -115,6 +122,30 @@ class Recorder:
             self._note(_checksum(probe, cpu, warmup), told[cpu])
         return told
 
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """Those of the machine, none where it never has any; see `setebench.machine.SwitchesPrefetchers`."""
+        if not isinstance(self._machine, SwitchesPrefetchers):
+            return ()
+        try:
+            found = self._switches = self._machine.prefetcher_switches()
+        except UnsupportedError as error:
+            self._switches = str(error)
+            raise
+        return found
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        assert isinstance(self._machine, SwitchesPrefetchers)
+        with ExitStack() as off:
+            try:
+                off.enter_context(self._machine.prefetchers_off(names, cpus))
+            except UnsupportedError as error:
+                self._switchings.append(str(error))
+                raise
+            self._switchings.append("")
+            yield
+
     def close(self) -> None:
         """The machine belongs to whoever opened it."""
 
@@ -126,6 +157,8 @@ class Recorder:
             ticks=_packed(self._ticks),
             regions=self._regions,
             refusals=self._refusals,
+            switches=self._switches,
+            switchings=self._switchings,
         )
 
     def _note(self, asked: int, ticks: Ticks) -> None:
@@ -153,6 +186,8 @@ class Replay:
         self._ticks = iter(np.split(ticks, np.cumsum(sizes)[:-1]) if len(calls) else [])
         self._regions = iter(recording.regions)
         self._refusals = iter(recording.refusals)
+        self._switches = recording.switches
+        self._switchings = iter(recording.switchings)
 
     @property
     def facts(self) -> Facts:
@@ -181,6 +216,22 @@ class Replay:
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """The ticks of then, per CPU."""
         return {cpu: self._next(probe, placements, cpu, warmup) for cpu, probe in probes.items()}
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """Those of the recorded machine, if it was asked for them."""
+        if isinstance(self._switches, str):
+            raise UnsupportedError(self._switches)
+        return self._switches
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        """Nothing is switched; it was then, or was refused."""
+        refusal = next(self._switchings, None)
+        if refusal is None:
+            raise _other_question(f"the prefetchers {', '.join(names)} switched off")
+        if refusal:
+            raise UnsupportedError(refusal)
+        yield
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -84,8 +85,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     def __contains__(self, parameter: object) -> bool:
         return any(finding.parameter == parameter for finding in self.findings)
 
-    def _repr_html_(self) -> str:
-        """The findings as a table, for notebooks."""
-        from setebench.report.web import table_html  # the templates are only loaded where a notebook asks
+    def _repr_html_(self) -> str | None:
+        """The findings as a table, for notebooks; None where nobody set `html_of`."""
+        return None if html_of is None else html_of(self)
 
-        return table_html(self)
+
+html_of: Callable[[Document], str] | None = None
+"""How notebooks show a document. The library's face sets it: findings know nothing of how they are shown."""

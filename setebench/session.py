@@ -48,14 +48,12 @@ def run(
     `UsageError` for unknown names and options, and what the machine raises.
     """
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
-    with opened(machine, cpu, seed) as open_one:
-        document = ask(chosen, open_one, options, seed=seed, cpu=cpu, fast=fast, progress=progress, told=told, raw=raw)
-    return _named(document, machine) if isinstance(machine, str) else document
+    return ask(chosen, machine, options, seed=seed, cpu=cpu, fast=fast, progress=progress, told=told, raw=raw)
 
 
 def ask(
     scenario: Scenario,
-    machine: Machine,
+    machine: str | Machine,
     options: Mapping[str, Any],
     *,
     seed: int = 1,
@@ -63,24 +61,38 @@ def ask(
     fast: bool = False,
     progress: Progress = _ignore,
     told: Told = _ignore,
+    noted: Progress = _ignore,
     raw: bool = False,
 ) -> Document:
-    """`run` on objects: the scenario's own options are a mapping, so that none can clash with these arguments."""
-    values = complete_options(scenario, options)
-    check_cpu(machine.facts, cpu)
+    """`run` with the scenario's own options as a mapping, so that none can clash with the other arguments.
+
+    `noted` hears what a machine that is opened here says of itself."""
+    with opened(machine, cpu, seed, noted) as open_one:
+        values = complete_options(scenario, options)
+        check_cpu(open_one.facts, cpu)
+        recorder = Recorder(open_one) if raw else None
+        context = Context(
+            machine=recorder or open_one, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress
+        )
+        document = _answered(scenario, context, told, recorder)
+    if isinstance(machine, str):  # the name that opens it again, which need not be what it calls itself
+        document = msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
+    return document
+
+
+def _answered(scenario: Scenario, context: Context, told: Told, recorder: Recorder | None) -> Document:
+    """The document of a scenario that is run now."""
     started, begin = datetime.now(UTC), time.monotonic()
-    record = machine_record(machine.facts)
-    recorder = Recorder(machine) if raw else None
-    context = Context(machine=recorder or machine, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress)
+    record = machine_record(context.machine.facts)
     findings = answers(scenario, context, told)
     kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
     settings = {
         "scenario": scenario.name,
         "machine": record.name,
-        "seed": seed,
-        "cpu": cpu,
-        "fast": fast,
-        "options": values,
+        "seed": context.seed,
+        "cpu": context.cpu,
+        "fast": context.fast,
+        "options": context.options,
     }
     return Document(
         tool=store.this_tool(),
@@ -132,11 +144,6 @@ def _settings_of(document: Document) -> _Settings:
         raise UsageError(f"its settings are damaged: {error}") from error
 
 
-def _named(document: Document, machine: str) -> Document:
-    """The document with the name that opens the machine again, which need not be what the machine calls itself."""
-    return msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
-
-
 def list_scenarios() -> dict[str, str]:
     """Every scenario that `run` takes, by name, with its one-line summary. None is imported."""
     return {name: entry.summary for name, entry in registry.catalogue().items()}
@@ -152,10 +159,14 @@ def answers(scenario: Scenario, context: Context, told: Told = _ignore) -> list[
 
 
 @contextmanager
-def opened(machine: str | Machine, cpu: int | None, seed: int) -> Iterator[Machine]:
-    """The machine of that name, closed afterwards; one that is an object already stays as it is."""
+def opened(machine: str | Machine, cpu: int | None, seed: int, noted: Progress = _ignore) -> Iterator[Machine]:
+    """The machine of that name, closed afterwards; one that is an object already stays as it is.
+
+    `noted` hears what a machine that is opened here says of itself."""
     if isinstance(machine, str):
         with closing(open_machine(machine, cpu=cpu, seed=seed)) as fresh:
+            for note in fresh.facts.notes:
+                noted(note)
             yield fresh
     else:
         yield machine

@@ -100,16 +100,19 @@ def _new_plan(values: dict[str, Any]) -> Plan:
         seed=values["seed"],
         cpu=values["cpu"],
         fast=values["fast"],
+        no_msr=values["no_msr"],
     )
 
 
 def _resumed_plan(file: Path, earlier: Document) -> Plan:
     """The plan of the earlier run; options that would make it another one are refused."""
     context = click.get_current_context()
-    fixed = ("machine", "cpu", "seed", "fast", "only", "skip")
+    fixed = ("machine", "cpu", "seed", "fast", "only", "skip", "no_msr")
     given = [name for name in fixed if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if given:
-        raise UsageError(f"--resume goes on with the settings in {str(file)!r}; leave out --{given[0]}")
+        raise UsageError(
+            f"--resume goes on with the settings in {str(file)!r}; leave out --{given[0].replace('_', '-')}"
+        )
     try:
         plan = campaign.plan_of(earlier)
         campaign.choose(plan.scenarios)
@@ -136,9 +139,7 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
 
     listener = Listener(progress=progress, told=lambda finding: tell(finding, progress), saved=save, failed=fail)
     plan = request.plan
-    with session.opened(plan.machine, plan.cpu, plan.seed) as machine:
-        for note in machine.facts.notes:
-            progress.detail(note)
+    with session.opened(plan.machine, plan.cpu, plan.seed, progress.detail) as machine:
         document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
     return document, saver
 
@@ -175,6 +176,11 @@ def _parameters() -> list[click.Parameter]:
         *machine_parameters(),
         click.Option(["--only"], metavar="SCENARIO", multiple=True, help="Run this one (may be given several times)."),
         click.Option(["--skip"], metavar="SCENARIO", multiple=True, help="Leave this one out (several times too)."),
+        click.Option(
+            ["--no-msr"],
+            is_flag=True,
+            help="Don't switch prefetchers off for a while, where the kernel would allow it (see prefetcher-map).",
+        ),
         click.Option(
             ["-o", "--output"],
             metavar="FILE",

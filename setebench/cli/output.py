@@ -13,7 +13,8 @@ from pathlib import Path
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
 from setebench.report.sections import Reference
-from setebench.report.table import ascii_only, render
+from setebench.report.table import render
+from setebench.report.text import ascii_only
 from setebench.results import Document
 
 FORM_OF_EXTENSION = {

@@ -9,7 +9,7 @@ import shutil
 import sys
 import time
 
-from setebench.report.table import visible
+from setebench.report.text import visible
 
 
 class Progress:

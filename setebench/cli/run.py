@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from setebench import session, store
 from setebench.cli.output import Output
@@ -75,21 +74,18 @@ def _check_targets(request: Request) -> None:
 
 def measure(request: Request, progress: Progress) -> Document:
     """Open the machine, run the scenario on it and return the document. Raises what the machine raises."""
-    with session.opened(request.machine, request.cpu, request.seed) as machine:
-        for note in machine.facts.notes:
-            progress.detail(note)
-        document = session.ask(
-            request.scenario,
-            machine,
-            request.options,
-            seed=request.seed,
-            cpu=request.cpu,
-            fast=request.fast,
-            progress=progress,
-            told=lambda finding: tell(finding, progress),
-            raw=request.raw,
-        )
-    return msgspec.structs.replace(document, settings={**document.settings, "machine": request.machine})
+    return session.ask(
+        request.scenario,
+        request.machine,
+        request.options,
+        noted=progress.detail,
+        seed=request.seed,
+        cpu=request.cpu,
+        fast=request.fast,
+        progress=progress,
+        told=lambda finding: tell(finding, progress),
+        raw=request.raw,
+    )
 
 
 def tell(finding: Finding, progress: Progress) -> None:

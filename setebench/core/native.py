@@ -8,64 +8,29 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.core import _engine
-from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, available_bytes, map_region
-from setebench.core.numa import bind, memory_nodes, node_of
+from setebench.core.brackets import Comparison, ranked
+from setebench.core.facts import native_facts
+from setebench.core.memory import NativeRegion, map_region
+from setebench.core.numa import bind, node_of
+from setebench.core.prefetchers import NativeSwitches
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
-from setebench.host.environment import Environment, read_environment
-from setebench.host.tree import Tree
+from setebench.host.environment import read_environment
 from setebench.infer.clock import clock_step
-from setebench.infer.ticks import mean_ticks
-from setebench.kernels import KERNELS
-from setebench.machine import Facts, Region, Ticks
-from setebench.probe import (
-    ACCESS_SIZES,
-    BRACKETS,
-    FENCES,
-    FLUSHES,
-    HINTS,
-    Base,
-    Kind,
-    Placements,
-    Probe,
-    placement_table,
-)
+from setebench.machine import PrefetcherSwitch, Region, Ticks
+from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
 
 KEPT_PROBES = 256
 """Stitched probes kept for the next run; each holds at least one page of memory."""
 
 _UNCALIBRATED_DITHER_CYCLES = 256.0
-
-_SLOW_BRACKET_SECONDS = 10e-6
-"""A few instructions and a bracket take a tenth of this, unless the bracket leaves for a hypervisor."""
-
-
-class BracketFigures(NamedTuple):
-    """What was measured of a clock bracket, all in ticks.
-
-    `empty_ticks`: an interval with nothing in it. `miss_ticks`: a load from memory, over the empty interval; a bracket
-    that lets the load out of its interval sees less than others. `load_bias_ticks`: what it adds to a load more than to
-    an addition. `hidden_ticks`: by how much the first instructions differ from the later ones.
-    """
-
-    empty_ticks: float
-    miss_ticks: float
-    load_bias_ticks: float
-    hidden_ticks: float
-
-    @property
-    def demerit(self) -> float:
-        """Bias first, then cost. (The spread of an empty interval would say nothing: on a coarse clock it is small
-        where the mean happens to be a whole number of steps.)"""
-        return self.load_bias_ticks + self.hidden_ticks + 0.01 * self.empty_ticks
 
 
 class NativeMachine:
@@ -84,6 +49,7 @@ class NativeMachine:
         self._cpus = allowed_cpus()
         self._cpu = choose_cpu(cpu, self._cpus)
         environment = read_environment()
+        self._switches = NativeSwitches(environment.cpu, environment.topology)
         _engine.prepare(frozenset(environment.cpu.flags))
         _engine.guard_install()
         self._open = True
@@ -94,9 +60,11 @@ class NativeMachine:
         self._thread = hold(self._cpu)
         try:
             self._calibrate()
-            brackets = self._rank_brackets()
+            compared = Comparison(self._run_alone, self.step_ticks, self._dither_cycles)
+            self.bracket_figures = compared.bracket_figures()
+            brackets = ranked(self.bracket_figures)
             self._bracket = BRACKETS.index(brackets[0])
-            self.facts = _facts(environment, self._cpus, brackets, self._ticks_per_second)
+            self.facts = native_facts(environment, self._cpus, brackets, self._ticks_per_second)
         except BaseException:
             self.close()
             raise
@@ -136,6 +104,16 @@ class NativeMachine:
     def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
         """See `setebench.machine.HoldsNumbers`."""
         _own(region).numbers()[first : first + len(numbers)] = numbers
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        return self._switches.offered(self._cpu)
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> AbstractContextManager[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        for cpu in cpus:
+            choose_cpu(cpu, self._cpus)
+        return self._switches.off(names, cpus)
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""
@@ -210,6 +188,9 @@ class NativeMachine:
             raise ProbeFault(signal.Signals(number).name, operation, address, what)
         return results[warmup:]
 
+    def _run_alone(self, probe: Probe, placements: Placements, warmup: int) -> Ticks:
+        return self._run(probe, placements, warmup, None)
+
     def _dither(self, count: int) -> NDArray[np.int32]:
         """Waits of a triangular distribution over two clock steps.
 
@@ -234,117 +215,8 @@ class NativeMachine:
         end = _engine.clock_pair(50)
         self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * 1e9
 
-    def _rank_brackets(self) -> tuple[str, ...]:
-        """Brackets that this CPU has, the best first; `bracket_figures` keeps what speaks for and against each."""
-        region = map_region(SMALL_PAGE, SMALL_PAGE, True)
-        names = [n for n in BRACKETS if _engine.available(f"start.{n}") and _engine.available(f"stop.{n}")]
-        # in turn and several times over: one burst of a neighbour must not decide which one is used
-        rounds = [
-            {name: self._figures_of(name, region.address, self._hit_ticks(region)) for name in names} for _ in range(5)
-        ]
-        region.release()
-        self.bracket_figures = {
-            name: BracketFigures(*np.median([figures[name] for figures in rounds], axis=0).tolist()) for name in names
-        }
-        ticking = {name: figures for name, figures in self.bracket_figures.items() if name != "rdpru"}
-        most = max(figures.miss_ticks for figures in ticking.values())
-        complete = [name for name in ticking if ticking[name].miss_ticks > 0.8 * most]
-        least = min(ticking[name].demerit for name in complete)
-        best = next(name for name in _PREFERRED if name in complete and ticking[name].demerit < least + _ALIKE_TICKS)
-        return (best, *(name for name in names if name != best))
-
-    def _figures_of(self, bracket: str, address: int, hit_ticks: float) -> BracketFigures:
-        """Measure one bracket with an empty interval, additions, loads that hit, and a load that misses.
-
-        `hit_ticks` is what a load from L1 takes by a long chase."""
-        placed = {_LINE: np.full(24, address)}
-        began = time.perf_counter()
-        self._run(_compare(bracket), placed, 4, None)
-        # one that leaves for the hypervisor, even outside its interval, is not worth the time of the fine figures
-        slow = time.perf_counter() - began > 24 * _COMPARED * _SLOW_BRACKET_SECONDS
-        placed = {_LINE: np.full(8 if slow else 80, address)}
-        compared = self._run(_compare(bracket), placed, 4, None)
-        additions, hit = (mean_ticks(compared[:, n::2].ravel(), self.step_ticks) for n in (0, 1))
-        empty_interval = Probe().load(_LINE).fence().start(bracket=bracket).stop(bracket=bracket)
-        empty = mean_ticks(self._run(empty_interval, {_LINE: np.full(200, address)}, 8, None).ravel(), self.step_ticks)
-        cold = Probe().flush(_LINE).fence().start(bracket=bracket).load(_LINE).stop(bracket=bracket)
-        miss = mean_ticks(self._run(cold, {_LINE: np.full(120, address)}, 8, None).ravel(), self.step_ticks)
-        around_addition = additions - _ADDITIONS * self.step_ticks / self._dither_cycles
-        return BracketFigures(empty, miss - empty, abs(hit - hit_ticks - around_addition), abs(empty - around_addition))
-
-    def _hit_ticks(self, region: NativeRegion) -> float:
-        """Ticks of a load from L1, from the difference of two long chases."""
-        region.link(np.array([region.address]))
-        placed = {_LINE: np.full(40, region.address)}
-        short, long = (
-            mean_ticks(self._run(Probe().start().chase(_LINE, steps).stop(), placed, 8, None).ravel(), self.step_ticks)
-            for steps in (500, 2500)
-        )
-        return (long - short) / 2000
-
-
-_PREFERRED, _ALIKE_TICKS = ("rdtscp", "lfence", "mfence", "cpuid"), 2.0
-"""Among brackets that do about as well now, the order to take them in. rdtscp waits for loads by itself; an lfence
-between the timed load and the clock adds six cycles to it on some cores in some states (Zen 3, measured), and such a
-state may come after the brackets were compared."""
-
-_LINE = Base("line")
-_COMPARED, _ADDITIONS = 32, 8
-
-
-def _compare(bracket: str) -> Probe:
-    """Intervals with additions and with a load that hits, in turn: many of them, as scenarios have them, for the code
-    around an interval has a say in what it costs."""
-    probe = Probe()
-    for number in range(_COMPARED):
-        line = _LINE + 64 * (number // 2)
-        probe = probe.load(line).fence().start(number, bracket=bracket)
-        probe = probe.load(line) if number % 2 else probe.add(_ADDITIONS)
-        probe = probe.stop(number, bracket=bracket)
-    return probe
-
 
 def _own(region: Region) -> NativeRegion:
     if not isinstance(region, NativeRegion):
         raise UsageError("this region belongs to another machine")
     return region
-
-
-def _facts(
-    environment: Environment, cpus: tuple[int, ...], brackets: tuple[str, ...], ticks_per_second: float
-) -> Facts:
-    """What may be known of this CPU before measuring."""
-
-    def has(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(name for name in names if _engine.available(f"{prefix}{name}"))
-
-    return Facts(
-        name=environment.cpu.name or "this CPU",
-        kind="native",
-        cpus=cpus,
-        siblings=tuple(tuple(group) for group in environment.siblings) or tuple((cpu,) for cpu in cpus),
-        ticks_per_second=ticks_per_second,
-        line_size=8 * (_engine.cpuid(1)[1] >> 8 & 0xFF),
-        page_sizes=(SMALL_PAGE, HUGE_PAGE) if _huge_pages_on_offer() else (SMALL_PAGE,),
-        memory_bytes=available_bytes() // 2,
-        brackets=brackets,
-        access_sizes=tuple(size for size in ACCESS_SIZES if _engine.available(f"load{size}")),
-        prefetch_hints=has("prefetch.", HINTS),
-        flushes=has("flush.", FLUSHES),
-        fences=has("fence.", FENCES),
-        kernels=tuple(
-            name for name, one in KERNELS.items() if _engine.available(f"stream.{name}{'.8' if one.accesses else ''}")
-        ),
-        lines_per_second=1e9 * len(cpus),
-        nodes=memory_nodes(Tree(Path("/"))),
-    )
-
-
-def _huge_pages_on_offer() -> bool:
-    """Whether 2 MiB pages can be had: asked by asking for one."""
-    try:
-        region = map_region(HUGE_PAGE, HUGE_PAGE, True)
-    except UnsupportedError:
-        return False
-    region.release()
-    return True

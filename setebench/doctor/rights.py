@@ -41,7 +41,10 @@ def _msr(access: Access) -> Check:
         return unknown(name, "there is no /dev to look in", meaning)
     if access.msr == "readable":
         return good(
-            name, "readable", "Prefetcher switches can be looked up with other tools. This one reads and changes none."
+            name,
+            "readable",
+            "Where it may be written too, prefetcher-map and loaded-latency switch prefetchers off for a while to "
+            "confirm what they find, and put them back; --no-msr forbids that.",
         )
     found = "no MSR device" if access.msr == "absent" else "the MSR device can't be read"
     return note(

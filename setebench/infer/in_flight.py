@@ -25,21 +25,40 @@ class Prefetching:
 
 @dataclass(frozen=True)
 class Blocked:
-    """How much longer a hit in level 2 behind misses takes, by their number; and whether its line really came from
-    level 2."""
+    """How much longer a hit in level 2 behind misses takes, by their number; whether its line really came from level 2;
+    and up to how many misses its delay would show: more take longer than what waits behind the hit."""
 
     stairs: Staircase
     in_level_two: bool
+    shows_up_to: int
+
+
+@dataclass(frozen=True)
+class Nearer:
+    """Misses of lines that lie in a level between level 1 and memory: how many the throughput of parallel chases keeps
+    `in_flight`, which share of a load's latency there is spent behind level 1, and where their time jumps; no staircase
+    where the clock is too coarse for it."""
+
+    in_flight: float
+    behind_share: float
+    stairs: Staircase | None = None
+
+    @property
+    def step(self) -> Step | None:
+        """Where time jumps, if that is certain."""
+        return self.stairs.step if self.stairs is not None and certain(self.stairs.step) else None
 
 
 @dataclass
 class Evidence:
-    """All that was measured. `chases` is how many misses the throughput of parallel chases needs in flight."""
+    """All that was measured. `chases` is how many misses from memory the throughput of parallel chases needs in flight;
+    `nearer` tells that of lines in the levels between, by level."""
 
     loads: Staircase
     stores: Staircase | None = None
     blocked: Blocked | None = None
     chases: float | None = None
+    nearer: dict[str, Nearer] = field(default_factory=dict)
     prefetching: list[Prefetching] = field(default_factory=list)
     one_thread: bool = True
     """Whether cores run one thread each, so there is nothing to share."""
@@ -63,6 +82,22 @@ def proven(stairs: Staircase, most: int | None = None) -> int:
     before = before if most is None else before[before <= most]
     together = times[: len(before)] - base + stairs.unit
     return int((0.9 * before * stairs.unit / together).max(initial=0.0))
+
+
+def surely(loads: Staircase) -> int:
+    """How many loads surely were in flight at once. Those before the first jump, if they took less than half a miss
+    longer than one: what waits for an entry takes a whole one. Else that jump may be a later one, where an earlier was
+    lost in noise, and only what throughput proves counts."""
+    if loads.step is None:
+        return proven(loads)
+    numbers, times = loads.curve()
+    together = times[numbers <= loads.step.low]
+    if len(together) and together[-1] - times.min() < TOGETHER_SHARE * loads.unit:
+        return loads.step.low
+    return min(proven(loads), loads.step.low)
+
+
+TOGETHER_SHARE = 0.5
 
 
 def measured(parameter: str, value: int, step: Step, offset: int, method: str, evidence: str) -> Finding:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from setebench.infer import siblings
-from setebench.infer.in_flight import Evidence, at_least, certain, measured, proven, unresolved
-from setebench.infer.prefetch_entries import prefetch
+from setebench.infer.in_flight import Blocked, Evidence, at_least, certain, measured, proven, surely, unresolved
+from setebench.infer.prefetch_entries import dropped_when_full, prefetch
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -59,9 +59,41 @@ def _l2_demand(evidence: Evidence) -> Finding:
     if evidence.chases is not None and not _borne_out(evidence.chases / step.last, loads.repeats):
         why = f"time jumps behind {step.last} loads, but parallel chases keep {evidence.chases:.1f} in flight"
         return unresolved(name, why + "; run again at a quieter time")
+    outer = [level for level in evidence.nearer if level != "l2"]
+    if more := _more_in_flight(evidence, outer, step.last):
+        return unresolved(name, f"time jumps behind {step.last} loads, but {more}; run again at a quieter time")
     chases = "" if evidence.chases is None else f"; parallel chases keep {evidence.chases:.1f} in flight"
-    method = f"loads from memory, {_repeats(loads)}{chases}{_stores(evidence.stores)}"
+    method = f"loads from memory, {_repeats(loads)}{chases}{_elsewhere(evidence, outer)}{_stores(evidence.stores)}"
     return measured(name, step.last, step, 0, method, "loads")
+
+
+def _more_in_flight(evidence: Evidence, sources: Iterable[str], entries: int) -> str:
+    """Why so many entries can't be all, as more loads were seen in flight that each need one; empty if none were.
+
+    `sources` are the levels whose loads need such an entry. Of a load from a level between only the time behind level 1
+    counts, in which it surely holds an entry."""
+    for source in sources:
+        if source == "memory":
+            kept, own = evidence.chases, None
+        elif (nearer := evidence.nearer.get(source)) is not None:
+            kept, own = nearer.in_flight * nearer.behind_share, nearer.step
+        else:
+            continue
+        if kept is not None and kept > (1 + AGREE) * entries:
+            return f"parallel chases keep {kept:.1f} in flight from {source}"
+        if own is not None and own.last > entries:
+            return f"loads from {source} jump behind {own.last}"
+    return ""
+
+
+def _elsewhere(evidence: Evidence, sources: Iterable[str]) -> str:
+    """What lines in other levels tell, as a remark: an entry limit is the same number in all of them."""
+    told = []
+    for source, nearer in sorted(evidence.nearer.items()):
+        if source in sources:
+            jumps = "" if nearer.step is None else f", time jumps behind {nearer.step.last}"
+            told.append(f"; from {source} parallel chases keep {nearer.in_flight:.1f} in flight{jumps}")
+    return "".join(told)
 
 
 def _stores(stairs: Staircase | None) -> str:
@@ -79,8 +111,28 @@ def _borne_out(ratio: float, repeats: bool | None) -> bool:
 
 
 def _l1_demand(evidence: Evidence) -> Finding:
+    found = _blocked_hit(evidence)
+    if found.outcome is not Outcome.MEASURED or not isinstance(found.value, int):
+        return found
+    levels = ("memory", *sorted(evidence.nearer))
+    if more := _more_in_flight(evidence, levels, found.value):
+        why = f"a hit in level 2 waits behind {found.value} misses, but {more}; run again at a quieter time"
+        return unresolved(found.parameter, why)
+    return Finding(
+        parameter=found.parameter,
+        value=found.value,
+        unit=found.unit,
+        low=found.low,
+        high=found.high,
+        method=found.method + _elsewhere(evidence, levels),
+        evidence=found.evidence,
+    )
+
+
+def _blocked_hit(evidence: Evidence) -> Finding:
+    """Level 1's entries by the hit in level 2 alone."""
     name, loads, blocked = "mshr.l1.demand", evidence.loads, evidence.blocked
-    passed = loads.step.low if loads.step else proven(loads)
+    passed = surely(loads)
     if blocked is None:
         return at_least(name, passed, "level 2 was not found, so no line could be kept there", "loads")
     if not blocked.in_level_two:
@@ -91,7 +143,7 @@ def _l1_demand(evidence: Evidence) -> Finding:
         why = f"{method} when so many are in flight as loads can be"
         return measured(name, loads.step.last, loads.step, 0, why, "blocked")
     if step is None:
-        free = max(passed, _free(blocked.stairs) + 1)
+        free = max(passed, _never_waited(blocked))
         return at_least(name, free, "a hit in level 2 behind misses never had to wait suddenly", "blocked")
     if not certain(step):
         why = f"a hit in level 2 has to wait behind {step.low + 1} to {step.high + 1} misses"
@@ -111,6 +163,15 @@ def _free(blocked: Staircase) -> int:
     # a larger number undercuts a time that was disturbed
     free = np.minimum.accumulate(times[::-1])[::-1] <= FREE_SHARE * blocked.unit
     return int(numbers[free].max(initial=0))
+
+
+def _never_waited(blocked: Blocked) -> int:
+    """Entries that level 1 has at least, as a hit behind one miss less did not wait, nor behind any fewer. Only misses
+    count behind which a wait would have shown: one slow measurement may hide it, and must not become a bound."""
+    numbers, times = blocked.stairs.curve()
+    waits = (times > FREE_SHARE * blocked.stairs.unit) | (numbers > blocked.shows_up_to)
+    before = numbers[: int(np.argmax(waits))] if waits.any() else numbers
+    return int(before.max(initial=-1)) + 1
 
 
 def _waits_at_jump(step: Step, blocked: Staircase) -> bool:
@@ -133,10 +194,10 @@ def fills_first(evidence: Evidence) -> tuple[str, int] | str:
     demand = _l1_demand(evidence)
     if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) and demand.value > 1:
         return "", demand.value
-    prefetch = _waiting(evidence, "l1")
-    if prefetch is None:
-        return "the number of entries is not known, and no prefetch was seen to wait for one"
-    return prefetch[0], prefetch[1].last
+    own = _waiting(evidence, "l1") or _dropping(evidence)
+    if own is None:
+        return "the number of entries is not known, and no prefetch was seen to lack one"
+    return own[0], own[1].last
 
 
 def fills_second(evidence: Evidence, threads: int) -> tuple[str, Step] | str:
@@ -161,5 +222,14 @@ def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
     for own in evidence.prefetching:
         step = own.phase.step if own.phase else None
         if own.fills == level and step is not None and certain(step) and step.last > 1:
+            return own.hint, step
+    return None
+
+
+def _dropping(evidence: Evidence) -> tuple[str, Step] | None:
+    """A hint whose prefetches are lost where level 1 has no entry left. Those before hold all entries just as well."""
+    for own in evidence.prefetching:
+        step = own.kept.step if own.kept and dropped_when_full(own) else None
+        if own.fills == "l1" and step is not None and certain(step) and step.last > 1:
             return own.hint, step
     return None

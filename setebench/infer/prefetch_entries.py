@@ -62,7 +62,7 @@ def _levels_blur(prefetching: list[Prefetching]) -> bool:
     return UNSTEADY in fills and "l1" not in fills
 
 
-def _dropped_when_full(own: Prefetching) -> bool:
+def dropped_when_full(own: Prefetching) -> bool:
     """Whether `kept` jumps because too many were in flight at once. Lines that are missing just as well when they came
     in groups were dropped for another reason, or pushed out again: that many don't fit into the cache."""
     if own.kept is None or own.kept.step is None:
@@ -104,7 +104,7 @@ def _each_waits(stairs: Staircase) -> bool:
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not _comes(own):
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
-    kept = own.kept if _dropped_when_full(own) else None
+    kept = own.kept if dropped_when_full(own) else None
     ways = {"phase": own.phase, "total": own.total if level == "l2" else None, "kept": kept}
     stairs = {way: each for way, each in ways.items() if each is not None}
     steps = {way: each.step for way, each in stairs.items() if each.step is not None}

@@ -107,10 +107,18 @@ def between(
     return float(kept.mean() - weights @ means), float(np.hypot(standard_error(kept), weights @ errors))
 
 
-def unless_between(found: Answer, apart_ticks: float, error_ticks: float, cycles_per_tick: float) -> Answer:
-    """`found`, unless its loads differ too much from any mixture of the levels that are known."""
+DRIFT_SHARE = 0.02
+"""Loads are compared with references that may be seconds old. Core clocks drift by so much meanwhile, which falls on
+all that is timed, the empty interval included; levels further out are further apart than that."""
+
+
+def unless_between(
+    found: Answer, apart_ticks: float, error_ticks: float, cycles_per_tick: float, timed_cycles: float = 0.0
+) -> Answer:
+    """`found`, unless its loads, timed in `timed_cycles`, differ too much from any mixture of the levels known."""
     apart = apart_ticks * cycles_per_tick
-    if found.value is None or abs(apart) < BETWEEN_CYCLES or abs(apart_ticks) < BETWEEN_ERRORS * error_ticks:
+    room = max(BETWEEN_CYCLES, DRIFT_SHARE * timed_cycles)
+    if found.value is None or abs(apart) < room or abs(apart_ticks) < BETWEEN_ERRORS * error_ticks:
         return found
     if found.value == "l1" and apart < 0:  # nothing is nearer: the core has become faster since the reference
         return found

@@ -64,14 +64,14 @@ def measure_references(context: Context, region: Region, samples: int = 600) -> 
     Only the largest group of each counts: what a neighbour pushed further out belongs to another reference. A level
     whose lines answer as memory does even behind a short walk is left out: nothing could be told by it."""
     levels = levels_of(context, region)
-    found = {name: _reference(context, region, name, walk, samples) for name, walk in levels.items()}
+    found = {name: reference(context, region, name, walk, samples) for name, walk in levels.items()}
     for name in [name for name in levels if name not in ("l1", "memory")]:
         for _ in range(SHORTER_WALKS):
             if _share_of_way(found[name], found) < PUSHED_OUT:
                 break
             # exclusive and badly replacing caches lose lines to a walk that is far smaller than they are
             levels[name] = replace(levels[name], bytes=levels[name].bytes / 2)
-            found[name] = _reference(context, region, name, levels[name], samples)
+            found[name] = reference(context, region, name, levels[name], samples)
     return References(
         {name: ticks for name, ticks in found.items() if name == "memory" or _share_of_way(ticks, found) < PUSHED_OUT}
     )
@@ -87,8 +87,8 @@ def _share_of_way(ticks: Ticks, found: dict[str, Ticks]) -> float:
     return (float(ticks.mean()) - first) / (memory - first)
 
 
-def _reference(context: Context, region: Region, name: str, walk: Walk, samples: int) -> Ticks:
-    """The largest group of loads from one level, on several layouts of lines."""
+def reference(context: Context, region: Region, name: str, walk: Walk, samples: int) -> Ticks:
+    """Ticks of loads from one level, about `samples`, shape (n,): the largest group, on several layouts of lines."""
     parts = []
     for number in range(LAYOUTS):
         context.progress(f"what loads from {name} look like, {number + 1} of {LAYOUTS}")

@@ -79,6 +79,14 @@ def _prefetch(probe: Probe, target: int, escort: int | None, hint: str) -> Probe
     return probe.prefetch(TARGETS + target, hint)
 
 
+def wave_loads(probe: Probe, place: Spread, count: int, waves: int) -> Probe:
+    """`probe`, then loads in waves of `count`, each waiting for the last load of the wave before."""
+    for wave in range(waves):
+        for number, target in enumerate(place.targets[wave * count : (wave + 1) * count]):
+            probe = probe.load(TARGETS + target, after=-1 - number if wave else None)  # counted back from here
+    return probe
+
+
 class Volleys:
     """Times of volleys on one machine, in core cycles; each call draws new lines.
 
@@ -117,12 +125,7 @@ class Volleys:
         """`count` parallel chases of `waves` lines each, in step: every line's address waits for the last load of the
         wave before; shape (repetitions,)."""
         place = self._spread(count * waves)
-        probe = self._flushed(place).start()
-        for wave in range(waves):
-            before = wave * count - 1 if wave else None  # numbered among the loads
-            for target in place.targets[wave * count : (wave + 1) * count]:
-                probe = probe.load(TARGETS + target, after=before)
-        return self._run(probe.stop(), place)[:, 0]
+        return self._run(wave_loads(self._flushed(place).start(), place, count, waves).stop(), place)[:, 0]
 
     def prefetches(
         self, count: int, hint: str, *, delayed: bool, groups: int = 1, escorted: bool = False

@@ -9,17 +9,19 @@ from setebench.errors import UnsupportedError
 from setebench.machine import Region as Memory
 from setebench.measure.serving import References
 from setebench.prefetcher_map.agree import LEAST, agreed, open_questions
+from setebench.prefetcher_map.confirm import confirmed
 from setebench.prefetcher_map.dense import METHOD, find_inner_stream, tell_dense_stream
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbour_rules import tell_next_line, tell_next_line_of_two, tell_pair, tell_up_down
-from setebench.prefetcher_map.neighbours import Neighbours, find_neighbours
+from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.page_strides import find_l2_stride, tell_page_stride
 from setebench.prefetcher_map.region_rules import tell_region
-from setebench.prefetcher_map.regions import Region, find_region
+from setebench.prefetcher_map.regions import find_region
+from setebench.prefetcher_map.shown import Found, all_shown
 from setebench.prefetcher_map.stream_tell import tell_stream
 from setebench.prefetcher_map.streams import Stream, find_l2_stream, leads_anyway
 from setebench.prefetcher_map.stride_rules import tell_stride
-from setebench.prefetcher_map.strides import Stride, fences_hide_stride, find_l1_stride
+from setebench.prefetcher_map.strides import fences_hide_stride, find_l1_stride
 from setebench.prefetcher_map.tell import Told
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -39,11 +41,12 @@ SURVEYS, FAST_SURVEYS = (3, 4), (2, 3)
 
 
 def repeated_survey(
-    context: Context, region: Memory, references: Callable[[], References]
+    context: Context, region: Memory, references: Callable[[], References], *, switches: bool = False
 ) -> tuple[Laboratory, list[Finding]]:
     """Survey the machine several times, with `references` taken anew for each, and tell what the surveys agree on.
 
-    Returns the laboratory of the last one too, for questions that are asked once."""
+    `switches`: the machine's prefetchers may be switched off for a while, to confirm what was found. Returns the
+    laboratory of the last survey too, for questions that are asked once."""
     least, most = FAST_SURVEYS if context.fast else SURVEYS
     huge_region = _huge_region(context)
     surveys: list[list[Finding]] = []
@@ -53,8 +56,11 @@ def repeated_survey(
             taken = references()
             lab = Laboratory(context, region, taken, len(surveys))
             huge = None if huge_region is None else Laboratory(context, huge_region, taken, len(surveys))
-            surveys.append(list(survey(lab, huge)))
-        return lab, agreed(surveys)
+            found = _find(lab)
+            surveys.append(list(survey(lab, huge, found)))
+        findings = agreed(surveys)
+        # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
+        return lab, confirmed(context, lab, all_shown(lab, found), findings) if switches else findings
     finally:
         if huge_region is not None:
             context.machine.release(huge_region)
@@ -72,18 +78,6 @@ def _huge_region(context: Context) -> Memory | None:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What there is, before its rules are asked for."""
-
-    region: Region
-    near: Neighbours
-    l1_stride: Stride
-    l2_stride: Stride
-    l1_stream: Stream
-    l2_stream: Stream
-
-
-@dataclass(frozen=True)
 class Entry:
     """One prefetcher of the table: how it was looked for, and what asks and tells its rules."""
 
@@ -94,9 +88,8 @@ class Entry:
     rules: Callable[[Told], None]
 
 
-def survey(lab: Laboratory, huge: Laboratory | None) -> Iterator[Finding]:
-    """Ask everything once; `huge` is the same laboratory in 2 MiB pages."""
-    found = _find(lab)
+def survey(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator[Finding]:
+    """Ask the rules of everything that was found once; `huge` is the same laboratory in 2 MiB pages."""
     lab.know(
         level_two_listens=any(told is not False for told in _outer(found)),
         inner_streams=found.l1_stream.present is not False,
@@ -119,6 +112,8 @@ def _find(lab: Laboratory) -> Found:
     region = find_region(lab)
     tell("neighbouring lines")
     near = find_neighbours(lab)
+    if near.next_line and (near.next_trigger or 1) > 1 and not near.flushed:
+        lab.next_repeats = near.next_trigger
     lab.next_in_l1 = near.next_line is not False and near.next_trigger in (None, 1)
     tell("strides")
     strides = find_l1_stride(lab), find_l2_stride(lab)

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.led_runs import UNCLEAR, directions
+from setebench.prefetcher_map.replacement import of_dense_streams, tell_replacement
 from setebench.prefetcher_map.streams import Stream, ahead, find_l1_stream
 from setebench.prefetcher_map.table_size import bisect
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
-UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 LONGEST, NEAREST, FURTHEST, MOST_AHEAD, STEADY = 10, 2, 5, 24, 16
 MOST_STREAMS_ASKED = 60
 METHOD = "a run of neighbouring lines, each by its own instruction"
@@ -105,8 +107,7 @@ def tell_dense_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, t
         "trigger", found.trigger, "the shortest run of neighbouring lines that brings one more to level 1", UNCLEAR
     )
     ways = {down: _led(lab, uneven(lab, LONGEST, down), down) for down in (False, True)}
-    names = {(True, True): "both", (True, False): "up", (False, True): "down"}
-    told.value("directions", names.get((ways[False], ways[True])), METHOD, UNCLEAR)  # type: ignore[arg-type]
+    told.value("directions", directions(ways), METHOD, UNCLEAR)
     told.value("fills", "l1", METHOD, "")
     reached = [_reach(lab, even(lab, count, found.down), found.down) for count in (LONGEST, STEADY, STEADY + 1)]
     seen = "unclear" if None in reached else " and ".join(str(each) for each in reached)
@@ -117,7 +118,13 @@ def tell_dense_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, t
             f"neighbouring lines it is {seen} lines ahead: look at the chart",
             METHOD,
         )
-    told.value("streams", _streams(lab, found), "runs in many pages, the first continued", UNCLEAR)
+    entries = _streams(lab, found)
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    lines, trigger = even(lab, LONGEST, found.down), found.trigger or 0
+    goes_on = of_dense_streams(lab, lines[:trigger], lines[min(trigger, LONGEST - 1)], found.down)
+    tell_replacement(goes_on, entries, told)
+    run = uneven(lab, LONGEST, found.down)
+    tell_across_cores(lab, visit_of(lab, run), LONGEST - 1, ahead(run, NEAREST, FURTHEST, found.down), told)
     if found.down:
         told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
         return

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.footprint import BROUGHT, Footprint
-from setebench.infer.mixture import mostly
+from setebench.infer.mixture import Shares, mostly
 from setebench.machine import Region
 from setebench.measure.serving import References
 from setebench.prefetcher_map.visit import (
@@ -61,6 +61,8 @@ class Laboratory:
         self.next_in_l1 = self.next_after_hits = True
         self.level_two_listens = True
         self.inner_streams = True
+        self.inner_starts_at_ends = True
+        self.next_repeats: int | None = None
         self.outer_streams = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
@@ -125,16 +127,29 @@ class Laboratory:
         ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
         return ticks[:, 0]
 
-    def brings_shared(self, visit: Visit, first: int, targets: Sequence[int], cpus: tuple[int, int]) -> bool | None:
-        """Whether the visit brings any of the targets when the first CPU makes its first accesses and the second CPU
-        the others; the first one times."""
-        visit = replace(visit, forget=self.forget)
-        probes = dict(zip(cpus, self.builder.split(visit, first), strict=True))
+    def brings_shared(
+        self, visit: Visit, makers: Sequence[int], targets: Sequence[int], cpus: tuple[int, ...]
+    ) -> bool | None:
+        """Whether the visit brings any of the targets when its accesses are made by several CPUs, `makers` saying
+        which of `cpus` makes each; the first one times."""
+        probes = self.builder.split(replace(visit, forget=self.forget), makers, len(cpus))
+        return self._brings_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
+
+    def brings_across(
+        self, visit: Visit, parts: tuple[int, int, int], targets: Sequence[int], cpus: tuple[int, int]
+    ) -> bool | None:
+        """Whether the visit brings any of the targets when the second CPU makes the accesses from the first to the
+        second of the numbers in `parts`, then the first CPU those up to the third; the first one times."""
+        probes = self.builder.continued(replace(visit, forget=self.forget), *parts)
+        return self._brings_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
+
+    def _brings_together(self, probes: dict[int, Probe], targets: Sequence[int], own: int) -> bool | None:
+        """Whether any target is there after the probes of several CPUs, of which `own` times."""
         asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
         ticks = self.context.machine.run_together(
             probes, self.placements(np.concatenate([np.resize(asked, 2), asked])), warmup=2
         )
-        times = ticks[cpus[0]][:, 0]
+        times = ticks[own][:, 0]
         shares = self.references.shares([times[asked == target] for target in targets])
         told = [share > BROUGHT if abs(share - 0.5) > BROUGHT - 0.5 else None for share in 1.0 - shares.of("memory")]
         return True if True in told else (None if None in told else False)
@@ -161,6 +176,12 @@ class Laboratory:
             lines, times = np.concatenate(asked[is_trained]), np.concatenate(ticks[is_trained])
             shares.append(self.references.shares([times[lines == target] for target in targets]))
         return Footprint(tuple(targets), shares[0], shares[1], BLOCKS * per_block)
+
+    def levels_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
+        """What part of the loads of each target, `repetitions` after the visit, each level served."""
+        asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
+        times = self._run(self.builder.probe(replace(visit, forget=self.forget)), asked)
+        return self.references.shares([times[asked == target] for target in targets])
 
     # -- asking -------------------------------------------------------------------------------------------------------
 

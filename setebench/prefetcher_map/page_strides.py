@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.led_runs import UNCLEAR, LedRun, tell_led_run
+from setebench.prefetcher_map.replacement import of_page_strides, tell_replacement
 from setebench.prefetcher_map.strides import COUNT, STRIDE, Stride, page_kept_warm, run_lines
 from setebench.prefetcher_map.table_size import bisect
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
-UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 LED = "streams or next-line prefetchers bring the lines in question as well; switch those off and run again"
 MOST_ACCESSES, MOST_AHEAD, MOST_ENTRIES = 8, 8, 60
 ROOM = 12
@@ -35,7 +34,7 @@ def uneven(lines: list[int]) -> list[int]:
     the run."""
     step = lines[-1] - lines[-2]
     sign = 1 if step > 0 else -1
-    wide, narrow = (1, -1) if abs(step) >= 4 else (2, 1)
+    wide, narrow = (1, -1) if abs(step) >= 3 else (2, 1)
     moved = [lines[-1]]
     for number in range(len(lines) - 1):
         moved.insert(0, moved[0] - step - sign * (narrow if number % 2 == 0 else wide))
@@ -117,13 +116,17 @@ class PageRules:
         return None
 
     def ahead(self, count: int, stride: int) -> int | None:
-        """How many strides ahead lines are there after `count` accesses."""
+        """How many strides ahead lines are there after `count` accesses. Streams may bring the nearer ones as well, so
+        the control is only asked for the furthest."""
         run = self.run(count, stride)
-        for number in range(1, MOST_AHEAD + 1):
-            told = run.leads(number)
-            if not told:
-                return None if told is None else number - 1
-        return None
+        visit = run.visit(run.lines)
+        told = [self.lab.brings(visit, target) for target in run.ahead]
+        if None in told or False not in told:
+            return None
+        furthest = told.index(False)
+        if True in told[furthest:]:
+            return None
+        return furthest if not furthest or run.leads(furthest) else None
 
     def degree(self) -> int | None:
         """Strides ahead after the first access that prefetches."""
@@ -196,21 +199,13 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     run = rules.run(trigger, STRIDE)
     visit, target = run.visit(run.lines), run.ahead[0]
     ways = {down: rules.run(trigger, STRIDE, down).leads(1) for down in (False, True)}
-    named = {(True, True): "both", (True, False): "up", (False, True): "down"}
-    told.value("directions", named.get((ways[False], ways[True])), method, UNCLEAR)  # type: ignore[arg-type]
-    kinds, reason = trained_by(lab, visit, lambda each: run.by(each, target), lab.page_lines // 2 + 13)
-    told.value("trained_by", kinds, "the same run by other kinds of access", reason)
-    told.value(
-        "fills",
-        lab.level(visit, target),
-        "level of the next line",
-        "its level stays unclear; run again without --fast, at a quieter time",
-    )
-    tell_shared(lab, visit, trigger - 1, [target], told)
-    _tell_reach(rules, told)
-    told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
+    tell_led_run(lab, LedRun(visit, target, ways, lambda each: run.by(each, target)), method, told)
+    degree = _tell_reach(rules, told)
+    entries = rules.entries()
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    tell_replacement(of_page_strides(rules), entries, told)
     told.value("indexed_by", "page", "equal distances of many instructions", "")
-    _tell_limits(rules, told)
+    _tell_limits(rules, degree or 1, told)
     if ways[False] is not True:
         told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")
         return
@@ -219,7 +214,8 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
             told.value(parameter, rules.crosses(memory), "a run to the end of a page", LED)
 
 
-def _tell_reach(rules: PageRules, told: Told) -> None:
+def _tell_reach(rules: PageRules, told: Told) -> int | None:
+    """Tell degree and distance; returns the degree."""
     method = "strides ahead after the first triggering access, and after many"
     degree = rules.degree()
     told.value("degree", degree or None, method, LED)
@@ -230,11 +226,24 @@ def _tell_reach(rules: PageRules, told: Told) -> None:
         told.value(
             "max_distance", settled or None, method, f"it does not settle at one distance within a page, or {LED}"
         )
+    return degree
 
 
-def _tell_limits(rules: PageRules, told: Told) -> None:
+def _neighbours_led(rules: PageRules, degree: int) -> bool | None:
+    """Whether strides of one line are followed, either way and as far as one access fetches: what else brings next
+    lines mostly goes upwards, or not so far."""
+    asked = [(down, number) for down in (rules.down, not rules.down) for number in range(1, degree + 1)]
+    told = []
+    for down, number in asked:
+        told.append(rules.run(rules.trigger, 1, down).leads(number))
+        if told[-1]:
+            return True
+    return None if None in told else False
+
+
+def _tell_limits(rules: PageRules, degree: int, told: Told) -> None:
     size = rules.lab.line_size
-    nearest = rules.run(rules.trigger, 1).leads(1)
+    nearest = _neighbours_led(rules, degree)
     reason = LED if nearest is None else "strides of one line are not followed, and larger ones were not asked"
     method = "strides of one line, the least that level 2 sees"
     told.value("min_stride", size if nearest else None, method, reason, 1, size)

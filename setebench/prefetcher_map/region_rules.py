@@ -28,7 +28,7 @@ def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
     )
     told.value("trained_by", _kinds(lab), method, UNCLEAR)
     if (cpus := siblings(lab)) is not None:
-        shared = lab.brings_shared(visit, 0, [FOLLOWER], cpus)
+        shared = lab.brings_shared(visit, [1], [FOLLOWER], cpus[:2])
         told.value("shared_by_smt", shared, "the first access by another thread of the core", UNCLEAR)
     index = _indexed_by(lab)
     told.value("indexed_by", index, "the first access from another address, and elsewhere in the region", UNCLEAR)

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from setebench.infer.stream_rule import batches, distance_bounds, steady_degree
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.streams import HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
+from setebench.prefetcher_map.streams import DRAWN, HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
 from setebench.prefetcher_map.visit import Access, Visit
 
 GROWING, MOST_HITS = 6, 48
 MOST_STEPS, ALIKE = 14, 2
 """Lines that hits go on by to see batches, and how many batches must be alike."""
+
+AMID = 8
+"""Lines before a page's end at which the next lines of a run, as many as are asked for, are still in the page."""
 
 
 class Rules:
@@ -129,7 +132,7 @@ class Rules:
         """Whether a run of these lines starts a stream."""
         lab = self.lab
         if self.inner:
-            return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, 3, 6, down))
+            return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, *DRAWN, down))
         targets = ahead(lines, 1, 4, down)
         amid = gap_lines(lab, 1, end_odd=lines[-1] % 2 == 1)
         single = lab.scan(l2_visit(lab, amid), ahead(amid, 1, 4, down))
@@ -141,9 +144,17 @@ class Rules:
         return told
 
     def crosses(self, lab: Laboratory) -> bool | None:
-        """Whether a stream that runs upwards at a page's end goes on in the next page of `lab`'s memory."""
-        size, last = lab.line_size, lab.page_lines - 1
-        count = self.found.trigger or 0
+        """Whether a stream that runs upwards at a page's end goes on in the next page of `lab`'s memory. What remembers
+        regions may bring the run's last lines to level 1 before their turn, so where there is such a prefetcher the
+        same run must be led amid the page, or nothing follows from its end."""
+        told = self._led_behind(lab, lab.page_lines - 1)
+        if told is False and self.inner and lab.forget and self._led_behind(lab, lab.page_lines - 1 - AMID) is not True:
+            return None
+        return told
+
+    def _led_behind(self, lab: Laboratory, last: int) -> bool | None:
+        """Whether an upward run that ends on line `last` is led beyond it."""
+        size, count = lab.line_size, self.found.trigger or 0
         lines = [line + last - 2 - gap_lines(lab, count)[-1] for line in gap_lines(lab, count)]
         steps = [Access(line * size) for line in (*lines, last - 1, last)]
         targets = [last + number for number in range(1, 5)]
@@ -168,7 +179,7 @@ class Rules:
         """The visit that found the stream, and the lines that it brings."""
         lines = gap_lines(self.lab, self.found.trigger or 0, self.down, end_odd=not self.down)
         if self.inner:
-            return l1_visit(self.lab, lines, HAMMERED, self.down), ahead(lines, 3, 6, self.down)
+            return l1_visit(self.lab, lines, HAMMERED, self.down), ahead(lines, *DRAWN, self.down)
         visit = l2_visit(self.lab, lines)
         single = self.lab.scan(l2_visit(self.lab, lines[-1:]), ahead(lines, 1, 4, self.down))
         targets = [target for target, value in single.items() if value is False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from setebench.prefetcher_map.stream_rules import Rules
@@ -25,29 +26,50 @@ def streams(rules: Rules) -> int | None:
 
 def _followed(rules: Rules, pages: int) -> bool | None:
     """Whether the first of so many runs goes on when its next line is hit."""
-    lab, size = rules.lab, rules.lab.line_size
     lines = rules.low_run(rules.found.trigger or 0)
+    target = further(rules, lines)
+    if target is None:
+        return None
+    steps = [*begun(rules, lines, range(pages)), *first_hits(rules, lines)]
+    return rules.brings(visit_with(rules, steps, hit_lines(rules, lines), lines), target)
+
+
+def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
+    """Runs of these lines in some pages, one after the other."""
+    lab, size = rules.lab, rules.lab.line_size
+    if not lab.inner_streams or rules.inner:
+        return [Access(line * size, page=page) for page in pages for line in lines]
+    # line by line, and level 1's tables forget the pages after each, or its own streams would go on in them
+    chosen, steps = list(pages), []
+    for line in lines:
+        steps += [Access(line * size, page=page) for page in chosen]
+        steps.append(Access(0, "thrash"))
+    return steps
+
+
+def first_hits(rules: Rules, lines: list[int]) -> list[Access]:
+    """Hits on the first line ahead of a run, in the visited page, by which it goes on."""
+    if rules.lab.next_in_l1:  # it has brought that line to level 1, and one more on its own
+        return _taken_up(rules, (lines, rules.down), HITS)
+    # nothing is pushed out of level 1: next to so many pages, level 2 may not hold what does that
+    return [Access(line * rules.lab.line_size) for line in ahead(lines, 1, 1, rules.down)]
+
+
+def further(rules: Rules, lines: list[int]) -> int | None:
+    """The line that `first_hits` bring, one or two beyond those of the run alone; None where these are unclear."""
     before = rules.frontier_at_start()
     if before is None:
         return None
-    steps = [Access(line * size, page=page) for page in range(pages) for line in lines]
-    if lab.inner_streams and not rules.inner:
-        # line by line, and level 1's tables forget the pages after each, or its own streams would go on in them
-        steps = []
-        for line in lines:
-            steps += [Access(line * size, page=page) for page in range(pages)]
-            steps.append(Access(0, "thrash"))
-    following = ahead(lines, 1, 1, rules.down)
-    if lab.next_in_l1:  # it has brought that line to level 1, and one more on its own
-        hits = _taken_up(rules, (lines, rules.down), HITS)
-    else:  # nothing is pushed out of level 1: next to so many pages, level 2 may not hold what does that
-        hits = [Access(line * size) for line in following]
-    visit = _visit(rules, [*steps, *hits], following, lines)
-    further = before + (HITS if lab.next_in_l1 else 1)
-    return rules.brings(visit, ahead(lines, further, further, rules.down)[0])
+    return ahead(lines, 1, before + (HITS if rules.lab.next_in_l1 else 1), rules.down)[-1]
 
 
-def _visit(rules: Rules, steps: list[Access], hit: list[int], visited: list[int]) -> Visit:
+def hit_lines(rules: Rules, lines: list[int]) -> list[int]:
+    """The lines that `first_hits` hit and whose neighbours must not be asked for. A next-line prefetcher that wants
+    several accesses stays asleep, so the line behind a single hit, which a stream of one line a time brings, may be."""
+    return ahead(lines, 1, 1, rules.down) if rules.lab.next_in_l1 else []
+
+
+def visit_with(rules: Rules, steps: list[Access], hit: list[int], visited: list[int]) -> Visit:
     """The visit that makes these steps, of which some hit the lines `hit` and others visit the lines `visited`."""
     if rules.inner:
         return Visit(tuple(steps), demoted=tuple(sorted(visited)))
@@ -78,7 +100,7 @@ def per_page(rules: Rules, directions: str) -> int | None:
         target = ahead(run[0], before + HITS, before + HITS, run[1])[0]
         if not 0 <= target < rules.lab.page_lines:
             return None
-        visit = _visit(rules, [*steps, *_taken_up(rules, run, HITS)], following, [*first[0], *second[0]])
+        visit = visit_with(rules, [*steps, *_taken_up(rules, run, HITS)], following, [*first[0], *second[0]])
         told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
     if None in told:
         return None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.led_runs import UNCLEAR, directions
+from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.stream_tables import per_page, streams
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
+from setebench.prefetcher_map.wakers import tell_waking
 
-UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
-NEEDS_TRIGGER = ("trigger_at_page_edge", "degree", "max_distance", "streams", "streams_per_page", "trained_by")
+NEEDS_TRIGGER = (
+    *("trigger_at_page_edge", "degree", "max_distance"),
+    *("streams", "replacement", "streams_per_page", "trained_by"),
+)
 
 
 def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: bool, told: Told) -> None:
@@ -37,14 +43,19 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
         "level of the lines ahead",
         "their level stays unclear; run again without --fast, at a quieter time",
     )
-    directions = _directions(rules, inner)
-    told.value("directions", directions, run, UNCLEAR)
-    _tell_edges(rules, directions, told)
-    _tell_reach(rules, told)
-    told.value("streams", streams(rules), "runs in many pages, the first continued", UNCLEAR)
-    if directions is not None:
-        told.value("streams_per_page", per_page(rules, directions), "two runs in turn in one page", ONE_RUN)
+    ways = _directions(rules)
+    told.value("directions", ways, run, UNCLEAR)
+    _tell_edges(rules, ways, told)
+    degree = _tell_reach(rules, told)
+    if not inner:
+        tell_waking(lab, degree, told)
+    entries = streams(rules)
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    tell_replacement(of_streams(rules), entries, told)
+    if ways is not None:
+        told.value("streams_per_page", per_page(rules, ways), "two runs in turn in one page", ONE_RUN)
     tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
+    tell_across_cores(lab, visit, trigger_steps(visit, found.trigger), targets, told)
     _tell_crossing(rules, lab, huge, told)
 
 
@@ -53,26 +64,26 @@ def trigger_steps(visit: Visit, trigger: int) -> int:
     return min(trigger, len(visit.steps)) - 1
 
 
-def _directions(rules: Rules, inner: bool) -> str | None:
+def _directions(rules: Rules) -> str | None:
     """Both ways are asked with the accesses that one way took; a way that is unclear leaves it open."""
     found = {}
     for down in (False, True):
         lines = gap_lines(rules.lab, rules.found.trigger or 0, down, end_odd=not down)
         found[down] = rules.starts(lines, down)
-    if None in found.values():
-        return None
-    return "both" if all(found.values()) else ("up" if found[False] else "down")
+    return directions(found)
 
 
-def _tell_edges(rules: Rules, directions: str | None, told: Told) -> None:
+def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
     last, trigger = rules.lab.page_lines - 1, rules.found.trigger or 0
     asked = [(0, False), (1, False), (last - 1, True), (last, True)]
-    if directions is None:
+    if ways is None:
         told.unresolved("trigger_at_page_edge", "the directions are not known, see there")
         return
-    way = {"up": (False,), "down": (True,), "both": (False, True)}[directions]
+    way = {"up": (False,), "down": (True,), "both": (False, True)}[ways]
     edges = [rules.trigger_from(line, down, trigger) if down in way else trigger for line, down in asked]
-    if 1 in edges and rules.lab.inner_streams and not rules.inner:
+    if rules.inner and None not in edges:
+        rules.lab.inner_starts_at_ends = 1 in edges
+    if 1 in edges and not rules.inner and rules.lab.inner_streams and rules.lab.inner_starts_at_ends:
         told.unresolved(
             "trigger_at_page_edge",
             "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",
@@ -81,7 +92,8 @@ def _tell_edges(rules: Rules, directions: str | None, told: Told) -> None:
     told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
-def _tell_reach(rules: Rules, told: Told) -> None:
+def _tell_reach(rules: Rules, told: Told) -> int | None:
+    """Tell degree and distance; returns the degree."""
     method = "hits on one line that the stream has fetched"
     if rules.inner and not rules.fills_l1 and rules.lab.level_two_listens:
         for parameter in ("degree", "max_distance"):
@@ -89,7 +101,7 @@ def _tell_reach(rules: Rules, told: Told) -> None:
                 parameter,
                 "prefetchers of level 2 may go on where this one stops; switch those off and run again",
             )
-        return
+        return None
     degree = rules.degree()
     told.value(
         "degree",
@@ -99,11 +111,11 @@ def _tell_reach(rules: Rules, told: Told) -> None:
     )
     if degree is None:
         told.unresolved("max_distance", "the degree is not known, see there")
-        return
+        return None
     bounds = rules.distance(degree)
     if bounds is None:
         told.unresolved("max_distance", "where hits bring no more, no one distance explains; look at the chart", method)
-        return
+        return degree
     low, high = bounds
     reached = low + degree - 1
     room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
@@ -113,6 +125,7 @@ def _tell_reach(rules: Rules, told: Told) -> None:
         told.value("max_distance", low, method, "", low, high)
     else:
         told.unresolved("max_distance", f"between {low} and {high}", method)
+    return degree
 
 
 def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told: Told) -> None:
@@ -123,8 +136,4 @@ def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told:
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is None:
             continue
-        crosses = rules.crosses(memory)
-        if crosses is False and rules.inner and lab.forget:
-            told.unresolved(parameter, "the region prefetcher may have brought the run's last lines to level 1 before")
-        else:
-            told.value(parameter, crosses, method, UNCLEAR)
+        told.value(parameter, rules.crosses(memory), method, UNCLEAR)

@@ -18,6 +18,11 @@ HAMMERED = 16
 """Hits on one line that a stream owns: each draws the next batch, up to the stream's distance."""
 
 
+DRAWN = (3, 5)
+"""Lines ahead of a run, first and last, that hits on the next one draw from a stream: nearer than the run's own gaps,
+for where two accesses are enough a stride prefetcher of level 2 takes the last gap for a stride."""
+
+
 @dataclass
 class Stream:
     """What was found of one stream prefetcher; the trigger counts accesses. `dense`: it only follows neighbouring
@@ -49,7 +54,7 @@ def ahead(lines: list[int], first: int, last: int, down: bool) -> list[int]:
 
 def l1_visit(lab: Laboratory, lines: list[int], hammered: int, down: bool) -> Visit:
     """Accesses that miss level 1 and hit level 2, then hits on the line behind the last one."""
-    targets = ahead(lines, 3, 8, down)
+    targets = ahead(lines, DRAWN[0], 8, down)
     steps = [Access(line * lab.line_size) for line in lines]
     steps += [Access(ahead(lines, 1, 1, down)[0] * lab.line_size)] * hammered
     return Visit(tuple(steps), warm=page_kept_warm(lab, lines, targets), demoted=tuple(sorted(lines)))
@@ -89,7 +94,7 @@ def _placed(lab: Laboratory) -> bool:
 
 def _l1_streams(lab: Laboratory, count: int, down: bool) -> bool | None:
     lines = gap_lines(lab, count, down)
-    return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, 3, 6, down))
+    return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, *DRAWN, down))
 
 
 def _shortest(lab: Laboratory, streams: Callable[[Laboratory, int, bool], bool | None]) -> Stream:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.led_runs import UNCLEAR, LedRun, tell_led_run
+from setebench.prefetcher_map.replacement import MOST_INSTRUCTIONS, of_strides, tell_replacement
 from setebench.prefetcher_map.strides import SAME, Stride
-from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.table_size import bisect, others_first
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
 
-UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 8, 1 << 25, 16, 60, 8
 ACCESS_BYTES = 8
 
@@ -210,7 +209,8 @@ class Rules:
             page = run if run else 0
             steps += [Access(line * size, ip=fresh(run), page=page) for line in lines[:-1]]
         steps.append(Access(lines[-1] * size, ip=fresh(0)))
-        return self.brings(Visit(tuple(steps)), lines[-1] + stride)
+        before = others_first(runs, lines[0] * size)
+        return self.brings(Visit(tuple(steps), lessons=before), lines[-1] + stride)
 
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run's next line is fetched where it lies in the next page."""
@@ -233,19 +233,9 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: T
         return
     rules.trigger = trigger
     rules.fills_l1 = lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
-    ways = {way: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
-    named = {(True, True): "both", (True, False): "up", (False, True): "down"}
-    told.value("directions", named.get((ways[1], ways[-1])), method, UNCLEAR)  # type: ignore[arg-type]
+    ways = {way < 0: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
     visit, target = rules.run(trigger, sign * found.stride)
-    kinds, reason = trained_by(lab, visit, lambda each: rules.followed(each, target), lab.page_lines // 2 + 13)
-    told.value("trained_by", kinds, "the same run by other kinds of access", reason)
-    told.value(
-        "fills",
-        lab.level(visit, target),
-        "level of the next line",
-        "its level stays unclear; run again without --fast, at a quieter time",
-    )
-    tell_shared(lab, visit, trigger - 1, [target], told)
+    tell_led_run(lab, LedRun(visit, target, ways, lambda each: rules.followed(each, target)), method, told)
     _tell_reach(rules, told)
     _tell_table(rules, told)
     told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
@@ -269,7 +259,9 @@ def _tell_reach(rules: Rules, told: Told) -> None:
 
 
 def _tell_table(rules: Rules, told: Told) -> None:
-    told.value("streams", rules.entries(), "runs in many pages, the first continued", UNCLEAR)
+    entries = rules.entries()
+    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
+    tell_replacement(of_strides(rules), entries, told, MOST_INSTRUCTIONS)
     indexed = rules.indexed_by()
     told.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
     bits = rules.ip_bits()

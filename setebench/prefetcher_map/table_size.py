@@ -1,8 +1,14 @@
-"""How many entries a table of a prefetcher has, found by halving."""
+"""How many entries a table of a prefetcher has, found by doubling, then halving."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from setebench.prefetcher_map.visit import Access, fresh
+
+LOW, OTHERS = 1 << 6, 4
+"""Instruction addresses this far apart look alike to a table that goes by six bits; and how many more instructions than
+a table holds make it forget the runs before."""
 
 
 def bisect(
@@ -15,8 +21,12 @@ def bisect(
 
     `plainly` asks the edge again, for nearly always and nearly never: a table that forgets now and then has no size,
     and a neighbour decides where it seems to end."""
-    low, high = 1, most
-    if holds(low) is not True or holds(high) is not False:
+    if holds(1) is not True:
+        return None
+    low, high = 1, 2
+    while (told := holds(high)) is True and high < most:  # doubled, as long visits cost most and are disturbed most
+        low, high = high, min(2 * high, most)
+    if told is not False:
         return None
     while high - low > 1:
         middle = (low + high) // 2
@@ -31,3 +41,14 @@ def bisect(
     if plainly is not None and not (plainly(low) is True and plainly(low + 1) is False):
         return None
     return low
+
+
+def others_first(runs: int, at: int) -> tuple[Access, ...]:
+    """One access each of more instructions than there are runs, none of which looks like one of theirs.
+
+    Before every repetition: the same instructions made the same runs in the one before, and a table that gives up its
+    oldest entry would still hold some of them, older than the runs that they now belong to."""
+    taken = {fresh(run) % LOW for run in range(runs)}
+    free = [low for low in range(LOW) if low not in taken] or [0]
+    addresses = [free[number % len(free)] + LOW * (1 + number // len(free)) for number in range(runs + OTHERS)]
+    return tuple(Access(at, ip=ip, page=runs + 1 + number) for number, ip in enumerate(addresses))

@@ -10,12 +10,14 @@ UNITS = {
     "present": "bool",
     "trigger": "accesses",
     "trigger_at_page_edge": "list",
+    "trigger_by_l1_prefetcher": "accesses",
     "trained_by": "list",
     "degree": "lines",
     "max_distance": "lines",
     "directions": "string",
     "streams": "streams",
     "streams_per_page": "streams",
+    "replacement": "string",
     "min_stride": "bytes",
     "max_stride": "bytes",
     "indexed_by": "string",
@@ -24,6 +26,7 @@ UNITS = {
     "crosses_4k": "bool",
     "crosses_4k_in_2m": "bool",
     "shared_by_smt": "bool",
+    "shared_by_cores": "bool",
     "region_size": "bytes",
 }
 EVIDENCE = "prefetchers"

@@ -8,7 +8,7 @@ level 1's tables forget the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,8 +36,12 @@ CONFLICT_PAGES, CONFLICT_ROUNDS = 20, 2
 """Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
 few that they and the line stay in level 2."""
 
-FORGET_AGAIN = 2
-"""Pages opened by each access alone once more after lines of the visited page were placed, which taught something."""
+FORGET_ALONE, FORGET_AGAIN = 4, 2
+"""Pages opened by each access alone, more than the visits after which a footprint is believed; and once more after
+lines of the visited page were placed, which taught something."""
+
+UNWATCH_LINE, UNWATCH_IP = 9, 0x3CAA
+"""The access that opens further regions: none of a visit, so what it recalls disturbs nothing."""
 
 ANCHOR_IP = 0x10F5
 
@@ -72,8 +76,9 @@ class Visit:
     """Accesses to a page, all of whose lines in `window` (first, end; in lines) are flushed first.
 
     `warm` lines are in level 1 before the first access, `demoted` ones in level 2 alone. `thrash`: level 1's tables are
-    made to forget the page before every access. `forget`: so many regions are opened by every access on its own
-    beforehand, in other pages, so that a region prefetcher remembers nothing else of it. `lessons`: accesses to pages
+    made to forget the page before every access. `forget`: every access is made on its own beforehand, in other pages,
+    and so many regions are opened then that those pages are watched no longer: a region prefetcher remembers nothing
+    else of the access. `lessons`: accesses to pages
     of the crowd, before everything else. `anchor`: a line in level 1 that is loaded before every software prefetch,
     because some cores drop those to another page than the latest load's. `chained`: each access's address depends on
     the value of the one before, and no fence stands between them: some prefetchers of level 1 are quiet while a fence
@@ -139,15 +144,31 @@ class Builder:
             probe = probe.load(self.place_of(access), ip=f"i{bits}", ip_bits=bits, after=-1)
         return probe
 
-    def split(self, visit: Visit, first: int) -> tuple[Probe, Probe]:
-        """The visit for two threads of a core: one makes the first accesses and times, the other makes the rest."""
-        one, other = self.prelude(visit), Probe().barrier()
+    def split(self, visit: Visit, makers: Sequence[int], threads: int) -> list[Probe]:
+        """The visit for several threads of a core: `makers` says which of them makes each access, one after the other;
+        the first one times."""
+        probes = [self.prelude(visit), *(Probe() for _ in range(threads - 1))]
+        latest = 0
         for number, access in enumerate(visit.steps):
-            if number < first:
-                one = self.step(one, visit, access, number)
-            else:
-                other = self.step(other, visit, access, number)
-        return self.ending(one.barrier().barrier()), other.barrier()
+            if makers[number] != latest:
+                probes, latest = [probe.barrier() for probe in probes], makers[number]
+            probes[latest] = self.step(probes[latest], visit, access, number)
+        if latest:
+            probes = [probe.barrier() for probe in probes]
+        return [self.ending(probes[0]), *probes[1:]]
+
+    def continued(self, visit: Visit, first: int, middle: int, last: int) -> tuple[Probe, Probe]:
+        """The visit for CPUs of two cores: the other one makes the accesses from `first` to `middle`, then this one
+        those up to `last`, and times."""
+        one, other = self.prelude(visit).barrier().barrier(), Probe()
+        if visit.thrash:  # its own caches lack the pages of the walk, whose misses would be a run of their own
+            other = self._thrash(self._thrash(other))
+        other = other.barrier()
+        for number in range(first, middle):
+            other = self.step(other, visit, visit.steps[number], number)
+        for number in range(middle, last):
+            one = self.step(one, visit, visit.steps[number], number)
+        return self.ending(one), other.barrier()
 
     def step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
         """One access of the visit, done and its prefetches settled before the next."""
@@ -158,7 +179,7 @@ class Builder:
         if visit.thrash:
             probe = self._thrash(probe)
         if visit.anchor is not None and access.how in HINTS:
-            probe = probe.load(PAGE + visit.anchor * self.line_size, ip="anchor", ip_bits=ANCHOR_IP).fence()
+            probe = probe.load(PAGE + visit.anchor * self.line_size, ip=f"i{ANCHOR_IP}", ip_bits=ANCHOR_IP).fence()
         return _act(probe, access, self.place_of(access), number).fence().wait(STEP_CYCLES).fence("l")
 
     @staticmethod
@@ -171,7 +192,10 @@ class Builder:
         """Everything before the first access."""
         # first, because a region prefetcher fills level 1 with what it still remembers, and because this opens pages at
         # the very offsets of demoted lines, which level 2 may not hold as well
-        probe = self._lessons(self._forget(Probe(), visit, visit.forget), visit)
+        probe = Probe()
+        if visit.forget:
+            probe = self._unwatch(self._forget(probe, visit, FORGET_ALONE), visit)
+        probe = self._lessons(probe, visit)
         probe = self._loads(probe, self._kept_warm(visit))
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
         # what pushed a line out may have had its next line brought as well, which pushed out the one kept warm
@@ -182,7 +206,10 @@ class Builder:
         if (
             visit.warm or visit.demoted or visit.anchor is not None
         ):  # the page has been seen: its entries must go, by misses of other pages
-            probe = self._misses(self._forget(probe, visit, min(visit.forget, FORGET_AGAIN)))
+            # not by lines that are kept in level 1, which so many others at their page offset would push out
+            if visit.forget:
+                probe = self._forget(probe, visit, FORGET_AGAIN, but=self._kept_warm(visit))
+            probe = self._misses(probe)
         if visit.thrash or any(
             access.how == "thrash" for access in visit.steps
         ):  # bring the pages of the walk to level 2
@@ -236,18 +263,37 @@ class Builder:
             probe = probe.load(self.other(DUMMY, 60 + page, (52 + 4 * (page % THRASH_OFFSETS)) * self.line_size))
         return probe.fence()
 
-    def _forget(self, probe: Probe, visit: Visit, pages: int) -> Probe:
-        """Open many regions by each access alone: nothing then follows it in a region prefetcher's memory."""
-        seen: set[tuple[int, int | None]] = set()
-        if not pages:
-            return probe
-        for number, access in enumerate(visit.steps):
+    def _opening(self, visit: Visit) -> list[tuple[int, Access]]:
+        """Accesses that may open the visited page, with their numbers: the visit's own and its anchor."""
+        numbered = list(enumerate(visit.steps))
+        if visit.anchor is not None:
+            numbered.append((0, Access(visit.anchor * self.line_size, ip=ANCHOR_IP)))
+        return numbered
+
+    def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
+        """Make every access, `but` those to some lines, alone in so many pages: nothing then follows it in a region
+        prefetcher's memory, once the pages are watched no longer."""
+        keys: set[tuple[int, int]] = set()
+        for number, access in self._opening(visit):
             bits = fresh(number % 64) if access.ip is None else access.ip
-            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in seen:
+            if access.at // self.line_size in but and bits != ANCHOR_IP:
                 continue
-            seen.add((access.at, bits))
-            for page in range(pages):
+            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:
+                continue
+            # each in pages of its own: one opened by the access before, and still watched, would teach the very run
+            # that is to be forgotten
+            first = pages * len(keys)
+            keys.add((access.at, bits))
+            for page in range(first, first + pages):
                 # of the access's own kind: accesses that share an instruction address must be alike
                 probe = _act(probe, access, self.other(ALONE, page, access.at), number)
             probe = probe.fence()
         return probe
+
+    def _unwatch(self, probe: Probe, visit: Visit) -> Probe:
+        """Open so many further regions that none of those before is watched any longer: downwards from the block's last
+        page, for the accesses alone go upwards from its first."""
+        opening = Access(UNWATCH_LINE * self.line_size, ip=UNWATCH_IP)
+        for page in range(visit.forget):
+            probe = _act(probe, opening, self.other(ALONE, BLOCK_PAGES - 1 - page, opening.at), 0)
+        return probe.fence()

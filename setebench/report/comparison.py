@@ -11,7 +11,7 @@ from typing import Any
 from setebench import store
 from setebench.compare import Agreement, Comparison, Row
 from setebench.report.numbers import interval_text, value_text
-from setebench.report.table import markdown_text, visible
+from setebench.report.text import markdown_text, visible
 from setebench.results import Finding, Outcome
 
 _HEADINGS = (

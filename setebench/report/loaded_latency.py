@@ -23,16 +23,19 @@ def loaded_latency_figure(evidence: Mapping[str, Any]) -> Figure:
     figure, axes = new_figure(
         "Memory latency under load", "memory bandwidth, lines read and written (GB/s)", "latency of a load (ns)"
     )
-    series = sorted(
-        {(point.get("mix", "4:0"), point["threads"]) for point in points}, key=lambda one: (-int(one[0][0]), one)
-    )
-    for index, (mix, threads) in enumerate(series):
-        chosen = [p for p in points if (p.get("mix", "4:0"), p["threads"]) == (mix, threads)]
-        own = sorted((p["gb_per_s"], p["latency_ns"]) for p in chosen)
+    series = sorted({_series(point) for point in points}, key=lambda one: (not one[2], -int(one[0][0]), one))
+    for index, (mix, threads, prefetched) in enumerate(series):
+        own = sorted((p["gb_per_s"], p["latency_ns"]) for p in points if _series(p) == (mix, threads, prefetched))
         label = f"{threads} loading thread{'s' if threads > 1 else ''}, {mix} reads to writes"
+        label += "" if prefetched else ", prefetchers off"
         axes.plot([rate for rate, _ in own], [latency for _, latency in own], label=label, **style(index))
     axes.axhline(found["idle_ns"], color="0.4", linewidth=0.9, linestyle=":", label=f"idle: {found['idle_ns']:.4g} ns")
     axes.set_ylim(0, 1.15 * max(found["idle_ns"], *(point["latency_ns"] for point in points)))
     axes.set_xlim(left=0)
     figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
+
+
+def _series(point: Mapping[str, Any]) -> tuple[str, int, bool]:
+    """Mix, loading threads, and whether prefetchers were on."""
+    return point.get("mix", "4:0"), point["threads"], point.get("prefetchers", True)

@@ -49,18 +49,8 @@ def _heat(axes: Axes, name: str, chart: Mapping[str, Any]) -> None:
 
 def _ahead(axes: Axes, chart: Mapping[str, Any]) -> None:
     """Lines fetched by each access of the run, and how far ahead of it they then reach without a gap."""
-    memory = len(chart["levels"]) - 1
-    reached, fetched, before = [], [], 0
-    for count, line in enumerate(chart["touched"], start=1):
-        row = chart["nearest"][count]
-        end = line + 1
-        while end < len(row) and row[end] != memory:
-            end += 1
-        reached.append(end - 1 - line)
-        fetched.append(max(end - max(before, line + 1), 0))
-        before = end
-    axes.plot(chart["touched"], fetched, label="lines fetched by the access (degree)", **style(0))
-    axes.plot(chart["touched"], reached, label="lines ahead of it (distance)", **style(1))
+    axes.plot(chart["touched"], chart["fetched"], label="lines fetched by the access (degree)", **style(0))
+    axes.plot(chart["touched"], chart["ahead"], label="lines ahead of it (distance)", **style(1))
     axes.set(title="How far a sequential run is led", xlabel="line accessed", ylabel="lines")
     axes.grid(True, color="0.9", linewidth=0.6)
     axes.legend(fontsize=8)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 NAMES = {
     "loads": "loads from memory",
+    "nearer": "loads from {}",
     "stores": "stores to memory",
     "blocked": "delay of a level-2 hit behind loads",
     "phase": "prefetches {}, until all have set out",
@@ -46,12 +47,20 @@ def staircase_figure(evidence: Mapping[str, Any]) -> Figure:
 
 def _order(name: str) -> tuple[int, str]:
     """Loads and stores before prefetches."""
-    return list(NAMES).index(name.rpartition(".")[2]), name
+    return list(NAMES).index(_kind(name)[0]), name
 
 
 def _label(name: str) -> str:
-    *_, hint, way = ("", "", *name.split("."))
-    return NAMES[way].format(hint)
+    kind, of = _kind(name)
+    return NAMES[kind].format(of)
+
+
+def _kind(name: str) -> tuple[str, str]:
+    """The key in `NAMES`, and the hint or the level."""
+    first, *rest = name.split(".")
+    if first == "loads" and rest:
+        return "nearer", rest[0].upper()
+    return (rest[1], rest[0]) if first == "prefetch" else (first, "")
 
 
 def _draw(axes: Axes, label: str, stairs: Mapping[str, Any], look: dict[str, Any]) -> None:

@@ -22,7 +22,8 @@ from setebench import store
 from setebench.errors import SetebenchError
 from setebench.report import plot
 from setebench.report.sections import Reference, Section, sections
-from setebench.report.table import View, cycles_per_ns, shortcomings, title, visible
+from setebench.report.text import visible
+from setebench.report.view import View, cycles_per_ns, shortcomings, title
 from setebench.results import Document, Finding
 
 if TYPE_CHECKING:

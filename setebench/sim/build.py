@@ -255,6 +255,8 @@ def _prefetchers(c: Ints, machine: spec.Machine, space: _Space) -> None:
         c[p + at.P_OWNED] = not prefetcher.shared_by_smt
         c[p + at.P_DROPS] = prefetcher.when_full == "drops"
         c[p + at.P_STATE_WORDS] = words
+        c[p + at.P_ALL_CORES] = prefetcher.shared_by_cores
+        c[p + at.P_OFF] = 0
         c[p + at.P_STATE] = space.take(words * machine.core.cores)
         c[p + at.P_OWN : p + at.P_OWN + len(own)] = own
         c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1

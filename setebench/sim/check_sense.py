@@ -145,6 +145,8 @@ def _prefetcher_common(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, pa
         )
     if prefetcher.level == 1 and "l1_prefetcher" in prefetcher.trained_by:
         yield Problem((*path, "trained_by"), '"l1_prefetcher" is for prefetchers of level 2')
+    if prefetcher.level == 1 and prefetcher.shared_by_cores:
+        yield Problem((*path, "shared_by_cores"), "true is for prefetchers of level 2")
     if prefetcher.crosses_4k and not prefetcher.crosses_4k_in_2m:
         yield Problem(
             (*path, "crosses_4k_in_2m"),

@@ -20,7 +20,7 @@ MAX_INTERVALS = 64
 PORT_SLOTS = 2048
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
 PORT_MASK = PORT_SLOTS - 1
-PORT_FULL_FROM, PORT_FULL_TO, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 3)
+PORT_FULL_FROM, PORT_FULL_TO, PORT_WALKED, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 4)
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
@@ -144,8 +144,10 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_DROPS,
     P_STATE,
     P_STATE_WORDS,
+    P_ALL_CORES,
+    P_OFF,
     P_OWN,
-) = range(11)
+) = range(13)
 P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS

@@ -8,7 +8,9 @@ by way of `setebench.sim.inspect`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import weakref
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 import numpy as np
@@ -16,11 +18,12 @@ from numpy.typing import NDArray
 
 from setebench.errors import ProbeError, ProbeFault, SetebenchError, UnsupportedError, UsageError
 from setebench.kernels import KERNELS, NAMES, array_spacing
-from setebench.machine import Facts, Region, Ticks
+from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.build import Arrays, build
+from setebench.sim.fields import PREFETCHERS, kind_of
 from setebench.sim.memory_map import MemoryMap
 
 Ints = NDArray[np.int64]
@@ -31,6 +34,13 @@ STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the unrolled loops of stream
 LINES_PER_SECOND = 1e6
 """Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
 the same answer."""
+
+
+SWITCHES = {
+    f"L{level} {str(kind_of(table)).replace('_', ' ')}": (level, table) for level in (1, 2) for table in PREFETCHERS
+}
+"""Switches of every machine that has any, by name: one for each kind and level, whether the machine has such a
+prefetcher or not, so that a list of them tells nothing."""
 
 
 class Simulation(msgspec.Struct):
@@ -54,14 +64,18 @@ def simulation(number: int) -> Simulation:
 
 
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
-    """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks."""
+    """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks.
+
+    Its state (about 50 MB) goes when it is closed, or when nobody holds the machine any more."""
     from setebench.sim.compiled import prepare  # the compiler is only loaded where it is used
 
     arrays = build(machine, seed)
     prepare()
     number = next(_numbers)
     _open[number] = Simulation(machine, arrays, MemoryMap(machine, arrays))
-    return SimulatedMachine(number, _facts(machine))
+    opened = SimulatedMachine(number, _facts(machine))
+    weakref.finalize(opened, _open.pop, number, None)
+    return opened
 
 
 def _facts(machine: spec.Machine) -> Facts:
@@ -91,7 +105,7 @@ def _facts(machine: spec.Machine) -> Facts:
 class SimulatedMachine:
     """A `setebench.machine.Machine` whose memory system is simulated."""
 
-    __slots__ = ("_facts", "_number")
+    __slots__ = ("__weakref__", "_facts", "_number")
 
     def __init__(self, number: int, facts: Facts) -> None:
         self._number = number
@@ -131,9 +145,53 @@ class SimulatedMachine:
             _check(probe, self._facts)
         return _run(sim, self._facts, probes, placements, warmup)
 
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        if not simulation(self._number).machine.core.prefetcher_switches:
+            return ()
+        return tuple(PrefetcherSwitch(name=name, level=level) for name, (level, _) in SWITCHES.items())
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        offered = {switch.name for switch in self.prefetcher_switches()}
+        missing = sorted(set(names) - offered)
+        if missing:
+            raise UnsupportedError(f"{self._facts.name} has no prefetcher switch {missing[0]!r}")
+        for cpu in cpus:
+            if cpu not in self._facts.cpus:
+                raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
+        sim = simulation(self._number)
+        words = _switched_words(sim, names)
+        before = [int(sim.arrays.c[word]) for word in words]
+        cores = _mask(sim, cpus)
+        for word in words:
+            sim.arrays.c[word] |= cores
+        try:
+            yield
+        finally:
+            for word, value in zip(words, before, strict=True):
+                sim.arrays.c[word] = value
+
     def close(self) -> None:
         """Forget the machine's state; any later call raises `SetebenchError`."""
         _open.pop(self._number, None)
+
+
+def _switched_words(sim: Simulation, names: Collection[str]) -> list[int]:
+    """Where the kernel looks whether the prefetchers of these switches are off."""
+    chosen = [SWITCHES[name] for name in names]
+    return [
+        at.C_PREFETCHER + index * at.P_WORDS + at.P_OFF
+        for index, prefetcher in enumerate(sim.machine.prefetchers)
+        if (prefetcher.level, type(prefetcher)) in chosen
+    ]
+
+
+def _mask(sim: Simulation, cpus: Collection[int]) -> np.int64:
+    """The cores of these CPUs as bits: a core's threads share its switches."""
+    bits = sum(1 << core for core in {cpu % sim.machine.core.cores for cpu in cpus})
+    return np.uint64(bits).astype(np.int64)
 
 
 def _check(probe: Probe, facts: Facts) -> None:

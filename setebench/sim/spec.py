@@ -16,6 +16,7 @@ AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 
 FillLevel = Literal["l1", "l2", "l3", "none"]
 WhenFull = Literal["stalls", "drops"]
+TableReplacement = Literal["lru", "fifo"]
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +75,7 @@ class Core(Table, frozen=True, kw_only=True):
     flush_cycles: float = 40.0  # a flush takes this long
     flush_cached_extra_cycles: float = 0.0  # and this much more for a line that is in a cache
     smt_extra_cycles: float = 0.0  # every load takes this much longer while a sibling thread runs
+    prefetcher_switches: bool = False  # True: hardware prefetchers can be switched off, as real CPUs' can
 
 
 class Level(Table, frozen=True, kw_only=True):
@@ -171,6 +173,7 @@ class Prefetcher(Table, frozen=True, kw_only=True, tag_field="kind"):
     crosses_4k: bool = False  # goes past a 4 KiB boundary (at level 2: to the physically next page)
     crosses_4k_in_2m: bool = False  # goes past a 4 KiB boundary inside a 2 MiB page
     shared_by_smt: bool = True  # False: each SMT thread trains entries of its own
+    shared_by_cores: bool = False  # True: all cores train one table, as beside a shared cache; level 2 only
     when_full: WhenFull = "drops"  # a prefetch that finds no miss entry free is dropped or waits for one
 
 
@@ -202,7 +205,8 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     ramp: tuple[int, ...] = ()  # lines of the first batches of a stream, before `degree` holds; at most 4
     max_distance: int = 16  # lines, see above; 1 to 256
     directions: Literal["up", "down", "both"] = "both"
-    streams: int = 16  # streams followed at once (LRU), 1 to 128
+    streams: int = 16  # streams followed at once, 1 to 128
+    replacement: TableReplacement = "lru"  # which stream a new one replaces: unused longest, or followed longest
     streams_per_page: Literal[1, 2] = 1  # 2 = one upwards and one downwards
 
 
@@ -215,7 +219,8 @@ class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
     min_stride_bytes: int = 1  # smaller strides are not followed
     max_stride_bytes: int = 2048
     directions: Literal["up", "down", "both"] = "both"
-    entries: int = 8  # table size (LRU), 1 to 256
+    entries: int = 8  # table size, 1 to 256
+    replacement: TableReplacement = "lru"  # which entry a new one replaces: unused longest, or there longest
     indexed_by: Literal["ip", "page", "ip+page"] = "ip"
     ip_bits: int = 8  # low bits of the instruction address that tell entries apart, 1 to 26
 

@@ -237,10 +237,13 @@ def _store_after(machine: spec.Machine) -> Iterator[Finding]:
 def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
     memory = machine.memory
-    yield told("loaded_latency.idle", memory.latency_cycles / hertz * 1e9, "ns")
-    if memory.interval_cycles and _saturates(machine):
-        peak = machine.line_size_bytes / memory.interval_cycles * hertz / 1e9
-        yield told("loaded_latency.peak_bandwidth", peak, "GB/s")
+    # both figures are of memory, so they are the same with prefetchers switched off
+    ways = ("loaded_latency", "loaded_latency.prefetchers_off")[: 1 + machine.core.prefetcher_switches]
+    for way in ways:
+        yield told(f"{way}.idle", memory.latency_cycles / hertz * 1e9, "ns")
+        if memory.interval_cycles and _saturates(machine):
+            peak = machine.line_size_bytes / memory.interval_cycles * hertz / 1e9
+            yield told(f"{way}.peak_bandwidth", peak, "GB/s")
 
 
 def _saturates(machine: spec.Machine) -> bool:

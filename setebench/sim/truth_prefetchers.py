@@ -43,6 +43,8 @@ def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
     yield "fills", prefetcher.fills, "string"
     if machine.core.threads_per_core > 1 and _remembers(prefetcher):
         yield "shared_by_smt", prefetcher.shared_by_smt, "bool"
+    if machine.core.cores > 1 and isinstance(prefetcher, spec.Streamer | spec.Stride):
+        yield "shared_by_cores", prefetcher.shared_by_cores, "bool"
     if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
         yield "crosses_4k", prefetcher.crosses_4k, "bool"
         if 2097152 in machine.memory.page_sizes:
@@ -88,6 +90,7 @@ def _streamer(prefetcher: spec.Streamer) -> Facts:
     yield "max_distance", prefetcher.max_distance, "lines"
     yield "directions", prefetcher.directions, "string"
     yield "streams", prefetcher.streams, "streams"
+    yield from _replacement(prefetcher.streams, prefetcher.replacement)
     yield "streams_per_page", prefetcher.streams_per_page, "streams"
 
 
@@ -98,6 +101,7 @@ def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     yield "max_distance", prefetcher.max_distance, "lines"
     yield "directions", prefetcher.directions, "string"
     yield "streams", prefetcher.entries, "streams"
+    yield from _replacement(prefetcher.entries, prefetcher.replacement)
     least = prefetcher.min_stride_bytes
     # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
     yield "min_stride", max(least, machine.line_size_bytes) if prefetcher.level == 2 else least, "bytes"
@@ -105,6 +109,12 @@ def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     yield "indexed_by", prefetcher.indexed_by, "string"
     if "ip" in prefetcher.indexed_by:
         yield "ip_bits", list(range(prefetcher.ip_bits)), "list"
+
+
+def _replacement(entries: int, replacement: str) -> Facts:
+    """One entry alone is replaced by whatever comes."""
+    if entries > 1:
+        yield "replacement", replacement, "string"
 
 
 def _region(prefetcher: spec.Region) -> Facts:

@@ -40,8 +40,10 @@ class Stores:
         self._cycles: dict[int, dict[str, list[list[float]]]] = {}
 
     def time(self) -> None:
-        """Measure at this time, after every hint that is known to fill level 1 by now."""
-        hints = sorted(set(self._wanted().values()))
+        """Measure at this time, after every hint that is known to fill level 1 by now, and after w: whether that does
+        may only be clear later, when this time is over."""
+        available = set(self._run.context.machine.facts.prefetch_hints)
+        hints = sorted(set(self._wanted().values()) | {"w"} & available)
         if not hints:
             return
         most = STORE_ROUNDS if not self._run.context.fast else FAST_STORE_ROUNDS

@@ -95,6 +95,11 @@ class Bench:
             self.close()
             raise
 
+    @property
+    def cpu(self) -> int:
+        """The CPU that chases."""
+        return self._cpu
+
     def close(self) -> None:
         """Give the memory back."""
         for region in (self._chased, *self._regions.values()):

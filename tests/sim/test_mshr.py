@@ -48,6 +48,13 @@ def test_nothing_is_told_wrong(machine: str) -> None:
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
 
 
+def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> None:
+    """The first level replaces at random, so lines in the second one read like two levels."""
+    task = Task(machine="random:9210", scenarios=("mshr",), noise="drawn", seed=9210, fast=False)
+    told = {each.parameter: each for each in judge_all([perform(task)], ("mshr.",))}
+    assert [each for each in told.values() if each.verdict is Verdict.WRONG] == []
+
+
 def test_private_pools_of_siblings_are_told_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)

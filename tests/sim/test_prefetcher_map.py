@@ -6,14 +6,20 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from quiet_machines import quiet
 
 from setebench.judge import Judgement, Verdict, judge
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.pattern import ask
+from setebench.prefetcher_map.shared import tell_shared
+from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.streams import Stream
+from setebench.prefetcher_map.tell import Told
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -37,6 +43,13 @@ ONE_LINE_AHEAD = spec.Streamer(
 )
 RAMP_THAT_ENDS_SOON = spec.Streamer(level=2, trigger=3, degree=4, ramp=(2, 3), max_distance=8, streams=16)
 UP_DOWN = spec.UpDown(level=2)
+ONE_LINE_AT_A_TIME = spec.Streamer(level=2, trigger=5, degree=1, max_distance=16, streams=8)
+REGION_OF_TWO_VISITS = spec.Region(
+    level=1, fills="l1", trigger=2, region_size_bytes=4096, active_regions=8, indexed_by="ip+offset"
+)
+FAR_STRIDE = spec.Stride(level=2, trigger=3, degree=2, max_distance=6, indexed_by="page", entries=16)
+EARLY_STREAM = spec.Streamer(level=1, fills="l2", trigger=2, degree=2, max_distance=8, directions="up", streams=32)
+EARLY_STRIDE = spec.Stride(level=2, trigger=2, degree=2, max_distance=2, indexed_by="page", entries=8)
 
 
 def laboratory(machine: SimulatedMachine) -> Laboratory:
@@ -126,14 +139,36 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
         ((NEXT_LINE, ONE_LINE_AHEAD), ("l2.stream.max_distance", "l2.stream.trigger")),
         ((RAMP_THAT_ENDS_SOON,), ("l2.stream.degree", "l2.stream.max_distance")),
         ((L1_STREAM, L2_STREAM), ("l2.stream.streams", "l2.stream.streams_per_page", "l2.stream.trigger_at_page_edge")),
+        ((NEXT_LINE, ONE_LINE_AT_A_TIME), ("l2.stream.streams",)),
+        ((REGION_OF_TWO_VISITS, FAR_STRIDE), ("l2.stride.present", "l2.stride.trained_by", "l2.stride.directions")),
+        ((L2_NEXT, FAR_STRIDE), ("l2.stride.max_distance", "l2.stride.min_stride")),
+        ((EARLY_STREAM, EARLY_STRIDE), ("l1.stream.directions", "l1.stream.trigger_at_page_edge", "l1.stream.trigger")),
         ((L2_STRIDE, L2_STREAM), ("l2.stride.degree", "l2.stride.max_stride", "l2.stride.crosses_4k")),
     ],
-    ids=["both neighbours", "hits wake next line", "ramp", "streams of both levels", "strides beside streams"],
+    ids=[
+        "both neighbours",
+        "hits wake next line",
+        "ramp",
+        "streams of both levels",
+        "next line and one line at a time",
+        "regions and strides",
+        "strides beside next lines",
+        "two accesses are a stride too",
+        "strides beside streams",
+    ],
 )
 def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
     judgements = judged(*prefetchers)
     assert wrong(judgements) == []
     assert {judgements[f"prefetcher.{name}"].verdict for name in right} == {Verdict.RIGHT}
+
+
+@pytest.mark.parametrize("enough", [1, 0])
+def test_one_request_of_level_one_starts_a_stream_or_does_not(enough: int) -> None:
+    streamer = replace(L2_STREAM, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=enough)
+    with closing(quiet(prefetchers=(NEXT_LINE, streamer), **SHAPE)) as machine:
+        told = {finding.parameter: finding.value for finding in surveyed(machine)}
+    assert told["prefetcher.l2.stream.trigger_by_l1_prefetcher"] == (enough or None)
 
 
 def test_a_line_that_one_access_brings_hides_no_stream() -> None:
@@ -149,9 +184,34 @@ def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
         assert judgements["prefetcher.l2.stream.shared_by_smt"].verdict is Verdict.RIGHT
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_stream_is_dealt_to_two_three_and_four_threads(shared: bool) -> None:
+    streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
+    with closing(quiet(prefetchers=(streamer,), core=spec.Core(threads_per_core=4), **SHAPE)) as machine:
+        lab, told = laboratory(machine), Told("l2.stream")
+        rules = Rules(lab, Stream(present=True, trigger=3), inner=False)
+        visit, targets = rules.training_visit()
+        tell_shared(lab, visit, 2, targets, told)
+    assert [finding.value for finding in told] == [shared]
+    assert lab.context.evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys("234", shared)
+
+
 def test_noise_makes_no_wrong_answer() -> None:
     noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
     assert wrong(judged(L2_STREAM, PAIR, noise=noise)) == []
+
+
+def test_the_chart_of_a_sequential_run_is_the_papers_figure_7() -> None:
+    streamer = spec.Streamer(
+        level=2, trigger=3, trigger_at_page_edge=(1, 2, 2, 1), degree=4, ramp=(2, 3), max_distance=16
+    )
+    with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
+        run = charts(laboratory(machine))["line after line"]
+    fetched = {line: lines for line, lines in zip(run["touched"], run["fetched"], strict=True) if lines}
+    steady = [4, 5, 7, *range(11, 44, 4)]
+    assert fetched == {0: 2, 1: 3, 2: 4, 3: 4, **dict.fromkeys(steady, 4), 47: 2}
+    # the paper counts to where the next batch starts, one line further
+    assert [run["ahead"][line] + 1 for line in (0, 1, 2, 3, 4, 5, 6, 7, 8, 11)] == [3, 5, 8, 11, 14, 17, 16, 19, 18, 19]
 
 
 def test_a_pattern_says_which_lines_are_where() -> None:

@@ -117,6 +117,16 @@ def test_a_closed_machine_says_so() -> None:
         machine.run(Probe().nop(1), 1)
 
 
+def test_a_machine_that_nobody_holds_any_more_is_forgotten() -> None:
+    machine = quiet()
+    number = machine._number
+    assert simulation(number)
+    del machine
+    gc.collect()
+    with pytest.raises(SetebenchError, match="closed"):
+        simulation(number)
+
+
 def test_a_loop_runs_its_body_and_moves_on() -> None:
     machine = quiet()
     region = machine.allocate(PAGE, PAGE)

@@ -146,7 +146,7 @@ def _described() -> list[str]:
 
 
 def _existing() -> set[str]:
-    suffixes = {".py", ".pyx", ".pyi", ".c", ".h", ".S", ".inc"}
+    suffixes = {".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h", ".S", ".inc"}
     files = [path for folder in ("asm", "setebench", "scenarios") for path in (ROOT / folder).rglob("*")]
     files = [
         path for path in files if path.suffix in suffixes and path.name != "_engine.c" and path.read_text().strip()

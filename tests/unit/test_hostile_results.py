@@ -87,7 +87,7 @@ def show_everywhere(document: Document) -> None:
         assert render(document, form, references=found)
     drawn = beside.plots(document)
     assert "</html>" in web.page([web.Entry(name="a", document=document, plots=drawn, references=found)])
-    assert document._repr_html_()
+    assert web.table_html(document)
     both = compare([make_document(), document, document], ["a", "b", "c"])
     for form in comparison.FORMS:
         assert comparison.render(both, form)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from scenario_files import EARLY, HEAD, LATE, MACHINE, BareMachine, Write, open_bare, scenario_folder
+from test_table import make_document
 
 import setebench
-from setebench import registry
+from setebench import registry, store
 from setebench.cli.main import setebench as command_line
 
 __all__ = ["scenario_folder"]  # a fixture
@@ -48,6 +49,20 @@ def test_importing_is_light_and_every_public_name_is_there() -> None:
     assert ended.returncode == 0, ended.stderr
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         setebench.nothing  # noqa: B018
+
+
+def test_a_document_shows_itself_in_a_notebook_without_results_importing_a_report(tmp_path: Path) -> None:
+    store.save(make_document(), tmp_path / "file.json")
+    code = (
+        "import sys, setebench\n"
+        "from pathlib import Path\n"
+        "document = setebench.load(Path(sys.argv[1]))\n"
+        "assert 'jinja2' not in sys.modules\n"
+        "assert 'latency.l1' in document._repr_html_() and '<table' in document._repr_html_()\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "file.json")]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_question_is_asked_by_name(scenario_folder: Write) -> None:

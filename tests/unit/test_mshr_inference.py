@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from setebench.infer.in_flight import Blocked, Evidence, Prefetching
+from setebench.infer.in_flight import Blocked, Evidence, Nearer, Prefetching, surely
 from setebench.infer.landing import UNSTEADY
 from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.siblings import Beside, Together
@@ -15,6 +15,7 @@ from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
 UNIT = 400.0
+SUDDEN = {n: UNIT * (n >= 20) for n in range(41)}
 
 
 def stairs(
@@ -98,7 +99,7 @@ def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: flo
 def blocked(times: dict[int, float], step: Step | None = None) -> dict[str, Any]:
     curve = stairs(times)
     curve.step = step
-    return {"loads": jump(20), "blocked": Blocked(curve, in_level_two=True)}
+    return {"loads": jump(20), "blocked": Blocked(curve, in_level_two=True, shows_up_to=40)}
 
 
 def test_a_delay_that_grows_little_by_little_is_no_entry_limit() -> None:
@@ -113,6 +114,53 @@ def test_a_delay_that_begins_suddenly_where_loads_jump_is_one() -> None:
     for step in (None, Step(19, 18, 20, UNIT), Step(19, 19, 19, UNIT)):
         first = told(Evidence(**blocked(sudden, step)), ("l1",))["mshr.l1.demand"]
         assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
+
+
+def never_waited(times: dict[int, float], shows_up_to: int) -> int:
+    evidence = Evidence(jump(20), blocked=Blocked(stairs(times), in_level_two=True, shows_up_to=shows_up_to))
+    found = told(evidence, ("l1",))["mshr.l1.demand"]
+    assert found.outcome is Outcome.AT_LEAST and isinstance(found.value, int)
+    return found.value
+
+
+def test_a_hit_that_never_waits_bounds_level_one_as_far_as_a_wait_would_show() -> None:
+    free = dict.fromkeys(range(0, 64, 3), 0.0)
+    assert never_waited(free, 63) == 64
+    assert never_waited(free, 30) == 31
+
+
+def test_misses_that_were_slow_once_do_not_raise_a_bound() -> None:
+    """The hit waits from 26 misses on; what the misses were slower at 60 hides it there."""
+    waits = {n: UNIT * (n >= 26) for n in range(0, 60, 2)} | {60: 0.0}
+    assert never_waited(waits, 60) <= 26
+
+
+def test_a_later_jump_bounds_nothing_where_the_first_was_lost() -> None:
+    """Ten at a time, but of the staircase only the jump behind 30 was found."""
+    assert surely(stairs({n: UNIT * (1 + (n - 1) // 10) for n in range(1, 40)}, 30)) <= 10
+    assert surely(jump(20)) == 20
+
+
+def nearer(in_flight: float, last: int | None = None) -> Nearer:
+    return Nearer(in_flight, 0.8, jump(last) if last else None)
+
+
+@pytest.mark.parametrize("outside", [{"l2": nearer(36.0)}, {"l3": nearer(36.0)}, {"l3": nearer(18.0, 26)}])
+def test_more_in_flight_from_nearer_levels_leaves_level_one_open(outside: dict[str, Nearer]) -> None:
+    first = told(Evidence(**blocked(SUDDEN), nearer=outside), ("l1",))["mshr.l1.demand"]
+    assert first.outcome is Outcome.UNRESOLVED
+
+
+def test_fewer_in_flight_from_nearer_levels_is_bandwidth_and_stands_beside() -> None:
+    evidence = Evidence(**blocked(SUDDEN), nearer={"l2": nearer(9.0), "l3": nearer(18.0, 20)}, chases=19.0)
+    first = told(evidence, ("l1",))["mshr.l1.demand"]
+    assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
+    assert "from l3 parallel chases keep 18.0 in flight, time jumps behind 20" in first.method
+
+
+def test_more_in_flight_from_memory_than_level_one_has_entries_is_a_contradiction() -> None:
+    first = told(Evidence(**blocked(SUDDEN), chases=40.0), ("l1",))["mshr.l1.demand"]
+    assert first.outcome is Outcome.UNRESOLVED and first.reason and "40.0" in first.reason
 
 
 @pytest.mark.parametrize(
@@ -144,13 +192,13 @@ def test_a_hit_waits_for_another_threads_misses_where_the_pool_is_shared(
     assert (found.outcome, found.value) == (outcome, value)
 
 
-SUDDEN = {n: UNIT * (n >= 20) for n in range(41)}
-
-
 def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() -> None:
     assert fills_first(Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)))) == ("", 20)
     single = blocked({n: UNIT * (n >= 1) for n in range(41)}, Step(0, 0, 0, UNIT)) | {"loads": jump(1)}
     assert fills_first(Evidence(**single, prefetching=[hint("t0", "l1", 8)])) == ("t0", 8)
+    lost = stairs({n: 50.0 + UNIT * (n > 8) for n in range(1, 40)}, 8)
+    dropping = Prefetching("t0", "l1", flat(40), None, lost, apart=50.0)
+    assert fills_first(Evidence(**single, prefetching=[dropping])) == ("t0", 8)
     assert isinstance(fills_first(Evidence(**single)), str)
     assert isinstance(fills_first(Evidence(jump(20))), str)
 

@@ -9,6 +9,7 @@ from setebench.errors import SetebenchError, UsageError
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares, mostly
 from setebench.infer.stream_rule import batches, distance_bounds, steady_degree
+from setebench.prefetcher_map.chart import led
 from setebench.prefetcher_map.pattern import parse
 from setebench.report.prefetcher_map_plot import map_figure
 
@@ -71,10 +72,15 @@ def test_a_word_that_is_no_access_is_refused(text: str) -> None:
         parse(text, 64, 64)
 
 
+def test_a_chart_says_what_each_access_fetched_and_how_far_ahead_it_reaches() -> None:
+    rows = [[1] * 8, [0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1], [0] * 8]
+    assert led(rows, [0, 1, 2], memory=1) == ([1, 2, 4], [1, 2, 5])
+
+
 def test_the_plot_shows_charts_and_how_far_lines_run_ahead() -> None:
     rows = [[1] * 8, [0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]]
-    figure = map_figure({"prefetchers": {"run": {"levels": ["l1", "memory"], "touched": [0, 1], "nearest": rows}}})
-    ahead = figure.axes[-1].get_lines()
+    chart = {"levels": ["l1", "memory"], "touched": [0, 1], "nearest": rows, "fetched": [1, 2], "ahead": [1, 2]}
+    ahead = map_figure({"prefetchers": {"run": chart}}).axes[-1].get_lines()
     assert [list(line.get_ydata()) for line in ahead] == [[1, 2], [1, 2]]
 
 

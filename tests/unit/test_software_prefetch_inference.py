@@ -105,6 +105,11 @@ def test_a_core_that_became_faster_has_no_level_before_the_first() -> None:
     assert unless_between(Answer("l2"), -4.0, 0.1, 1.0).value is None
 
 
+def test_a_core_that_runs_a_little_faster_than_before_shows_no_new_level() -> None:
+    assert unless_between(Answer("l3"), -2.6, 0.1, 1.0, timed_cycles=150.0).value == "l3"
+    assert unless_between(Answer("l3"), -12.0, 0.1, 1.0, timed_cycles=150.0).value is None
+
+
 def test_caches_behind_an_unknown_one_have_no_number() -> None:
     found = {"t0": Answer("l1"), "t1": Answer(reason="between", unknown_after="l1"), "t2": Answer("l2")}
     told = numbered(found, ("l1", "l2", "memory"))

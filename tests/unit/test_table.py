@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from setebench.errors import UsageError
 from setebench.report import numbers
-from setebench.report.table import FORMS, ascii_only, grouped, render, visible
+from setebench.report.table import FORMS, render
+from setebench.report.text import ascii_only, visible
+from setebench.report.view import grouped
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
 
 GOLDEN = Path(__file__).parent / "golden"

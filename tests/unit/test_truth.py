@@ -40,16 +40,16 @@ PATTERNS = {
     r"software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page|trains_hardware)": "bool",
     r"software_prefetch\.when_full": "string",
     r"software_prefetch\.store_after\.(shared|exclusive)": "cycles",
-    rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt)": "bool",
+    rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt|shared_by_cores)": "bool",
     rf"prefetcher\.{ID}\.trigger": "accesses",
     rf"prefetcher\.{ID}\.(trigger_at_page_edge|trained_by|ip_bits)": "list",
     rf"prefetcher\.{ID}\.(degree|max_distance)": "lines",
-    rf"prefetcher\.{ID}\.(directions|indexed_by|fills)": "string",
+    rf"prefetcher\.{ID}\.(directions|indexed_by|fills|replacement)": "string",
     rf"prefetcher\.{ID}\.(streams|streams_per_page)": "streams",
     rf"prefetcher\.{ID}\.(min_stride|max_stride|region_size)": "bytes",
     r"bandwidth\.(l[123]|memory)\.(load|store)\.(scalar|16|32|64)\.threads_\d+(\.traffic)?": "GB/s",
-    r"loaded_latency\.idle": "ns",
-    r"loaded_latency\.peak_bandwidth": "GB/s",
+    r"loaded_latency(\.prefetchers_off)?\.idle": "ns",
+    r"loaded_latency(\.prefetchers_off)?\.peak_bandwidth": "GB/s",
 }
 """The names and units that findings and truth share (docs/parameters.md), as far as a machine file defines them."""
 
@@ -117,6 +117,7 @@ def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> No
         "trained_by": ["load", "store"],
         "fills": "l2",
         "shared_by_smt": True,
+        "shared_by_cores": False,
         "crosses_4k": False,
         "crosses_4k_in_2m": False,
         "trigger": 3,
@@ -125,6 +126,7 @@ def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> No
         "max_distance": 16,
         "directions": "both",
         "streams": 16,
+        "replacement": "lru",
         "streams_per_page": 1,
     }
     (streamer,) = loader.load("knc").prefetchers

@@ -186,11 +186,11 @@ def test_a_drawing_of_hostile_labels_stays_a_drawing() -> None:
     assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags)
 
 
-def test_a_document_shows_itself_in_a_notebook() -> None:
-    page = Reader(make_document()._repr_html_())
+def test_a_document_is_a_table_in_a_notebook() -> None:
+    page = Reader(web.table_html(make_document()))
     assert any(data == "latency.l1" for _, data in page.text)
     assert {"script", "style"}.isdisjoint(tag for tag, _ in page.tags)
-    Reader(hostile_document()._repr_html_())
+    Reader(web.table_html(hostile_document()))
 
 
 # -- sections -------------------------------------------------------------------------------------------------------

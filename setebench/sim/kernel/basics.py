@@ -14,6 +14,7 @@ from setebench.sim.layout import (
     PORT_FULL_TO,
     PORT_MASK,
     PORT_SLOTS,
+    PORT_WALKED,
     S_RANDOM,
 )
 
@@ -59,7 +60,8 @@ def reserve(s: Ints, port: int, t: int, interval: int) -> int:
     interval long, and a slot's word holds when the use that began in it ends. Words of other slots count as free.
 
     Behind a stall, requests queue up and each would walk past all uses before it. Therefore the calendar also keeps
-    one stretch of time (PORT_FULL_FROM to PORT_FULL_TO) in which no use can begin any more, the longest one known.
+    one stretch of time (PORT_FULL_FROM to PORT_FULL_TO) in which no use can begin any more: a long one that still
+    helps. It only saves walking; when a use begins does not depend on which stretch is kept.
     """
     if interval == 0:
         return t
@@ -109,7 +111,8 @@ def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
 def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
     """Note that no use of the port can begin from `start` until `end`, where a use just noted ends.
 
-    A stretch as long as the calendar would rest on words that are overwritten, so it is cut.
+    A stretch as long as the calendar would rest on words that are overwritten, so it is cut. A longer one is kept
+    until requests beside it have walked as far as it is long: a long one of the past would have all walk for good.
     """
     first = s[port + PORT_FULL_FROM]
     last = s[port + PORT_FULL_TO]
@@ -117,9 +120,14 @@ def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
     if start >= first and start <= last:
         s[port + PORT_FULL_FROM] = max(first, end - reach)
         s[port + PORT_FULL_TO] = end
-    elif end - start >= last - first or end - first > reach or last - start > reach:
+        s[port + PORT_WALKED] = 0
+        return
+    walked = s[port + PORT_WALKED] + end - start
+    s[port + PORT_WALKED] = walked
+    if walked >= last - first or end - first > reach or last - start > reach:
         s[port + PORT_FULL_FROM] = max(start, end - reach)
         s[port + PORT_FULL_TO] = end
+        s[port + PORT_WALKED] = 0
 
 
 @inlined

@@ -27,9 +27,11 @@ from setebench.sim.layout import (
     HARDWARE,
     L_INCLUSION,
     L_WORDS,
+    P_ALL_CORES,
     P_DROPS,
     P_FILLS,
     P_LEVEL,
+    P_OFF,
     P_OWNED,
     P_STATE,
     P_STATE_WORDS,
@@ -46,14 +48,15 @@ L1, L2, L3 = C_LEVEL, C_LEVEL + L_WORDS, C_LEVEL + 2 * L_WORDS
 @compiled
 def ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int, n: int) -> int:
     """Show an access to every prefetcher of a level; returns how many lines they ask for, fill levels beside them."""
+    core = cpu % c[C_CORES]
     for i in range(c[C_PREFETCHERS]):
         p = C_PREFETCHER + i * P_WORDS
-        if c[p + P_LEVEL] != level or not (c[p + P_TRAINED] >> source) & 1:
+        if c[p + P_LEVEL] != level or not (c[p + P_TRAINED] >> source) & 1 or (c[p + P_OFF] >> core) & 1:
             continue
-        core = cpu % c[C_CORES]
         owner = cpu // c[C_CORES] if c[p + P_OWNED] else 0
+        table = 0 if c[p + P_ALL_CORES] else core
         before = n
-        n = train(c, s, p, c[p + P_STATE] + core * c[p + P_STATE_WORDS], owner, address, ip, misses, source, n)
+        n = train(c, s, p, c[p + P_STATE] + table * c[p + P_STATE_WORDS], owner, address, ip, misses, source, n)
         for k in range(before, n):
             s[c[C_OUT] + k] = s[c[C_OUT] + k] * 8 + c[p + P_FILLS] * 2 + c[p + P_DROPS]
     return n

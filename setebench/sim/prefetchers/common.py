@@ -1,6 +1,7 @@
-"""What prefetcher kinds share: tables of records with LRU, the page-boundary rules, handing out lines.
+"""What prefetcher kinds share: tables of records, the page-boundary rules, handing out lines.
 
-A record's first two words are its key plus one (0: empty) and its LRU stamp; the rest is the kind's own.
+A record's first two words are its key plus one (0: empty) and a stamp of when it was used last, or, where the oldest is
+replaced first, when it was made; the rest is the kind's own.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from setebench.sim.layout import (
 
 UP, DOWN, BOTH = 1, 2, 3
 DIRECTIONS = {"up": UP, "down": DOWN, "both": BOTH}
+LEAST_RECENT = 0
+REPLACEMENTS = ("lru", "fifo")
 BY_IP, BY_PAGE, BY_IP_PAGE, BY_IP_OFFSET, BY_OFFSET = range(5)
 INDEXES = {"ip": BY_IP, "page": BY_PAGE, "ip+page": BY_IP_PAGE, "ip+offset": BY_IP_OFFSET, "offset": BY_OFFSET}
 
@@ -46,7 +49,7 @@ def use(s: Ints, record: int) -> None:
 
 @compiled
 def claim(s: Ints, table: int, records: int, words: int, key: int) -> int:
-    """Clear the empty or least recently used record and give it the key; returns its offset."""
+    """Clear the empty record, or the one with the oldest stamp, and give it the key; returns its offset."""
     oldest = table
     for i in range(1, records):
         record = table + i * words

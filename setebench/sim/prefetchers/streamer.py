@@ -9,7 +9,17 @@ from __future__ import annotations
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import BY_L1_PREFETCHER, C_PAGE_LINES_BITS, NEVER, P_OWN
-from setebench.sim.prefetchers.common import DIRECTIONS, DOWN, UP, claim, hand_out, may_go, use
+from setebench.sim.prefetchers.common import (
+    DIRECTIONS,
+    DOWN,
+    LEAST_RECENT,
+    REPLACEMENTS,
+    UP,
+    claim,
+    hand_out,
+    may_go,
+    use,
+)
 
 (
     M_TRIGGER,
@@ -24,8 +34,9 @@ from setebench.sim.prefetchers.common import DIRECTIONS, DOWN, UP, claim, hand_o
     M_STREAMS,
     M_PER_PAGE,
     M_RAMPS,
+    M_REPLACEMENT,
     M_RAMP,
-) = range(P_OWN, P_OWN + 13)
+) = range(P_OWN, P_OWN + 14)
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
 
 
@@ -34,7 +45,8 @@ def streamer_settings(kind: spec.Streamer, _page_lines: int) -> tuple[list[int],
     edges = kind.trigger_at_page_edge or (kind.trigger,) * 4
     ramp = [*kind.ramp, 0, 0, 0, 0][:4]
     own = [kind.trigger, *edges, kind.trigger_by_l1_prefetcher, kind.degree, kind.max_distance]
-    own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp), *ramp]
+    own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp)]
+    own += [REPLACEMENTS.index(kind.replacement), *ramp]
     return own, kind.streams * R_WORDS
 
 
@@ -145,6 +157,12 @@ def _by_l1_prefetcher(c: Ints, s: Ints, p: int, record: int, line: int, first: b
 
 
 @compiled
+def _note_use(c: Ints, s: Ints, p: int, record: int) -> None:
+    if c[p + M_REPLACEMENT] == LEAST_RECENT:
+        use(s, record)
+
+
+@compiled
 def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[int, bool]:
     """(record of the page that this miss belongs to, whether it is new)."""
     own = 0
@@ -183,13 +201,13 @@ def train_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, miss
             if ahead:
                 s[record + R_LAST] = line
             s[record] = ((line >> c[C_PAGE_LINES_BITS]) * 8 + owner) + 1
-            use(s, record)
+            _note_use(c, s, p, record)
             return _batch(c, s, p, record, line, n)
     if not misses:
         return n
     key = (line >> c[C_PAGE_LINES_BITS]) * 8 + owner
     record, first = _record_for(c, s, p, q, key, line)
-    use(s, record)
+    _note_use(c, s, p, record)
     if source == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
         return _by_l1_prefetcher(c, s, p, record, line, first, n)
     if first:

@@ -11,6 +11,8 @@ from setebench.sim.prefetchers.common import (
     DIRECTIONS,
     DOWN,
     INDEXES,
+    LEAST_RECENT,
+    REPLACEMENTS,
     UP,
     claim,
     find_record,
@@ -29,7 +31,8 @@ from setebench.sim.prefetchers.common import (
     D_ENTRIES,
     D_INDEX,
     D_IP_MASK,
-) = range(P_OWN, P_OWN + 9)
+    D_REPLACEMENT,
+) = range(P_OWN, P_OWN + 10)
 (R_LAST, R_STRIDE, R_RUN, R_AHEAD, R_WORDS) = range(2, 7)
 
 
@@ -37,6 +40,7 @@ def stride_settings(kind: spec.Stride, _page_lines: int) -> tuple[list[int], int
     """The kind's own configuration words and how many words of state it needs."""
     own = [kind.trigger, kind.degree, kind.max_distance, kind.min_stride_bytes, kind.max_stride_bytes]
     own += [DIRECTIONS[kind.directions], kind.entries, INDEXES[kind.indexed_by], (1 << kind.ip_bits) - 1]
+    own.append(REPLACEMENTS.index(kind.replacement))
     return own, kind.entries * R_WORDS
 
 
@@ -61,7 +65,8 @@ def train_stride(c: Ints, s: Ints, p: int, q: int, owner: int, address: int, ip:
         s[record + R_LAST] = address
         s[record + R_RUN] = 1
         return n
-    use(s, record)
+    if c[p + D_REPLACEMENT] == LEAST_RECENT:
+        use(s, record)
     stride = address - s[record + R_LAST]
     if stride == 0:
         return n

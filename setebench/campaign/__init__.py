@@ -1,0 +1,32 @@
+"""All scenarios on one machine, one after the other: what `setebench characterize` runs.
+
+What one scenario finds of the clock and the levels is known to the next (`Context.known`); findings and evidence stay
+its own. A scenario that fails costs its own rows alone. After each one the document so far is handed out, so that an
+interrupted run can go on from it.
+"""
+
+from setebench.campaign.documents import EVIDENCE_PREFIX, NAME, Step, evidence_of, merged, plan_of, steps_of
+from setebench.campaign.plan import Plan, choose
+from setebench.campaign.remaining import remaining_text, seconds_left
+from setebench.campaign.run import Listener, carry_out, characterize, infer, reason
+from setebench.campaign.state import State
+
+__all__ = [
+    "EVIDENCE_PREFIX",
+    "NAME",
+    "Listener",
+    "Plan",
+    "State",
+    "Step",
+    "carry_out",
+    "characterize",
+    "choose",
+    "evidence_of",
+    "infer",
+    "merged",
+    "plan_of",
+    "reason",
+    "remaining_text",
+    "seconds_left",
+    "steps_of",
+]

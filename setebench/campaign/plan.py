@@ -1,0 +1,62 @@
+"""What is asked of a run of all scenarios: which ones, in which order, with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from setebench import registry
+from setebench.errors import UsageError
+from setebench.scenario import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is asked: which scenarios, in this order, and with which settings. `no_msr` is given to those that have that
+    option: no registers of prefetchers are written."""
+
+    scenarios: tuple[str, ...]
+    machine: str = "native"
+    seed: int = 1
+    cpu: int | None = None
+    fast: bool = False
+    no_msr: bool = False
+
+    def options(self, scenario: Scenario) -> dict[str, Any]:
+        """Those of the settings that this scenario has an option for."""
+        return {"no_msr": self.no_msr} if any(option.name == "no_msr" for option in scenario.options) else {}
+
+
+def choose(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names of the scenarios to run, in the order that they declare. Raises `UsageError` for a name that there is not.
+
+    A scenario of another package that can't be loaded stays in: it fails when its turn comes, and alone."""
+    catalogue = registry.catalogue()
+    only, skip = list(map(registry.command_name, only)), list(map(registry.command_name, skip))
+    unknown = [name for name in (*only, *skip) if name not in catalogue]
+    if unknown:
+        raise UsageError(f"unknown scenario {unknown[0]!r}; one of {', '.join(catalogue)}")
+    wanted = [name for name in catalogue if (not only or name in only) and name not in skip]
+    if not wanted:
+        raise UsageError("no scenario is left to run")
+    return tuple(sorted(wanted, key=lambda name: (_order(name), name)))
+
+
+def _order(name: str) -> int:
+    scenario = loadable(name)
+    return Scenario.order if scenario is None else scenario.order
+
+
+def loadable(name: str) -> Scenario | None:
+    """The scenario, None where it can't be loaded: that is told when its turn comes, as its failure, and alone."""
+    try:
+        return registry.catalogue()[name].load()
+    except Exception:  # whatever somebody else's file does while it is run
+        return None
+
+
+def declared_seconds(name: str) -> float:
+    """About how long the scenario takes, by what it says; 0 where it can't be loaded."""
+    scenario = loadable(name)
+    return 0.0 if scenario is None else scenario.seconds

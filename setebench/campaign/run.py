@@ -1,0 +1,147 @@
+"""Running scenarios one after the other, on a machine or on what it answered back then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from setebench import registry, session, store
+from setebench.campaign.documents import EVIDENCE_PREFIX, Step, plan_of, steps_of
+from setebench.campaign.plan import Plan, choose
+from setebench.campaign.remaining import announcer
+from setebench.campaign.state import State, state_before
+from setebench.errors import SetebenchError
+from setebench.machine import Machine
+from setebench.recording import EVIDENCE_PREFIX as RECORDING_PREFIX
+from setebench.recording import Recorder, Replay, recording_of
+from setebench.results import Document, Finding
+from setebench.scenario import Context, Scenario
+
+
+@dataclass(kw_only=True)
+class Listener:
+    """Who hears of a run: what is done next, each finding, each document so far, each failure with its exception."""
+
+    progress: Callable[[str], None] = lambda _message: None
+    told: Callable[[Finding], None] = lambda _finding: None
+    saved: Callable[[Document], None] = lambda _document: None
+    failed: Callable[[str, Exception], None] = lambda _scenario, _error: None
+
+
+def characterize(
+    machine: str | Machine = "native",
+    *,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    seed: int = 1,
+    cpu: int | None = None,
+    fast: bool = False,
+    no_msr: bool = False,
+    listener: Listener | None = None,
+    raw: bool = False,
+) -> Document:
+    """Run all scenarios (or `only` some, or all but `skip`) on a machine and return one document.
+
+    With `raw` the document keeps what the machine answered. Raises `UsageError` for unknown names; scenarios that fail
+    are told in the document (`steps`)."""
+    name = machine if isinstance(machine, str) else machine.facts.name
+    plan = Plan(scenarios=choose(only, skip), machine=name, seed=seed, cpu=cpu, fast=fast, no_msr=no_msr)
+    with session.opened(machine, cpu, seed) as open_one:
+        return carry_out(plan, open_one, listener or Listener(), raw=raw)
+
+
+def carry_out(
+    plan: Plan, machine: Machine, listener: Listener, earlier: Document | None = None, raw: bool = False
+) -> Document:
+    """Run the plan on an open machine; with an `earlier` document, what that has not done yet.
+
+    Raises `UsageError` where `earlier` is of another machine, and whatever `listener` raises."""
+    session.check_cpu(machine.facts, plan.cpu)
+    state = state_before(plan, machine, earlier)
+    known: dict[str, Any] = {}
+    for number, name in enumerate(plan.scenarios, 1):
+        if state.steps[name].state == "done":
+            continue
+        told = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
+        before = dict(known)
+        recorder = Recorder(machine) if raw else None
+        context = Context(machine=recorder or machine, known=known, **_settings(plan, told))
+        if not _take(state, name, context, listener):
+            known = before  # what a scenario left half done must not mislead the next
+        elif recorder is not None:
+            state.recordings[name] = store.plain(recorder.recording())
+        listener.saved(state.document())
+    return state.document()
+
+
+def infer(document: Document, listener: Listener | None = None) -> Document:
+    """What today's inference makes of the answers that a document of characterize keeps; the machine isn't needed.
+
+    Raises `UsageError` where they are not kept. A scenario that asks otherwise today fails, and alone."""
+    plan = plan_of(document)
+    done = [step for step in steps_of(document) if step.state == "done"]
+    replays = {step.scenario: Replay(recording_of(document.evidence, step.scenario)) for step in done}
+    base = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence={})
+    steps = {step.scenario: step for step in steps_of(document)}
+    state = State(plan, base, steps, dict.fromkeys(steps, 0.0))
+    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in replays}
+    listener = listener or Listener()
+    known: dict[int, dict[str, Any]] = {}
+    for step in done:
+        state.session = step.session
+        own = known.setdefault(step.session, {})
+        before = dict(own)
+        context = Context(machine=replays[step.scenario], known=own, **_settings(plan, listener.progress))
+        if not _take(state, step.scenario, context, listener):
+            known[step.session] = before
+    return state.document()
+
+
+def _settings(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
+    return {"seed": plan.seed, "cpu": plan.cpu, "fast": plan.fast, "progress": progress}
+
+
+def _take(state: State, name: str, context: Context, listener: Listener) -> bool:
+    """Run one scenario and note what came of it. Returns whether it went through."""
+    begin = time.monotonic()
+    findings: list[Finding] = []
+    failure: Exception | None = None
+    scenario: Scenario | None = None
+    try:
+        scenario = registry.catalogue()[name].load()
+        context.options = session.complete_options(scenario, state.plan.options(scenario))
+        for finding in scenario.answer(context):
+            store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
+            findings.append(_sourced(finding, name))
+            listener.told(finding)
+        state.evidence[name] = store.plain(context.evidence)
+    except Exception as error:  # whatever a scenario does wrong, the others are run
+        failure = error
+        listener.failed(name, error)
+    state.findings[name] = findings
+    state.steps[name] = Step(
+        scenario=name,
+        state="failed" if failure else "done",
+        reason=reason(failure) if failure else None,
+        elapsed_seconds=round(time.monotonic() - begin, 3),
+        told=[finding.parameter for finding in findings],
+        parameters=list(scenario.parameters) if scenario else [],
+        session=state.session,
+    )
+    return failure is None
+
+
+def reason(error: Exception) -> str:
+    """Why a scenario failed, in one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, SetebenchError) else f"{type(error).__name__}: {text}"
+
+
+def _sourced(finding: Finding, scenario: str) -> Finding:
+    """The finding with its evidence named as the joint document names it."""
+    entry = f"{EVIDENCE_PREFIX}{scenario}"
+    return msgspec.structs.replace(finding, evidence=f"{entry}/{finding.evidence}" if finding.evidence else entry)

@@ -1,0 +1,77 @@
+"""Everything that a run of all scenarios has so far, and where an earlier one left off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from setebench import session, store
+from setebench.campaign.documents import EVIDENCE_PREFIX, NAME, Step, evidence_of, merged, steps_of
+from setebench.campaign.plan import Plan, declared_seconds
+from setebench.errors import UsageError
+from setebench.machine import Machine
+from setebench.recording import EVIDENCE_PREFIX as RECORDING_PREFIX
+from setebench.results import Document, Finding
+
+
+@dataclass
+class State:
+    """Everything a run has so far; what `document` is made of."""
+
+    plan: Plan
+    base: Document
+    steps: dict[str, Step]
+    seconds: dict[str, float]
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
+    recordings: dict[str, Any] = field(default_factory=dict)
+    session: int = 1
+
+    def document(self) -> Document:
+        """The document so far."""
+        steps = list(self.steps.values())
+        evidence: dict[str, Any] = {"steps": store.plain(steps)}
+        evidence |= {f"{EVIDENCE_PREFIX}{name}": each for name, each in self.evidence.items()}
+        evidence |= {f"{RECORDING_PREFIX}{name}": each for name, each in self.recordings.items()}
+        ratio = next((each["cycles"] for each in self.evidence.values() if "cycles" in each), None)
+        if ratio is not None:
+            evidence["cycles"] = ratio
+        return msgspec.structs.replace(
+            self.base,
+            elapsed_seconds=round(sum(step.elapsed_seconds for step in steps), 3),
+            findings=merged(self.findings[name] for name in self.steps if name in self.findings),
+            evidence=evidence,
+        )
+
+
+def state_before(plan: Plan, machine: Machine, earlier: Document | None) -> State:
+    """The state before the first scenario. Raises `UsageError` where `earlier` is of another machine."""
+    record = session.machine_record(machine.facts)
+    steps = {name: Step(scenario=name) for name in plan.scenarios}
+    seconds = {name: declared_seconds(name) for name in plan.scenarios}
+    if earlier is None:
+        settings = {"scenario": NAME, "options": {}, **{key: getattr(plan, key) for key in Plan.__dataclass_fields__}}
+        base = Document(
+            tool=store.this_tool(),
+            machine=record,
+            settings=store.plain(settings),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            elapsed_seconds=0.0,
+            findings=[],
+            evidence={},
+        )
+        return State(plan, base, steps, seconds)
+    if (record.kind, record.name) != (earlier.machine.kind, earlier.machine.name):
+        raise UsageError(f"it was begun on another machine, {earlier.machine.name!r}; this is {record.name!r}")
+    done = {step.scenario: step for step in steps_of(earlier) if step.state == "done" and step.scenario in steps}
+    state = State(plan, earlier, steps | done, seconds)
+    by_name = {finding.parameter: finding for finding in earlier.findings}
+    state.findings = {name: [by_name[each] for each in step.told if each in by_name] for name, step in done.items()}
+    state.evidence = {name: each for name, each in evidence_of(earlier).items() if name in done}
+    recordings = ((name, earlier.evidence.get(f"{RECORDING_PREFIX}{name}")) for name in done)
+    state.recordings = {name: each for name, each in recordings if each is not None}
+    state.session = 1 + max((step.session for step in done.values()), default=0)
+    return state

@@ -1,0 +1,152 @@
+"""Switching prefetchers off, one by one, and looking what is gone: a second way to what timing alone has told.
+
+Where a machine lets its prefetchers be switched off, each one's smallest question is asked with every switch off alone
+and with all of them off, and with all on before and after each, so that what comes and goes by itself confirms nothing.
+A switch that reads as set may do nothing in a guest: what is believed is what changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from setebench.errors import UnsupportedError
+from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
+from setebench.prefetcher_map.agree import PRESENT
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.shown import Shown
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+
+EVIDENCE = "prefetcher_switches"
+FIRST_TURN = 100
+"""Laboratories of the questions asked again have turns from here on, behind those of the surveys."""
+
+Gone = dict[str, bool | None]
+"""By identity whether a prefetcher's lines were gone; None where that stays unclear."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was gone with each switch off alone, in the order of the switches, and with all of them off."""
+
+    switches: tuple[PrefetcherSwitch, ...]
+    alone: tuple[Gone, ...]
+    together: Gone
+
+    @property
+    def effective(self) -> bool:
+        """Whether switching changed anything at all."""
+        return any(True in gone.values() for gone in (*self.alone, self.together))
+
+    def removing(self, identity: str) -> list[PrefetcherSwitch]:
+        """The switches of which each alone removes that prefetcher's lines."""
+        return [switch for switch, gone in zip(self.switches, self.alone, strict=True) if gone.get(identity)]
+
+
+def confirmed(context: Context, lab: Laboratory, shown: Sequence[Shown], findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with what switching says of each prefetcher that is told to be there. `lab` is the laboratory that
+    found them, `shown` how they show. Nothing is changed where the machine has no switches or may not use them."""
+    machine = context.machine
+    there = {_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True}
+    asked = [each for each in shown if f"prefetcher.{each.identity}" in there and each.asked]
+    if not isinstance(machine, SwitchesPrefetchers) or not asked:
+        return list(findings)
+    try:
+        switches = machine.prefetcher_switches()
+        if not switches:
+            return list(findings)
+        context.progress("prefetchers are switched off one by one, and on again")
+        tried = _try_all(lab, machine, switches, asked)
+    except UnsupportedError as error:
+        context.evidence[EVIDENCE] = {"reason": str(error)}
+        context.progress(str(error))
+        return list(findings)
+    context.evidence[EVIDENCE] = _evidence(tried)
+    if not tried.effective:
+        context.progress("prefetcher switches were set and read as set, but nothing changed: they are not believed")
+    return told(findings, tried)
+
+
+def _try_all(
+    lab: Laboratory, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: list[Shown]
+) -> Tried:
+    context = lab.context
+    cpu = context.machine.facts.cpus[0] if context.cpu is None else context.cpu
+    turn = FIRST_TURN
+
+    def ask() -> Gone:
+        """Whether each shows now; a laboratory of its own, because one remembers its answers."""
+        nonlocal turn
+        turn += 1
+        fresh = Laboratory(context, lab.region, lab.references, turn)
+        fresh.know_as(lab)
+        return {each.identity: each.shows(fresh) for each in asked}
+
+    trials = [(switch.name,) for switch in switches] + [tuple(switch.name for switch in switches)]
+    before, gone = ask(), []
+    for number, names in enumerate(trials):
+        context.progress(f"prefetchers off: {'all' if number == len(switches) else names[0]}")
+        with machine.prefetchers_off(names, (cpu,)):
+            off = ask()
+        after = ask()
+        gone.append({name: _is_gone(before[name], off[name], after[name]) for name in off})
+        before = after
+    return Tried(switches, tuple(gone[:-1]), gone[-1])
+
+
+def _is_gone(before: bool | None, off: bool | None, after: bool | None) -> bool | None:
+    """Whether something was gone while a switch was off, and only then."""
+    if off:
+        return False
+    return True if before and after and off is False else None
+
+
+def told(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
+    """The findings with what switching says. What only another level's switches remove is not what it was taken for:
+    it is open then, and so are its rules."""
+    result, open_ones = [], set()
+    for finding in findings:
+        if finding.parameter.endswith(PRESENT) and finding.value is True:
+            finding = _with_switches(finding, tried)
+            if finding.value is None:
+                open_ones.add(_owner(finding))
+        result.append(finding)
+    return [each for each in result if each.parameter.endswith(PRESENT) or _owner(each) not in open_ones]
+
+
+def _with_switches(finding: Finding, tried: Tried) -> Finding:
+    identity = _owner(finding).removeprefix("prefetcher.")
+    removing = tried.removing(identity)
+    names = " or ".join(switch.name for switch in removing)
+    level = int(identity[1])
+    if any(switch.level in (None, level) for switch in removing):
+        return _noting(finding, f"confirmed: switching {names} off removes it")
+    if removing:
+        return msgspec.structs.replace(
+            finding,
+            value=None,
+            outcome=Outcome.UNRESOLVED,
+            reason=f"timing tells it of level {level}, but switching {names} off removes it, which is another level's; "
+            "look at the chart with that switched off",
+        )
+    if tried.together.get(identity):
+        return _noting(finding, "switching all prefetchers off removes it, no switch alone does")
+    if tried.together.get(identity) is False and tried.effective:
+        return _noting(finding, "no switch removes it")
+    return finding
+
+
+def _noting(finding: Finding, what: str) -> Finding:
+    return msgspec.structs.replace(finding, method=f"{finding.method}; {what}")
+
+
+def _owner(finding: Finding) -> str:
+    return finding.parameter.rpartition(".")[0]
+
+
+def _evidence(tried: Tried) -> dict[str, object]:
+    alone = {switch.name: gone for switch, gone in zip(tried.switches, tried.alone, strict=True)}
+    return {"gone": alone, "gone_with_all_off": tried.together, "effective": tried.effective}

@@ -1,0 +1,30 @@
+"""Whether requests of level 1's own prefetchers start streams of level 2 (Fang et al. 2014, Table VI)."""
+
+from __future__ import annotations
+
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.neighbours import even_line
+from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import Access, Visit
+
+METHOD = "accesses to one line that level 2 holds, so that level 1's next-line prefetcher alone misses there"
+NOT_ONE = "one request of level 1's next-line prefetcher does not start it, and more can't be made one by one"
+
+
+def tell_waking(lab: Laboratory, degree: int | None, told: Told) -> None:
+    """Tell whether one request of level 1's next-line prefetcher starts a stream. Nothing is told where there is no
+    such prefetcher, or none that can be woken without a miss in level 2.
+
+    The line is even and the next one odd, so that no line pair reaches beyond them; of two lines that a stream brings
+    the second counts, which a next-line prefetcher of level 2 would not bring."""
+    if lab.next_repeats is None or degree is None:
+        return
+    line = even_line(lab)
+    target = line + 1 + min(degree, 2)
+    woken, asleep = (lab.brings(_repeated(lab, line, count), target) for count in (lab.next_repeats, 1))
+    reason = NOT_ONE if woken is False else "lines ahead come with less, or in some repetitions only"
+    told.value("trigger_by_l1_prefetcher", 1 if woken and asleep is False else None, METHOD, reason)
+
+
+def _repeated(lab: Laboratory, line: int, count: int) -> Visit:
+    return Visit((Access(line * lab.line_size),) * count, demoted=(line,))

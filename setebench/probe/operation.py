@@ -1,0 +1,63 @@
+"""Operations for people: a row of the table with names in place of indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from setebench import kernels
+from setebench.probe.operands import Base, InstructionAddress, Operand
+from setebench.probe.table import BRACKETS, FENCES, FLUSHES, HINTS, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation, for people; the fields are the columns of `COLUMNS` with names in place of indices."""
+
+    kind: Kind
+    operand: Operand | None
+    size: int
+    variant: str
+    count: int
+    ip: InstructionAddress | None
+    after: int | None
+    interval: int | None
+    dither: bool
+    advance: int
+
+
+def named(
+    bases: tuple[Base, ...],
+    addresses: tuple[InstructionAddress, ...],
+    kind: int,
+    base: int,
+    offset: int,
+    size: int,
+    variant: int,
+    count: int,
+    ip: int,
+    after: int,
+    interval: int,
+    dither: int,
+) -> Operation:
+    """The operation of a row whose columns follow the probe's bases and instruction addresses."""
+    names = {
+        Kind.PREFETCH: HINTS,
+        Kind.FLUSH: FLUSHES,
+        Kind.FENCE: FENCES,
+        Kind.START: BRACKETS,
+        Kind.STOP: BRACKETS,
+        Kind.MULTIPLY: ("free", "chained"),
+        Kind.STREAM: kernels.NAMES,
+    }
+    return Operation(
+        kind=Kind(kind),
+        operand=Operand(bases[base], offset) if base >= 0 else None,
+        size=size,
+        variant=names[Kind(kind)][variant] if Kind(kind) in names and variant >= 0 else "",
+        count=count,
+        ip=addresses[ip] if ip >= 0 else None,
+        after=after if after >= 0 else None,
+        interval=interval if interval >= 0 else None,
+        dither=bool(dither),
+        advance=offset if kind == Kind.REPEAT else 0,
+    )

@@ -1,0 +1,261 @@
+"""Building probes: every method appends rows to the table of a new, longer probe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench import kernels
+from setebench.errors import ProbeError
+from setebench.probe.checks import access_size, bracket_variant, choice, interval_number, positive, stream_bytes
+from setebench.probe.operands import IP_SPAN_BITS, Base, InstructionAddress, Operand, merge_address
+from setebench.probe.operation import Operation, named
+from setebench.probe.table import (
+    COLUMNS,
+    FENCES,
+    FLUSHES,
+    HINTS,
+    ROW_BYTES,
+    Kind,
+    count_intervals,
+    load_row,
+    pack,
+)
+
+
+def _operand(where: Base | Operand) -> Operand:
+    return Operand(where) if isinstance(where, Base) else where
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A sequence of operations; every method returns a longer probe and leaves this one as it was.
+
+    Raises `ProbeError` for operands, sizes, names or references that make no sense.
+    """
+
+    packed: bytes = b""
+    bases: tuple[Base, ...] = ()
+    instruction_addresses: tuple[InstructionAddress, ...] = ()
+
+    # -- accesses ---------------------------------------------------------------------------------------------------
+
+    def load(
+        self,
+        where: Base | Operand,
+        size: int = 8,
+        *,
+        ip: str | None = None,
+        ip_bits: int | None = None,
+        after: int | None = None,
+    ) -> Probe:
+        """Load `size` bytes (8, 16, 32 or 64).
+
+        `ip` names an instruction address that all accesses with that name share; `ip_bits` places it (its low 26
+        bits). `after` makes the address depend on an earlier load's value, so this access cannot start before that one
+        is done: -1 is the latest load of the probe, -2 the one before, 0 the first.
+        """
+        return self._access(Kind.LOAD, where, size=access_size(size), ip=ip, ip_bits=ip_bits, after=after)
+
+    def store(
+        self,
+        where: Base | Operand,
+        size: int = 8,
+        *,
+        ip: str | None = None,
+        ip_bits: int | None = None,
+        after: int | None = None,
+    ) -> Probe:
+        """Store `size` zero bytes (8, 16, 32 or 64); see `load` for the rest."""
+        return self._access(Kind.STORE, where, size=access_size(size), ip=ip, ip_bits=ip_bits, after=after)
+
+    def prefetch(
+        self,
+        where: Base | Operand,
+        hint: str = "t0",
+        *,
+        ip: str | None = None,
+        ip_bits: int | None = None,
+        after: int | None = None,
+    ) -> Probe:
+        """Software prefetch with `hint` t0, t1, t2, nta or w; see `load` for the rest."""
+        return self._access(
+            Kind.PREFETCH, where, variant=choice("prefetch hint", hint, HINTS), ip=ip, ip_bits=ip_bits, after=after
+        )
+
+    def flush(self, where: Base | Operand, how: str = "clflush", *, after: int | None = None) -> Probe:
+        """Write the line back and, but for `clwb`, throw it out of every cache.
+
+        `how` is clflush, clflushopt or clwb."""
+        return self._access(Kind.FLUSH, where, variant=choice("flush", how, FLUSHES), after=after)
+
+    def chase(self, start: Base | Operand, steps: int, size: int = 8, *, after: int | None = None) -> Probe:
+        """Follow `steps` pointers that `Machine.link` laid, starting with the one at `start`: `steps` dependent loads.
+
+        With `size` 16, 32 or 64 each pointer is loaded by a vector load and moved to an integer register, so a step is
+        one vector load and one vector-to-integer transfer.
+        """
+        return self._access(Kind.CHASE, start, size=access_size(size), count=positive("chase", steps), after=after)
+
+    def stream(self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8) -> Probe:
+        """One pass of a streaming kernel (a name of `setebench.kernels.KERNELS`) over arrays of `array_bytes` bytes
+        each: the first at `where`, each next `kernels.array_spacing(array_bytes)` bytes on.
+
+        `where` must be a multiple of 64; `array_bytes` is one of 256, and a power of two in random order. `width` is
+        the size of each access; kernels that only prefetch have none."""
+        variant = choice("kernel", kernel, kernels.NAMES)
+        known = kernels.KERNELS[kernel]
+        size = access_size(width) if known.accesses else 0
+        return self._access(Kind.STREAM, where, size=size, variant=variant, count=stream_bytes(known, array_bytes))
+
+    # -- order and time ---------------------------------------------------------------------------------------------
+
+    def fence(self, kind: str = "m") -> Probe:
+        """m: memory operations before are done before any after (mfence and, where that isn't serialising, lfence);
+        l: instructions before are done before any after start (lfence); s: stores in order (sfence); serialize: the
+        paper's cpuid, which in a guest can cost thousands of cycles."""
+        return self._append(Kind.FENCE, variant=choice("fence", kind, FENCES))
+
+    def wait(self, cycles: int) -> Probe:
+        """About `cycles` core cycles of instructions that touch no memory. They don't hold back later independent
+        operations of an out-of-order core: put a fence behind them where that matters."""
+        return self._append(Kind.WAIT, count=positive("wait", cycles))
+
+    def nop(self, count: int) -> Probe:
+        """`count` no-operations."""
+        return self._append(Kind.NOP, count=positive("nop", count, 65536))
+
+    def multiply(self, count: int, *, chained: bool = True) -> Probe:
+        """`count` integer multiplications, each needing the one before (`chained`) or none."""
+        return self._append(Kind.MULTIPLY, count=positive("multiply", count, 65536), variant=int(chained))
+
+    def add(self, count: int) -> Probe:
+        """`count` chained register additions: one core cycle each, the ruler that turns ticks into cycles."""
+        return self._append(Kind.ADD, count=positive("add", count, 65536))
+
+    def transfer(self, count: int) -> Probe:
+        """`count` chained round trips of a value from an integer register to a vector register and back."""
+        return self._append(Kind.TRANSFER, count=positive("transfer", count, 65536))
+
+    def barrier(self) -> Probe:
+        """Wait until every CPU of a `Machine.run_together` has come to its barrier with the same number."""
+        return self._append(Kind.BARRIER)
+
+    # -- intervals --------------------------------------------------------------------------------------------------
+
+    def start(self, interval: int = 0, *, bracket: str | None = None, dither: bool = True) -> Probe:
+        """Start the clock of `interval`. With `dither` a random wait of up to two clock steps comes first: it makes the
+        mean of coarse samples unbiased, and costs nothing where the clock is fine. Turn it off between two phases that
+        must follow each other at once. `bracket` names how the clock is read; by default the machine's best way."""
+        return self._append(
+            Kind.START, interval=interval_number(interval), variant=bracket_variant(bracket), dither=int(dither)
+        )
+
+    def stop(self, interval: int = 0, *, bracket: str | None = None) -> Probe:
+        """Stop the clock of `interval` once everything since its start is done. `bracket` must equal the start's."""
+        return self._append(Kind.STOP, interval=interval_number(interval), variant=bracket_variant(bracket))
+
+    # -- composition ------------------------------------------------------------------------------------------------
+
+    def repeat(self, count: int, body: Probe, *, advance: int = 0) -> Probe:
+        """Run `body` `count` times in a loop, so its instructions keep their addresses; each round moves every operand
+        by `advance` bytes. Loops don't nest, and hold no start, stop or barrier."""
+        inner = {Kind(kind) for kind in body.rows[:, 0]}
+        if inner & {Kind.REPEAT, Kind.START, Kind.STOP, Kind.BARRIER}:
+            raise ProbeError("a repeated body can't hold another repeat, a start, a stop or a barrier")
+        if not inner:
+            raise ProbeError("a repeated body needs at least one operation")
+        if not -(2**31) <= advance < 2**31:
+            raise ProbeError(f"an advance of {advance} bytes does not fit 32 bits")
+        opened = self._append(Kind.REPEAT, count=positive("repeat", count), offset=advance)
+        return (opened + body)._append(Kind.END)
+
+    def __add__(self, other: Probe) -> Probe:
+        """This probe followed by `other`; equal bases and instruction addresses are the same ones."""
+        bases = list(dict.fromkeys((*self.bases, *other.bases)))
+        addresses = list(self.instruction_addresses)
+        for address in other.instruction_addresses:
+            merge_address(addresses, address)
+        rows = other.rows.copy()
+        _renumber(rows[:, 1], [bases.index(base) for base in other.bases])
+        labels = [address.label for address in addresses]
+        _renumber(rows[:, 6], [labels.index(address.label) for address in other.instruction_addresses])
+        rows[:, 7][rows[:, 7] >= 0] += len(self)
+        return Probe(self.packed + rows.tobytes(), tuple(bases), tuple(addresses))
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.packed) // ROW_BYTES
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The operations as a read-only table, shape (operations, len(COLUMNS)); see `COLUMNS`."""
+        return np.frombuffer(self.packed, dtype=np.int64).reshape(-1, len(COLUMNS))
+
+    @cached_property
+    def intervals(self) -> int:
+        """How many intervals the probe times: one more than the highest number used.
+
+        Raises `ProbeError` where an interval is started or stopped twice, never stopped, or numbers are left out."""
+        return count_intervals(self.rows)
+
+    @property
+    def operations(self) -> Iterator[Operation]:
+        """The operations one by one, with names."""
+        for row in self.rows:
+            yield named(self.bases, self.instruction_addresses, *(int(value) for value in row))
+
+    def __str__(self) -> str:
+        from setebench.notation import render  # notation builds on this module
+
+        return render(self)
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def _append(self, kind: Kind, **columns: int) -> Probe:
+        return Probe(self.packed + pack(kind, **columns), self.bases, self.instruction_addresses)
+
+    def _access(
+        self,
+        kind: Kind,
+        where: Base | Operand,
+        *,
+        ip: str | None = None,
+        ip_bits: int | None = None,
+        after: int | None = None,
+        **columns: int,
+    ) -> Probe:
+        operand = _operand(where)
+        if not -(2**31) <= operand.offset < 2**31:
+            raise ProbeError(f"offset {operand.offset} of {operand.base.name} does not fit 32 bits; use another base")
+        bases = self.bases if operand.base in self.bases else (*self.bases, operand.base)
+        addresses, ip_index = self._address(ip, ip_bits)
+        row = pack(
+            kind,
+            base=bases.index(operand.base),
+            offset=operand.offset,
+            ip=ip_index,
+            after=-1 if after is None else load_row(self.rows, after),
+            **columns,
+        )
+        return Probe(self.packed + row, bases, addresses)
+
+    def _address(self, label: str | None, bits: int | None) -> tuple[tuple[InstructionAddress, ...], int]:
+        if label is None and bits is None:
+            return self.instruction_addresses, -1
+        if bits is not None and not 0 <= bits < 2**IP_SPAN_BITS:
+            raise ProbeError(f"ip_bits must lie in 0 to 2**{IP_SPAN_BITS} - 1, not {bits}")
+        addresses = list(self.instruction_addresses)
+        index = merge_address(addresses, InstructionAddress(label if label is not None else f"@{bits:#x}", bits))
+        return tuple(addresses), index
+
+
+def _renumber(column: NDArray[np.int64], numbers: list[int]) -> None:
+    used = column >= 0
+    if used.any():
+        column[used] = np.asarray(numbers, dtype=np.int64)[column[used]]

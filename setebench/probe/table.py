@@ -1,0 +1,116 @@
+"""The table that a probe is: one row of `COLUMNS` per operation, all int64, and the names that its numbers stand for.
+
+One table, because stitching must not cost more than the measurement and because Numba can interpret it as it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import ProbeError
+
+COLUMNS = ("kind", "base", "offset", "size", "variant", "count", "ip", "after", "interval", "dither")
+"""Columns of a row, all int64:
+
+- `kind`: a `Kind`.
+- `base`: index into `Probe.bases`, -1 for operations without an operand.
+- `offset`: bytes added to the base; for REPEAT the bytes by which operands of the body advance per round.
+- `size`: bytes of each access of LOAD, STORE, CHASE and STREAM (8, 16, 32 or 64), else 0.
+- `variant`: index into `HINTS` (PREFETCH), `FLUSHES` (FLUSH), `FENCES` (FENCE), `BRACKETS` (START, STOP; -1 means
+  the machine's own choice), `kernels.NAMES` (STREAM), 1 for a chained and 0 for a free MULTIPLY.
+- `count`: cycles to WAIT, instructions of NOP, MULTIPLY, ADD and TRANSFER, rounds of REPEAT, steps of CHASE, bytes of
+  each array of STREAM.
+- `ip`: index into `Probe.instruction_addresses` of a shared or placed instruction, -1 for an address of its own.
+- `after`: row of the earlier LOAD or CHASE whose value the operand's address depends on, -1 for none.
+- `interval`: number of the interval (START, STOP), else -1.
+- `dither`: 1 where a START waits a random time first.
+"""
+
+_ROW = struct.Struct("=10q")
+ROW_BYTES = _ROW.size
+MAX_INTERVALS = 64
+ACCESS_SIZES = (8, 16, 32, 64)
+HINTS = ("t0", "t1", "t2", "nta", "w")
+FLUSHES = ("clflush", "clflushopt", "clwb")
+FENCES = ("m", "l", "s", "serialize")
+BRACKETS = ("lfence", "rdtscp", "mfence", "cpuid", "rdpru")
+
+
+class Kind(IntEnum):
+    """What an operation does."""
+
+    LOAD = 0
+    STORE = 1
+    PREFETCH = 2
+    FLUSH = 3
+    FENCE = 4
+    WAIT = 5
+    NOP = 6
+    MULTIPLY = 7
+    ADD = 8
+    TRANSFER = 9
+    START = 10
+    STOP = 11
+    REPEAT = 12
+    END = 13
+    CHASE = 14
+    BARRIER = 15
+    STREAM = 16
+
+
+ACCESSES = frozenset({Kind.LOAD, Kind.STORE, Kind.PREFETCH, Kind.FLUSH, Kind.CHASE, Kind.STREAM})
+
+
+def pack(
+    kind: Kind,
+    *,
+    base: int = -1,
+    offset: int = 0,
+    size: int = 0,
+    variant: int = 0,
+    count: int = 0,
+    ip: int = -1,
+    after: int = -1,
+    interval: int = -1,
+    dither: int = 0,
+) -> bytes:
+    """One row; columns that an operation has no use for keep these values."""
+    return _ROW.pack(kind, base, offset, size, variant, count, ip, after, interval, dither)
+
+
+def load_row(rows: NDArray[np.int64], after: int) -> int:
+    """The row of the load or chase that `after` names: 0 is the first of the rows, -1 the last. Raises `ProbeError`."""
+    kinds = rows[:, 0]
+    loads = np.flatnonzero((kinds == Kind.LOAD) | (kinds == Kind.CHASE))
+    if not -len(loads) <= after < len(loads):
+        raise ProbeError(f"after={after}: the probe has {len(loads)} loads before this operation")
+    return int(loads[after])
+
+
+def count_intervals(rows: NDArray[np.int64]) -> int:
+    """How many intervals the rows of a probe time: one more than the highest number used.
+
+    Raises `ProbeError` where an interval is started or stopped twice, never stopped, or numbers are left out."""
+    begun: dict[int, int] = {}
+    ended: set[int] = set()
+    kinds = rows[:, 0]
+    # only the rows that matter, as plain integers: this is part of the cost of stitching
+    marks = rows[(kinds == int(Kind.START)) | (kinds == int(Kind.STOP))]
+    for kind, variant, interval in marks[:, [0, 4, 8]].tolist():
+        if kind == Kind.START:
+            if interval in begun:
+                raise ProbeError(f"interval {interval} is started twice")
+            begun[interval] = variant
+            continue
+        if interval not in begun or interval in ended:
+            raise ProbeError(f"interval {interval} is stopped without a start of its own")
+        if begun[interval] != variant:
+            raise ProbeError(f"interval {interval} starts and stops with different brackets")
+        ended.add(interval)
+    if ended != set(begun) or ended != set(range(len(ended))):
+        raise ProbeError("every started interval needs a stop, and intervals are numbered 0, 1, 2, ...")
+    return len(ended)

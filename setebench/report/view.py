@@ -1,0 +1,112 @@
+"""What is shown of a document, whatever the form: its title, columns, rows and sections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from setebench.report import numbers
+from setebench.report.sections import Reference, Section, condensed, sections
+from setebench.report.text import visible
+from setebench.results import Document, Finding
+
+RIGHT_ALIGNED = ("value", "95 % interval", "ns")
+
+
+def cycles_per_ns(document: Document) -> float | None:
+    """Core cycles per nanosecond while the document was measured, None where it doesn't say."""
+    cycles = document.evidence.get("cycles")
+    ratio = cycles.get("cycles_per_ns") if isinstance(cycles, dict) else None
+    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)):
+        return None
+    return float(ratio) if math.isfinite(ratio) and ratio > 0 else None
+
+
+def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Findings that share the first part of their name (for prefetchers: the first three), in order of appearance."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        parts = finding.parameter.split(".")
+        prefix = ".".join(parts[:3]) if parts[0] == "prefetcher" else parts[0]
+        groups.setdefault(prefix, []).append(finding)
+    return list(groups.values())
+
+
+def title(document: Document) -> str:
+    """One line that says what was measured where and when."""
+    scenario = document.settings.get("scenario", "findings")
+    return visible(f"{scenario} on {document.machine.name}, {document.started}, {document.elapsed_seconds:.1f} s")
+
+
+@dataclass(frozen=True)
+class View:
+    """What is printed of a document: with headings where it is of several scenarios, and beside which references."""
+
+    document: Document
+    references: Sequence[Reference] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Cycles per ns where some finding is in cycles: the ns column is there then."""
+        ratio = cycles_per_ns(self.document)
+        if ratio is None or all(numbers.nanoseconds(finding, ratio) is None for finding in self.document.findings):
+            return None
+        return ratio
+
+    @property
+    def headed(self) -> bool:
+        """Whether the findings stand under headings."""
+        return "steps" in self.document.evidence
+
+    def sections(self) -> list[Section]:
+        """The findings as they are listed."""
+        if self.headed:
+            return sections(condensed(self.document.findings))
+        return [Section(heading="", findings=group) for group in grouped(self.document.findings)]
+
+    def columns(self) -> list[str]:
+        """The headings of the columns."""
+        nanoseconds = ["ns"] if self.ratio else []
+        return [
+            "parameter",
+            "value",
+            "95 % interval",
+            *nanoseconds,
+            "outcome",
+            *(visible(reference.name) for reference in self.references),
+            "note",
+        ]
+
+    def cells(self, finding: Finding) -> list[str]:
+        """One row."""
+        nanoseconds = [numbers.nanoseconds_text(finding, self.ratio)] if self.ratio else []
+        cells = [
+            finding.parameter,
+            numbers.value_text(finding),
+            numbers.interval_text(finding),
+            *nanoseconds,
+            finding.outcome.replace("_", " "),
+            *(reference.remark(finding) for reference in self.references),
+            finding.reason or finding.method,
+        ]
+        return [visible(cell) for cell in cells]
+
+    def rows(self) -> list[list[str]]:
+        """All rows."""
+        return [self.cells(finding) for section in self.sections() for finding in section.findings]
+
+
+def shortcomings(document: Document) -> list[str]:
+    """One line for each scenario that failed, or that was not reached before the run was interrupted."""
+    steps = document.evidence.get("steps")
+    lines = []
+    for step in steps if isinstance(steps, list) else []:
+        if isinstance(step, dict) and step.get("state") == "failed":
+            prefixes = step.get("parameters")
+            named = [f"{prefix}*" for prefix in prefixes] if isinstance(prefixes, list) else []
+            missing = f", so {', '.join(named)} may be missing" if named else ""
+            lines.append(visible(f"{step.get('scenario')} failed{missing}: {step.get('reason')}"))
+        elif isinstance(step, dict) and step.get("state") == "pending":
+            lines.append(visible(f"{step.get('scenario')} was not run yet"))
+    return lines

@@ -1,0 +1,67 @@
+"""Prefetchers off for a while, and whether that had an effect: a guest's hypervisor may keep what is written to a
+register, read it back, and do nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from setebench.errors import UnsupportedError
+from setebench.machine import Machine, SwitchesPrefetchers
+from setebench.measure.placing import SETTLE_CYCLES
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+WALK_LINES, WALKS = 1024, 16
+"""Neighbouring lines of a walk, which a prefetcher of any kind leads, and how often it is timed."""
+
+SLOWER = 1.2
+"""Without prefetchers the walk takes as long as memory, with them some fraction of that. Latency of memory alone drifts
+by a few percent between two looks."""
+
+
+class Switches(NamedTuple):
+    """The names of all switches, none where there are none, or why they can't be used."""
+
+    names: tuple[str, ...]
+    reason: str = ""
+
+
+def all_switches(machine: Machine) -> Switches:
+    """The machine's prefetcher switches; nothing is changed."""
+    if not isinstance(machine, SwitchesPrefetchers):
+        return Switches(())
+    try:
+        return Switches(tuple(switch.name for switch in machine.prefetcher_switches()))
+    except UnsupportedError as error:
+        return Switches((), str(error))
+
+
+class Walk:
+    """A pointer chase along neighbouring lines of memory, on one CPU."""
+
+    def __init__(self, context: Context, cpu: int) -> None:
+        self._machine, self._cpu = context.machine, cpu
+        line = context.machine.facts.line_size
+        self._region = self._machine.allocate(WALK_LINES * line, min(context.machine.facts.page_sizes))
+        self._machine.link(self._region, self._region.address + np.arange(WALK_LINES, dtype=np.int64) * line)
+        away = Probe().repeat(WALK_LINES, Probe().flush(_LINES), advance=line)
+        self._probe = away.fence().wait(SETTLE_CYCLES).fence().start().chase(_LINES, WALK_LINES).stop()
+
+    def ticks(self) -> float:
+        """Median ticks of a whole walk, its lines in memory before."""
+        placements = {_LINES: np.full(WALKS + 1, self._region.address)}
+        return float(np.median(self._machine.run(self._probe, placements, cpu=self._cpu, warmup=1)))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._machine.release(self._region)
+
+
+_LINES = Base("lines")
+
+
+def had_effect(before: float, off: float, after: float) -> bool:
+    """Whether a walk took clearly longer while prefetchers were off than before and after."""
+    return off > SLOWER * max(before, after)

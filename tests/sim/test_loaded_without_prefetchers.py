@@ -1,0 +1,70 @@
+"""Latency under load with prefetchers switched off, where the machine lets them be and where it only says so."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from quiet_machines import MEMORY, quiet
+from test_bandwidth import LOADED_LATENCY, answers
+from test_prefetcher_confirm import Refusing, WithoutEffect
+
+from setebench.report.loaded_latency import loaded_latency_figure
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+from setebench.sim import spec
+
+OFF = "loaded_latency.prefetchers_off"
+STREAM = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16)
+
+
+def machine(switches: bool = True) -> Any:
+    return quiet(
+        memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=30.0),
+        core=spec.Core(cores=4, prefetcher_switches=switches),
+        prefetchers=(STREAM,),
+    )
+
+
+def found(opened: Any, **options: Any) -> tuple[dict[str, Finding], dict[str, Any]]:
+    context = Context(machine=opened, fast=True, options=options)
+    return {finding.parameter: finding for finding in LOADED_LATENCY.answer(context)}, context.evidence
+
+
+def test_a_second_curve_is_measured_without_prefetchers() -> None:
+    with closing(machine()) as opened:
+        told, evidence = found(opened)
+        per_ns = opened.facts.ticks_per_second / 1e9
+    assert told[f"{OFF}.idle"].value == pytest.approx(MEMORY / per_ns, rel=0.02)
+    assert told[f"{OFF}.peak_bandwidth"].value == pytest.approx(64 / 30.0 * per_ns, rel=0.05)
+    points = evidence["loaded_latency"]["points"]
+    assert {point.get("prefetchers", True) for point in points} == {True, False}
+    figure = loaded_latency_figure(evidence)
+    labels = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert sum(str(label).endswith(", prefetchers off") for label in labels) == len(labels) // 2
+
+
+def test_switches_without_effect_are_not_believed() -> None:
+    with closing(machine()) as opened:
+        told, evidence = found(WithoutEffect(opened))
+    assert {told[f"{OFF}.{name}"].outcome for name in ("idle", "at_peak", "peak_bandwidth")} == {Outcome.UNRESOLVED}
+    assert "was not slower" in str(told[f"{OFF}.idle"].reason)
+    assert not [point for point in evidence["loaded_latency"]["points"] if "prefetchers" in point]
+
+
+def test_a_refusal_is_told_with_its_reason() -> None:
+    with closing(machine()) as opened:
+        told, _ = found(Refusing(opened))
+    assert told[f"{OFF}.at_peak"].outcome is Outcome.UNAVAILABLE
+    assert told[f"{OFF}.at_peak"].reason == "prefetchers can't be switched off: a reason"
+
+
+def test_nothing_is_switched_unasked() -> None:
+    with closing(machine()) as opened:
+        watched = WithoutEffect(opened)
+        told, _ = found(watched, no_msr=True)
+    assert watched.asked == []
+    with closing(machine(switches=False)) as opened:
+        told |= answers(LOADED_LATENCY, opened)
+    assert not [name for name in told if name.startswith(OFF)]

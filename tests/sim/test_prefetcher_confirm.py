@@ -1,0 +1,178 @@
+"""Switching prefetchers off confirms what timing found, and casts doubt where it disagrees."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from typing import Any
+
+import msgspec
+import pytest
+from quiet_machines import PAGE_BASE, fetched, quiet
+from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
+
+from setebench.errors import UnsupportedError
+from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
+from setebench.measure.serving import measure_references
+from setebench.measure.sweep import working_memory
+from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.confirm import Tried, told
+from setebench.probe import Probe
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+from setebench.sim import spec
+
+SWITCHED = spec.Core(cores=2, prefetcher_switches=True)
+
+
+class Altered:
+    """A machine whose switches are not what they seem; everything else is the simulated machine's."""
+
+    def __init__(self, machine: Any) -> None:
+        self._machine = machine
+        self.asked: list[tuple[str, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        switches: tuple[PrefetcherSwitch, ...] = self._machine.prefetcher_switches()
+        return switches
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Any:
+        self.asked.append(tuple(names))
+        return self._machine.prefetchers_off(names, cpus)
+
+
+class OtherLevels(Altered):
+    """Its switches say the other level than that of the prefetchers that they turn off."""
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        return tuple(msgspec.structs.replace(each, level=3 - each.level) for each in super().prefetcher_switches())
+
+
+class WithoutEffect(Altered):
+    """A guest whose hypervisor keeps what is written to the register, and does nothing."""
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Any:
+        self.asked.append(tuple(names))
+        return nullcontext()
+
+
+class Refusing(Altered):
+    """Its registers can be read, and not written."""
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        raise UnsupportedError("prefetchers can't be switched off: a reason")
+        yield
+
+
+def surveyed(machine: Any, switches: bool = True) -> tuple[dict[str, Finding], dict[str, Any]]:
+    context = Context(machine=machine, seed=5, fast=True)
+    region = working_memory(context)
+    findings = repeated_survey(context, region, lambda: measure_references(context, region), switches=switches)[1]
+    return {finding.parameter: finding for finding in findings}, context.evidence
+
+
+def test_a_switch_turns_off_what_it_names_and_nothing_after_it() -> None:
+    run = Probe()
+    for line in (10, 17, 24, 31):
+        run = run.load(PAGE_BASE + line * 64).fence().wait(1500).fence()
+    with closing(quiet(prefetchers=(L2_STREAM, PAIR), core=SWITCHED, **SHAPE)) as machine:
+        assert isinstance(machine, SwitchesPrefetchers)
+        lines = set(range(64)) - {10, 17, 24, 31}
+        both = fetched(machine, run, lines)
+        with machine.prefetchers_off(["L2 stream"], [0]):
+            pairs = fetched(machine, run, lines)
+        with machine.prefetchers_off(["L2 pair"], [0]):
+            stream = fetched(machine, run, lines)
+        with machine.prefetchers_off(["L2 pair", "L2 stream"], [1]):
+            of_the_other_core = fetched(machine, run, lines)
+        assert pairs == {11, 16, 25, 30}
+        assert stream == {32, 33}
+        assert both == of_the_other_core == fetched(machine, run, lines) == pairs | stream
+
+
+def test_the_switches_tell_nothing_of_the_prefetchers() -> None:
+    with (
+        closing(quiet(core=SWITCHED, **SHAPE)) as bare,
+        closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as streaming,
+        closing(quiet(prefetchers=(L2_STREAM,), **SHAPE)) as without,
+    ):
+        assert bare.prefetcher_switches() == streaming.prefetcher_switches()
+        assert without.prefetcher_switches() == ()
+        with pytest.raises(UnsupportedError, match="no prefetcher switch 'L2 stream'"):
+            without.prefetchers_off(["L2 stream"], [0]).__enter__()
+
+
+def test_every_prefetcher_is_confirmed_by_its_own_switch() -> None:
+    with closing(quiet(prefetchers=(L1_STRIDE, L2_STREAM, PAIR), core=SWITCHED, **SHAPE)) as machine:
+        found, evidence = surveyed(machine)
+    for identity, name in (("l1.stride", "L1 stride"), ("l2.stream", "L2 stream"), ("l2.pair", "L2 pair")):
+        finding = found[f"prefetcher.{identity}.present"]
+        assert finding.outcome is Outcome.MEASURED
+        assert finding.method is not None
+        assert finding.method.endswith(f"; confirmed: switching {name} off removes it")
+    assert evidence["prefetcher_switches"]["effective"] is True
+
+
+def test_switches_that_change_nothing_are_not_believed_and_touch_no_finding() -> None:
+    with closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as machine:
+        lying = WithoutEffect(machine)
+        found, evidence = surveyed(lying)
+        switches = len(machine.prefetcher_switches())
+    assert evidence["prefetcher_switches"]["effective"] is False
+    assert len(lying.asked) == switches + 1
+    assert found["prefetcher.l2.stream.present"].method == "lines ahead of a run of misses"
+
+
+def test_what_another_levels_switch_removes_is_open() -> None:
+    with closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as machine:
+        found, _ = surveyed(OtherLevels(machine))
+    present = found["prefetcher.l2.stream.present"]
+    assert (present.outcome, present.value) == (Outcome.UNRESOLVED, None)
+    assert present.reason is not None
+    assert "switching L2 stream off removes it" in present.reason
+    assert not [name for name in found if name.startswith("prefetcher.l2.stream.") and not name.endswith("present")]
+
+
+def test_a_refusal_leaves_the_findings_and_says_why() -> None:
+    with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
+        found, evidence = surveyed(Refusing(machine))
+    assert found["prefetcher.l2.pair.present"].value is True
+    assert evidence["prefetcher_switches"] == {"reason": "prefetchers can't be switched off: a reason"}
+
+
+# -- what follows from what was gone ---------------------------------------------------------------------------------
+
+FINDINGS = (
+    Finding(parameter="prefetcher.l2.stream.present", value=True, unit="bool", method="a run"),
+    Finding(parameter="prefetcher.l2.stream.degree", value=4, unit="lines", method="hits"),
+)
+INNER, OUTER = PrefetcherSwitch(name="inner", level=1), PrefetcherSwitch(name="outer", level=2)
+NAMELESS = PrefetcherSwitch(name="nameless")
+
+
+def tried(alone: list[bool | None], together: bool | None, switches: tuple[PrefetcherSwitch, ...]) -> Tried:
+    return Tried(switches, tuple({"l2.stream": gone} for gone in alone), {"l2.stream": together, "l2.pair": True})
+
+
+@pytest.mark.parametrize(
+    ("alone", "together", "method"),
+    [
+        ([False, True], True, "a run; confirmed: switching outer off removes it"),
+        ([True, True], True, "a run; confirmed: switching inner or outer off removes it"),
+        ([False, False], True, "a run; switching all prefetchers off removes it, no switch alone does"),
+        ([False, False], False, "a run; no switch removes it"),
+        ([None, None], None, "a run"),
+    ],
+)
+def test_what_was_gone_says_what_is_told(alone: list[bool | None], together: bool | None, method: str) -> None:
+    first, second = told(FINDINGS, tried(alone, together, (INNER, OUTER)))
+    assert (first.method, first.value, second.value) == (method, True, 4)
+
+
+def test_a_switch_without_a_level_fits_any() -> None:
+    first = told(FINDINGS, tried([True], True, (NAMELESS,)))[0]
+    assert first.method == "a run; confirmed: switching nameless off removes it"

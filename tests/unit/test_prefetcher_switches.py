@@ -1,0 +1,259 @@
+"""Switching prefetchers off by registers: plain files stand in for the kernel's devices, and everything is put back."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from setebench.core.prefetchers import NativeSwitches
+from setebench.errors import SetebenchError, UnsupportedError
+from setebench.host import register_guard, registers
+from setebench.host.prefetch_registers import (
+    AMD_REGISTER,
+    GOLDEN_COVE,
+    GRACEMONT,
+    INTEL_REGISTER,
+    REDWOOD_COVE,
+    SINCE_NEHALEM,
+    SMALL_CORES,
+    Layout,
+    layout_of,
+)
+from setebench.host.processor import Processor, Topology
+from setebench.host.registers import PrefetchRegisters, RegisterError
+
+LAYOUT = Layout(INTEL_REGISTER, SINCE_NEHALEM)
+ALL = tuple(bit.name for bit in SINCE_NEHALEM)
+DEADLINE_SECONDS = 20.0
+
+
+def device(root: Path, cpu: int, value: int, register: int = INTEL_REGISTER) -> Path:
+    path = root / f"dev/cpu/{cpu}/msr"
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        file.seek(register)
+        file.write(value.to_bytes(8, "little"))
+    return path
+
+
+def value_of(path: Path, register: int = INTEL_REGISTER) -> int:
+    with path.open("rb") as file:
+        file.seek(register)
+        return int.from_bytes(file.read(8), "little")
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> list[Path]:
+    return [device(tmp_path, 0, 0x20), device(tmp_path, 1, 0x2)]
+
+
+def registers_below(root: Path, cpus: tuple[int, ...] = (0, 1)) -> PrefetchRegisters:
+    return PrefetchRegisters(dict.fromkeys(cpus, LAYOUT), root)
+
+
+# -- which switches there are ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "bits"),
+    [
+        (0x2A, SINCE_NEHALEM),  # Sandy Bridge
+        (0x55, SINCE_NEHALEM),  # Skylake-SP
+        (0x97, GOLDEN_COVE),  # Alder Lake
+        (0xAD, REDWOOD_COVE),  # Granite Rapids
+        (0x57, SMALL_CORES),  # Knights Landing
+        (0xAF, GRACEMONT),  # Sierra Forest
+    ],
+)
+def test_switches_of_intel_processors_go_by_the_model(model: int, bits: object) -> None:
+    assert layout_of("GenuineIntel", 6, model) == Layout(0x1A4, bits)  # type: ignore[arg-type]
+
+
+def test_the_bits_are_those_of_the_vendors() -> None:
+    assert [(bit.bit, bit.level) for bit in SINCE_NEHALEM] == [(0, 2), (1, 2), (2, 1), (3, 1)]
+    amd = layout_of("AuthenticAMD", 0x19, 0x11, announced=True)
+    assert amd is not None and amd.register == AMD_REGISTER == 0xC0000108
+    assert {bit.bit: bit.name for bit in amd.bits} == {
+        0: "L1 stream",
+        1: "L1 stride",
+        2: "L1 region",
+        3: "L2 stream",
+        5: "up/down",
+    }
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        ("GenuineIntel", 6, 0x0F, False),  # Core 2 has its switches elsewhere
+        ("GenuineIntel", 6, 0xFE, False),  # a model that nobody has documented here
+        ("GenuineIntel", 15, 0x2A, False),
+        ("AuthenticAMD", 0x19, 0x11, False),  # doesn't say that it has the register
+        ("AuthenticAMD", 0x17, 0x31, True),
+        (None, None, None, True),
+    ],
+)
+def test_a_processor_that_is_not_known_has_no_switches(processor: tuple[str, int, int, bool]) -> None:
+    vendor, family, model, announced = processor
+    assert layout_of(vendor, family, model, announced=announced) is None
+
+
+def test_small_cores_of_a_hybrid_processor_have_switches_of_their_own() -> None:
+    assert layout_of("GenuineIntel", 6, 0x97, small_core=True) == Layout(0x1A4, GRACEMONT)
+
+
+# -- off and back ------------------------------------------------------------------------------------------------------
+
+
+def test_switches_are_off_within_and_as_before_afterwards(tmp_path: Path, devices: list[Path]) -> None:
+    with registers_below(tmp_path).off(("L1 IP", "L2 stream"), (0, 1)):
+        assert [value_of(path) for path in devices] == [0x29, 0xB]  # what was off before stays off
+    assert [value_of(path) for path in devices] == [0x20, 0x2]
+
+
+def test_only_the_named_cpus_are_touched(tmp_path: Path, devices: list[Path]) -> None:
+    with registers_below(tmp_path).off(ALL, (1,)):
+        assert [value_of(path) for path in devices] == [0x20, 0xF]
+
+
+def test_an_error_within_puts_everything_back(tmp_path: Path, devices: list[Path]) -> None:
+    with pytest.raises(KeyboardInterrupt), registers_below(tmp_path).off(ALL, (0, 1)):
+        raise KeyboardInterrupt
+    assert [value_of(path) for path in devices] == [0x20, 0x2]
+
+
+def test_asking_changes_nothing(tmp_path: Path, devices: list[Path]) -> None:
+    before = [path.read_bytes() for path in devices]
+    registers_below(tmp_path).check((0, 1))
+    assert [path.read_bytes() for path in devices] == before
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from setebench.host.prefetch_registers import Layout, SINCE_NEHALEM
+from setebench.host.registers import PrefetchRegisters
+layout = Layout(0x1A4, SINCE_NEHALEM)
+with PrefetchRegisters({0: layout, 1: layout}, Path(sys.argv[1])).off([bit.name for bit in SINCE_NEHALEM], (0, 1)):
+    print("off", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def child(tmp_path: Path, devices: list[Path]) -> Iterator[subprocess.Popen[str]]:
+    """A process that has switched everything off and sleeps."""
+    command = [sys.executable, "-c", CHILD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "off\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV])
+def test_the_state_is_restored_whatever_kills_the_process(
+    number: signal.Signals, child: subprocess.Popen[str], devices: list[Path]
+) -> None:
+    assert [value_of(path) for path in devices] == [0x2F, 0xF]
+    child.send_signal(number)
+    child.wait(DEADLINE_SECONDS)
+    deadline = time.monotonic() + DEADLINE_SECONDS  # for the guard to hear of it
+    while [value_of(path) for path in devices] != [0x20, 0x2] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert [value_of(path) for path in devices] == [0x20, 0x2]
+
+
+# -- what can't be warranted isn't begun ---------------------------------------------------------------------------
+
+
+def test_a_machine_without_devices_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RegisterError, match="no such device; as root: modprobe msr"):
+        registers_below(tmp_path).check((0,))
+
+
+def test_nothing_is_written_without_a_guard(
+    tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = tmp_path / "guard.py"
+    silent.write_text("raise SystemExit(3)")
+    monkeypatch.setattr(registers.register_guard, "__file__", str(silent))
+    written: list[int] = []
+    monkeypatch.setattr(registers, "write_register", lambda *task: written.append(task[2]))
+    with pytest.raises(RegisterError, match="could not open"), registers_below(tmp_path).off(ALL, (0, 1)):
+        raise AssertionError("nothing may be switched off")
+    assert written == []
+
+
+def test_a_write_that_is_forgotten_is_not_believed(
+    tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registers, "write_register", lambda *task: None)
+    with pytest.raises(RegisterError, match=r"reads 0x20 after 0x2f was written"):
+        registers_below(tmp_path).off(ALL, (0, 1)).__enter__()
+
+
+def test_a_write_that_is_refused_is_told_and_undone(
+    tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = register_guard.write_register
+
+    def refuse_second(descriptor: int, register: int, value: int) -> None:
+        if value == 0xF:
+            raise OSError(5, "Input/output error")
+        written(descriptor, register, value)
+
+    monkeypatch.setattr(registers, "write_register", refuse_second)
+    with pytest.raises(RegisterError, match=r"CPU 1 can't be written \(Input/output error\)"):
+        registers_below(tmp_path).off(ALL, (0, 1)).__enter__()
+    assert [value_of(path) for path in devices] == [0x20, 0x2]
+
+
+def test_what_can_not_be_put_back_is_told_with_the_commands_for_it(
+    tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    written = register_guard.write_register
+
+    def lose_second(descriptor: int, register: int, value: int) -> None:
+        if value != 0x2:
+            written(descriptor, register, value)
+
+    with pytest.raises(SetebenchError, match=r"as root: wrmsr -p 1 0x1a4 0x2$") as told, switches.off(ALL, (0, 1)):
+        monkeypatch.setattr(registers, "write_register", lose_second)
+    assert not isinstance(told.value, UnsupportedError)  # which somebody might take for a mere lack
+    assert [value_of(path) for path in devices] == [0x20, 0x2]  # the guard has no such trouble
+
+
+# -- as a machine offers them ----------------------------------------------------------------------------------------
+
+
+def test_a_machine_offers_the_switches_of_its_processor(tmp_path: Path, devices: list[Path]) -> None:
+    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    assert [(switch.name, switch.level) for switch in switches.offered(0)] == [(b.name, b.level) for b in SINCE_NEHALEM]
+    with switches.off(["L2 stream"], [0]):
+        assert value_of(devices[0]) == 0x21
+    assert value_of(devices[0]) == 0x20
+
+
+def test_why_a_machine_offers_none_is_one_line(tmp_path: Path) -> None:
+    unknown = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0xFE), Topology(), tmp_path)
+    with pytest.raises(UnsupportedError, match="no documented switches are known"):
+        unknown.offered(0)
+    bare = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
+    with pytest.raises(UnsupportedError, match=r"can't be switched off: .*modprobe msr") as told:
+        bare.offered(0)
+    assert "\n" not in str(told.value)
+
+
+def test_cores_of_both_kinds_are_switched_by_their_own_bits(tmp_path: Path, devices: list[Path]) -> None:
+    topology = Topology(kinds={"cpu_core": (0,), "cpu_atom": (1,)})
+    switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x97), topology, tmp_path)
+    with switches.off([switch.name for switch in switches.offered(0)], (0, 1)):
+        assert [value_of(path) for path in devices] == [0x2F, 0x27]

@@ -1,0 +1,92 @@
+"""Recordings of machines whose prefetchers were switched: replayed, they offer and refuse as the machine did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from setebench.campaign import Plan
+from setebench.errors import SetebenchError, UnsupportedError
+from setebench.machine import Facts, PrefetcherSwitch, SwitchesPrefetchers
+from setebench.recording import Recorder, Recording, Replay
+from setebench.registry import scenario
+
+SWITCHES = (PrefetcherSwitch(name="L1 IP", level=1), PrefetcherSwitch(name="LLC page"))
+
+
+class Bare:
+    """As much of a machine as a recording of no runs needs."""
+
+    facts = Facts(name="bare", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
+
+
+class Switched(Bare):
+    """The same with switches, of which one is refused."""
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        return SWITCHES
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        if "LLC page" in names:
+            raise UnsupportedError("refused")
+        yield
+
+
+class Locked(Switched):
+    """The same where no switch can be used."""
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        raise UnsupportedError("no such device")
+
+
+def replayed(recorder: Recorder) -> Replay:
+    """By way of a file, as a person would."""
+    return Replay(msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording))
+
+
+def use(machine: Any, name: str) -> str:
+    try:
+        with machine.prefetchers_off([name], [0]):
+            return "off"
+    except UnsupportedError as error:
+        return str(error)
+
+
+def test_a_replay_switches_as_the_machine_did() -> None:
+    recorder = Recorder(Switched())  # type: ignore[arg-type]
+    assert isinstance(recorder, SwitchesPrefetchers)
+    assert recorder.prefetcher_switches() == SWITCHES
+    then = [use(recorder, name) for name in ("L1 IP", "LLC page", "L1 IP")]
+    replay = replayed(recorder)
+    assert replay.prefetcher_switches() == SWITCHES
+    assert [use(replay, name) for name in ("L1 IP", "LLC page", "L1 IP")] == then == ["off", "refused", "off"]
+    with pytest.raises(SetebenchError, match="no answer to the prefetchers L1 IP switched off"):
+        use(replay, "L1 IP")
+
+
+def test_why_there_are_no_switches_is_recorded() -> None:
+    recorder = Recorder(Locked())  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="no such device"):
+        recorder.prefetcher_switches()
+    with pytest.raises(UnsupportedError, match="no such device"):
+        replayed(recorder).prefetcher_switches()
+
+
+def test_a_machine_without_switches_is_recorded_as_one() -> None:
+    recorder = Recorder(Bare())  # type: ignore[arg-type]
+    assert recorder.prefetcher_switches() == ()
+    assert replayed(recorder).prefetcher_switches() == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("prefetcher-map", {"no_msr": True}), ("loaded-latency", {"no_msr": True}), ("latency", {})]
+)
+def test_a_run_of_all_scenarios_forbids_registers_to_those_that_would_write_them(
+    name: str, options: dict[str, bool]
+) -> None:
+    assert Plan(scenarios=(name,), no_msr=True).options(scenario(name)) == options
