@@ -9,6 +9,7 @@ is left in it. A sweep of chases over growing working sets shows first where the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ CHAIN_REPETITIONS = 16
 LONG_CHASE = (512, 2560)
 """Steps of the two chases in L1 whose difference is timed."""
 
-VECTOR_ROUNDS, LONG_VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 3, 64
+VECTOR_ROUNDS, LONG_VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 4, 64
 """Rounds in which vector loads are measured too (what they take longer hardly drifts), and groups of fenced loads in
 each, fewer behind long walks."""
 
@@ -79,7 +80,11 @@ class _Rounds:
         chosen = {
             name: own.of(calm if name == "memory" else _stayed(own, calm, gone)) for name, own in self.samples.items()
         }
-        return {name: own.with_whole_chains(self._step_ticks) for name, own in chosen.items()}
+        # what vector loads take longer is measured in the first few rounds: of these all calm ones are needed
+        return {
+            name: replace(own.with_whole_chains(self._step_ticks), longer=self.samples[name].of(calm).longer)
+            for name, own in chosen.items()
+        }
 
     def settled(self, tolerance: float) -> bool:
         """Whether intervals are within `tolerance` times 2 % or 0.1 cycles (single loads 3 %, 0.4 cycles), and within

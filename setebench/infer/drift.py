@@ -57,13 +57,16 @@ def allan_variances(series: NDArray[np.float64]) -> tuple[NDArray[np.float64], N
     return np.array(variances), np.array(counts)
 
 
-def drift_half_width(series: NDArray[np.float64]) -> float:
+def drift_half_width(series: NDArray[np.float64], shared: bool = False) -> float:
     """How far the mean of `series` (shape (n,), n >= 2, in the order of time) may be from that over a time
     2 ** `OCTAVES` times as long, with 95 % confidence.
 
     With as much power in every octave, the two differ by a variance of n / 2 times the flicker part of the Allan
     variance, n octaves apart. For each ratio the noise itself is unknown too, which gives a Student's t; all of them
-    are weighted by their likelihood, the noise integrated out (with a prior of 1 / variance)."""
+    are weighted by their likelihood, the noise integrated out (with a prior of 1 / variance).
+
+    What is `shared` with others drifts, whether a run sees it or not. Then no ratio counts that is below 1 / n, which
+    in an octave is as much as what independent noise leaves in the mean of n rounds: no run can see less."""
     variances, counts = allan_variances(series)
     if not variances.any():
         return 0.0
@@ -73,6 +76,8 @@ def drift_half_width(series: NDArray[np.float64]) -> float:
     chances = -0.5 * (counts * np.log(shapes)).sum(axis=1) - 0.5 * degrees * np.log(squares)
     weights = np.exp(chances - chances.max())
     weights[0] *= NO_DRIFT * (len(RATIOS) - 1) / (1 - NO_DRIFT)
+    if shared:
+        weights[1.0 / len(series) > RATIOS] = 0.0
     weights /= weights.sum()
     errors = np.sqrt(squares / degrees * (1.0 / len(series) + RATIOS * OCTAVES / 2))
     return _half_width(weights, errors, degrees)
@@ -96,12 +101,13 @@ def _outside(t: float, degrees: float) -> float:
     return math.erfc(deviate / math.sqrt(2.0))
 
 
-def over_run(values: ArrayLike, relative: float = 0.0) -> Estimate:
-    """`over_rounds`, with room for drift that is slower than the run, as far as what the run saw foretells it."""
+def over_run(values: ArrayLike, relative: float = 0.0, shared: bool = False) -> Estimate:
+    """`over_rounds`, with room for drift that is slower than the run, as far as what the run saw foretells it, and at
+    least as much as it couldn't see of what is `shared` with others."""
     estimate = over_rounds(values, relative)
     series = np.asarray(values, dtype=np.float64)
     if len(series) < LEAST_ROUNDS:
         return estimate
-    drift = drift_half_width(np.clip(series, *np.quantile(series, (CUT, 1.0 - CUT))))
+    drift = drift_half_width(np.clip(series, *np.quantile(series, (CUT, 1.0 - CUT))), shared)
     half = max(estimate.high - estimate.value, drift)
     return Estimate(estimate.value, estimate.value - half, estimate.value + half)

@@ -183,7 +183,7 @@ def _walks_apart(agreed: Finding) -> Finding:
 
 
 def _both_ways(name: str, own: Samples) -> Iterable[Finding]:
-    single, chain = (over_run(each, RUN_TO_RUN) for each in (own.single, own.chain))
+    single, chain = (over_run(each, RUN_TO_RUN, shared=name == "memory") for each in (own.single, own.chain))
     yield _told(f"latency.{name}.sete", single, f"{len(own.single)} rounds of dithered single loads, the largest group")
     yield _told(f"latency.{name}.chase", chain, "chains of different length")
 
@@ -211,7 +211,8 @@ def _told(parameter: str, estimate: Estimate, method: str) -> Finding:
 def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
     """The level's latency: the chase's where its lines answer alike, else that of the single loads' largest group."""
     single, everything, chain, all_chains = (
-        over_run(each, RUN_TO_RUN) for each in (own.single, own.all_singles, own.chain, own.all_chains)
+        over_run(each, RUN_TO_RUN, shared=parameter == "latency.memory")
+        for each in (own.single, own.all_singles, own.chain, own.all_chains)
     )
     if np.mean(own.share) < LEAST_SHARE:
         return _unresolved(parameter, f"only {np.mean(own.share):.0%} of single loads answer alike")

@@ -78,6 +78,16 @@ def test_intervals_cover_the_pooled_value_of_many_runs(rounds: int, octave_sd: f
     assert coverage(runs(3, rounds, octave_sd))[0] >= least
 
 
+@pytest.mark.parametrize("rounds", [8, 32, 128])
+def test_what_is_shared_gets_room_for_drift_that_no_run_sees(rounds: int) -> None:
+    """Such as after a run whose halves happen to be alike."""
+    series = np.random.default_rng(7).normal(500.0, 8.0, rounds)
+    series = np.concatenate([series, series])
+    bare, shared = over_run(series), over_run(series, shared=True)
+    assert shared.high - shared.value > 2.0 * 1.96 * 8.0 / np.sqrt(2 * rounds)
+    assert shared.high >= bare.high
+
+
 @pytest.mark.parametrize("rounds", [32, 128])
 def test_without_room_for_drift_intervals_miss_what_drifts(rounds: int) -> None:
     assert coverage(runs(3, rounds, 2.4))[1] < 0.85
