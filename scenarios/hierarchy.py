@@ -84,7 +84,7 @@ def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
         yield from cache_findings("l1", first, "conflicts at strides of a page, half and twice as much", "")
         known.outer = outer_levels(context, region, first, caches)
         for name, found in known.outer.items():
-            yield from cache_findings(name, found.geometry, found.method, "sweep")
+            yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)
         yield inclusion_finding(context, region, known.outer)
         known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
         small = _small_tables(context, region, known)

@@ -1,20 +1,18 @@
 """How much the caches behind the first hold, where no lines are known to share a set: from lines that passed through.
 
-See `infer.residence` for why the mean number of lines that pass until one is gone is the capacity. What a walk brings in
-vain, or somebody else, only ever takes room away, so the result is a lower bound at least. It is told as the size where
-nothing of that kind shows: the same in another order, and when the walk takes its time.
+See `infer.residence` for why the mean number of lines that pass until one is gone is the capacity. What a walk brings
+in vain, or somebody else, only ever takes room away, so the result is a lower bound at least. It is told as the size
+where nothing of that kind shows: the same in another order, and when the walk takes its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from setebench.hierarchy.recency import Passed, Stream
-from setebench.infer.residence import BOOTSTRAPS, Fit, Known, curve, fit, improved
-from setebench.infer.ticks import Estimate
+from setebench.infer.residence import BOOTSTRAPS, Curve, Fit, Held, Known, agreed, curve, fit, held, improved
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
@@ -39,28 +37,15 @@ APART_STEPS = 3.0
 STALL_RATIO = 1.3
 """Loads count at most so many times what memory takes: an interrupt is no level."""
 
-SYSTEMATIC = 0.03
-"""Half an interval at least: probes that bring lines in, shapes between those of the model."""
-
-SAME_RATIO = 1.06
-"""Capacities found on different walks are the same within this ratio."""
-
 HEIGHT_RATIO = 1.4
 """A step whose height is known from elsewhere must have that height within this ratio."""
 
+RESAMPLED_STEPS = (0.03, 0.01)
+"""Parts by which capacities are moved when loads are drawn anew: the best ones are near."""
+
 MOST_MISFIT = 30.0
-"""Squared errors per degree of freedom at most. On a clock of single ticks errors are so small that any shape that isn't
-quite a gamma distribution shows; a step that isn't there misfits by far more."""
-
-
-@dataclass(frozen=True)
-class Held:
-    """Lines held up to a level, those of the levels before it that it doesn't hold itself included. `steady`: whether
-    all walks agree, so that nothing took room away; else there is room for that many at least."""
-
-    lines: Estimate
-    steady: bool
-    shape: int
+"""Squared errors per degree of freedom at most. On a clock of single ticks errors are so small that any shape that
+isn't quite a gamma distribution shows; a step that isn't there misfits by far more."""
 
 
 class Capacities:
@@ -92,7 +77,7 @@ class Capacities:
         # not before the other walk has ended: its lines are linked in another order now
         other = Stream(self._context, self._region, 2 * reach, 94, scattered=True)
         found.append(self._told_nearby(other, far, first_guess, 0))
-        return _agreed([each for each in found if each is not None], 3)
+        return agreed([each for each in found if each is not None], 3)
 
     def _told_nearby(self, walk: Stream, far: float, begin: Fit, wait_cycles: int) -> Held | None:
         walk.advance(int(far))
@@ -100,11 +85,9 @@ class Capacities:
         found = improved(self._nearby(passed), self._known_nearby(), begin)
         if not self._plausible(found, far / 2):
             return None
-        again = [
-            improved(self._nearby(passed, self._rng), self._known_nearby(), found, (0.03, 0.01)).steps[1].lines
-            for _ in range(BOOTSTRAPS)
-        ]
-        return _held(found.steps[1].lines, found.steps[1].shape, again)
+        curves = (self._nearby(passed, self._rng) for _ in range(BOOTSTRAPS))
+        again = [improved(each, self._known_nearby(), found, RESAMPLED_STEPS).steps[1].lines for each in curves]
+        return held(found.steps[1].lines, found.steps[1].shape, again)
 
     @property
     def _beyond(self) -> float:
@@ -124,7 +107,7 @@ class Capacities:
             starts.append((self._first * 2.0 ** np.arange(3.0, 13.0)).tolist())
         return starts
 
-    def _nearby(self, passed: Passed, rng: np.random.Generator | None = None):  # type: ignore[no-untyped-def]
+    def _nearby(self, passed: Passed, rng: np.random.Generator | None = None) -> Curve:
         cycles = np.minimum(passed.cycles, STALL_RATIO * self._cycles[-1])
         return curve(passed.distance, cycles, self._beyond, rng)
 
@@ -144,38 +127,21 @@ class Capacities:
         walk = Stream(self._context, self._region, min(1.4 * reach, self._region.lines), 95)
         walk.advance(reach)
         found = [self._told_far(walk, second_lines, reach, wait_cycles) for wait_cycles in (0, WAIT_CYCLES)]
-        return _agreed([each for each in found if each is not None], 2)
+        return agreed([each for each in found if each is not None], 2)
 
     def _told_far(self, walk: Stream, second_lines: float, reach: int, wait_cycles: int) -> Held | None:
         passed = walk.passed(max(second_lines / 4, 16.0), reach, STOPS, wait_cycles)
         known = Known(self._first, self._heights)
         octaves = np.arange(0.5, np.log2(reach / second_lines), 0.5)
         starts = [[float(self._first)], [second_lines], (second_lines * 2.0**octaves).tolist()]
-
-        def own(rng: np.random.Generator | None = None):  # type: ignore[no-untyped-def]
-            cycles = np.minimum(passed.cycles, STALL_RATIO * self._cycles[-1])
-            return curve(passed.distance, cycles, rng=rng)
-
-        found = fit(own(), known, starts)
+        found = fit(self._all(passed), known, starts)
         step, height = found.steps[2], self._heights[2]
         right = height / HEIGHT_RATIO < step.height < height * HEIGHT_RATIO and found.misfit < MOST_MISFIT
         if not right or step.lines > reach / 2:
             return None
-        again = [improved(own(self._rng), known, found, (0.03, 0.01)).steps[2].lines for _ in range(BOOTSTRAPS)]
-        return _held(step.lines, step.shape, again)
+        curves = (self._all(passed, self._rng) for _ in range(BOOTSTRAPS))
+        again = [improved(each, known, found, RESAMPLED_STEPS).steps[2].lines for each in curves]
+        return held(step.lines, step.shape, again)
 
-
-def _held(lines: float, shape: int, again: list[float]) -> Held:
-    half = 2.0 * float(np.std(again)) + SYSTEMATIC * lines
-    return Held(Estimate(lines, lines - half, lines + half), True, shape)
-
-
-def _agreed(found: list[Held], walks: int) -> Held | None:
-    """One result of several walks: the largest, for whatever differs takes room away."""
-    if not found:
-        return None
-    most = max(found, key=lambda each: each.lines.value)
-    least = min(found, key=lambda each: each.lines.value)
-    steady = len(found) == walks and most.lines.value < SAME_RATIO * least.lines.value
-    low = min(each.lines.low for each in found) if steady else most.lines.low
-    return Held(Estimate(most.lines.value, low, most.lines.high), steady, most.shape)
+    def _all(self, passed: Passed, rng: np.random.Generator | None = None) -> Curve:
+        return curve(passed.distance, np.minimum(passed.cycles, STALL_RATIO * self._cycles[-1]), rng=rng)

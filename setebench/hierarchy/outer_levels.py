@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
+from setebench.infer.residence import Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
 from setebench.measure.layout import by_windows, lay
@@ -26,6 +28,9 @@ next level that keeps what this one gives up, moves that end out to nearly three
 random pages overfill some sets early, and a shared level has other users."""
 
 POWER_OCTAVES = 0.35
+ROOM_RATIO = 1.4
+"""Prefetchers and other users take less than a third of a cache, in the better of all walks."""
+
 FINDS = 3
 """Searches for a set. Two have to find one, of the same number of ways."""
 
@@ -34,11 +39,12 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class Outer:
-    """What was found of one level, and how."""
+    """What was found of one level, and how: its ways, and its size."""
 
     geometry: Geometry
     method: str
     congruent: Congruent | None = None
+    size_method: str = ""
 
 
 def capacities(context: Context) -> list[float]:
@@ -60,7 +66,56 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
         else:
             reason = "lines that share a set were not searched for: there are too many sets for lines of random pages"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
+    if first.size is not None and found:
+        _add_capacities(context, region, first.size, found)
     return found
+
+
+HOW_LONG = "how long lines of a stream stay"
+
+
+def _add_capacities(context: Context, region: Region, first_bytes: int, found: dict[str, Outer]) -> None:
+    """Sizes of the levels of which no sets were found, as far as lines that passed through tell."""
+    line = region.line_size
+    measure = Capacities(context, region, first_bytes // line, list(context.known["level_cycles"].values()))
+    evidence = context.evidence["held_lines"] = {}
+    second, size = None, found["l2"].geometry.size
+    if size is None:
+        context.progress("how long lines stay in the second cache")
+        second = measure.second()
+        if second is not None:
+            evidence["l2"] = [round(each) for each in second.lines]
+            found["l2"] = with_capacity(found["l2"], second, [0, first_bytes], line)
+    lines = second.lines.value if second is not None else None if size is None else size / line
+    if "l3" not in found or lines is None:
+        return
+    context.progress("how long lines stay in the third cache")
+    third = measure.third(lines)
+    if third is not None:
+        evidence["l3"] = [round(each) for each in third.lines]
+        before = lines * line
+        found["l3"] = with_capacity(found["l3"], third, [0, before, before + first_bytes], line)
+
+
+def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> Outer:
+    """A level with its size, if one only is possible; else with what it holds at least. Each of `before` is a number of
+    bytes that levels before it may hold in addition, as an exclusive one does."""
+    own = outer.geometry
+    spans = [(held.lines.low * line - each, held.lines.high * line - each) for each in before]
+    if own.ways is not None:
+        # room that is lost moves no size to half or twice itself
+        sizes = set().union(*(sizes_with_ways(low, ROOM_RATIO * high, own.ways, line) for low, high in spans))
+    else:
+        sizes = set().union(*(plain_sizes(low, high) for low, high in spans)) if held.steady else set()
+    if len(sizes) == 1:
+        geometry = replace(own, whole_bytes=sizes.pop(), ways_reason=own.reason)
+    else:
+        low, high = (f"{each * line / 2**20:.3g}" for each in (held.lines.low, held.lines.high))
+        why = "several sizes are possible" if held.steady else "walks disagree, or the step is too blunt for a size"
+        reason = f"{low} to {high} MiB of a stream stay, with what levels before it may add; {why}"
+        least = max(int(spans[-1][0]), 0)
+        geometry = replace(own, least_bytes=least, reason=reason, ways_reason=own.reason)
+    return replace(outer, geometry=geometry, size_method=HOW_LONG)
 
 
 def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:

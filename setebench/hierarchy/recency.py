@@ -1,9 +1,9 @@
 """Loads of lines that passed a known number of lines ago, on a walk over lines that no cache holds yet.
 
-The walk goes through memory line by line, so that what prefetchers bring along is its own next lines: in any other order
-they bring lines that nobody asks for (on one CPU half as many again). It is longer than what is asked for, so every
-line it comes to is new to the caches, and what lies how far back is known to the line. Now and then it stops, and a few
-lines that passed at random distances are timed, one load each.
+The walk goes through memory line by line, so that what prefetchers bring along is its own next lines: in any other
+order they bring lines that nobody asks for (on one CPU half as many again). It is longer than what is asked for, so
+every line it comes to is new to the caches, and what lies how far back is known to the line. Now and then it stops, and
+a few lines that passed at random distances are timed, one load each.
 
 What a prefetcher brings in vain all the same, and what others bring to a shared cache, makes lines leave sooner. Both
 show: the one in another order, where prefetchers do otherwise; the other when the walk takes its time.
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.ticks import mean_ticks
-from setebench.machine import Region
+from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.placing import BASELINE_ADDITIONS
@@ -96,9 +96,7 @@ class Stream:
         extra = 1.0 + TARGETS_PER_STOP * GONE_PER_TARGET / STOP_LINES
         return Passed(np.concatenate(distances).ravel() * extra + 1.0, np.concatenate(cycles).ravel())
 
-    def _timed(
-        self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int
-    ) -> NDArray[np.float64]:
+    def _timed(self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int) -> NDArray[np.float64]:
         """Cycles of single loads above the additions in the same places, shape (stops, targets)."""
         probe = Probe().chase(WALK, STOP_LINES).fence()
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
@@ -109,7 +107,7 @@ class Stream:
             probe = probe.load(target + COMPANION_BYTES).fence()
             probe = probe.start(2 * number + 1).add(BASELINE_ADDITIONS).stop(2 * number + 1)
         places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS)}
-        ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
+        ticks: Ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
         base = mean_ticks(ticks[:, 1::2].ravel(), step_ticks(self._context))
-        found: NDArray[np.float64] = (ticks[:, ::2] - base) * cycles_per_tick(self._context) + BASELINE_ADDITIONS
-        return found
+        more: NDArray[np.float64] = ticks[:, ::2].astype(np.float64) - base
+        return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS

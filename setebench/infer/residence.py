@@ -1,23 +1,25 @@
 """How much a cache holds, from how soon lines that passed through it are gone. Knows no machine.
 
-A stream of lines, each new to the cache, puts one line in per access. So the number of lines held is the mean number of
-further lines that pass until one is gone: Little's law, whatever is replaced and however sets are chosen. Loads of lines
-that passed a known number of lines ago cost the nearest level's time at first and memory's at last, with one smooth step
-per level; a level's capacity is the mean place of its step.
+A stream of lines, each new to the cache, puts one line in per access. So the number of lines held is the mean number
+of further lines that pass until one is gone: Little's law, whatever is replaced and however sets are chosen. Loads of
+lines that passed a known number of lines ago cost the nearest level's time at first and memory's at last, with one
+smooth step per level; a level's capacity is the mean place of its step.
 
-The shape of a step is that of a gamma distribution: exactly so for sets of `shape` ways that replace the oldest line and
-get lines at random, and for random replacement (shape 1); anything between is close to one of them.
+The shape of a step is that of a gamma distribution: exactly so for sets of `shape` ways that replace the oldest line
+and get lines at random, and for random replacement (shape 1); anything between is close to one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from math import lgamma
 
 import numpy as np
 from numpy.typing import NDArray
+
+from setebench.infer.ticks import Estimate
 
 Values = NDArray[np.float64]
 
@@ -37,6 +39,20 @@ PRIOR_SHARE, PRIOR_LEAST = 0.15, 1.0
 
 BOOTSTRAPS = 24
 
+SYSTEMATIC = 0.03
+"""Half an interval at least: probes that bring lines in, shapes between those of the model."""
+
+LOST_ROOM = 0.06
+"""So much more a cache may hold than walks that agree leave there: a prefetcher's lines and holes that it makes in an
+exclusive cache take that much in all orders alike."""
+
+SAME_RATIO = 1.07
+"""Capacities found on different walks are the same within this ratio."""
+
+LEAST_SHAPE = 3
+"""A step that is blunter could also be that of a cache which keeps some lines for long, past where it was looked for,
+and most for short."""
+
 
 def survival(distance: Values, capacity: float, shape: int) -> Values:
     """Share of lines still held `distance` lines later, shape (n,), where they stay for `capacity` lines on average."""
@@ -50,8 +66,8 @@ def survival(distance: Values, capacity: float, shape: int) -> Values:
 
 @dataclass(frozen=True)
 class Curve:
-    """By how many lines passed since (`distance`): which share of the loads counts, the cycles of those per load (of all
-    loads, so that what doesn't count is nought), and the error of that; shape (bins,) each."""
+    """By how many lines passed since (`distance`): which share of the loads counts, the cycles of those per load (of
+    all loads, so that what doesn't count is nought), and the error of that; shape (bins,) each."""
 
     distance: Values
     share: Values
@@ -100,19 +116,19 @@ class Fit:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before: lines of the first level (None if that isn't), and about how many cycles each step costs."""
+    """What is known before: lines of the first level (None if not), and about how many cycles each step costs."""
 
     first_lines: float | None
     heights: tuple[float, ...]
 
 
 def fit(measured: Curve, known: Known, starts: Sequence[Sequence[float]]) -> Fit:
-    """Steps that explain a curve best. `starts` are capacities in lines to begin with, several for each step, no further
-    apart than an octave: the best of all combinations is improved."""
+    """Steps that explain a curve best. `starts` are capacities in lines to begin with, several for each step, no
+    further apart than an octave: the best of all combinations is improved."""
     found = [
         _solved(measured, known, lines, shapes)
         for lines in product(*starts)
-        if all(inner < 0.99 * outer for inner, outer in zip(lines, lines[1:], strict=False))
+        if all(inner < 0.99 * outer for inner, outer in pairwise(lines))
         for shapes in product(FIRST_SHAPES, repeat=len(lines))
     ]
     return improved(measured, known, min(found, key=lambda each: each.misfit))
@@ -158,3 +174,51 @@ def _solved(measured: Curve, known: Known, lines: Sequence[float], shapes: Seque
     left = float(((rows @ solution - right) ** 2).sum())
     found = tuple(Step(float(a), s, float(h)) for a, s, h in zip(lines, shapes, solution[1:], strict=True))
     return Fit(found, float(solution[0]), left / max(len(measured.distance) - 3 * len(lines), 1))
+
+
+@dataclass(frozen=True)
+class Held:
+    """Lines held up to a level, those of the levels before it that it doesn't hold itself included; whether that is all
+    it holds (else there is room for so many at least); and the shape of its step."""
+
+    lines: Estimate
+    steady: bool
+    shape: int
+
+
+def held(lines: float, shape: int, again: Sequence[float]) -> Held:
+    """What one walk found; `again` is what loads drawn anew did."""
+    half = 2.0 * float(np.std(again)) + SYSTEMATIC * lines
+    return Held(Estimate(lines, lines - half, lines + half), True, shape)
+
+
+def agreed(found: Sequence[Held], walks: int) -> Held | None:
+    """One result of several walks; `walks` were meant to tell. Whatever differs between them takes room away, so where
+    they don't agree the largest counts, and only from below."""
+    if not found:
+        return None
+    most = max(found, key=lambda each: each.lines.value)
+    least = min(found, key=lambda each: each.lines.value)
+    if len(found) < walks or most.lines.value > SAME_RATIO * least.lines.value:
+        return Held(most.lines, False, most.shape)
+    value = float(np.mean([each.lines.value for each in found]))
+    chance = float(np.mean([each.lines.high - each.lines.value for each in found])) - SYSTEMATIC * value
+    low = min(value - chance / len(found) ** 0.5, least.lines.value) - SYSTEMATIC * value
+    high = max(value + chance / len(found) ** 0.5, most.lines.value) + (SYSTEMATIC + LOST_ROOM) * value
+    shape = min(each.shape for each in found)
+    return Held(Estimate(value, low, high), shape >= LEAST_SHAPE, shape)
+
+
+def plain_sizes(low: float, high: float) -> set[int]:
+    """Sizes in bytes that caches have: a power of two times 4, 5, 6 or 7. That is what a power of two of sets makes with
+    any number of ways up to 8, and with 10, 12, 14, 16, 20 and 24; an interval that holds none of them is no size."""
+    found = set()
+    for power in range(10, 40):
+        found |= {number << power for number in (4, 5, 6, 7) if low <= number << power <= high}
+    return found
+
+
+def sizes_with_ways(low: float, high: float, ways: int, line_bytes: int) -> set[int]:
+    """Sizes in bytes of a power of two of sets of so many ways."""
+    sizes = {ways * line_bytes << power for power in range(30)}
+    return {size for size in sizes if low <= size <= high}
