@@ -34,7 +34,7 @@ LEAST_SAMPLES = 8
 STEPS = (0.25, 0.08, 0.03, 0.01)
 """Parts by which capacities are moved while the fit gets better."""
 
-PRIOR_SHARE, PRIOR_LEAST = 0.15, 1.0
+PRIOR_SHARE, PRIOR_LEAST = 0.08, 1.5
 """Standard deviation of what is known of a step's height beforehand: this share of it, cycles at least."""
 
 BOOTSTRAPS = 24
@@ -210,8 +210,8 @@ def agreed(found: Sequence[Held], walks: int) -> Held | None:
 
 
 def plain_sizes(low: float, high: float) -> set[int]:
-    """Sizes in bytes that caches have: a power of two times 4, 5, 6 or 7. That is what a power of two of sets makes with
-    any number of ways up to 8, and with 10, 12, 14, 16, 20 and 24; an interval that holds none of them is no size."""
+    """Sizes in bytes that caches have: a power of two times 4, 5, 6 or 7. That is what a power of two of sets makes
+    with any number of ways up to 8, and with 10, 12, 14, 16, 20 and 24; an interval without any tells no size."""
     found = set()
     for power in range(10, 40):
         found |= {number << power for number in (4, 5, 6, 7) if low <= number << power <= high}
