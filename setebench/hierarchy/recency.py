@@ -26,7 +26,9 @@ from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 WALK = Base("walk")
-TARGETS_PER_STOP = 16
+TARGETS_PER_STOP, ADDITIONS_PER_STOP = 40, 16
+"""Loads timed at every stop, and additions among them, which a load is compared with."""
+
 TARGETS = tuple(Base(f"passed_{number}") for number in range(TARGETS_PER_STOP))
 
 STOP_LINES = 2048
@@ -100,14 +102,15 @@ class Stream:
         """Cycles of single loads above the additions in the same places, shape (stops, targets)."""
         probe = Probe().chase(WALK, STOP_LINES).fence()
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
+        # the companion also fetches the target's address, which would else be fetched while the clock runs
         for number, target in enumerate(TARGETS):
-            warmed = probe.load(target + COMPANION_BYTES).fence()
-            probe = warmed.start(2 * number).load(target).stop(2 * number)
-            # right behind the load, so that both see the same state of clock and core
-            probe = probe.load(target + COMPANION_BYTES).fence()
-            probe = probe.start(2 * number + 1).add(BASELINE_ADDITIONS).stop(2 * number + 1)
+            probe = probe.load(target + COMPANION_BYTES).fence().start(number).load(target).stop(number)
+            if number < ADDITIONS_PER_STOP:
+                addition = TARGETS_PER_STOP + number
+                probe = probe.load(target + COMPANION_BYTES).fence()
+                probe = probe.start(addition).add(BASELINE_ADDITIONS).stop(addition)
         places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS)}
         ticks: Ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
-        base = mean_ticks(ticks[:, 1::2].ravel(), step_ticks(self._context))
-        more: NDArray[np.float64] = ticks[:, ::2].astype(np.float64) - base
+        base = mean_ticks(ticks[:, TARGETS_PER_STOP:].ravel(), step_ticks(self._context))
+        more: NDArray[np.float64] = ticks[:, :TARGETS_PER_STOP].astype(np.float64) - base
         return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS

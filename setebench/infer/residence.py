@@ -47,7 +47,7 @@ LOST_ROOM = 0.06
 exclusive cache take that much in all orders alike."""
 
 SAME_RATIO = 1.07
-"""Capacities found on different walks are the same within this ratio."""
+"""Capacities found on different walks are the same within this ratio, or as far as chance goes."""
 
 LEAST_SHAPE = 3
 """A step that is blunter could also be that of a cache which keeps some lines for long, past where it was looked for,
@@ -199,10 +199,11 @@ def agreed(found: Sequence[Held], walks: int) -> Held | None:
         return None
     most = max(found, key=lambda each: each.lines.value)
     least = min(found, key=lambda each: each.lines.value)
-    if len(found) < walks or most.lines.value > SAME_RATIO * least.lines.value:
-        return Held(most.lines, False, most.shape)
     value = float(np.mean([each.lines.value for each in found]))
     chance = float(np.mean([each.lines.high - each.lines.value for each in found])) - SYSTEMATIC * value
+    apart = most.lines.value - least.lines.value
+    if len(found) < walks or apart > max((SAME_RATIO - 1.0) * value, 2**0.5 * chance):
+        return Held(most.lines, False, most.shape)
     low = min(value - chance / len(found) ** 0.5, least.lines.value) - SYSTEMATIC * value
     high = max(value + chance / len(found) ** 0.5, most.lines.value) + (SYSTEMATIC + LOST_ROOM) * value
     shape = min(each.shape for each in found)
