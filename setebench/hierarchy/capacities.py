@@ -32,8 +32,8 @@ WAIT_CYCLES = 100_000
 """A pause at every stop, some times as long as the walk to the next one takes."""
 
 WALKS = ((False, (0, WAIT_CYCLES)), (True, (0,)))
-"""In order, without a pause and with, then scattered. A prefetcher that has learned whole pages spoils the first ones: it
-brings the line that is to be timed."""
+"""In order, without a pause and with, then scattered. A prefetcher that has learned whole pages spoils the first ones:
+it brings the line that is to be timed."""
 
 WALKS_IN_ALL = sum(len(waits) for _, waits in WALKS)
 

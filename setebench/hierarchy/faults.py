@@ -15,8 +15,9 @@ from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 PAGES = {4096: 40960, 2 << 20: 24}
-"""Pages touched by size. Of small ones more than any TLB holds (the largest known has 4,096 entries, that of a simulated
-machine 32,768), so that the second touch pays the same page walk: one that hits makes a fault look dearer by a walk."""
+"""Pages touched by size. Of small ones more than any TLB holds (the largest known has 4,096 entries, that of a
+simulated machine 32,768), so that the second touch pays the same page walk: one that hits makes a fault look dearer by
+a walk."""
 
 MEMORY_SHARE = 0.25
 """Of the machine's memory, so much is touched at most."""

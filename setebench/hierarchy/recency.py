@@ -31,9 +31,10 @@ TARGETS_PER_STOP, ADDITIONS_PER_STOP = 40, 16
 
 TARGETS = tuple(Base(f"passed_{number}") for number in range(TARGETS_PER_STOP))
 
-STOP_LINES = 2048
-"""Lines between two stops. A stop brings up to two lines in for every target, the companion's too, which is accounted
-for; so few that it hardly matters."""
+STOP_LINES = 2039
+"""Lines between two stops, a prime: were all stops at the end of a page, a line would seem to have passed up to a page
+longer ago than lines of its set came after it. A stop brings up to two lines in for every target, the companion's too,
+which is accounted for; so few that it hardly matters."""
 
 GONE_PER_TARGET = 0.6
 """Lines that a target and its companion bring in on average: distances are spread over the octaves around a capacity,
@@ -59,6 +60,7 @@ class Stream:
 
     def __init__(self, context: Context, region: Region, lines: float, purpose: int, scattered: bool = False) -> None:
         self._context, self._rng = context, context.rng(purpose)
+        self._near_lines = COMPANION_BYTES // region.line_size
         pages = min(region.size, int(lines) * region.line_size) // TLB_PAGE_BYTES
         begin = region.address + np.arange(pages) * TLB_PAGE_BYTES
         if scattered:
@@ -90,7 +92,10 @@ class Stream:
             # whatever passed as long ago in a lower half of its page, or just before
             turns, rest = np.divmod(ends[:, None] - 1 - wanted.astype(np.int64), len(self))
             nearest = np.searchsorted(self._targets, rest, side="right") - 1
-            place = np.where(nearest < 0, self._targets[-1] - len(self), self._targets[nearest])
+            # any line of the lower half alike: were it often the last one, a few sets would get most of the lines that
+            # the stops bring in
+            nearest -= self._rng.integers(0, self._near_lines, nearest.shape)
+            place = self._targets[nearest] - np.where(nearest < 0, len(self), 0)
             at = self._order[place % len(self)]
             cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), wait_cycles))
             distances.append(ends[:, None] - 1 - (turns * len(self) + place))
