@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.infer.residence import Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
@@ -39,12 +41,14 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class Outer:
-    """What was found of one level, and how: its ways, and its size."""
+    """What was found of one level, and how: its ways, and its size. `inclusive` says whether it takes lines out of the
+    level before, as far as lines of no known set tell that, or why they don't."""
 
     geometry: Geometry
     method: str
     congruent: Congruent | None = None
     size_method: str = ""
+    inclusive: tuple[bool | None, str] | None = None
 
 
 def capacities(context: Context) -> list[float]:
@@ -75,26 +79,30 @@ HOW_LONG = "how long lines of a stream stay"
 
 
 def _add_capacities(context: Context, region: Region, first_bytes: int, found: dict[str, Outer]) -> None:
-    """Sizes of the levels of which no sets were found, as far as lines that passed through tell."""
-    line = region.line_size
-    measure = Capacities(context, region, first_bytes // line, list(context.known["level_cycles"].values()))
+    """Sizes of the levels of which no sets were found, as far as lines that passed through tell; and inclusion."""
+    line, cycles = region.line_size, list(context.known["level_cycles"].values())
+    measure = Capacities(context, region, first_bytes // line, cycles)
     evidence = context.evidence["held_lines"] = {}
-    second, size = None, found["l2"].geometry.size
+    size = found["l2"].geometry.size
+    lines = None if size is None else size / line
     if size is None:
         context.progress("how long lines stay in the second cache")
         second = measure.second()
         if second is not None:
+            lines = second.lines.value
             evidence["l2"] = [round(each) for each in second.lines]
-            found["l2"] = with_capacity(found["l2"], second, [0, first_bytes], line)
-    lines = second.lines.value if second is not None else None if size is None else size / line
+            told = first_in_second(context, region, first_bytes // line, lines, cycles)
+            before = [0.0] if told[0] else [0.0, first_bytes]
+            found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
     if "l3" not in found or lines is None:
         return
     context.progress("how long lines stay in the third cache")
     third = measure.third(lines)
     if third is not None:
         evidence["l3"] = [round(each) for each in third.lines]
-        before = lines * line
-        found["l3"] = with_capacity(found["l3"], third, [0, before, before + first_bytes], line)
+        told = second_in_third(context, region, lines, third.lines.value, cycles)
+        before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
+        found["l3"] = replace(with_capacity(found["l3"], third, before, line), inclusive=told)
 
 
 def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> Outer:
@@ -160,16 +168,38 @@ def way_bytes(classes: Classes | None) -> int | None:
     return int(PAGE * 2**power)
 
 
-def inclusion_finding(context: Context, region: Region, outer: dict[str, Outer]) -> Finding:
-    """Whether a line that the second cache evicts leaves the first."""
-    parameter, method = "cache.l1.inclusive_in_l2", "a line used all the time, while its set of the second cache fills"
-    found = outer["l2"].congruent if "l2" in outer else None
-    if found is None:
-        reason = "no lines of one set of the second cache were found"
-        answer = None
-    else:
-        context.progress("inclusion")
-        answer, reason = inclusive(context, region, found)
+def inclusion_findings(
+    context: Context, region: Region, first_bytes: int | None, outer: dict[str, Outer]
+) -> Iterator[Finding]:
+    """Whether a line that the second cache evicts leaves the first, and one that the third evicts the second."""
+    context.progress("inclusion")
+    answer, reason = _first_included(context, region, first_bytes, outer.get("l2"))
+    yield _inclusion("cache.l1.inclusive_in_l2", answer, reason)
+    if "l3" in outer:
+        answer, reason = outer["l3"].inclusive or (None, "the third cache's capacity is not known")
+        yield _inclusion("cache.l2.inclusive_in_l3", answer, reason)
+
+
+def _first_included(
+    context: Context, region: Region, first_bytes: int | None, second: Outer | None
+) -> tuple[bool | None, str]:
+    """By lines of one set, or where these don't tell by lines of any while a stream passes."""
+    if second is None:
+        return None, "no second cache was found"
+    answer, reason = None, "neither lines of one set of the second cache nor its capacity were found"
+    if second.congruent is not None:
+        answer, reason = inclusive(context, region, second.congruent)
+    if answer is not None or second.inclusive is not None:
+        return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
+    size = second.geometry.size
+    if size is None or first_bytes is None:
+        return answer, reason
+    cycles, line = list(context.known["level_cycles"].values()), region.line_size
+    return first_in_second(context, region, first_bytes // line, size / line, cycles)
+
+
+def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
+    method = "lines used all the time, while what evicts them from the outer cache passes"
     if answer is None:
         return Finding(parameter=parameter, unit="bool", outcome=Outcome.UNRESOLVED, reason=reason, method=method)
     return Finding(parameter=parameter, value=answer, unit="bool", method=method)

@@ -97,25 +97,38 @@ class Stream:
             nearest -= self._rng.integers(0, self._near_lines, nearest.shape)
             place = self._targets[nearest] - np.where(nearest < 0, len(self), 0)
             at = self._order[place % len(self)]
-            cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), wait_cycles))
+            cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), STOP_LINES, wait_cycles))
             distances.append(ends[:, None] - 1 - (turns * len(self) + place))
             self._at = int(ends[-1])
         extra = 1.0 + TARGETS_PER_STOP * GONE_PER_TARGET / STOP_LINES
         return Passed(np.concatenate(distances).ravel() * extra + 1.0, np.concatenate(cycles).ravel())
 
-    def _timed(self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int) -> NDArray[np.float64]:
-        """Cycles of single loads above the additions in the same places, shape (stops, targets)."""
-        probe = Probe().chase(WALK, STOP_LINES).fence()
+    def kept(self, targets: NDArray[np.int64], every: int, lines: float) -> NDArray[np.float64]:
+        """Cycles of loads of the same few lines (addresses, at most `TARGETS_PER_STOP`, in the first halves of pages
+        that the walk never comes to) after every so many lines of the walk, until so many have passed; shape (stops,
+        targets)."""
+        stops = max(1, int(lines) // every)
+        starts = self._at + every * np.arange(stops)
+        self._at += every * stops
+        return self._timed(np.tile(targets, (stops, 1)), starts % len(self), every)
+
+    def _timed(
+        self, targets: NDArray[np.int64], starts: NDArray[np.int64], lines: int, wait_cycles: int = 0
+    ) -> NDArray[np.float64]:
+        """Cycles of single loads above the additions in the same places, shape (stops, targets), each stop after so
+        many lines of the walk."""
+        probe = Probe().chase(WALK, lines).fence()
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
         # the companion also fetches the target's address, which would else be fetched while the clock runs
-        for number, target in enumerate(TARGETS):
+        count = targets.shape[1]
+        for number, target in enumerate(TARGETS[:count]):
             probe = probe.load(target + COMPANION_BYTES).fence().start(number).load(target).stop(number)
             if number < ADDITIONS_PER_STOP:
-                addition = TARGETS_PER_STOP + number
+                addition = count + number
                 probe = probe.load(target + COMPANION_BYTES).fence()
                 probe = probe.start(addition).add(BASELINE_ADDITIONS).stop(addition)
-        places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS)}
+        places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS[:count])}
         ticks: Ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
-        base = mean_ticks(ticks[:, TARGETS_PER_STOP:].ravel(), step_ticks(self._context))
-        more: NDArray[np.float64] = ticks[:, :TARGETS_PER_STOP].astype(np.float64) - base
+        base = mean_ticks(ticks[:, count:].ravel(), step_ticks(self._context))
+        more: NDArray[np.float64] = ticks[:, :count].astype(np.float64) - base
         return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS

@@ -11,6 +11,7 @@ from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.tlb import Pages, first_table, second_table
 from setebench.judge import Judgement, Verdict
@@ -153,6 +154,16 @@ def test_capacity_of_the_third_cache() -> None:
     assert found is not None
     assert found.lines.value == pytest.approx(8192 * 12, rel=0.06)
     assert found.lines.low < 8192 * 12 < found.lines.high
+
+
+@pytest.mark.parametrize("inclusion", ["inclusive", "exclusive", "neither"])
+def test_inclusion_without_sets(inclusion: str) -> None:
+    shape = {"l2": {"inclusion": inclusion, "hashed_index": True}, "l3": {"sets": 4096, "inclusion": inclusion}}
+    machine = quiet(l1={"ways": 8}, clock=GUEST_CLOCK, **shape)
+    context = Context(machine=machine)
+    region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
+    assert first_in_second(context, region, 512, 8192.0, cycles) == (inclusion == "inclusive", "")
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles) == (inclusion == "inclusive", "")
 
 
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
