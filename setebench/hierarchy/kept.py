@@ -5,26 +5,23 @@ these uses, gives each of them up once per capacity, and if it is inclusive take
 
 from __future__ import annotations
 
-import numpy as np
-
-from setebench.hierarchy.recency import COMPANION_BYTES, Stream
+from setebench.hierarchy.recency import Stream
 from setebench.infer.inclusion import Cycles, Uses, told
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.rings import Lines
 from setebench.scenario import Context
 
-TARGETS = 16
-"""Lines in use, each and its companion in another set of the first cache."""
+TARGETS = 32
+"""Lines in use, each in a page of its own and in another set of the first cache."""
 
-FIRST_SHARE, SECOND_SHARE = 0.25, 0.125
+FIRST_SHARE, SECOND_SHARE = 0.375, 0.125
 """A line is used again after so many lines of the stream, in capacities of the inner cache: so few that no cache that
 replaces the oldest gives it up, and hardly one in the second one's random sets."""
 
 HELD_SHARE = 0.25
 """Of the outer cache's lines, so many pass where nothing shall be evicted."""
 
-FIRST_PASSES, SECOND_PASSES = 24.0, 2.5
+FIRST_PASSES, SECOND_PASSES = 64.0, 2.5
 """Capacities of the outer cache that pass. A loss from the first cache costs a few tens of cycles, one from the second
 what memory does."""
 
@@ -39,8 +36,8 @@ def first_in_second(
     every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines))
     passes = min(FIRST_PASSES * second_lines, float(MOST_LINES))
     idle = Stream(context, region, 4 * first_lines, 97)
-    targets = _targets(context, region)
-    idle_cycles = idle.kept(targets, IDLE_EVERY, IDLE_EVERY * IDLE_STOPS)
+    first, offsets = _targets(context, region)
+    idle_cycles = idle.kept(first, offsets, IDLE_EVERY, IDLE_EVERY * IDLE_STOPS)
     held, stream = _held_and_passing(context, region, second_lines, every, passes)
     return told(Uses(stream, held, idle_cycles, second_lines / every, cycles[2] - cycles[0]))
 
@@ -61,19 +58,19 @@ def _held_and_passing(
     context: Context, region: Region, outer_lines: float, every: int, passes: float
 ) -> tuple[Cycles, Cycles]:
     """Loads while a stream passes that the outer cache holds, and while a longer one does."""
-    targets = _targets(context, region)
+    begin, offsets = _targets(context, region)
     found = []
     for ring, first in ((HELD_SHARE * outer_lines, 3 * HELD_SHARE * outer_lines), (4.0 * outer_lines, outer_lines)):
         walk = Stream(context, region, ring, 98)
-        walk.kept(targets, every, first)  # until it is as it will be
-        found.append(walk.kept(targets, every, passes))
+        walk.kept(begin, offsets, every, first)  # until it is as it will be
+        found.append(walk.kept(begin, offsets, every, passes))
     return found[0], found[1]
 
 
-def _targets(context: Context, region: Region) -> Lines:
-    """Lines at different places of the last pages of the region, which no stream comes to."""
+def _targets(context: Context, region: Region) -> tuple[int, list[int]]:
+    """Lines at different places of the last pages of the region, which no stream comes to: the address of the first of
+    those pages, and offsets to it in random order."""
     rng = context.rng(96)
-    pages = region.address + region.size - (1 + rng.permutation(4 * TARGETS)[:TARGETS]) * TLB_PAGE_BYTES
-    places = rng.permutation(COMPANION_BYTES // region.line_size)[:TARGETS]
-    lines: Lines = (pages + places * region.line_size).astype(np.int64)
-    return lines
+    places = rng.permutation(TLB_PAGE_BYTES // region.line_size)[:TARGETS] * region.line_size
+    offsets = rng.permutation(TARGETS) * TLB_PAGE_BYTES + places
+    return region.address + region.size - TARGETS * TLB_PAGE_BYTES, offsets.tolist()

@@ -11,6 +11,7 @@ show: the one in another order, where prefetchers do otherwise; the other when t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from setebench.measure.rings import Lines, cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-WALK = Base("walk")
+WALK, KEPT = Base("walk"), Base("kept")
 TARGETS_PER_STOP, ADDITIONS_PER_STOP = 40, 16
 """Loads timed at every stop, and additions among them, which a load is compared with."""
 
@@ -97,38 +98,45 @@ class Stream:
             nearest -= self._rng.integers(0, self._near_lines, nearest.shape)
             place = self._targets[nearest] - np.where(nearest < 0, len(self), 0)
             at = self._order[place % len(self)]
-            cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), STOP_LINES, wait_cycles))
+            cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), wait_cycles))
             distances.append(ends[:, None] - 1 - (turns * len(self) + place))
             self._at = int(ends[-1])
         extra = 1.0 + TARGETS_PER_STOP * GONE_PER_TARGET / STOP_LINES
         return Passed(np.concatenate(distances).ravel() * extra + 1.0, np.concatenate(cycles).ravel())
 
-    def kept(self, targets: NDArray[np.int64], every: int, lines: float) -> NDArray[np.float64]:
-        """Cycles of loads of the same few lines (addresses, at most `TARGETS_PER_STOP`, in the first halves of pages
-        that the walk never comes to) after every so many lines of the walk, until so many have passed; shape (stops,
-        targets)."""
+    def kept(self, first: int, offsets: Sequence[int], every: int, lines: float) -> NDArray[np.float64]:
+        """Cycles of loads of the same few lines (at most `TARGETS_PER_STOP` offsets to an address), to which the walk
+        never comes, after every so many lines of the walk, until so many have passed; shape (stops, offsets).
+
+        Nothing else in their pages is touched: a prefetcher that learns what is used together would bring them back."""
         stops = max(1, int(lines) // every)
         starts = self._at + every * np.arange(stops)
         self._at += every * stops
-        return self._timed(np.tile(targets, (stops, 1)), starts % len(self), every)
+        probe = Probe().chase(WALK, every).fence()
+        for number, offset in enumerate(offsets):
+            probe = probe.start(number).load(KEPT + offset).stop(number)
+        for number in range(len(offsets), len(offsets) + ADDITIONS_PER_STOP):
+            probe = probe.start(number).add(BASELINE_ADDITIONS).stop(number)
+        places = {WALK: self._order[starts % len(self)], KEPT: np.full(stops, first)}
+        return self._above_additions(self._context.machine.run(probe, places, cpu=self._context.cpu), len(offsets))
 
-    def _timed(
-        self, targets: NDArray[np.int64], starts: NDArray[np.int64], lines: int, wait_cycles: int = 0
-    ) -> NDArray[np.float64]:
-        """Cycles of single loads above the additions in the same places, shape (stops, targets), each stop after so
-        many lines of the walk."""
-        probe = Probe().chase(WALK, lines).fence()
+    def _above_additions(self, ticks: Ticks, loads: int) -> NDArray[np.float64]:
+        """Cycles of the first so many intervals, loads, above those of the others."""
+        base = mean_ticks(ticks[:, loads:].ravel(), step_ticks(self._context))
+        more: NDArray[np.float64] = ticks[:, :loads].astype(np.float64) - base
+        return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS
+
+    def _timed(self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int) -> NDArray[np.float64]:
+        """Cycles of single loads, shape (stops, targets)."""
+        probe = Probe().chase(WALK, STOP_LINES).fence()
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
         # the companion also fetches the target's address, which would else be fetched while the clock runs
-        count = targets.shape[1]
-        for number, target in enumerate(TARGETS[:count]):
+        for number, target in enumerate(TARGETS):
             probe = probe.load(target + COMPANION_BYTES).fence().start(number).load(target).stop(number)
             if number < ADDITIONS_PER_STOP:
-                addition = count + number
+                addition = TARGETS_PER_STOP + number
                 probe = probe.load(target + COMPANION_BYTES).fence()
                 probe = probe.start(addition).add(BASELINE_ADDITIONS).stop(addition)
-        places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS[:count])}
-        ticks: Ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
-        base = mean_ticks(ticks[:, count:].ravel(), step_ticks(self._context))
-        more: NDArray[np.float64] = ticks[:, :count].astype(np.float64) - base
-        return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS
+        places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS)}
+        ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
+        return self._above_additions(ticks, TARGETS_PER_STOP)
