@@ -52,10 +52,12 @@ class Chained:
 
 @dataclass(frozen=True)
 class Stepped:
-    """Cycles per step, a value per round; and by how much a chain's variance grows with each step, cycles squared."""
+    """Cycles per step, a value per round; by how much a chain's variance grows with each step, cycles squared; and
+    whether that is surely lopsided upwards, as from lines of a level further out, not of a nearer one."""
 
     cycles: list[float]
     excess: float
+    upwards: bool = False
 
 
 def slope(ticks: Mapping[int, NDArray[np.int64]]) -> float | None:
@@ -84,7 +86,7 @@ def steps_alone(rounds: Sequence[Chained], step_ticks: float) -> Stepped | None:
         if all_lengths.low > short.high + room:
             spans = {length: span for length, span in spans.items() if length <= SHORT_STEPS}
             every = few
-    return Stepped(every, _excess(rounds, spans)) if every else None
+    return Stepped(every, *_spread(rounds, spans)) if every else None
 
 
 def _spans(rounds: Sequence[Chained], step_ticks: float) -> Spans:
@@ -117,18 +119,22 @@ def _slopes(rounds: Sequence[Chained], spans: Spans) -> list[float]:
     return [ticks * per_tick for ticks, per_tick in slopes if ticks is not None]
 
 
-def _excess(rounds: Sequence[Chained], spans: Spans) -> float:
-    """How much the variance of chains grows with each step, over all rounds, each about its own mean."""
-    lengths, variances, counts = [], [], []
+def _spread(rounds: Sequence[Chained], spans: Spans) -> tuple[float, bool]:
+    """How much the variance of chains grows with each step, over all rounds, each about its own mean; and whether their
+    third moment grows by more than its standard error. Steps are independent, so both add up over them."""
     per_tick = float(np.mean([one.cycles_per_tick for one in rounds]))
+    moments = []
     for length in spans:
         own = [_within(one, {length: spans[length]})[length] for one in rounds]
-        squares = sum(float(((ticks - ticks.mean()) ** 2).sum()) for ticks in own if len(ticks) > 1)
-        free = sum(len(ticks) - 1 for ticks in own if len(ticks) > 1)
+        residuals = [ticks - ticks.mean() for ticks in own if len(ticks) > 1]
+        free = sum(len(each) - 1 for each in residuals)
         if free:
-            lengths.append(length)
-            variances.append(squares / free)
-            counts.append(free)
-    if len(lengths) < 2:
-        return 0.0
-    return float(np.polyfit(lengths, variances, 1, w=np.sqrt(counts))[0]) * per_tick**2
+            about = np.concatenate(residuals)
+            moments.append((length, float((about**2).sum()) / free, float((about**3).sum()) / free, free))
+    if len(moments) < 2:
+        return 0.0, False
+    lengths, variances, thirds, counts = (np.array(each) for each in zip(*moments, strict=True))
+    excess = np.polyfit(lengths, variances, 1, w=np.sqrt(counts))[0]
+    errors = np.sqrt(6.0 / counts) * np.maximum(variances, 1.0) ** 1.5
+    (growth, _), covariance = np.polyfit(lengths, thirds, 1, w=1.0 / errors, cov="unscaled")
+    return float(excess) * per_tick**2, bool(growth > covariance[0, 0] ** 0.5)
