@@ -52,10 +52,12 @@ class Chained:
 
 @dataclass(frozen=True)
 class Stepped:
-    """Cycles per step, a value per round; and by how much a chain's variance grows with each step, cycles squared."""
+    """Cycles per step, a value per round; by how much a chain's variance grows with each step, cycles squared; and
+    whether that is surely lopsided upwards, as from lines of a level further out, not of a nearer one."""
 
     cycles: list[float]
     excess: float
+    upwards: bool = False
 
 
 def slope(ticks: Mapping[int, NDArray[np.int64]]) -> float | None:
@@ -84,7 +86,7 @@ def steps_alone(rounds: Sequence[Chained], step_ticks: float) -> Stepped | None:
         if all_lengths.low > short.high + room:
             spans = {length: span for length, span in spans.items() if length <= SHORT_STEPS}
             every = few
-    return Stepped(every, _excess(rounds, spans, step_ticks)) if every else None
+    return Stepped(every, *_spread(rounds, spans, step_ticks)) if every else None
 
 
 def _spans(rounds: Sequence[Chained], step_ticks: float) -> Spans:
@@ -124,20 +126,31 @@ def quantised_variance(mean_ticks: float, step_ticks: float) -> float:
     return above * (1.0 - above) * step_ticks**2
 
 
-def _excess(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> float:
-    """How much the variance of chains grows with each step, over all rounds, each about its own mean; that of reading
-    the clock left out."""
-    lengths, variances, counts = [], [], []
+def _quantised_third(mean_ticks: float, step_ticks: float) -> float:
+    """Their third moment about the mean."""
+    above = mean_ticks / step_ticks % 1.0
+    return quantised_variance(mean_ticks, step_ticks) * (1.0 - 2.0 * above) * step_ticks
+
+
+def _spread(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> tuple[float, bool]:
+    """How much the variance of chains grows with each step, over all rounds, each about its own mean; and whether their
+    third moment grows by more than its standard error. Steps are independent, so both add up over them; what reading
+    the clock adds is left out of both."""
     per_tick = float(np.mean([one.cycles_per_tick for one in rounds]))
+    moments = []
     for length in spans:
         own = [_within(one, {length: spans[length]})[length] for one in rounds]
-        squares = sum(float(((ticks - ticks.mean()) ** 2).sum()) for ticks in own if len(ticks) > 1)
-        free = sum(len(ticks) - 1 for ticks in own if len(ticks) > 1)
+        residuals = [ticks - ticks.mean() for ticks in own if len(ticks) > 1]
+        free = sum(len(each) - 1 for each in residuals)
         if free:
-            lengths.append(length)
-            mean = float(np.concatenate(own).mean())
-            variances.append(squares / free - quantised_variance(mean, step_ticks))
-            counts.append(free)
-    if len(lengths) < 2:
-        return 0.0
-    return float(np.polyfit(lengths, variances, 1, w=np.sqrt(counts))[0]) * per_tick**2
+            about, mean = np.concatenate(residuals), float(np.concatenate(own).mean())
+            second, third = float((about**2).sum()) / free, float((about**3).sum()) / free
+            read = quantised_variance(mean, step_ticks), _quantised_third(mean, step_ticks)
+            moments.append((length, second, second - read[0], third - read[1], free))
+    if len(moments) < 2:
+        return 0.0, False
+    lengths, as_read, variances, thirds, counts = (np.array(each) for each in zip(*moments, strict=True))
+    excess = np.polyfit(lengths, variances, 1, w=np.sqrt(counts))[0]
+    errors = np.sqrt(6.0 / counts) * np.maximum(as_read, 1.0) ** 1.5
+    (growth, _), covariance = np.polyfit(lengths, thirds, 1, w=1.0 / errors, cov="unscaled")
+    return float(excess) * per_tick**2, bool(growth > covariance[0, 0] ** 0.5)

@@ -59,6 +59,7 @@ class Samples:
     `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
     leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
     fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.
+    `upwards` says that it is lines from further out that make it grow.
     `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
     `first_ticks` is what single loads of the largest group read in the last round, brackets included;
     `lines` is of how many lines a round's share is."""
@@ -72,6 +73,7 @@ class Samples:
     longer: dict[int, list[float]] = field(default_factory=dict)
     chase_longer: dict[int, list[float]] = field(default_factory=dict)
     chained: list[Chained] = field(default_factory=list)
+    upwards: bool = False
     first_ticks: float = 0.0
     lines: int = 0
     raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -106,7 +108,7 @@ class Samples:
         alone = steps_alone(self.chained, step_ticks) if self.chained else None
         if alone is None or len(alone.cycles) < LEAST_ROUNDS:
             return self
-        return replace(self, chain=alone.cycles, excess=[alone.excess])
+        return replace(self, chain=alone.cycles, excess=[alone.excess], upwards=alone.upwards)
 
 
 def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:
@@ -133,7 +135,7 @@ def findings(
             doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
         last = over_replicates(own.single).value
         agreed = _agreed(f"latency.{name}", own, mixed_in)
-        if not _mixture(own, mixed_in):  # else the variance comes from lines further out
+        if not own.upwards and not _mixture(own, mixed_in):  # else the variance comes from lines further out
             agreed = _with_nearer_lines(agreed, nearer_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)

@@ -87,6 +87,10 @@ LONGER_RATIOS, GENTLEST_ROUNDS, AS_SLOW_RATIO = (1.0, 1.25, 1.6), 6, 1.04
 falls behind the slowest by more than the last ratio, which is about what means of so many loads are uncertain by."""
 
 
+SURE_ERRORS = 2.0
+"""Two means are alike where they are no further apart than this many standard errors."""
+
+
 @dataclass(frozen=True)
 class MemoryLoads:
     """What loads of flushed lines take, cycles: on average, and the fastest fiftieth of them."""
@@ -99,13 +103,14 @@ class MemoryLoads:
 class Rung:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
     lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
-    the clock is fine enough)."""
+    the clock is fine enough). `error_cycles` is the standard error of the first."""
 
     walk: Walk
     cycles: float
     share: float
     fastest_cycles: float
     groups: list[tuple[float, float, float]]
+    error_cycles: float = 0.0
 
     def answers(self, number: int) -> list[Answer]:
         """The groups as inference wants them; `number` is the walk's."""
@@ -195,7 +200,9 @@ class Ladder:
         seen = (stayed >= SEEN_SHARE) & (means > cycles / SAME_LEVEL_RATIO)
         if not seen.any():
             return None
-        alike = seen & (means > means[seen].max() / AS_SLOW_RATIO)
+        # the slowest counts as far as it is sure: where few lines are left in a cache their mean says little
+        errors = np.std([[rung.cycles for rung in own] for own in rungs], axis=0) / GENTLEST_ROUNDS**0.5
+        alike = seen & (means > (means - errors)[seen].max() / AS_SLOW_RATIO)
         # of those that keep nearly as many lines the longest: it leaves the fewest in the level before
         gentle = alike & (stayed >= stayed[alike].max() - (1 - STAYED_SHARE))
         best = int(np.argmax(np.where(gentle, [each.bytes * each.turns for each in walks], 0.0)))
@@ -231,7 +238,8 @@ class Ladder:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
             error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
             found.append((own, float(group.mean()), error))
-        return Rung(walk, cycles, share, fastest, found)
+        error = float(timed.loads[near].std()) / float(near.sum()) ** 0.5 * self._per_tick
+        return Rung(walk, cycles, share, fastest, found, error)
 
 
 def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:
@@ -252,9 +260,11 @@ def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bo
 
 
 def shortest_alike(rungs: list[Rung], level: Rung) -> float:
-    """Bytes of the shortest walk behind which the lines take as long as behind that of `level`."""
-    return min(
-        rung.walk.bytes
-        for rung in rungs
-        if rung is level or (rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO)
-    )
+    """Bytes of the shortest walk behind which the lines take as long as behind that of `level`, as far as either is
+    known."""
+
+    def alike(rung: Rung) -> bool:
+        room = SURE_ERRORS * math.hypot(rung.error_cycles, level.error_cycles)
+        return rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO - room
+
+    return min(rung.walk.bytes for rung in rungs if rung is level or alike(rung))

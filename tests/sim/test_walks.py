@@ -12,7 +12,16 @@ from setebench.infer.levels import Plateau
 from setebench.machine import Region
 from setebench.measure.placing import Place, Walk
 from setebench.measure.sweep import _SweptLevels
-from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, Rung, last_level, turns, walk_beyond
+from setebench.measure.walks import (
+    FIRST_RATIO,
+    Ladder,
+    MemoryLoads,
+    Rung,
+    last_level,
+    shortest_alike,
+    turns,
+    walk_beyond,
+)
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -105,6 +114,14 @@ def rungs(*cycles_and_share: tuple[float, float]) -> list[Rung]:
 
 def test_something_slower_that_never_stays_the_same_is_unclear() -> None:
     assert last_level(rungs((14, 1), (20, 0.9), (30, 0.6), (45, 0.3)), 14.0) == (None, True)
+
+
+@pytest.mark.parametrize(("error", "shortest"), [(0.2, 4.0), (3.0, 2.0)])
+def test_the_shortest_walk_that_shows_a_level_is_known_as_well_as_its_mean_is(error: float, shortest: float) -> None:
+    """Behind the last walk few lines are left in the level, and their mean reads 62 by chance."""
+    found = [Rung(Walk(2.0**n), cycles, 0.9, cycles, []) for n, cycles in enumerate((30.0, 56.0, 58.0))]
+    level = Rung(Walk(8.0), 62.0, 0.3, 62.0, [], error)
+    assert shortest_alike([*found, level], level) == shortest
 
 
 def test_clocks_are_told_apart_by_their_step() -> None:

@@ -81,6 +81,19 @@ def test_lines_of_another_level_that_the_clock_cannot_part_show_in_the_variance(
     found = steps_alone(mixed, STEP)
     assert found is not None
     assert found.excess == pytest.approx(0.1 * 0.9 * (LEVEL - NEARER) ** 2, rel=0.3)
+    assert not found.upwards
+
+
+def test_lines_from_further_out_make_the_spread_lopsided() -> None:
+    """As above, but a tenth of lines takes 41 cycles longer instead: each chain mirrored about what it should take."""
+    rng = np.random.default_rng(1)
+    mixed = []
+    for one in rounds(1, nearer=0.1, count=200):
+        mirrored = {length: np.int64(2 * one.foretold(length)) - own for length, own in one.ticks.items()}
+        blurred = {length: own + rng.integers(0, 60, len(own)) for length, own in mirrored.items()}
+        mixed.append(Chained(blurred, PER_TICK, one.first_ticks + 30, LEVEL))
+    found = steps_alone(mixed, STEP)
+    assert found is not None and found.upwards
 
 
 def test_too_few_chains_tell_nothing() -> None:

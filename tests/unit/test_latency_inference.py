@@ -134,6 +134,15 @@ def test_where_chains_went_astray_more_precise_single_loads_are_told() -> None:
     assert told(l3=own)["latency.l3"].value == pytest.approx(46.0, rel=0.01)
 
 
+@pytest.mark.parametrize("upwards", [False, True])
+def test_lines_that_the_level_before_still_held_leave_room_upwards(upwards: bool) -> None:
+    """A twentieth of lines answered from L2, 31 cycles earlier; what makes a spread lopsided upwards isn't that."""
+    own = level(45.0 - 0.05 * 31.0, excess=0.05 * 0.95 * 31.0**2)
+    own.upwards = upwards
+    assert holds(told(l3=own)["latency.l3"], 45.0 - 0.05 * 31.0)
+    assert holds(told(l3=own)["latency.l3"], 44.8) is not upwards
+
+
 def test_single_loads_that_answer_too_differently_tell_nothing() -> None:
     finding = told(l3=level(45.0, share=LEAST_SHARE - 0.1))["latency.l3"]
     assert finding.outcome is Outcome.UNRESOLVED and f"{LEAST_SHARE - 0.1:.0%}" in str(finding.reason)
