@@ -26,7 +26,7 @@ from setebench.hierarchy.findings import (
     without_second,
 )
 from setebench.hierarchy.first_level import first_level, line_size
-from setebench.hierarchy.outer_levels import Outer, inclusion_finding, outer_levels, private_walk
+from setebench.hierarchy.outer_levels import Outer, inclusion_findings, outer_levels, private_walk
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
 from setebench.hierarchy.twice import merged
@@ -84,8 +84,8 @@ def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
         yield from cache_findings("l1", first, "conflicts at strides of a page, half and twice as much", "")
         known.outer = outer_levels(context, region, first, caches)
         for name, found in known.outer.items():
-            yield from cache_findings(name, found.geometry, found.method, "sweep")
-        yield inclusion_finding(context, region, known.outer)
+            yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)
+        yield from inclusion_findings(context, region, first.size, known.outer)
         known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
         small = _small_tables(context, region, known)
         yield from _told("4k", small)

@@ -104,4 +104,5 @@ cdef enum:
     FIELD_SPACING = 9
     FAMILIES = 192
     KERNELS = 32
+    NAMES = 16  # of hints, of ways to flush, of fences, of brackets
     BLOCK_BYTES = 256  # of every array, a round of a streaming kernel

@@ -58,11 +58,11 @@ cdef int number_of(str name) except -1:
 cdef int load_family[65]
 cdef int store_family[65]
 cdef int chase_family[65]
-cdef int prefetch_family[5]
-cdef int flush_family[3]
-cdef int fence_family[4]
-cdef int start_family[5]
-cdef int stop_family[5]
+cdef int prefetch_family[NAMES]
+cdef int flush_family[NAMES]
+cdef int fence_family[NAMES]
+cdef int start_family[NAMES]
+cdef int stop_family[NAMES]
 cdef int multiply_family[2]
 cdef int stream_family[KERNELS][65]
 cdef int keep_family[KEPT_VALUES]
@@ -70,6 +70,16 @@ cdef int use_family[KEPT_VALUES]
 cdef int enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
 cdef int address_offset_, address_advance_, depend_latest_, depend_vector_, repeat_begin_, repeat_end_
 cdef int call_, return_, barrier_, wait_, nop_, add_, transfer_, dither_
+
+
+cdef int number_names(int *numbers, str prefix, tuple names) except -1:
+    """Fill in the numbers of the snippets `prefix.name`, in the order of the names, whose indices rows hold."""
+    cdef int index
+    if len(names) > NAMES:
+        raise UnsupportedError(f"more snippets {prefix}.* than the core has room for; raise NAMES")
+    for index in range(len(names)):
+        numbers[index] = number_of(f"{prefix}.{names[index]}")
+    return 0
 
 
 cdef _fill_kinds():
@@ -81,15 +91,11 @@ cdef _fill_kinds():
         load_family[<int>size] = number_of(f"load{size}")
         store_family[<int>size] = number_of(f"store{size}")
         chase_family[<int>size] = number_of(f"chase{size}")
-    for index, name in enumerate(HINTS):
-        prefetch_family[<int>index] = number_of(f"prefetch.{name}")
-    for index, name in enumerate(FLUSHES):
-        flush_family[<int>index] = number_of(f"flush.{name}")
-    for index, name in enumerate(FENCES):
-        fence_family[<int>index] = number_of(f"fence.{name}")
-    for index, name in enumerate(BRACKETS):
-        start_family[<int>index] = number_of(f"start.{name}")
-        stop_family[<int>index] = number_of(f"stop.{name}")
+    number_names(prefetch_family, "prefetch", HINTS)
+    number_names(flush_family, "flush", FLUSHES)
+    number_names(fence_family, "fence", FENCES)
+    number_names(start_family, "start", BRACKETS)
+    number_names(stop_family, "stop", BRACKETS)
     if len(STREAM_KERNELS) > KERNELS:
         raise UnsupportedError("more streaming kernels than the core has room for; raise KERNELS")
     for index, kernel in enumerate(STREAM_KERNELS.values()):

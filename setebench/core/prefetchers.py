@@ -49,8 +49,8 @@ class NativeSwitches:
         )
         if layout is None:
             raise UnsupportedError(
-                f"prefetchers can't be switched off: no documented switches are known of this processor "
-                f"({processor.vendor}, family {processor.family}, model {processor.model})"
+                "prefetchers can't be switched off: no documented switches are known of this processor, or it doesn't "
+                f"announce them ({processor.vendor}, family {processor.family}, model {processor.model})"
             )
         return layout
 

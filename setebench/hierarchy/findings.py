@@ -45,17 +45,29 @@ def line_findings(line_bytes: int | None, levels: int) -> Iterator[Finding]:
             yield Finding(parameter=parameter, value=line_bytes, unit="bytes", method=method)
 
 
-def cache_findings(name: str, found: Geometry, method: str, evidence: str) -> Iterator[Finding]:
-    """Size and ways of one cache."""
-    reason = found.reason
-    if found.size is None:
-        yield _missing(f"cache.{name}.size", "bytes", reason, method, (found.low_bytes, None))
-    else:
-        yield Finding(parameter=f"cache.{name}.size", value=found.size, unit="bytes", method=method, evidence=evidence)
+def cache_findings(name: str, found: Geometry, method: str, evidence: str, size_method: str = "") -> Iterator[Finding]:
+    """Size and ways of one cache; the size may have been found in another way."""
+    yield _size_finding(f"cache.{name}.size", found, size_method or method, evidence)
     if found.ways is None:
-        yield _missing(f"cache.{name}.ways", "ways", reason, method)
+        yield _missing(f"cache.{name}.ways", "ways", found.ways_reason or found.reason, method)
     else:
         yield Finding(parameter=f"cache.{name}.ways", value=found.ways, unit="ways", method=method, evidence=evidence)
+
+
+def _size_finding(parameter: str, found: Geometry, method: str, evidence: str) -> Finding:
+    if found.size is not None:
+        return Finding(parameter=parameter, value=found.size, unit="bytes", method=method, evidence=evidence)
+    if found.least_bytes is None:
+        return _missing(parameter, "bytes", found.reason, method, (found.low_bytes, None))
+    return Finding(
+        parameter=parameter,
+        value=found.least_bytes,
+        unit="bytes",
+        outcome=Outcome.AT_LEAST,
+        reason=found.reason,
+        method=method,
+        evidence=evidence,
+    )
 
 
 def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:

@@ -71,16 +71,23 @@ def line_from_means(distances: list[int], means: list[float]) -> int | None:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` what it holds then at least."""
+    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` what it holds then at least by
+    the sweep. `whole_bytes` is the size where it is known without bytes per way; `least_bytes` how much it holds for
+    sure, where that was measured; `ways_reason` why the ways are missing, should that be another reason."""
 
     ways: int | None
     way_bytes: int | None
     reason: str = ""
     low_bytes: float | None = None
+    whole_bytes: int | None = None
+    least_bytes: int | None = None
+    ways_reason: str = ""
 
     @property
     def size(self) -> int | None:
         """Bytes."""
+        if self.whole_bytes is not None:
+            return self.whole_bytes
         return self.ways * self.way_bytes if self.ways and self.way_bytes else None
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.kept import first_in_second, second_in_third
+from setebench.infer.residence import Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
 from setebench.measure.layout import by_windows, lay
@@ -26,6 +30,9 @@ next level that keeps what this one gives up, moves that end out to nearly three
 random pages overfill some sets early, and a shared level has other users."""
 
 POWER_OCTAVES = 0.35
+ROOM_RATIO = 1.4
+"""Prefetchers and other users take less than a third of a cache, in the better of all walks."""
+
 FINDS = 3
 """Searches for a set. Two have to find one, of the same number of ways."""
 
@@ -34,11 +41,14 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class Outer:
-    """What was found of one level, and how."""
+    """What was found of one level, and how: its ways, and its size. `inclusive` says whether it takes lines out of the
+    level before, as far as lines of no known set tell that, or why they don't."""
 
     geometry: Geometry
     method: str
     congruent: Congruent | None = None
+    size_method: str = ""
+    inclusive: tuple[bool | None, str] | None = None
 
 
 def capacities(context: Context) -> list[float]:
@@ -60,7 +70,60 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
         else:
             reason = "lines that share a set were not searched for: there are too many sets for lines of random pages"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
+    if first.size is not None and found:
+        _add_capacities(context, region, first.size, found)
     return found
+
+
+HOW_LONG = "how long lines of a stream stay"
+
+
+def _add_capacities(context: Context, region: Region, first_bytes: int, found: dict[str, Outer]) -> None:
+    """Sizes of the levels of which no sets were found, as far as lines that passed through tell; and inclusion."""
+    line, cycles = region.line_size, list(context.known["level_cycles"].values())
+    measure = Capacities(context, region, first_bytes // line, cycles)
+    evidence = context.evidence["held_lines"] = {}
+    size = found["l2"].geometry.size
+    lines = None if size is None else size / line
+    if size is None:
+        context.progress("how long lines stay in the second cache")
+        second = measure.second()
+        if second is not None:
+            lines = second.lines.value
+            evidence["l2"] = [round(each) for each in second.lines]
+            told = first_in_second(context, region, first_bytes // line, lines, cycles)
+            before = [0.0] if told[0] else [0.0, first_bytes]
+            found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
+    if "l3" not in found or lines is None:
+        return
+    context.progress("how long lines stay in the third cache")
+    third = measure.third(lines)
+    if third is not None:
+        evidence["l3"] = [round(each) for each in third.lines]
+        told = second_in_third(context, region, lines, third.lines.value, cycles)
+        before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
+        found["l3"] = replace(with_capacity(found["l3"], third, before, line), inclusive=told)
+
+
+def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> Outer:
+    """A level with its size, if one only is possible; else with what it holds at least. Each of `before` is a number of
+    bytes that levels before it may hold in addition, as an exclusive one does."""
+    own = outer.geometry
+    spans = [(held.lines.low * line - each, held.lines.high * line - each) for each in before]
+    if own.ways is not None:
+        # room that is lost moves no size to half or twice itself
+        sizes = set().union(*(sizes_with_ways(low, ROOM_RATIO * high, own.ways, line) for low, high in spans))
+    else:
+        sizes = set().union(*(plain_sizes(low, high) for low, high in spans)) if held.steady else set()
+    if len(sizes) == 1:
+        geometry = replace(own, whole_bytes=sizes.pop(), ways_reason=own.reason)
+    else:
+        low, high = (f"{each * line / 2**20:.3g}" for each in (held.lines.low, held.lines.high))
+        why = "several sizes are possible" if held.steady else "walks disagree, or the step is too blunt for a size"
+        reason = f"{low} to {high} MiB of a stream stay, with what levels before it may add; {why}"
+        least = max(int(spans[-1][0]), 0)
+        geometry = replace(own, least_bytes=least, reason=reason, ways_reason=own.reason)
+    return replace(outer, geometry=geometry, size_method=HOW_LONG)
 
 
 def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
@@ -105,16 +168,38 @@ def way_bytes(classes: Classes | None) -> int | None:
     return int(PAGE * 2**power)
 
 
-def inclusion_finding(context: Context, region: Region, outer: dict[str, Outer]) -> Finding:
-    """Whether a line that the second cache evicts leaves the first."""
-    parameter, method = "cache.l1.inclusive_in_l2", "a line used all the time, while its set of the second cache fills"
-    found = outer["l2"].congruent if "l2" in outer else None
-    if found is None:
-        reason = "no lines of one set of the second cache were found"
-        answer = None
-    else:
-        context.progress("inclusion")
-        answer, reason = inclusive(context, region, found)
+def inclusion_findings(
+    context: Context, region: Region, first_bytes: int | None, outer: dict[str, Outer]
+) -> Iterator[Finding]:
+    """Whether a line that the second cache evicts leaves the first, and one that the third evicts the second."""
+    context.progress("inclusion")
+    answer, reason = _first_included(context, region, first_bytes, outer.get("l2"))
+    yield _inclusion("cache.l1.inclusive_in_l2", answer, reason)
+    if "l3" in outer:
+        answer, reason = outer["l3"].inclusive or (None, "the third cache's capacity is not known")
+        yield _inclusion("cache.l2.inclusive_in_l3", answer, reason)
+
+
+def _first_included(
+    context: Context, region: Region, first_bytes: int | None, second: Outer | None
+) -> tuple[bool | None, str]:
+    """By lines of one set, or where these don't tell by lines of any while a stream passes."""
+    if second is None:
+        return None, "no second cache was found"
+    answer, reason = None, "neither lines of one set of the second cache nor its capacity were found"
+    if second.congruent is not None:
+        answer, reason = inclusive(context, region, second.congruent)
+    if answer is not None or second.inclusive is not None:
+        return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
+    size = second.geometry.size
+    if size is None or first_bytes is None:
+        return answer, reason
+    cycles, line = list(context.known["level_cycles"].values()), region.line_size
+    return first_in_second(context, region, first_bytes // line, size / line, cycles)
+
+
+def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
+    method = "lines used all the time, while what evicts them from the outer cache passes"
     if answer is None:
         return Finding(parameter=parameter, unit="bool", outcome=Outcome.UNRESOLVED, reason=reason, method=method)
     return Finding(parameter=parameter, value=answer, unit="bool", method=method)

@@ -1,8 +1,9 @@
 """A process that puts model-specific registers back when the one that changed them is gone, whatever ended it.
 
-Run by its path, so that nothing but the standard library is imported. It reads one line of JSON from its standard input
-(`files`: path to value; `register`), opens the files for writing, and answers `ready`. Then it waits. The line `done`
-lets it go; an end of the input without that line means that the other process died, and it writes the values back.
+Run by its path, so that nothing but the standard library is imported. It inherits the open files of the registers, and
+with them their locks, reads one line of JSON from its standard input (`files`: descriptor to value; `register`) and
+answers `ready`. Then it waits. The line `done` lets it go; an end of the input without that line means that the other
+process died, and it writes the values back.
 """
 
 from __future__ import annotations
@@ -29,15 +30,14 @@ def guard(tasks: TextIO, answers: TextIO) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     task = json.loads(tasks.readline())
-    open_files = [(os.open(path, os.O_RDWR | os.O_CLOEXEC), value) for path, value in task["files"].items()]
     answers.write(READY + "\n")
     answers.flush()
     if tasks.readline().strip() == DONE:
         return 0
     failed = 0
-    for descriptor, value in open_files:
+    for descriptor, value in task["files"].items():
         try:
-            write_register(descriptor, task["register"], value)
+            write_register(int(descriptor), task["register"], value)
         except OSError:
             failed = 1  # the others are still put back; nobody is left to be told
     return failed

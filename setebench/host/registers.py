@@ -6,6 +6,7 @@ second process (`register_guard`) holds the old values before anything is writte
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -52,8 +53,9 @@ class PrefetchRegisters:
         written: some hypervisors take what is written and forget it."""
         with ExitStack() as files:
             devices = self._opened(files, cpus)
+            self._lock(devices)
             before = self._read_all(devices)
-            guard = self._guarded(files, before)
+            guard = self._guarded(files, devices, before)
             try:
                 for cpu, device in devices.items():
                     self._switch(cpu, device, before[cpu] | self._mask(cpu, names))
@@ -79,6 +81,18 @@ class PrefetchRegisters:
         if not devices:
             raise RegisterError("no CPU was named whose prefetchers to switch off")
         return devices
+
+    def _lock(self, devices: dict[int, int]) -> None:
+        """Keep out others of this kind, who would take what is off now for what was before, and put that back last."""
+        for cpu, device in devices.items():
+            try:
+                fcntl.flock(device, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RegisterError(
+                    f"{self._path(cpu)}: another process has prefetchers switched off; wait for its end"
+                ) from error
+            except OSError as error:
+                raise RegisterError(f"{self._path(cpu)} can't be locked: {error.strerror}") from error
 
     def _read_all(self, devices: dict[int, int]) -> dict[int, int]:
         return {cpu: self._read(cpu, device) for cpu, device in devices.items()}
@@ -122,7 +136,7 @@ class PrefetchRegisters:
             commands = "; ".join(f"wrmsr -p {cpu} {self._register:#x} {before[cpu]:#x}" for cpu in failed)
             raise PutBackError(f"prefetchers could not be switched back; as root: {commands}")
 
-    def _guarded(self, files: ExitStack, before: dict[int, int]) -> subprocess.Popen[str]:
+    def _guarded(self, files: ExitStack, devices: dict[int, int], before: dict[int, int]) -> subprocess.Popen[str]:
         """The guard process, ready to put these values back. It is started before anything is written."""
         try:
             guard = subprocess.Popen(
@@ -131,22 +145,23 @@ class PrefetchRegisters:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
+                pass_fds=tuple(devices.values()),
                 start_new_session=True,  # so that what ends this process's group leaves it alive
             )
         except OSError as error:
             raise RegisterError(f"no process can be started that would switch prefetchers back: {error}") from error
         files.callback(_end, guard)
         assert guard.stdin is not None and guard.stdout is not None
-        paths = {str(self._path(cpu).resolve()): value for cpu, value in before.items()}
+        values = {device: before[cpu] for cpu, device in devices.items()}
         try:
-            guard.stdin.write(json.dumps({"files": paths, "register": self._register}) + "\n")
+            guard.stdin.write(json.dumps({"files": values, "register": self._register}) + "\n")
             guard.stdin.flush()
             answered = select.select([guard.stdout], [], [], GUARD_SECONDS)[0]
             ready = bool(answered) and guard.stdout.readline().strip() == READY
         except OSError:
             ready = False
         if not ready:
-            raise RegisterError("the process that would switch prefetchers back could not open the registers")
+            raise RegisterError("the process that would switch prefetchers back did not start")
         return guard
 
 

@@ -133,12 +133,18 @@ def blocking(hit: float, miss: float, with_work: float, work: float, memory: flo
 
 # -- stores to shared lines ----------------------------------------------------------------------------------------
 
-STORE_RELATIVE, STORE_CYCLES = 0.05, 1.0
+STORE_RELATIVE, STORE_CYCLES = 0.1, 1.0
 """A store latency whose interval reaches further to either side is not told."""
 
 RUN_TO_RUN, LEAST_CYCLES = 0.01, 0.5
 """Intervals reach at least so far to either side: the ruler drifts that much within a round, and where fence and store
 overlap, half a cycle is lost or won."""
+
+
+def close_enough(cycles: Sequence[float]) -> bool:
+    """Whether rounds of one time tell a store latency well enough."""
+    told = over_replicates(cycles)
+    return told.high - told.value <= max(STORE_CYCLES, STORE_RELATIVE * abs(told.value))
 
 
 def store_latency(parameter: str, times: Sequence[Sequence[float]], method: str) -> Finding:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
@@ -77,7 +79,8 @@ def proven(stairs: Staircase, most: int | None = None) -> int:
     many as what all took one after the other is longer than what they took together. Numbers up to `most` count; 0
     where there are none."""
     numbers, times = stairs.curve()
-    base = times[0] if numbers[0] == 1 else times[0] + stairs.unit
+    # the smallest, for a first one that was slow would make all that follows look more at once than it was
+    base = float(times.min() if numbers[0] == 1 else min(times[0] + stairs.unit, times[1:].min(initial=np.inf)))
     before = numbers if stairs.step is None else numbers[numbers <= stairs.step.low]
     before = before if most is None else before[before <= most]
     together = times[: len(before)] - base + stairs.unit

@@ -101,6 +101,14 @@ def _each_waits(stairs: Staircase) -> bool:
     return bool(times[-1] - times[first] > QUEUED_SHARE * stairs.unit * (numbers[-1] - numbers[first]))
 
 
+def _all_kept(kept: Staircase) -> int:
+    """Up to how many prefetches no line was missing long after: before the jump, or before time grew by half a miss."""
+    numbers, times = kept.curve()
+    slower = times - np.minimum.accumulate(times) > THERE_SHARE * kept.unit
+    before = int(numbers[max(int(np.argmax(slower)) - 1, 0)] if slower.any() else numbers[-1])
+    return before if kept.step is None else min(before, kept.step.low)
+
+
 def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
     if not _comes(own):
         return unresolved(name, f"lines that {own.hint} prefetches are there now and then only; run again")
@@ -116,8 +124,8 @@ def _one_hint(name: str, level: str, own: Prefetching) -> Finding:
         out = int(numbers[times - times[0] < IN_FLIGHT_SHARE * phase.unit].max())
         if own.total is not None:  # what has set out may still stand in a queue
             out = min(out, proven(own.total))
-        if own.kept is not None and own.kept.step is not None:  # and may have been dropped
-            out = min(out, own.kept.step.low)
+        if own.kept is not None:  # and may have been dropped
+            out = min(out, _all_kept(own.kept))
         return at_least(name, out, f"no sign of a limit up to {phase.largest} prefetches {own.hint}", key)
     way, step = min(steps.items(), key=lambda item: item[1].last)
     if not certain(step):

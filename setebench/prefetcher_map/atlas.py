@@ -60,7 +60,7 @@ def repeated_survey(
             surveys.append(list(survey(lab, huge, found)))
         findings = agreed(surveys)
         # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
-        return lab, confirmed(context, lab, all_shown(lab, found), findings) if switches else findings
+        return lab, confirmed(context, lab, lambda: all_shown(lab, found), findings) if switches else findings
     finally:
         if huge_region is not None:
             context.machine.release(huge_region)

@@ -7,7 +7,7 @@ A switch that reads as set may do nothing in a guest: what is believed is what c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -46,17 +46,19 @@ class Tried:
         return [switch for switch, gone in zip(self.switches, self.alone, strict=True) if gone.get(identity)]
 
 
-def confirmed(context: Context, lab: Laboratory, shown: Sequence[Shown], findings: Sequence[Finding]) -> list[Finding]:
+def confirmed(
+    context: Context, lab: Laboratory, shown: Callable[[], Sequence[Shown]], findings: Sequence[Finding]
+) -> list[Finding]:
     """The findings, with what switching says of each prefetcher that is told to be there. `lab` is the laboratory that
-    found them, `shown` how they show. Nothing is changed where the machine has no switches or may not use them."""
+    found them, `shown` says how they show. Nothing is changed where the machine has no switches or may not use them."""
     machine = context.machine
-    there = {_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True}
-    asked = [each for each in shown if f"prefetcher.{each.identity}" in there and each.asked]
-    if not isinstance(machine, SwitchesPrefetchers) or not asked:
+    if not isinstance(machine, SwitchesPrefetchers):
         return list(findings)
+    there = {_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True}
     try:
-        switches = machine.prefetcher_switches()
-        if not switches:
+        switches = machine.prefetcher_switches() if there else ()
+        asked = [each for each in shown() if f"prefetcher.{each.identity}" in there and each.asked] if switches else []
+        if not asked:
             return list(findings)
         context.progress("prefetchers are switched off one by one, and on again")
         tried = _try_all(lab, machine, switches, asked)
@@ -130,7 +132,7 @@ def _with_switches(finding: Finding, tried: Tried) -> Finding:
             value=None,
             outcome=Outcome.UNRESOLVED,
             reason=f"timing tells it of level {level}, but switching {names} off removes it, which is another level's; "
-            "look at the chart with that switched off",
+            "switch that off by hand, run again with --no-msr, and look at the chart",
         )
     if tried.together.get(identity):
         return _noting(finding, "switching all prefetchers off removes it, no switch alone does")

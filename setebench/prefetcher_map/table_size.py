@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from setebench.prefetcher_map.visit import Access, fresh
 
-LOW, OTHERS = 1 << 6, 4
+LOW, OTHERS, BEHIND_RUNS = 1 << 6, 4, 1 << 14
 """Instruction addresses this far apart look alike to a table that goes by six bits; and how many more instructions than
-a table holds make it forget the runs before."""
+a table holds make it forget the runs before; and low bits of instruction addresses beyond those of `visit.fresh`."""
 
 
 def bisect(
@@ -50,5 +50,6 @@ def others_first(runs: int, at: int) -> tuple[Access, ...]:
     oldest entry would still hold some of them, older than the runs that they now belong to."""
     taken = {fresh(run) % LOW for run in range(runs)}
     free = [low for low in range(LOW) if low not in taken] or [0]
-    addresses = [free[number % len(free)] + LOW * (1 + number // len(free)) for number in range(runs + OTHERS)]
+    # behind those of runs, and so far apart that no two instructions overlap
+    addresses = [BEHIND_RUNS + free[number % len(free)] + 2 * LOW * number for number in range(runs + OTHERS)]
     return tuple(Access(at, ip=ip, page=runs + 1 + number) for number, ip in enumerate(addresses))

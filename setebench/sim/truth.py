@@ -105,7 +105,8 @@ def _caches(machine: spec.Machine) -> Iterator[Finding]:
         yield told(f"cache.l{number}.size", level.sets * level.ways * machine.line_size_bytes, "bytes")
         yield told(f"cache.l{number}.ways", level.ways, "ways")
         yield told(f"cache.l{number}.line_size", machine.line_size_bytes, "bytes")
-    yield told("cache.l1.inclusive_in_l2", machine.levels[1].inclusion == "inclusive", "bool")
+    for inner, level in enumerate(machine.levels[1:], 1):
+        yield told(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
 
 
 def _tlb(machine: spec.Machine) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ as long, for seconds on end, which no spread within one time shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from setebench.infer import held_up
 from setebench.infer.software_prefetch import Answer
@@ -19,6 +19,9 @@ from setebench.software_prefetch.run import Run, unavailable
 
 STORE_ROUNDS, FAST_STORE_ROUNDS, STORE_REPETITIONS = 8, 4, 120
 """Rounds of one time."""
+
+MORE_OFTEN = 3
+"""So many times the rounds at most, where they differ among themselves: a neighbour comes and goes within a second."""
 
 FURTHER_ROUNDS = 2
 """Rounds of one time with more than one other core, which are only evidence."""
@@ -46,12 +49,22 @@ class Stores:
         hints = sorted(set(self._wanted().values()) | {"w"} & available)
         if not hints:
             return
-        most = STORE_ROUNDS if not self._run.context.fast else FAST_STORE_ROUNDS
         for count in (1, 2, 4, MOST_HOLDERS):
             if count <= len(self._others):
-                told = self._rounds(count, (sharing.OWN, sharing.NONE, *hints), most if count == 1 else FURTHER_ROUNDS)
+                told = self._one_holder(hints) if count == 1 else self._rounds(count, hints, FURTHER_ROUNDS)
                 for kind, cycles in told.items():
                     self._cycles.setdefault(count, {}).setdefault(kind, []).append(cycles)
+
+    def _one_holder(self, hints: Sequence[str]) -> dict[str, list[float]]:
+        """Rounds with one other core, until they are close to each other or there are enough."""
+        rounds = STORE_ROUNDS if not self._run.context.fast else FAST_STORE_ROUNDS
+        told = self._rounds(1, hints, rounds)
+        for _ in range(MORE_OFTEN - 1):
+            if all(held_up.close_enough(told[hint]) for hint in hints):
+                break
+            more = self._rounds(1, hints, rounds)
+            told = {kind: cycles + more[kind] for kind, cycles in told.items()}
+        return told
 
     def findings(self) -> Iterator[Finding]:
         """What all times together tell."""
@@ -78,8 +91,8 @@ class Stores:
         hints = {"shared": chosen({hint: each for hint, each in fills.items() if hint != "w"}), "exclusive": "w"}
         return {state: hint for state, hint in hints.items() if fills.get(hint, Answer()).value == "l1"}
 
-    def _rounds(self, count: int, kinds: tuple[str, ...], rounds: int) -> dict[str, list[float]]:
-        run = self._run
+    def _rounds(self, count: int, hints: Sequence[str], rounds: int) -> dict[str, list[float]]:
+        run, kinds = self._run, (sharing.OWN, sharing.NONE, *hints)
         cycles: dict[str, list[float]] = {kind: [] for kind in kinds}
         for number in range(rounds):
             run.context.progress(f"stores to lines that {count} other cores hold, round {number + 1} of {rounds}")

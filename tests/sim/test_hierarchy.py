@@ -7,8 +7,11 @@ from functools import cache
 import pytest
 from quiet_machines import quiet
 
+from setebench.hierarchy.capacities import Capacities
+from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.tlb import Pages, first_table, second_table
 from setebench.judge import Judgement, Verdict
@@ -115,6 +118,61 @@ def test_size_and_ways_of_the_second_cache(second: dict[str, object], prefetcher
     classes = PageClasses(context, region, 8, CLOSE, found)
     assert classes.sure()
     assert way_bytes(classes.count()) == second["sets"] * 64  # type: ignore[operator]
+
+
+GUEST_CLOCK = spec.Clock(step_ticks=36.0, brackets={"lfence": 20, "mfence": 20, "cpuid": 20})
+"""A clock so coarse that no lines of one set can be found of a hashed cache in reasonable time."""
+
+
+@pytest.mark.parametrize(
+    ("second", "prefetchers"),
+    [
+        ({"ways": 8, "hashed_index": True}, ()),
+        ({"ways": 16, "hashed_index": True, "inclusion": "exclusive"}, (spec.LinePair(level=2),)),
+        ({"ways": 8, "hashed_index": True, "replacement": "random"}, ()),
+        ({"ways": 8, "inclusion": "inclusive"}, (spec.Streamer(level=2),)),
+    ],
+)
+def test_capacity_without_sets(second: dict[str, object], prefetchers: tuple[spec.Prefetcher, ...]) -> None:
+    """What stays of a stream, in the first two caches together: those of the first count where the second is exclusive
+    of it. Random replacement tells a bound only: its step could be that of a cache that keeps some lines for long."""
+    l1, third = {"ways": 8}, {"sets": 8192, "ways": 12}
+    machine = quiet(l1=l1, l2=second, l3=third, prefetchers=prefetchers, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    found = Capacities(context, machine.allocate(4 * MEMORY, 4096), 512, (4.0, 14.0, 46.0, 300.0)).second()
+    assert found is not None
+    lines = 1024 * second["ways"] + (512 if second.get("inclusion") == "exclusive" else 0)  # type: ignore[operator]
+    assert found.lines.value == pytest.approx(lines, rel=0.08)
+    assert found.lines.low < lines < found.lines.high
+    assert found.steady == (second.get("replacement") != "random")
+
+
+def test_capacity_of_the_third_cache() -> None:
+    machine = quiet(l1={"ways": 8}, l3={"sets": 8192, "ways": 12, "hashed_index": True}, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    found = Capacities(context, machine.allocate(4 * MEMORY, 4096), 512, (4.0, 14.0, 46.0, 300.0)).third(8192)
+    assert found is not None
+    assert found.lines.value == pytest.approx(8192 * 12, rel=0.06)
+    assert found.lines.low < 8192 * 12 < found.lines.high
+
+
+@pytest.mark.parametrize("inclusion", ["inclusive", "exclusive", "neither"])
+def test_inclusion_without_sets(inclusion: str) -> None:
+    shape = {"l2": {"inclusion": inclusion, "hashed_index": True}, "l3": {"sets": 4096, "inclusion": inclusion}}
+    machine = quiet(l1={"ways": 8}, clock=GUEST_CLOCK, **shape)
+    context = Context(machine=machine)
+    region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
+    assert first_in_second(context, region, 512, 8192.0, cycles) == (inclusion == "inclusive", "")
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles) == (inclusion == "inclusive", "")
+
+
+def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
+    """Later touches must miss the TLB as the first ones do, or a fault seems dearer by a page walk."""
+    tables = spec.Tlb(l2_4k=spec.TlbTable(entries=8192, ways=8, miss_penalty_cycles=100.0))
+    machine = quiet(tlb=tables, memory=spec.Memory(bytes=1 << 30, page_fault_4k_cycles=2000.0))
+    found = page_fault(Context(machine=machine), 4096)
+    assert found.cycles is not None
+    assert found.cycles.low < 2000.0 < found.cycles.high
 
 
 @cache

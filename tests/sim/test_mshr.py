@@ -55,6 +55,17 @@ def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> Non
     assert [each for each in told.values() if each.verdict is Verdict.WRONG] == []
 
 
+def test_entries_of_level_one_are_the_same_number_from_level_three_and_from_memory() -> None:
+    opened = open_machine_file(load("plain"), 1)
+    context = Context(machine=opened, options={"level": "L1"})
+    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
+    opened.close()
+    stairs, kept = context.evidence["staircases"], context.evidence["in_flight"]
+    assert stairs["loads"]["step"] == stairs["loads.l3"]["step"] == [10, 10, 10]
+    assert all(4 < kept[level] <= 11 for level in ("l2", "l3", "memory"))
+    assert told["mshr.l1.demand"].value == 10 and "from l3" in told["mshr.l1.demand"].method
+
+
 def test_private_pools_of_siblings_are_told_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)

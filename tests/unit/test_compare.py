@@ -112,7 +112,7 @@ def named(parameter: str, finding: Finding) -> Finding:
 
 
 PARAMETER = re.compile(
-    r"latency\.(l1|l2|l3|memory)(\.vector16)?|cache\.l[123]\.(size|ways|line_size)|cache\.l1\.inclusive_in_l2"
+    r"latency\.(l1|l2|l3|memory)(\.vector16)?|cache\.l[123]\.(size|ways|line_size)|cache\.l(1\.inclusive_in_l2|2\.inclusive_in_l3)"
     r"|tlb\.l[12]\.(entries|miss_penalty)\.(4k|2m)|page_fault\.minor\.(4k|2m)|mshr\.l[12]\.(demand|prefetch|shared_by_smt)"
     r"|software_prefetch\.(on_tlb_miss\.l[12]|on_page_fault|across_page)"
     r"|prefetcher\.(l1\.(next_line|stream|stride|region)|l2\.(pair|next_line|stream|stride))\."

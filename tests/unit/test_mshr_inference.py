@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from setebench.infer.in_flight import Blocked, Evidence, Nearer, Prefetching, surely
+from setebench.infer.in_flight import Blocked, Evidence, Nearer, Prefetching, proven, surely
 from setebench.infer.landing import UNSTEADY
 from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.siblings import Beside, Together
@@ -139,6 +139,19 @@ def test_a_later_jump_bounds_nothing_where_the_first_was_lost() -> None:
     """Ten at a time, but of the staircase only the jump behind 30 was found."""
     assert surely(stairs({n: UNIT * (1 + (n - 1) // 10) for n in range(1, 40)}, 30)) <= 10
     assert surely(jump(20)) == 20
+
+
+def test_a_single_load_that_was_slow_does_not_raise_what_is_proven() -> None:
+    calm = {n: UNIT * max(1.0, n / 10) for n in range(1, 40)}
+    assert proven(stairs(calm)) <= proven(stairs(calm | {1: 3 * UNIT})) <= 10
+
+
+def test_lines_that_are_missing_later_were_not_in_flight() -> None:
+    """No jump is certain, but from 60 prefetches on a line is missing."""
+    kept = stairs({n: 50.0 + 2 * n + UNIT * (n > 60) for n in range(1, 200)})
+    own = Prefetching("t0", "l1", flat(200), None, kept)
+    first = told(Evidence(jump(20), prefetching=[own]), ("l1",))["mshr.l1.prefetch"]
+    assert (first.outcome, first.value) == (Outcome.AT_LEAST, 60)
 
 
 def nearer(in_flight: float, last: int | None = None) -> Nearer:

@@ -7,7 +7,8 @@ import pytest
 
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares
-from setebench.prefetcher_map.table_size import bisect
+from setebench.prefetcher_map.table_size import bisect, others_first
+from setebench.prefetcher_map.visit import UNWATCH_IP, fresh
 
 
 def test_a_table_holds_as_many_as_were_followed() -> None:
@@ -41,3 +42,13 @@ def test_a_few_repetitions_answer_only_what_is_plain(repetitions: int, brought: 
         return Shares(("l1", "memory"), value, value, value, np.array([100]))
 
     assert Footprint((5,), shares(0.25), shares(1.0), repetitions).brought(5) is brought
+
+
+@pytest.mark.parametrize("runs", [1, 8, 17, 60])
+def test_instructions_before_the_runs_overlap_with_none_and_look_like_none(runs: int) -> None:
+    own = [fresh(run) for run in range(runs)]
+    others = [access.ip for access in others_first(runs, 0) if access.ip is not None]
+    assert len(others) > runs
+    assert not {ip % 64 for ip in own} & {ip % 64 for ip in others}
+    # as far apart as accesses that a person's CPU runs: one of them takes up to 64 bytes
+    assert np.diff(sorted([*own, *others, UNWATCH_IP])).min() >= 64

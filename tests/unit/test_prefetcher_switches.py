@@ -186,9 +186,35 @@ def test_nothing_is_written_without_a_guard(
     monkeypatch.setattr(registers.register_guard, "__file__", str(silent))
     written: list[int] = []
     monkeypatch.setattr(registers, "write_register", lambda *task: written.append(task[2]))
-    with pytest.raises(RegisterError, match="could not open"), registers_below(tmp_path).off(ALL, (0, 1)):
+    with pytest.raises(RegisterError, match="did not start"), registers_below(tmp_path).off(ALL, (0, 1)):
         raise AssertionError("nothing may be switched off")
     assert written == []
+
+
+def test_a_second_process_waits_for_the_first(tmp_path: Path, devices: list[Path]) -> None:
+    with registers_below(tmp_path).off(ALL, (0,)):
+        with pytest.raises(RegisterError, match="another process has prefetchers switched off"):
+            registers_below(tmp_path).off(ALL, (0, 1)).__enter__()
+        assert [value_of(path) for path in devices] == [0x2F, 0x2]
+    with registers_below(tmp_path).off(ALL, (0, 1)):
+        assert [value_of(path) for path in devices] == [0x2F, 0xF]
+    assert [value_of(path) for path in devices] == [0x20, 0x2]
+
+
+def test_nobody_gets_in_before_the_state_of_a_dead_process_is_restored(
+    child: subprocess.Popen[str], tmp_path: Path, devices: list[Path]
+) -> None:
+    child.kill()
+    child.wait(DEADLINE_SECONDS)
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with registers_below(tmp_path).off((), (0, 1)):
+                assert [value_of(path) for path in devices] == [0x20, 0x2]
+                return
+        except RegisterError:
+            time.sleep(0.01)
+    raise AssertionError("the guard of the dead process never let go")
 
 
 def test_a_write_that_is_forgotten_is_not_believed(

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from setebench.infer import held_up
-from setebench.infer.held_up import Penalty
+from setebench.infer.held_up import Penalty, close_enough
 from setebench.infer.mixture import Shares, unmix
 from setebench.infer.software_prefetch import (
     Answer,
@@ -221,3 +221,9 @@ def test_a_store_that_takes_longer_at_another_time_is_not_told() -> None:
     assert moved.outcome is Outcome.UNRESOLVED and moved.reason is not None and "97, 97, 470" in moved.reason
     stayed = held_up.store_latency("p", [near, [99.0, 98.5, 99.5, 99.0]], "m")
     assert stayed.low is not None and stayed.high is not None and stayed.low <= 97.0 and stayed.high >= 99.0
+
+
+def test_rounds_that_differ_are_not_close_enough() -> None:
+    assert close_enough([8.0, 8.3, 7.9, 8.1, 8.0, 8.2, 7.8, 8.1])
+    assert not close_enough([8.0, 19.0, -4.0, 8.1, 30.0, 8.2, -9.0, 25.0])
+    assert close_enough([500.0, 520.0, 480.0, 505.0, 510.0, 495.0, 500.0, 500.0])

@@ -1,0 +1,154 @@
+"""How much the caches behind the first hold, where no lines are known to share a set: from lines that passed through.
+
+See `infer.residence` for why the mean number of lines that pass until one is gone is the capacity. What a walk brings
+in vain, or somebody else, only ever takes room away, so the result is a lower bound at least. It is told as the size
+where nothing of that kind shows: the same in another order, and when the walk takes its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from setebench.hierarchy.recency import Passed, Stream
+from setebench.infer.residence import BOOTSTRAPS, Curve, Fit, Held, Known, agreed, curve, fit, held, improved
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import cycles_per_tick
+from setebench.scenario import Context
+
+LARGEST_RATIO, LEAST_REACH = 256, 1 << 17
+"""The second cache is looked for up to so many times the first one's lines, or so many lines if that is more."""
+
+MOST_LINES = 1_400_000
+"""Lines that pass for the third cache at most: twice what 32 MiB hold, and a bit."""
+
+REACH = 8.0
+"""Lines that pass, in capacities: random replacement then keeps 1 in 3000."""
+
+PILOT_STOPS, STOPS = 64, 200
+WAIT_CYCLES = 100_000
+"""A pause at every stop, some times as long as the walk to the next one takes."""
+
+WALKS = ((False, (0, WAIT_CYCLES)), (True, (0,)))
+"""In order, without a pause and with, then scattered. A prefetcher that has learned whole pages spoils the first ones:
+it brings the line that is to be timed."""
+
+WALKS_IN_ALL = sum(len(waits) for _, waits in WALKS)
+
+APART_STEPS = 3.0
+"""Two levels are told apart load by load if so many clock steps lie between them."""
+
+STALL_RATIO = 1.3
+"""Loads count at most so many times what memory takes: an interrupt is no level."""
+
+HEIGHT_RATIO = 1.4
+"""A step whose height is known from elsewhere must have that height within this ratio."""
+
+RESAMPLED_STEPS = (0.03, 0.01)
+"""Parts by which capacities are moved when loads are drawn anew: the best ones are near."""
+
+MOST_MISFIT = 30.0
+"""Squared errors per degree of freedom at most. On a clock of single ticks errors are so small that any shape that
+isn't quite a gamma distribution shows; a step that isn't there misfits by far more."""
+
+
+class Capacities:
+    """Capacities behind a first cache of `first_lines` lines, with latencies in cycles by level, nearest first."""
+
+    def __init__(self, context: Context, region: Region, first_lines: int, latencies: Sequence[float]) -> None:
+        self._context, self._region, self._first = context, region, first_lines
+        self._cycles = list(latencies)
+        self._heights = tuple(float(each) for each in np.diff(self._cycles))
+        self._step = step_ticks(context) * cycles_per_tick(context)
+        self._rng = context.rng(92)
+
+    # -- the second cache --------------------------------------------------------------------------------------------
+
+    def second(self) -> Held | None:
+        """None where no step of the second cache is seen."""
+        reach = min(max(LARGEST_RATIO * self._first, LEAST_REACH), self._region.lines // 2)
+        guess: Fit | None = None
+        found: list[Held | None] = []
+        for scattered, waits in WALKS:
+            walk = Stream(self._context, self._region, 2 * reach, 93, scattered)
+            if guess is None:
+                walk.advance(reach)
+                pilot = self._nearby(walk.passed(self._first / 8, reach, PILOT_STOPS))
+                guess = fit(pilot, self._known_nearby(), self._starts(reach))
+                if not self._plausible(guess, reach / 2):
+                    guess = None
+                    continue
+            far = min(REACH * guess.steps[1].lines, reach)
+            found += [self._told_nearby(walk, far, guess, wait_cycles) for wait_cycles in waits]
+        return agreed([each for each in found if each is not None], WALKS_IN_ALL)
+
+    def _told_nearby(self, walk: Stream, far: float, begin: Fit, wait_cycles: int) -> Held | None:
+        walk.advance(int(far))
+        passed = walk.passed(max(begin.steps[1].lines / 16, 16.0), far, STOPS, wait_cycles)
+        found = improved(self._nearby(passed), self._known_nearby(), begin)
+        if not self._plausible(found, far / 2):
+            return None
+        curves = (self._nearby(passed, self._rng) for _ in range(BOOTSTRAPS))
+        again = [improved(each, self._known_nearby(), found, RESAMPLED_STEPS).steps[1].lines for each in curves]
+        return held(found.steps[1].lines, found.steps[1].shape, again)
+
+    @property
+    def _beyond(self) -> float:
+        """Cycles from which on a load surely came from memory, not from the third cache; infinite if none does."""
+        if len(self._cycles) < 4 or self._cycles[3] - self._cycles[2] < APART_STEPS * self._step:
+            return float("inf")
+        return (self._cycles[2] + self._cycles[3]) / 2
+
+    def _known_nearby(self) -> Known:
+        steps = 2 if np.isfinite(self._beyond) else len(self._heights)
+        return Known(self._first, self._heights[:steps])
+
+    def _starts(self, reach: float) -> list[list[float]]:
+        octaves = np.arange(0.5, np.log2(reach / self._first), 0.5)
+        starts = [[float(self._first)], (self._first * 2.0**octaves).tolist()]
+        if len(self._known_nearby().heights) > 2:
+            starts.append((self._first * 2.0 ** np.arange(3.0, 13.0)).tolist())
+        return starts
+
+    def _nearby(self, passed: Passed, rng: np.random.Generator | None = None) -> Curve:
+        cycles = np.minimum(passed.cycles, STALL_RATIO * self._cycles[-1])
+        return curve(passed.distance, cycles, self._beyond, rng)
+
+    def _plausible(self, found: Fit, most_lines: float) -> bool:
+        """Whether the second step has the height that it should, and lies well inside of what was looked at."""
+        own, height = found.steps[1], self._heights[1]
+        right = height / HEIGHT_RATIO < own.height < height * HEIGHT_RATIO
+        return right and found.misfit < MOST_MISFIT and 1.1 * self._first < own.lines < most_lines
+
+    # -- the third cache ---------------------------------------------------------------------------------------------
+
+    def third(self, second_lines: float) -> Held | None:
+        """None where no step of the third cache is seen, or it lies further out than can be walked."""
+        if len(self._cycles) < 4:
+            return None
+        reach = min(MOST_LINES, int(0.7 * self._region.lines))
+        found: list[Held | None] = []
+        for scattered, waits in WALKS:
+            walk = Stream(self._context, self._region, min(1.4 * reach, self._region.lines), 95, scattered)
+            walk.advance(reach)
+            found += [self._told_far(walk, second_lines, reach, wait_cycles) for wait_cycles in waits]
+        return agreed([each for each in found if each is not None], WALKS_IN_ALL)
+
+    def _told_far(self, walk: Stream, second_lines: float, reach: int, wait_cycles: int) -> Held | None:
+        passed = walk.passed(max(second_lines / 4, 16.0), reach, STOPS, wait_cycles)
+        known = Known(self._first, self._heights)
+        octaves = np.arange(0.5, np.log2(reach / second_lines), 0.5)
+        starts = [[float(self._first)], [second_lines], (second_lines * 2.0**octaves).tolist()]
+        found = fit(self._all(passed), known, starts)
+        step, height = found.steps[2], self._heights[2]
+        right = height / HEIGHT_RATIO < step.height < height * HEIGHT_RATIO and found.misfit < MOST_MISFIT
+        if not right or step.lines > reach / 2:
+            return None
+        curves = (self._all(passed, self._rng) for _ in range(BOOTSTRAPS))
+        again = [improved(each, known, found, RESAMPLED_STEPS).steps[2].lines for each in curves]
+        return held(step.lines, step.shape, again)
+
+    def _all(self, passed: Passed, rng: np.random.Generator | None = None) -> Curve:
+        return curve(passed.distance, np.minimum(passed.cycles, STALL_RATIO * self._cycles[-1]), rng=rng)

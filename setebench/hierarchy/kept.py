@@ -1,0 +1,76 @@
+"""Whether an outer cache takes lines out of the one before it, without knowing any set: lines used all the time while a
+stream passes that the outer cache can't hold. Used lines stay in the inner cache; the outer one, which doesn't hear of
+these uses, gives each of them up once per capacity, and if it is inclusive takes it out of the inner one too.
+"""
+
+from __future__ import annotations
+
+from setebench.hierarchy.recency import Stream
+from setebench.infer.inclusion import Cycles, Uses, told
+from setebench.machine import Region
+from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.scenario import Context
+
+TARGETS = 32
+"""Lines in use, each in a page of its own and in another set of the first cache."""
+
+FIRST_SHARE, SECOND_SHARE = 0.375, 0.125
+"""A line is used again after so many lines of the stream, in capacities of the inner cache: so few that no cache that
+replaces the oldest gives it up, and hardly one in the second one's random sets."""
+
+HELD_SHARE = 0.25
+"""Of the outer cache's lines, so many pass where nothing shall be evicted."""
+
+FIRST_PASSES, SECOND_PASSES = 64.0, 2.5
+"""Capacities of the outer cache that pass. A loss from the first cache costs a few tens of cycles, one from the second
+what memory does."""
+
+MOST_LINES = 1_500_000
+IDLE_EVERY, IDLE_STOPS = 8, 1000
+
+
+def first_in_second(
+    context: Context, region: Region, first_lines: int, second_lines: float, cycles: list[float]
+) -> tuple[bool | None, str]:
+    """Inclusion of the first cache in the second; `cycles` are latencies, nearest first."""
+    every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines))
+    passes = min(FIRST_PASSES * second_lines, float(MOST_LINES))
+    idle = Stream(context, region, 4 * first_lines, 97)
+    first, offsets = _targets(context, region)
+    idle_cycles = idle.kept(first, offsets, IDLE_EVERY, IDLE_EVERY * IDLE_STOPS)
+    held, stream = _held_and_passing(context, region, second_lines, every, passes)
+    return told(Uses(stream, held, idle_cycles, second_lines / every, cycles[2] - cycles[0]))
+
+
+def second_in_third(
+    context: Context, region: Region, second_lines: float, third_lines: float, cycles: list[float]
+) -> tuple[bool | None, str]:
+    """Inclusion of the second cache in the third."""
+    if HELD_SHARE * third_lines < second_lines:
+        return None, "the third cache is so small beside the second that no stream fits between them"
+    every = int(SECOND_SHARE * second_lines)
+    passes = min(SECOND_PASSES * third_lines, float(MOST_LINES))
+    held, stream = _held_and_passing(context, region, third_lines, every, passes)
+    return told(Uses(stream, held, None, third_lines / every, cycles[3] - cycles[1]))
+
+
+def _held_and_passing(
+    context: Context, region: Region, outer_lines: float, every: int, passes: float
+) -> tuple[Cycles, Cycles]:
+    """Loads while a stream passes that the outer cache holds, and while a longer one does."""
+    begin, offsets = _targets(context, region)
+    found = []
+    for ring, first in ((HELD_SHARE * outer_lines, 3 * HELD_SHARE * outer_lines), (4.0 * outer_lines, outer_lines)):
+        walk = Stream(context, region, ring, 98)
+        walk.kept(begin, offsets, every, first)  # until it is as it will be
+        found.append(walk.kept(begin, offsets, every, passes))
+    return found[0], found[1]
+
+
+def _targets(context: Context, region: Region) -> tuple[int, list[int]]:
+    """Lines at different places of the last pages of the region, which no stream comes to: the address of the first of
+    those pages, and offsets to it in random order."""
+    rng = context.rng(96)
+    places = rng.permutation(TLB_PAGE_BYTES // region.line_size)[:TARGETS] * region.line_size
+    offsets = rng.permutation(TARGETS) * TLB_PAGE_BYTES + places
+    return region.address + region.size - TARGETS * TLB_PAGE_BYTES, offsets.tolist()

@@ -1,0 +1,65 @@
+"""Whether an outer cache takes lines out of the one before it, from loads of lines that are used all the time.
+
+Knows no machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Cycles = NDArray[np.float64]
+
+KEPT_LOSSES, TAKEN_LOSSES, MOST_LOSSES = 0.25, 0.5, 1.6
+"""Losses of a line per pass of as many lines as the outer cache holds: none without inclusion, one with it. More means
+that the inner cache gives such lines up by itself."""
+
+DEVIATIONS = 4.0
+UNKEPT_CYCLES = 0.3
+BLOCKS = 16
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Cycles of loads of lines in use, shape (loads, lines): while a long stream passes, while one passes that the
+    outer cache holds, and while nearly nothing does (None where the inner cache is not the first). `per_pass`: loads of
+    a line in the time in which as many lines pass as the outer cache holds. `gap`: cycles that a line lost costs."""
+
+    stream: Cycles
+    held: Cycles
+    idle: Cycles | None
+    per_pass: float
+    gap: float
+
+
+def losses_per_pass(uses: Uses) -> tuple[float, float]:
+    """How often a line is lost per pass of the outer cache's lines, and the error of that."""
+    more, error = _difference(uses.stream, uses.held, uses.gap)
+    return more * uses.per_pass / uses.gap, error * uses.per_pass / uses.gap
+
+
+def told(uses: Uses) -> tuple[bool | None, str]:
+    """Whether the outer cache includes the inner one, or None and why that can't be told."""
+    if uses.idle is not None:
+        unkept, error = _difference(uses.held, uses.idle, uses.gap)
+        if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * error:
+            return None, "the inner cache gives up lines that are used all the time (random replacement?)"
+    losses, error = losses_per_pass(uses)
+    if TAKEN_LOSSES < losses < MOST_LOSSES and losses > DEVIATIONS * error:
+        return True, ""
+    if losses + 2.0 * error < KEPT_LOSSES:
+        return False, ""
+    return None, f"a line in use is lost {losses:.2f} times per pass of the outer cache, give or take {2 * error:.2f}"
+
+
+def _difference(one: Cycles, other: Cycles, gap: float) -> tuple[float, float]:
+    means, errors = zip(*(_mean(each, gap) for each in (one, other)), strict=True)
+    return means[0] - means[1], float(np.hypot(*errors))
+
+
+def _mean(cycles: Cycles, gap: float) -> tuple[float, float]:
+    """Mean over all loads, and its error from blocks of neighbouring ones. An interrupt counts as one loss."""
+    most = float(np.median(cycles)) + 1.5 * gap + 4.0 * float(np.quantile(cycles, 0.75) - np.quantile(cycles, 0.25))
+    blocks = [float(block.mean()) for block in np.array_split(np.minimum(cycles, most), min(BLOCKS, len(cycles)))]
+    return float(np.mean(blocks)), float(np.std(blocks, ddof=1)) / len(blocks) ** 0.5

@@ -1,0 +1,216 @@
+"""One row of a probe: which operation it is, and what a thread does for it."""
+
+from __future__ import annotations
+
+from setebench.probe import Kind
+from setebench.sim.kernel.clock import (
+    AFTER,
+    BASE,
+    BRACKET_MFENCE,
+    COUNT,
+    IP,
+    KIND,
+    OFFSET,
+    SIZE,
+    VARIANT,
+    WORDS,
+    all_done,
+    fence,
+    start,
+    stop,
+)
+from setebench.sim.kernel.compiler import Floats, Ints, compiled
+from setebench.sim.kernel.core import block, chain, complete, disturb, enter, free_instructions, hold
+from setebench.sim.kernel.operations import flush, load, load_value, store
+from setebench.sim.kernel.software_prefetch import prefetch
+from setebench.sim.kernel.stream import stream
+from setebench.sim.kernel.translation import UNMAPPED, page_state
+from setebench.sim.layout import (
+    BASE_ADDRESS,
+    C_BLOCKING_LOAD,
+    C_LINE_BITS,
+    C_LINKS,
+    C_MULTIPLY,
+    C_THREADS,
+    C_TRANSFER,
+    C_VECTOR_TO_INTEGER,
+    S_FAULT,
+    S_FAULT_ADDRESS,
+    S_SERVED,
+    T_ADVANCE,
+    T_CHAIN,
+    T_CHAIN_MULTIPLY,
+    T_CHAIN_TRANSFER,
+    T_CHASE_ADDRESS,
+    T_CHASE_LEFT,
+    T_CHASE_READY,
+    T_CLOCK,
+    T_INTERRUPT,
+    T_LOOP_LEFT,
+    T_LOOP_ROW,
+    T_ROW,
+    T_STALL,
+    T_WAITING,
+    T_WORDS,
+    UNIT,
+)
+
+K_LOAD, K_STORE, K_PREFETCH, K_FLUSH = int(Kind.LOAD), int(Kind.STORE), int(Kind.PREFETCH), int(Kind.FLUSH)
+K_FENCE, K_WAIT, K_NOP, K_MULTIPLY = int(Kind.FENCE), int(Kind.WAIT), int(Kind.NOP), int(Kind.MULTIPLY)
+K_ADD, K_TRANSFER, K_START, K_STOP = int(Kind.ADD), int(Kind.TRANSFER), int(Kind.START), int(Kind.STOP)
+K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.CHASE), int(Kind.BARRIER)
+K_STREAM = int(Kind.STREAM)
+
+
+@compiled
+def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum: int) -> bool:
+    """Follow pointers: dependent loads; at most `quantum` of them now. Returns whether the chase is over."""
+    while True:
+        address = s[th + T_CHASE_ADDRESS]
+        enter(c, s, cpu)
+        done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + T_CHASE_READY])
+        if program[row + SIZE] > 8:
+            done += c[C_VECTOR_TO_INTEGER]
+        hold(c, s, cpu, s[th + T_CHASE_READY])
+        if c[C_BLOCKING_LOAD] and s[S_SERVED] > 1:
+            block(c, s, cpu, done)
+        complete(c, s, cpu, done)
+        s[th + T_CHASE_READY] = done
+        following = s[c[C_LINKS] + ((address - BASE_ADDRESS) >> c[C_LINE_BITS])]
+        s[th + T_CHASE_ADDRESS] = following
+        s[th + T_CHASE_LEFT] -= 1
+        if s[th + T_CHASE_LEFT] == 0:
+            return True
+        if page_state(c, s, following) == UNMAPPED:
+            s[S_FAULT] = s[th + T_ROW] + 1
+            s[S_FAULT_ADDRESS] = following
+            return True
+        quantum -= 1
+        if quantum == 0:
+            return False
+
+
+@compiled
+def _memory_row(
+    c: Ints,
+    s: Ints,
+    cpu: int,
+    th: int,
+    program: Ints,
+    row: int,
+    addresses: Ints,
+    column: int,
+    values: Ints,
+    quantum: int,
+) -> bool:
+    """An operation with an operand. Returns whether it is finished (a chase may take several calls)."""
+    kind = program[row + KIND]
+    operand = values[program[row + AFTER]] if program[row + AFTER] >= 0 else 0
+    if kind == K_CHASE and s[th + T_CHASE_LEFT] > 0:
+        address = s[th + T_CHASE_ADDRESS]
+    else:
+        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+    if kind == K_LOAD:
+        if page_state(c, s, address) != UNMAPPED:
+            value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
+            # an address is made in integer registers, so one that waits for a vector waits for its way there as well
+            values[s[th + T_ROW]] = value + (c[C_VECTOR_TO_INTEGER] if program[row + SIZE] > 8 else 0)
+            return True
+    elif kind == K_PREFETCH:
+        prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)
+        return True
+    elif kind == K_STREAM:
+        return stream(c, s, cpu, th, program, row, address)
+    elif page_state(c, s, address) != UNMAPPED:
+        if kind == K_STORE:
+            store(c, s, cpu, address, program[row + IP], operand)
+            return True
+        if kind == K_FLUSH:
+            flush(c, s, cpu, address, program[row + VARIANT], operand)
+            return True
+        if s[th + T_CHASE_LEFT] == 0:
+            s[th + T_CHASE_ADDRESS] = address
+            s[th + T_CHASE_LEFT] = program[row + COUNT]
+            s[th + T_CHASE_READY] = max(s[th + T_CLOCK], operand)
+        finished = _chase(c, s, cpu, th, program, row, quantum)
+        values[s[th + T_ROW]] = s[th + T_CHASE_READY]
+        return finished
+    s[S_FAULT] = s[th + T_ROW] + 1
+    s[S_FAULT_ADDRESS] = address
+    return True
+
+
+@compiled
+def _arithmetic_row(c: Ints, s: Ints, cpu: int, program: Ints, row: int) -> None:
+    """Instructions that neither touch memory nor order anything."""
+    kind = program[row + KIND]
+    count = program[row + COUNT]
+    if kind == K_WAIT:
+        chain(c, s, cpu, count, UNIT, -1)
+    elif kind == K_ADD:
+        chain(c, s, cpu, count, UNIT, T_CHAIN)
+    elif kind == K_TRANSFER:
+        chain(c, s, cpu, count, c[C_TRANSFER], T_CHAIN_TRANSFER)
+    elif kind == K_NOP:
+        free_instructions(c, s, cpu, count, 0)
+    elif kind == K_MULTIPLY and program[row + VARIANT]:
+        chain(c, s, cpu, count, c[C_MULTIPLY], T_CHAIN_MULTIPLY)
+    elif kind == K_MULTIPLY:
+        free_instructions(c, s, cpu, count, c[C_MULTIPLY])
+
+
+@compiled
+def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int, out: Ints, first: int) -> None:
+    """An operation without an operand."""
+    kind = program[row + KIND]
+    if kind == K_FENCE:
+        fence(c, s, th, program[row + VARIANT])
+    elif kind == K_START:
+        start(c, s, f, th, program, row)
+    elif kind == K_STOP:
+        stop(c, s, f, cpu, th, program, row, out, first)
+    elif kind == K_REPEAT:
+        s[th + T_LOOP_ROW] = s[th + T_ROW]
+        s[th + T_LOOP_LEFT] = program[row + COUNT]
+        s[th + T_ADVANCE] = 0
+    elif kind == K_BARRIER:
+        s[th + T_WAITING] = 1
+        s[th + T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
+    else:
+        _arithmetic_row(c, s, cpu, program, row)
+
+
+@compiled
+def step(
+    c: Ints,
+    s: Ints,
+    f: Floats,
+    cpu: int,
+    program: Ints,
+    addresses: Ints,
+    column: int,
+    values: Ints,
+    out: Ints,
+    first: int,
+    quantum: int,
+) -> None:
+    """One operation of a thread (one step of a chase where `quantum` is 1). The thread's addresses of this repetition
+    begin at `column`, its ticks at `first`."""
+    th = c[C_THREADS] + cpu * T_WORDS
+    at = s[th + T_ROW]
+    row = at * WORDS
+    if s[th + T_CLOCK] >= s[th + T_INTERRUPT] or s[th + T_CLOCK] >= s[th + T_STALL]:
+        s[th + T_CLOCK] = disturb(c, s, cpu, s[th + T_CLOCK])
+    if program[row + BASE] >= 0:
+        if not _memory_row(c, s, cpu, th, program, row, addresses, column, values, quantum):
+            return
+    elif program[row + KIND] == K_END:
+        s[th + T_LOOP_LEFT] -= 1
+        if s[th + T_LOOP_LEFT] > 0:
+            at = s[th + T_LOOP_ROW]
+            s[th + T_ADVANCE] += program[at * WORDS + OFFSET]
+        else:
+            s[th + T_ADVANCE] = 0
+    else:
+        _plain_row(c, s, f, cpu, th, program, row, out, first)
+    s[th + T_ROW] = at + 1

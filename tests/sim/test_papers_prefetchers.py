@@ -1,0 +1,86 @@
+"""The map of the paper's two machines says what the paper's tables say of their prefetchers, every value of them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from setebench.machine import open_machine
+from setebench.measure.serving import measure_references
+from setebench.measure.sweep import working_memory
+from setebench.prefetcher_map.atlas import repeated_survey
+from setebench.prefetcher_map.chart import charts
+from setebench.scenario import Context
+
+TABLES_IV_AND_V: dict[str, Any] = {
+    "l2.stream.present": True,
+    "l2.stream.trained_by": ["load", "store"],
+    "l2.stream.trigger": 3,
+    "l2.stream.trigger_at_page_edge": [1, 2, 2, 1],
+    "l2.stream.directions": "both",
+    "l2.stream.degree": 4,
+    "l2.stream.max_distance": 16,
+    "l2.stream.streams": 16,
+    "l2.stream.streams_per_page": 1,
+    "l2.stream.shared_by_smt": True,
+    "l2.stream.crosses_4k": False,
+    "l2.stream.crosses_4k_in_2m": False,
+}
+
+TABLE_VI: dict[str, Any] = {
+    "l1.next_line.present": True,
+    "l1.next_line.trigger": 3,
+    "l1.next_line.trained_by": ["load"],
+    "l1.next_line.directions": "up",
+    "l1.next_line.streams": 8,
+    "l1.stride.present": True,
+    "l1.stride.trained_by": ["load"],
+    "l1.stride.indexed_by": "ip",
+    "l1.stride.degree": 1,
+    "l1.stride.directions": "both",
+    "l1.stride.max_stride": 2048,
+    "l1.stride.streams": 8,
+    "l2.pair.present": True,
+    "l2.pair.trigger": 1,
+    "l2.stream.present": True,
+    "l2.stream.trigger": 5,
+    "l2.stream.trigger_by_l1_prefetcher": 1,
+    "l2.stream.trained_by": ["load", "store", "prefetch"],
+    "l2.stream.degree": 2,
+    "l2.stream.max_distance": 20,
+    "l2.stream.directions": "both",
+    "l2.stream.streams": 32,
+    "l2.stream.streams_per_page": 2,
+    **{f"{name}.crosses_4k": False for name in ("l1.next_line", "l1.stride", "l2.stream")},
+}
+
+FIGURE_7 = {0: 2, 1: 3, **dict.fromkeys((2, 3, 4, 5, 7, *range(11, 44, 4)), 4), 47: 2}
+"""Line whose access triggers: lines that it fetches."""
+
+
+def surveyed(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(what is told without the prefix, charts, evidence)."""
+    with closing(open_machine(name, seed=3)) as machine:
+        context = Context(machine=machine, seed=3, fast=True)
+        region = working_memory(context)
+        lab, found = repeated_survey(context, region, lambda: measure_references(context, region))
+        drawn = charts(lab)
+    return {finding.parameter.removeprefix("prefetcher."): finding.value for finding in found}, drawn, context.evidence
+
+
+def test_xeon_phi_has_the_prefetcher_of_tables_iv_and_v() -> None:
+    told, drawn, evidence = surveyed("sim:knc")
+    assert {name: told.get(name) for name in TABLES_IV_AND_V} == TABLES_IV_AND_V
+    assert {name for name, value in told.items() if name.endswith(".present") and value} == {"l2.stream.present"}
+    run = drawn["line after line"]
+    fetched = zip(run["touched"], run["fetched"], strict=True)
+    assert {line: lines for line, lines in fetched if lines} == FIGURE_7
+    # Figure 8: the stream goes on whichever of the core's threads make its accesses
+    assert evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys("234", True)
+
+
+def test_sandy_bridge_has_the_prefetchers_of_table_vi() -> None:
+    told, _, _ = surveyed("sim:sandybridge")
+    assert {name: told.get(name) for name in TABLE_VI} == TABLE_VI
+    present = {name.removesuffix(".present") for name, value in told.items() if name.endswith(".present") and value}
+    assert present == {"l1.next_line", "l1.stride", "l2.pair", "l2.stream"}

@@ -1,0 +1,76 @@
+"""Ports of simulated machines: which time a request gets, and how far it walks for it. As plain Python, uncompiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench.sim.kernel import basics
+from setebench.sim.layout import PORT_FULL_FROM, PORT_FULL_TO, PORT_SLOTS, PORT_WALKED, PORT_WORDS
+
+INTERVAL = 10
+BEGIN = 1_000_000
+Reserve = Callable[["Words", int], int]
+
+
+class Words(list[int]):
+    """A calendar that counts how often it is looked at."""
+
+    def __init__(self) -> None:
+        super().__init__([0] * PORT_WORDS)
+        self.looks = 0
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        self.looks += 1
+        return super().__getitem__(index)
+
+
+@pytest.fixture(scope="module")
+def reserve() -> Iterable[Reserve]:
+    """`basics.reserve` and what it calls, without a compiler."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_next_gap", "_note_full"):
+            patch.setattr(basics, name, getattr(basics, name).py_func)
+        yield lambda words, t: basics.reserve.py_func(words, 0, t, INTERVAL)
+
+
+def forget(words: Words) -> None:
+    words[PORT_FULL_FROM] = words[PORT_FULL_TO] = words[PORT_WALKED] = 0
+
+
+@given(st.lists(st.tuples(st.integers(-300, 3 * PORT_SLOTS), st.integers(1, 60)), min_size=1, max_size=15))
+def test_a_stretch_known_to_be_full_saves_walking_and_changes_no_time(
+    reserve: Reserve, bursts: list[tuple[int, int]]
+) -> None:
+    """Bursts of requests, each behind the one before or up to 300 units of time back, held against a calendar that
+    keeps no stretch."""
+    knowing, ignorant = Words(), Words()
+    t = BEGIN
+    for step, requests in bursts:
+        t += step
+        for number in range(requests):
+            forget(ignorant)
+            assert reserve(knowing, t + 3 * number) == reserve(ignorant, t + 3 * number)
+
+
+def test_no_two_uses_overlap(reserve: Reserve) -> None:
+    words = Words()
+    begins = sorted(reserve(words, BEGIN + 7 * (number * 37 % 200)) for number in range(200))
+    assert all(later - earlier >= INTERVAL for earlier, later in pairwise(begins))
+
+
+def test_requests_behind_a_long_queue_of_the_past_do_not_walk_past_each_other(reserve: Reserve) -> None:
+    """The queue of a burst that is over was once kept as the stretch worth knowing, and each request of the next
+    burst walked past all before it."""
+    words = Words()
+    for number in range(1500):
+        reserve(words, BEGIN + 2 * number)
+    later = BEGIN + 1600 * INTERVAL
+    words.looks = 0
+    for number in range(400):
+        reserve(words, later + 2 * number)
+    assert words.looks / 400 < 30
