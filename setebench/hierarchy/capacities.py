@@ -24,6 +24,9 @@ LARGEST_RATIO, LEAST_REACH = 256, 1 << 17
 MOST_LINES = 1_400_000
 """Lines that pass for the third cache at most: twice what 32 MiB hold, and a bit."""
 
+LEAST_RATIO = 4.0
+"""So many times the second cache's lines must pass at least for the third to be seen."""
+
 REACH = 8.0
 """Lines that pass, in capacities: random replacement then keeps 1 in 3000."""
 
@@ -129,6 +132,8 @@ class Capacities:
         if len(self._cycles) < 4:
             return None
         reach = min(MOST_LINES, int(0.7 * self._region.lines))
+        if reach < LEAST_RATIO * second_lines:
+            return None
         found: list[Held | None] = []
         for scattered, waits in WALKS:
             walk = Stream(self._context, self._region, min(1.4 * reach, self._region.lines), 95, scattered)

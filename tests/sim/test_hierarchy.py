@@ -166,6 +166,14 @@ def test_inclusion_without_sets(inclusion: str) -> None:
     assert second_in_third(context, region, 8192.0, 65536.0, cycles) == (inclusion == "inclusive", "")
 
 
+def test_too_little_memory_for_a_stream_tells_nothing() -> None:
+    machine = quiet(l1={"ways": 8}, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    region, cycles = machine.allocate(8 << 20, 4096), [4.0, 14.0, 46.0, 300.0]
+    assert Capacities(context, region, 512, cycles).third(32768.0) is None
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles)[0] is None
+
+
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
     """Later touches must miss the TLB as the first ones do, or a fault seems dearer by a page walk."""
     tables = spec.Tlb(l2_4k=spec.TlbTable(entries=8192, ways=8, miss_penalty_cycles=100.0))
