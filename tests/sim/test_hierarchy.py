@@ -147,6 +147,15 @@ def test_capacity_without_sets(second: dict[str, object], prefetchers: tuple[spe
     assert found.steady == (second.get("replacement") != "random")
 
 
+def test_a_third_cache_that_nobody_found_leaves_a_bound() -> None:
+    machine = quiet(l1={"ways": 8}, l3={"sets": 4096, "ways": 16, "hashed_index": True}, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    found = Capacities(context, machine.allocate(4 * MEMORY, 4096), 512, (4.0, 14.0, 300.0)).second()
+    assert found is not None
+    assert found.lines.low < 8192 < found.lines.high
+    assert not found.steady
+
+
 def test_capacity_of_the_third_cache() -> None:
     machine = quiet(l1={"ways": 8}, l3={"sets": 8192, "ways": 12, "hashed_index": True}, clock=GUEST_CLOCK)
     context = Context(machine=machine)
