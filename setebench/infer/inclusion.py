@@ -44,7 +44,7 @@ def losses_per_pass(uses: Uses) -> tuple[float, float]:
 
 
 def told(uses: Uses) -> tuple[bool | None, str]:
-    """True if the outer cache includes the inner one, else None and why that can't be told: that it doesn't never can."""
+    """True if the outer cache includes the inner one, else None and why; that it doesn't can't be told."""
     if uses.idle is not None:
         unkept, error = _difference(uses.held, uses.idle, uses.gap)
         if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * error:
