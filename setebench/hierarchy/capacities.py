@@ -8,6 +8,7 @@ where nothing of that kind shows: the same in another order, and when the walk t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,9 @@ LARGEST_RATIO, LEAST_REACH = 256, 1 << 17
 
 MOST_LINES = 1_400_000
 """Lines that pass for the third cache at most: twice what 32 MiB hold, and a bit."""
+
+LEAST_RATIO = 4.0
+"""So many times the second cache's lines must pass at least for the third to be seen."""
 
 REACH = 8.0
 """Lines that pass, in capacities: random replacement then keeps 1 in 3000."""
@@ -54,15 +58,36 @@ MOST_MISFIT = 30.0
 isn't quite a gamma distribution shows; a step that isn't there misfits by far more."""
 
 
+FAR_SHARE, HIDDEN_SHARE, SLOWER_RATIO = 0.25, 0.02, 1.5
+"""Of the lines that pass, those in the furthest three quarters are far; a level that nobody found yet answers so many
+of them at least, so much more slowly than the second one."""
+
+
+def hidden_level(passed: Passed, reach: float, second: float, memory: float) -> float | None:
+    """Cycles of a level between the second one and memory that answers a few of the lines that passed long ago."""
+    far = passed.cycles[passed.distance > FAR_SHARE * reach]
+    near = far[far < (second + memory) / 2]
+    if len(near) < HIDDEN_SHARE * len(far) or not len(near):
+        return None
+    cycles = float(near.mean())
+    return cycles if SLOWER_RATIO * second < cycles < memory / SLOWER_RATIO else None
+
+
 class Capacities:
-    """Capacities behind a first cache of `first_lines` lines, with latencies in cycles by level, nearest first."""
+    """Capacities behind a first cache of `first_lines` lines, with latencies in cycles by level, nearest first.
+
+    `hidden` says whether a level turned up between the second one and memory that is not among these."""
 
     def __init__(self, context: Context, region: Region, first_lines: int, latencies: Sequence[float]) -> None:
         self._context, self._region, self._first = context, region, first_lines
         self._cycles = list(latencies)
-        self._heights = tuple(float(each) for each in np.diff(self._cycles))
+        self.hidden = False
         self._step = step_ticks(context) * cycles_per_tick(context)
         self._rng = context.rng(92)
+
+    @property
+    def _heights(self) -> tuple[float, ...]:
+        return tuple(float(each) for each in np.diff(self._cycles))
 
     # -- the second cache --------------------------------------------------------------------------------------------
 
@@ -75,14 +100,27 @@ class Capacities:
             walk = Stream(self._context, self._region, 2 * reach, 93, scattered)
             if guess is None:
                 walk.advance(reach)
-                pilot = self._nearby(walk.passed(self._first / 8, reach, PILOT_STOPS))
-                guess = fit(pilot, self._known_nearby(), self._starts(reach))
-                if not self._plausible(guess, reach / 2):
-                    guess = None
+                guess = self._guessed(walk.passed(self._first / 8, reach, PILOT_STOPS), reach)
+                if guess is None:
                     continue
             far = min(REACH * guess.steps[1].lines, reach)
             found += [self._told_nearby(walk, far, guess, wait_cycles) for wait_cycles in waits]
-        return agreed([each for each in found if each is not None], WALKS_IN_ALL)
+        told = agreed([each for each in found if each is not None], WALKS_IN_ALL)
+        return replace(told, steady=False) if told is not None and self.hidden else told
+
+    def _guessed(self, passed: Passed, reach: float) -> Fit | None:
+        """About where the second step is; None where none is seen. Where memory seems to follow the second level, a
+        third one that others keep nearly full may still have answered a few loads: its step is what was seen then."""
+        guess = fit(self._nearby(passed), self._known_nearby(), self._starts(reach))
+        if self._plausible(guess, reach / 2):
+            return guess
+        cycles = None if len(self._cycles) != 3 else hidden_level(passed, reach, self._cycles[1], self._cycles[2])
+        if cycles is None:
+            return None
+        self._cycles.insert(2, cycles)
+        self.hidden = True
+        guess = fit(self._nearby(passed), self._known_nearby(), self._starts(reach))
+        return guess if self._plausible(guess, reach / 2) else None
 
     def _told_nearby(self, walk: Stream, far: float, begin: Fit, wait_cycles: int) -> Held | None:
         walk.advance(int(far))
@@ -129,6 +167,8 @@ class Capacities:
         if len(self._cycles) < 4:
             return None
         reach = min(MOST_LINES, int(0.7 * self._region.lines))
+        if reach < LEAST_RATIO * second_lines:
+            return None
         found: list[Held | None] = []
         for scattered, waits in WALKS:
             walk = Stream(self._context, self._region, min(1.4 * reach, self._region.lines), 95, scattered)

@@ -21,6 +21,11 @@ replaces the oldest gives it up, and hardly one in the second one's random sets.
 HELD_SHARE = 0.25
 """Of the outer cache's lines, so many pass where nothing shall be evicted."""
 
+PASSING_SHARE = 4.0
+"""And where everything else shall be, so many come round and round: random replacement keeps 2 in 100 of them."""
+
+TOO_LITTLE_MEMORY = "too little memory for a stream that the outer cache can't hold"
+
 FIRST_PASSES, SECOND_PASSES = 64.0, 2.5
 """Capacities of the outer cache that pass. A loss from the first cache costs a few tens of cycles, one from the second
 what memory does."""
@@ -33,6 +38,8 @@ def first_in_second(
     context: Context, region: Region, first_lines: int, second_lines: float, cycles: list[float]
 ) -> tuple[bool | None, str]:
     """Inclusion of the first cache in the second; `cycles` are latencies, nearest first."""
+    if not _room(region, second_lines):
+        return None, TOO_LITTLE_MEMORY
     every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines))
     passes = min(FIRST_PASSES * second_lines, float(MOST_LINES))
     idle = Stream(context, region, 4 * first_lines, 97)
@@ -46,6 +53,8 @@ def second_in_third(
     context: Context, region: Region, second_lines: float, third_lines: float, cycles: list[float]
 ) -> tuple[bool | None, str]:
     """Inclusion of the second cache in the third."""
+    if not _room(region, third_lines):
+        return None, TOO_LITTLE_MEMORY
     if HELD_SHARE * third_lines < second_lines:
         return None, "the third cache is so small beside the second that no stream fits between them"
     every = int(SECOND_SHARE * second_lines)
@@ -54,13 +63,21 @@ def second_in_third(
     return told(Uses(stream, held, None, third_lines / every, cycles[3] - cycles[1]))
 
 
+def _room(region: Region, outer_lines: float) -> bool:
+    """Whether a stream that the outer cache can't hold finds memory beside the lines in use."""
+    return PASSING_SHARE * outer_lines < region.lines - TARGETS * TLB_PAGE_BYTES // region.line_size
+
+
 def _held_and_passing(
     context: Context, region: Region, outer_lines: float, every: int, passes: float
 ) -> tuple[Cycles, Cycles]:
     """Loads while a stream passes that the outer cache holds, and while a longer one does."""
     begin, offsets = _targets(context, region)
     found = []
-    for ring, first in ((HELD_SHARE * outer_lines, 3 * HELD_SHARE * outer_lines), (4.0 * outer_lines, outer_lines)):
+    for ring, first in (
+        (HELD_SHARE * outer_lines, 3 * HELD_SHARE * outer_lines),
+        (PASSING_SHARE * outer_lines, outer_lines),
+    ):
         walk = Stream(context, region, ring, 98)
         walk.kept(begin, offsets, every, first)  # until it is as it will be
         found.append(walk.kept(begin, offsets, every, passes))

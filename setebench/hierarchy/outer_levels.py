@@ -91,7 +91,9 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
         if second is not None:
             lines = second.lines.value
             evidence["l2"] = [round(each) for each in second.lines]
-            told = first_in_second(context, region, first_bytes // line, lines, cycles)
+            # a line lost to a level that is not known costs less than it would from memory, and would seem kept
+            unknown = (None, "a level between the second cache and memory is not known")
+            told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
             found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
     if "l3" not in found or lines is None:

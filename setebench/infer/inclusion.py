@@ -15,6 +15,10 @@ KEPT_LOSSES, TAKEN_LOSSES, MOST_LOSSES = 0.25, 0.5, 1.6
 """Losses of a line per pass of as many lines as the outer cache holds: none without inclusion, one with it. More means
 that the inner cache gives such lines up by itself."""
 
+SPARED = "no line in use is lost: the outer cache doesn't include the inner one, or it spares what that one holds"
+"""Some inclusive caches evict other lines first than those that the inner cache holds (one CPU whose vendor calls its
+second cache inclusive loses none), so only losses tell."""
+
 DEVIATIONS = 4.0
 UNKEPT_CYCLES = 0.3
 BLOCKS = 16
@@ -40,7 +44,7 @@ def losses_per_pass(uses: Uses) -> tuple[float, float]:
 
 
 def told(uses: Uses) -> tuple[bool | None, str]:
-    """Whether the outer cache includes the inner one, or None and why that can't be told."""
+    """True if the outer cache includes the inner one, else None and why; that it doesn't can't be told."""
     if uses.idle is not None:
         unkept, error = _difference(uses.held, uses.idle, uses.gap)
         if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * error:
@@ -49,7 +53,7 @@ def told(uses: Uses) -> tuple[bool | None, str]:
     if TAKEN_LOSSES < losses < MOST_LOSSES and losses > DEVIATIONS * error:
         return True, ""
     if losses + 2.0 * error < KEPT_LOSSES:
-        return False, ""
+        return None, SPARED
     return None, f"a line in use is lost {losses:.2f} times per pass of the outer cache, give or take {2 * error:.2f}"
 
 

@@ -14,6 +14,7 @@ from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.tlb import Pages, first_table, second_table
+from setebench.infer.inclusion import SPARED
 from setebench.judge import Judgement, Verdict
 from setebench.measure.eviction import Sets
 from setebench.measure.page_classes import PageClasses
@@ -147,6 +148,15 @@ def test_capacity_without_sets(second: dict[str, object], prefetchers: tuple[spe
     assert found.steady == (second.get("replacement") != "random")
 
 
+def test_a_third_cache_that_nobody_found_leaves_a_bound() -> None:
+    machine = quiet(l1={"ways": 8}, l3={"sets": 4096, "ways": 16, "hashed_index": True}, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    found = Capacities(context, machine.allocate(4 * MEMORY, 4096), 512, (4.0, 14.0, 300.0)).second()
+    assert found is not None
+    assert found.lines.low < 8192 < found.lines.high
+    assert not found.steady
+
+
 def test_capacity_of_the_third_cache() -> None:
     machine = quiet(l1={"ways": 8}, l3={"sets": 8192, "ways": 12, "hashed_index": True}, clock=GUEST_CLOCK)
     context = Context(machine=machine)
@@ -162,8 +172,17 @@ def test_inclusion_without_sets(inclusion: str) -> None:
     machine = quiet(l1={"ways": 8}, clock=GUEST_CLOCK, **shape)
     context = Context(machine=machine)
     region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
-    assert first_in_second(context, region, 512, 8192.0, cycles) == (inclusion == "inclusive", "")
-    assert second_in_third(context, region, 8192.0, 65536.0, cycles) == (inclusion == "inclusive", "")
+    wanted = (True, "") if inclusion == "inclusive" else (None, SPARED)
+    assert first_in_second(context, region, 512, 8192.0, cycles) == wanted
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles) == wanted
+
+
+def test_too_little_memory_for_a_stream_tells_nothing() -> None:
+    machine = quiet(l1={"ways": 8}, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    region, cycles = machine.allocate(8 << 20, 4096), [4.0, 14.0, 46.0, 300.0]
+    assert Capacities(context, region, 512, cycles).third(32768.0) is None
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles)[0] is None
 
 
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.inclusion import Uses, losses_per_pass, told
+from setebench.infer.inclusion import SPARED, Uses, losses_per_pass, told
 
 FIRST, BEYOND, PER_PASS = 4.0, 50.0, 128.0
 
@@ -26,9 +26,9 @@ def uses(lost: float, anyway: float = 0.0, step: float = 30.0) -> Uses:
 
 
 @pytest.mark.parametrize("step", [1.0, 30.0])
-def test_one_loss_per_pass_is_inclusion_and_none_is_not(step: float) -> None:
+def test_one_loss_per_pass_is_inclusion_and_none_may_be_another_kind(step: float) -> None:
     assert told(uses(1.0 / PER_PASS, step=step)) == (True, "")
-    assert told(uses(0.0, step=step)) == (False, "")
+    assert told(uses(0.0, step=step)) == (None, SPARED)
     assert losses_per_pass(uses(1.0 / PER_PASS, step=step))[0] == pytest.approx(1.0, abs=0.35)
 
 
