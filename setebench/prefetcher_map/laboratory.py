@@ -35,6 +35,11 @@ SCAN, AGAIN, MOST = 12, 60, 1920
 """Repetitions per line of a first look, of a second look at lines that it left unclear, and at most, where neighbouring
 levels must be told apart on a coarse clock."""
 
+MOST_OPERATIONS, MOST_OPERATIONS_FAST = 60_000_000, 20_000_000
+"""Operations of a survey after which what stays unclear is left so: some 20 s and 7 s on a CPU of today, so that
+surveys beside a busy neighbour end too. Counted, not timed: what is asked must not depend on how busy the computer is,
+or no recording could be asked again."""
+
 CLEAR_MARGIN = 9.0
 """Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
 
@@ -74,6 +79,8 @@ class Laboratory:
         self._levels: dict[tuple[Visit, int], str | None] = {}
         self._inner: dict[tuple[Visit, int], bool | None] = {}
         self.visits = 0
+        self.operations = 0
+        self._most_operations = MOST_OPERATIONS_FAST if context.fast else MOST_OPERATIONS
 
     # -- what is known of the machine, which questions depend on ------------------------------------------------------
 
@@ -124,6 +131,7 @@ class Laboratory:
     def _run(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
         warmed = np.concatenate([np.resize(targets, 2), targets])
         self.visits += len(warmed)
+        self.operations += len(warmed) * len(probe)
         ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
         return ticks[:, 0]
 
@@ -183,13 +191,18 @@ class Laboratory:
         times = self._run(self.builder.probe(replace(visit, forget=self.forget)), asked)
         return self.references.shares([times[asked == target] for target in targets])
 
+    @property
+    def spent(self) -> bool:
+        """Whether enough was run: second looks are taken still, but none that takes long."""
+        return self.operations > self._most_operations
+
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, bool | None]:
         """Which of the targets the visit brings into any cache; None where that stays unclear."""
         missing = [target for target in targets if (visit, target) not in self._known]
         for repetitions in (SCAN, AGAIN, 4 * AGAIN):
-            if missing:
+            if missing and (repetitions <= AGAIN or not self.spent):
                 footprint = self.sample(visit, missing, repetitions)
                 told = {target: footprint.brought(target) for target in missing}
                 self._known.update({(visit, target): value for target, value in told.items()})
@@ -254,7 +267,7 @@ class Laboratory:
         sets: list[NDArray[np.int64]] = []
         probe = self.builder.probe(replace(visit, forget=self.forget))
         repetitions = AGAIN
-        while repetitions <= MOST:
+        while repetitions <= MOST and not (sets and self.spent):
             sets.append(self._run(probe, np.full(repetitions, target, dtype=np.int64)))
             yield mostly(self.references.ticks, np.concatenate(sets))
             repetitions *= 4

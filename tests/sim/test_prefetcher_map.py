@@ -9,17 +9,19 @@ import pytest
 from msgspec.structs import replace
 from quiet_machines import quiet
 
+from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.chart import charts
-from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.laboratory import MOST_OPERATIONS, Laboratory
 from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.streams import Stream
 from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -222,3 +224,15 @@ def test_a_pattern_says_which_lines_are_where() -> None:
     loaded = {f"pattern.line_{line}": "l1" for line in (4, 5, 6, 7)}
     assert found == {**loaded, "pattern.line_8": "l2", "pattern.line_9": "l2"}
     assert random_walk == {f"pattern.line_{line}" for line in (31, 7, 50, 12)}
+
+
+def test_a_survey_that_took_much_looks_no_longer_at_what_stays_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Footprint, "brought", lambda _footprint, _target: None)
+    visits = []
+    with closing(quiet(**SHAPE)) as machine:
+        lab = laboratory(machine)
+        for line, operations in ((20, 0), (21, MOST_OPERATIONS)):
+            lab.operations, before = operations, lab.visits
+            assert lab.brings(Visit((Access(line * lab.line_size),)), 5) is None
+            visits.append(lab.visits - before)
+    assert 0 < 2 * visits[1] < visits[0]
