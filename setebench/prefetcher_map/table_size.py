@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 from setebench.prefetcher_map.visit import Access, fresh
 
-LOW, OTHERS, BEHIND_RUNS = 1 << 6, 4, 1 << 14
-"""Instruction addresses this far apart look alike to a table that goes by six bits; and how many more instructions than
-a table holds make it forget the runs before; and low bits of instruction addresses beyond those of `visit.fresh`."""
+LOW, BEHIND_RUNS = 1 << 6, 1 << 14
+"""Instruction addresses this far apart look alike to a table that goes by six bits; and low bits of instruction
+addresses beyond those of `visit.fresh`."""
+
+OTHERS = 64
+"""More instructions than any table holds whose size is asked for: they make it forget the runs before."""
 
 
 def bisect(
@@ -44,12 +47,15 @@ def bisect(
 
 
 def others_first(runs: int, at: int) -> tuple[Access, ...]:
-    """One access each of more instructions than there are runs, none of which looks like one of theirs.
+    """One access each of many instructions, none of which looks like one of the runs'.
 
     Before every repetition: the same instructions made the same runs in the one before, and a table that gives up its
     oldest entry would still hold some of them, older than the runs that they now belong to."""
     taken = {fresh(run) % LOW for run in range(runs)}
     free = [low for low in range(LOW) if low not in taken] or [0]
-    # behind those of runs, and so far apart that no two instructions overlap
-    addresses = [BEHIND_RUNS + free[number % len(free)] + 2 * LOW * number for number in range(runs + OTHERS)]
+    # behind those of runs, and so far apart that no two instructions overlap. Tables that go by eight bits tell four
+    # with the same low bits apart: each round through the free ones begins at another of the four
+    shift = 1 - len(free) % 2
+    rounds = [(free[number % len(free)], number + number // len(free) * shift) for number in range(OTHERS)]
+    addresses = [BEHIND_RUNS + low + 3 * LOW * place for low, place in rounds]
     return tuple(Access(at, ip=ip, page=runs + 1 + number) for number, ip in enumerate(addresses))

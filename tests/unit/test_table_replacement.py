@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from setebench.prefetcher_map.replacement import MOST_PAGES, History, policy, tell_replacement
+from setebench.prefetcher_map.table_size import LOW, others_first
 from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.visit import BLOCK_PAGES, fresh
 from setebench.results import Outcome
 
 Victim = Callable[[list[int], dict[int, int]], int]
@@ -89,3 +91,17 @@ def test_a_table_of_no_known_size_or_of_one_has_no_rule(entries: int | None, rea
     assert finding.outcome is Outcome.UNRESOLVED
     assert finding.reason is not None
     assert finding.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("runs", [1, 8, 16, 60, 62])
+def test_other_instructions_fill_any_table_and_are_none_of_the_runs(runs: int) -> None:
+    """A few runs too: a larger table would keep what the same instructions did before."""
+    others = others_first(runs, 192)
+    addresses = {access.ip for access in others if access.ip is not None}
+    assert len(addresses) == len(others) >= 64
+    free = LOW - len({fresh(run) % LOW for run in range(runs)})
+    assert len({ip % (4 * LOW) for ip in addresses}) == min(64, 4 * free)  # to a table that goes by eight bits
+    assert min(np.diff(sorted(addresses))) >= 2 * LOW  # no two instructions overlap
+    assert not {ip % LOW for ip in addresses} & {fresh(run) % LOW for run in range(runs)}
+    assert {access.page for access in others} == set(range(runs + 1, runs + 65))
+    assert max(access.page for access in others) < BLOCK_PAGES
