@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import groups, over_replicates, undisturbed
+from setebench.infer.ticks import ALIKE_SHARE, groups, over_replicates, undisturbed
 
 LEAST_CHAINS = 6
 """So many chains of a length over all rounds should have lost no line for their group to be told from strays."""
@@ -95,7 +95,11 @@ def _spans(rounds: Sequence[Chained], step_ticks: float) -> Spans:
     for length in rounds[0].ticks if rounds else ():
         pooled = np.concatenate([one.ticks[length] for one in rounds])
         expected = float(np.mean([one.foretold(length) for one in rounds]))
-        parted = [pooled[group] for group in groups(pooled, step_ticks)]
+        load_ticks = float(np.mean([one.load_cycles / one.cycles_per_tick for one in rounds]))
+        # what lines of a level differ by adds up as a root: a share of the whole chain's time would hide that one of
+        # its lines was a level nearer
+        alike = ALIKE_SHARE * load_ticks * length**0.5
+        parted = [pooled[group] for group in groups(pooled, step_ticks, alike)]
         nearest = min(parted, key=lambda own: _apart(own, expected))
         if len(nearest) >= LEAST_CHAINS:
             found[length] = (float(nearest.min()), float(nearest.max()))

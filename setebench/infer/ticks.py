@@ -84,9 +84,17 @@ def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bo
     return max(groups(ticks, step_ticks), key=lambda group: int(group.sum()))
 
 
-def groups(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> list[NDArray[np.bool_]]:
-    """All groups of samples (shape (n,) each), fastest first; see `dominant`. Stray samples may belong to none."""
-    width = max(step_ticks, 0.03 * float(np.median(ticks)), 1.0)
+ALIKE_SHARE = 0.03
+"""Loads from one level are alike but for about this share of what they take."""
+
+
+def groups(
+    ticks: NDArray[np.int64], step_ticks: float = 1.0, alike_ticks: float | None = None
+) -> list[NDArray[np.bool_]]:
+    """All groups of samples (shape (n,) each), fastest first; see `dominant`. Stray samples may belong to none.
+    `alike_ticks` is by how much samples of a group differ as they are, without the clock's step."""
+    alike_ticks = ALIKE_SHARE * float(np.median(ticks)) if alike_ticks is None else alike_ticks
+    width = max(step_ticks, alike_ticks, 1.0)
     bins = np.minimum(np.floor((ticks - ticks.min()) / width + 0.25), 100_000).astype(np.int64)
     counts = np.bincount(bins)
     filled = np.flatnonzero(counts > EMPTY_SHARE * len(ticks))

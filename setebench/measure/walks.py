@@ -130,18 +130,16 @@ class Ladder:
     def first(self, first_cycles: float) -> Rung:
         """What answers once the first level is just outgrown, which takes `first_cycles`: the second, whatever else.
 
-        Prefetchers make a first level look smaller to a sweep's sparse lines than it is to a walk over whole pages,
-        which may then leave lines in it. So where lines take less than any second level should, longer walks follow,
-        as long as these are slower."""
+        A sweep's sparse lines fill sets unevenly, and prefetchers crowd them further: the first level looks smaller
+        than it is to a walk over whole pages, which may then leave lines in it. So longer walks follow, as long as
+        lines are slower behind them: by any difference while they take less than any second level should, else by so
+        little that it is no other level."""
         rung = self._rung(self._walk(0))
         for number in range(1, DENSER_WALKS + 1):
-            if rung.fastest_cycles > SURELY_SECOND_RATIO * first_cycles:
-                break
             walk = self._walk(number)
             further = self._rung(Walk(walk.bytes, turns(FIRST_RATIO), walk.repeated))
-            still_first = rung.fastest_cycles < SAME_LEVEL_RATIO * first_cycles
-            alike = further.fastest_cycles < SAME_LEVEL_RATIO * rung.fastest_cycles
-            if further.share < SEEN_SHARE or (alike and not still_first):
+            slower = further.fastest_cycles / rung.fastest_cycles
+            if further.share < SEEN_SHARE or not _longer_is_better(rung.fastest_cycles / first_cycles, slower):
                 break
             rung = further
         return rung
@@ -242,15 +240,29 @@ class Ladder:
         return Rung(walk, cycles, share, fastest, found, error)
 
 
+def _longer_is_better(above_first: float, slower: float) -> bool:
+    """Whether a longer walk, behind which lines take `slower` times as long, should take the place of one behind which
+    they take `above_first` times as long as the first level does."""
+    if above_first < SAME_LEVEL_RATIO:
+        return True
+    if above_first < SURELY_SECOND_RATIO:
+        return slower >= SAME_LEVEL_RATIO
+    return AS_SLOW_RATIO < slower < SAME_LEVEL_RATIO
+
+
 def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:
     """The rung that shows a level behind the second (`second_cycles`) best, None if there is none; and whether
     something slower than the second answers without ever doing so alone."""
     seen = [rung for rung in rungs if rung.share >= SEEN_SHARE]
     if not seen:
         return None, False
-    most = max(rung.cycles for rung in seen)
-    if most < SAME_LEVEL_RATIO * second_cycles:
+    # behind a large walk few lines are left, and on a coarse clock the mean of those may be off by a level's ratio
+    surely = max(rung.cycles - SURE_ERRORS * rung.error_cycles for rung in seen)
+    if surely < SAME_LEVEL_RATIO * second_cycles:
         return None, False
+    most = max(
+        rung.cycles for rung in seen if rung.cycles - SURE_ERRORS * rung.error_cycles >= surely / FLAT_WALK_RATIO
+    )
     alike = [rung for rung in seen if rung.cycles > most / FLAT_WALK_RATIO]
     if len(alike) < 2:
         return None, True

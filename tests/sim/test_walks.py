@@ -50,6 +50,15 @@ def test_a_second_level_hardly_larger_than_the_first_is_seen(replacement: str) -
     assert rung.share > 0.9
 
 
+def test_the_second_level_is_told_without_lines_that_a_random_first_level_kept() -> None:
+    """Its end looks nearer to a sweep's sparse lines, and the tenth of lines that a short walk over whole pages leaves
+    in it hides in the clock's step. Lines take far longer than in the first level all the same."""
+    slow = {"latency_cycles": 24.0, "sets": 1024, "ways": 16}
+    found = ladder(19 * KIB, clock=COARSE, l1={"replacement": "random"}, l2=slow)
+    assert found._rung(found._walk(0)).fastest_cycles < 23.0
+    assert found.first(L1).fastest_cycles == pytest.approx(24.0, abs=1.0)
+
+
 def survivors(walk: Walk) -> float:
     """Share of lines that a first level of 32 KiB, replacing at random, still holds behind a walk."""
     context, region = opened(l1={"replacement": "random"}, l3=None)

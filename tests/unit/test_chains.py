@@ -65,6 +65,26 @@ def test_steps_that_wait_for_a_full_queue_are_not_told() -> None:
     assert float(np.mean(found.cycles)) == pytest.approx(LEVEL, abs=0.7)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_one_nearer_line_in_a_long_chain_parts_it_from_whole_ones(seed: int) -> None:
+    """It is a twentieth of the chain's time, but far more than by what lines of one level differ."""
+    fine, per_tick, overhead, level, nearer, lost = 1, 1.6, 36.0, 43.0, 22.0, 339.0
+    rng = np.random.default_rng(seed)
+
+    def drawn(count: int, steps: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        lines = rng.choice([level, nearer, lost], (count, steps), p=[0.86, 0.1, 0.04])
+        ticks = (lines.sum(axis=1) + overhead) / per_tick
+        return np.floor(ticks + fine * rng.random(count)).astype(np.int64)
+
+    own = [
+        Chained({steps: drawn(count, steps) for steps, count in COUNTS.items()}, per_tick, 79.0 / per_tick, level)
+        for _ in range(24)
+    ]
+    found = steps_alone(own, fine)
+    assert found is not None
+    assert float(np.mean(found.cycles)) == pytest.approx(level, abs=0.7)
+
+
 def test_steps_that_are_all_alike_have_no_excess_of_variance() -> None:
     found = steps_alone(rounds(1), STEP)
     assert found is not None
