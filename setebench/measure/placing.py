@@ -166,9 +166,9 @@ class Place:
         """The targets of a repetition, one in each page of a group, in the order of use; `GROUP_PAGES` at most."""
         return tuple(TARGETS + offset for offset in self._group.targets[:GROUP_PAGES])
 
-    def repetitions(self, wanted: int) -> int:
-        """Fewer than wanted where each needs a long walk."""
-        return max(LEAST_REPETITIONS, min(wanted, WALK_STEPS // max(len(self._walk) * self._turns, 1)))
+    def repetitions(self, wanted: int, effort: int = 1) -> int:
+        """Fewer than wanted where each needs a long walk; `effort` times as many of those as usual."""
+        return max(LEAST_REPETITIONS, min(wanted, effort * WALK_STEPS // max(len(self._walk) * self._turns, 1)))
 
     def placements(self, count: int) -> dict[Base, NDArray[np.int64]]:
         """`count` random groups."""

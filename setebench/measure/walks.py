@@ -8,7 +8,8 @@ inner level just can't hold.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -46,6 +47,10 @@ REPEATED_BYTES = 512 << 10
 """Behind walks up to this size the same few lines are timed again and again."""
 
 REPEATED_ROUNDS, WALK_REPETITIONS = 96, 3
+
+CAREFUL = 6
+"""Walks behind which the second level is looked for are repeated so many times more often: they are short, and on a
+clock whose step is longer than a load few loads tell no level from a mixture."""
 
 GONE_SHARE = 0.8
 """With so many lines in memory there is nothing left to be seen of any level."""
@@ -131,18 +136,17 @@ class Ladder:
         """What answers once the first level is just outgrown, which takes `first_cycles`: the second, whatever else.
 
         A sweep's sparse lines fill sets unevenly, and prefetchers crowd them further: the first level looks smaller
-        than it is to a walk over whole pages, which may then leave lines in it. So longer walks follow, as long as
-        lines are slower behind them: by any difference while they take less than any second level should, else by so
-        little that it is no other level."""
-        rung = self._rung(self._walk(0))
+        than it is to a walk over whole pages, which may then leave lines in it. So longer walks follow, up to where a
+        third level shows, and what answers is told where it stays the same from walk to walk."""
+        rungs = [self._rung(self._walk(0), CAREFUL)]
         for number in range(1, DENSER_WALKS + 1):
-            walk = self._walk(number)
-            further = self._rung(Walk(walk.bytes, turns(FIRST_RATIO), walk.repeated))
-            slower = further.fastest_cycles / rung.fastest_cycles
-            if further.share < SEEN_SHARE or not _longer_is_better(rung.fastest_cycles / first_cycles, slower):
+            further = self._rung(replace(self._walk(number), turns=turns(FIRST_RATIO)), CAREFUL)
+            slower = further.fastest_cycles / rungs[-1].fastest_cycles
+            surely_second = rungs[-1].fastest_cycles >= SURELY_SECOND_RATIO * first_cycles
+            if further.share < SEEN_SHARE or (surely_second and slower >= SAME_LEVEL_RATIO):
                 break
-            rung = further
-        return rung
+            rungs.append(further)
+        return steadiest(rungs, first_cycles)
 
     def climb(self) -> list[Rung]:
         """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out."""
@@ -217,9 +221,9 @@ class Ladder:
         cycles = max(min(0.9 * self.memory, self._fast_memory) - step, 0.6 * self.memory) - BASELINE_ADDITIONS
         return cycles / self._per_tick
 
-    def _rung(self, walk: Walk) -> Rung:
+    def _rung(self, walk: Walk, effort: int = 1) -> Rung:
         place = Place(self._context, self._region, "walk", walk)
-        count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS)
+        count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS, effort)
         timed = place.time_singles(self._context, count)
         near = timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
         if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean
@@ -240,14 +244,15 @@ class Ladder:
         return Rung(walk, cycles, share, fastest, found, error)
 
 
-def _longer_is_better(above_first: float, slower: float) -> bool:
-    """Whether a longer walk, behind which lines take `slower` times as long, should take the place of one behind which
-    they take `above_first` times as long as the first level does."""
-    if above_first < SAME_LEVEL_RATIO:
-        return True
-    if above_first < SURELY_SECOND_RATIO:
-        return slower >= SAME_LEVEL_RATIO
-    return AS_SLOW_RATIO < slower < SAME_LEVEL_RATIO
+def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
+    """The longer of the two walks between which least changes: shorter ones leave lines in the first level
+    (`first_cycles`), longer ones take some from the second. The shorter of the two where even that is much."""
+    beyond = [rung for rung in rungs if rung.fastest_cycles >= SAME_LEVEL_RATIO * first_cycles]
+    if len(beyond) < 2:
+        return beyond[0] if beyond else rungs[-1]
+    shorter, longer = min(pairwise(beyond), key=lambda pair: pair[1].fastest_cycles / pair[0].fastest_cycles)
+    error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
+    return shorter if longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + error else longer
 
 
 def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import cast
 
 from setebench.prefetcher_map.dense import find_dense_stream, tell_dense_stream
@@ -20,6 +21,7 @@ class MadeUp:
     """Answers of a laboratory about a prefetcher of level 1 that brings `model(lines accessed in a page)`."""
 
     page_lines, line_size, next_in_l1 = LINES, SIZE, False
+    context = SimpleNamespace(cpu=None, machine=SimpleNamespace(facts=SimpleNamespace(cpus=(0,), siblings=())))
 
     def __init__(self, model: Model, pages: int = 100) -> None:
         self.model, self.pages = model, pages
