@@ -9,8 +9,10 @@ SOURCES := setup.py pyproject.toml $(wildcard asm/*) $(wildcard setebench/core/*
 run: $(VENV)/installed
 	$(BIN)/setebench characterize --report report.html --force
 
+# what measures this CPU runs with nothing beside it, the rest on two CPUs (a file's tests share what they set up)
 test: check
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q tests/hardware
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore tests/hardware
 
 docs: $(VENV)/installed-for-docs
 	$(BIN)/mkdocs build --quiet --strict

@@ -73,7 +73,15 @@ setup(
     ],
     extras_require={
         "docs": ["mkdocs>=1.6"],
-        "test": ["pytest>=8", "hypothesis>=6", "mypy>=1.10", "ruff>=0.5", "cython-lint>=0.16", "codespell>=2.3"],
+        "test": [
+            "pytest>=8",
+            "pytest-xdist>=3.5",
+            "hypothesis>=6",
+            "mypy>=1.10",
+            "ruff>=0.5",
+            "cython-lint>=0.16",
+            "codespell>=2.3",
+        ],
     },
     entry_points={"console_scripts": ["setebench = setebench.__main__:main"]},
 )
