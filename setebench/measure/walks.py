@@ -142,8 +142,8 @@ class Ladder:
         for number in range(1, DENSER_WALKS + 1):
             further = self._rung(replace(self._walk(number), turns=turns(FIRST_RATIO)), CAREFUL)
             slower = further.fastest_cycles / rungs[-1].fastest_cycles
-            # taken for granted (docs/method.md, Limits): no second level is so small that the second walk outgrows it, so
-            # what that shows anew is no third one
+            # taken for granted (docs/method.md, Limits): no second level is so small that the second walk outgrows it,
+            # so what that shows anew is no third one
             surely_second = number > 1 and rungs[-1].fastest_cycles >= SURELY_SECOND_RATIO * first_cycles
             if number == 1 and slower >= SAME_LEVEL_RATIO and further.share >= SEEN_SHARE:
                 rungs.clear()  # so the first one left lines in the first level
