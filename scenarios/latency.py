@@ -9,21 +9,21 @@ is left in it. A sweep of chases over growing working sets shows first where the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.infer.chains import Chained, all_steps, steps_alone
 from setebench.infer.drift import over_run
-from setebench.infer.latency import NEXT_LEVEL_RATIO, RUN_TO_RUN, Samples, findings, narrow
+from setebench.infer.latency import RUN_TO_RUN, findings
+from setebench.infer.latency_samples import Samples
 from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
 from setebench.machine import Region
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
 from setebench.measure.placing import SETTLE_CYCLES, WALK, Place, Walk, single_cycles
+from setebench.measure.rounds import Rounds
 from setebench.measure.sweep import find_walks, working_memory
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
@@ -42,74 +42,6 @@ each, fewer behind long walks."""
 ROUNDS, FAST_ROUNDS = (12, 128), (8, 32)
 """Fewest and most rounds. Each is short: what drifts slowly is seen by many rounds that last for seconds together."""
 
-CALM_RATIO, LEAST_CALM = 1.02, 4
-"""A round counts where a cycle took no more ticks than this times the first quartile of all rounds."""
-
-STAYED_RATIO = 0.98
-"""And, for a cache, where as many lines answered alike as this times the third quartile, but for two standard
-deviations of what chance makes of so many lines."""
-
-
-class _Rounds:
-    """What all rounds gave so far. A round measures every level once, so that drift falls on all of them alike."""
-
-    def __init__(self, levels: Iterable[str], step_ticks: float) -> None:
-        self._step_ticks = step_ticks
-        self.samples = {name: Samples() for name in levels}
-        self.rulers: list[Ruler] = []
-        self.overheads: list[dict[str, float]] = []
-        self.transfers: list[float] = []
-
-    @property
-    def count(self) -> int:
-        """Rounds done."""
-        return len(self.rulers)
-
-    def calm(self) -> NDArray[np.int64]:
-        """Numbers of the rounds in which the core ran as fast as it can. In the others somebody else was on it, and
-        whatever slowed the additions slowed the loads too, but not alike."""
-        ticks_per_cycle = np.array([1.0 / ruler.cycles_per_tick for ruler in self.rulers])
-        best = np.quantile(ticks_per_cycle, 0.25)
-        calm = np.flatnonzero(ticks_per_cycle <= CALM_RATIO * best)
-        return calm if len(calm) >= LEAST_CALM else np.argsort(ticks_per_cycle)[:LEAST_CALM]
-
-    def calm_samples(self) -> dict[str, Samples]:
-        """The samples of calm rounds; of a level behind the first, of those in which its lines stayed there."""
-        calm = self.calm()
-        gone = float(np.median(self.samples["memory"].single)) / NEXT_LEVEL_RATIO
-        chosen = {
-            name: own.of(calm if name == "memory" else _stayed(own, calm, gone)) for name, own in self.samples.items()
-        }
-        # what vector loads take longer is measured in the first few rounds: of these all calm ones are needed
-        return {
-            name: replace(own.with_whole_chains(self._step_ticks), longer=self.samples[name].of(calm).longer)
-            for name, own in chosen.items()
-        }
-
-    def settled(self, tolerance: float) -> bool:
-        """Whether intervals are within `tolerance` times 2 % or 0.1 cycles (single loads 3 %, 0.4 cycles), and within
-        3 % or 0.4 cycles with what drifts: a longer run then sees more of that."""
-        return all(
-            narrow(over_replicates(own.chain), 0.02 * tolerance, 0.1 * tolerance)
-            and narrow(over_replicates(own.single), 0.03 * tolerance, 0.4 * tolerance)
-            and narrow(over_run(own.chain), 0.03 * tolerance, 0.4 * tolerance)
-            for own in self.calm_samples().values()
-        )
-
-
-def _stayed(own: Samples, calm: NDArray[np.int64], gone_cycles: float) -> NDArray[np.int64]:
-    """The rounds, of those given, in which about as many lines answered alike as in the best quarter of them, and not
-    as late as memory does (`gone_cycles`).
-
-    In the others a neighbour pushed lines out of a shared cache. They say nothing of the level, and of a chain with
-    such lines hardly any step is left that shows it alone."""
-    share, single = np.array(own.share)[calm], np.array(own.single)[calm]
-    share = np.where(single < gone_cycles, share, 0.0)
-    usual = max(float(np.quantile(share, 0.75)), float(share.max()) / 2)
-    by_chance = 2.0 * float(np.sqrt(usual * (1.0 - usual) / max(own.lines, 1)))
-    stayed = calm[share >= min(STAYED_RATIO * usual, usual - by_chance)]
-    return stayed if len(stayed) >= LEAST_CALM else calm
-
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield the clock's findings, then those of every level."""
@@ -120,7 +52,7 @@ def answer(context: Context) -> Iterator[Finding]:
     try:
         context.progress("working-set sweep")
         levels = find_walks(context, region)
-        rounds = _Rounds(levels, step_ticks(context))
+        rounds = Rounds(levels, step_ticks(context))
         least, most = FAST_ROUNDS if context.fast else ROUNDS
         while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):
             context.progress(f"latency, round {rounds.count + 1} of at most {most}")
@@ -137,7 +69,7 @@ def answer(context: Context) -> Iterator[Finding]:
 # -- the clock -----------------------------------------------------------------------------------
 
 
-def _clock_findings(context: Context, rounds: _Rounds) -> Iterator[Finding]:
+def _clock_findings(context: Context, rounds: Rounds) -> Iterator[Finding]:
     """Step and overheads of the clock, and core cycles per tick."""
     step = step_ticks(context)
     yield Finding(
@@ -168,7 +100,7 @@ def _clock_findings(context: Context, rounds: _Rounds) -> Iterator[Finding]:
 
 
 def _round(
-    context: Context, region: Region, levels: dict[str, Walk], ruler: Ruler, repetitions: int, rounds: _Rounds
+    context: Context, region: Region, levels: dict[str, Walk], ruler: Ruler, repetitions: int, rounds: Rounds
 ) -> None:
     """Measure every level once, on lines of new layouts, and add to the rounds' samples.
 
@@ -289,7 +221,7 @@ def _transfer_cycles(context: Context, ruler: Ruler) -> float:
 # -- findings ------------------------------------------------------------------------------------
 
 
-def _latency_findings(context: Context, rounds: _Rounds) -> Iterable[Finding]:
+def _latency_findings(context: Context, rounds: Rounds) -> Iterable[Finding]:
     yield from _clock_findings(context, rounds)
     per_tick = over_replicates([rounds.rulers[n].cycles_per_tick for n in rounds.calm()])
     context.evidence["cycles"] = {

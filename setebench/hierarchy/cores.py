@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setebench.infer.latency import narrow
+from setebench.infer.cycles import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from setebench.infer.chains import Chained, steps_alone
+from setebench.infer.cycles import (
+    AGREE_CYCLES,
+    AGREE_RELATIVE,
+    WIDEST_CYCLES,
+    WIDEST_RELATIVE,
+    measured,
+    narrow,
+    unresolved,
+)
 from setebench.infer.drift import over_run
+from setebench.infer.latency_samples import Samples
 from setebench.infer.ticks import Estimate, agree, over_replicates, over_rounds
-from setebench.results import Finding, Outcome
+from setebench.infer.vectors import vector_finding, vector_longer
+from setebench.results import Finding
 
-AGREE_RELATIVE, AGREE_CYCLES = 0.05, 1.0
 DIFFER_RELATIVE, DIFFER_CYCLES = 0.15, 3.0
-"""The two ways agree within a cycle or 5 %. Up to 15 % or 3 cycles apart (a few targets were pushed out of the level by
-somebody else) the interval is widened over both; beyond, no value is told."""
+"""Up to 15 % or 3 cycles apart (a few targets were pushed out of the level by somebody else) the interval is widened
+over both ways; beyond, no value is told."""
 
 RUN_TO_RUN = 0.005
 """Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
@@ -38,82 +45,6 @@ ALONE_RELATIVE, ALONE_CYCLES = 0.02, 0.25
 NEXT_LEVEL_RATIO = 1.2
 """A level takes so much longer than the one before it, or it is the same one: no published hierarchy has levels that
 are closer."""
-
-VECTOR_CYCLES = 0.99
-"""A vector latency that may be further off is not told."""
-
-LEAST_ROUNDS = 4
-"""Rounds that chains without lost lines should come from."""
-
-WIDEST_RELATIVE, WIDEST_CYCLES = 0.3, 2.5
-"""An interval that reaches further to either side is no answer."""
-
-
-@dataclass
-class Samples:
-    """What one level's rounds gave, in cycles per load, a value per round.
-
-    `single` is the mean of the single loads' largest group (of the fastest lines, where lines are timed again and
-    again), `share` how much of them that is; `all_singles` is the mean of all, lines that were pushed out of the level
-    included. `chain` and `all_chains` are the same of a chain's steps.
-    `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
-    leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
-    fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.
-    `upwards` says that it is lines from further out that make it grow.
-    `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
-    `first_ticks` is what single loads of the largest group read in the last round, brackets included;
-    `lines` is of how many lines a round's share is."""
-
-    single: list[float] = field(default_factory=list)
-    all_singles: list[float] = field(default_factory=list)
-    share: list[float] = field(default_factory=list)
-    all_chains: list[float] = field(default_factory=list)
-    excess: list[float] = field(default_factory=list)
-    chain: list[float] = field(default_factory=list)
-    longer: dict[int, list[float]] = field(default_factory=dict)
-    chase_longer: dict[int, list[float]] = field(default_factory=dict)
-    chained: list[Chained] = field(default_factory=list)
-    upwards: bool = False
-    first_ticks: float = 0.0
-    lines: int = 0
-    raw: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-
-    def add_mean(self, parts: Samples) -> None:
-        """Add one round that was measured in parts, each of which weighs the same."""
-        for name in ("single", "all_singles", "share", "all_chains", "excess", "chain"):
-            getattr(self, name).append(float(np.mean(getattr(parts, name))))
-        self.raw = parts.raw
-
-    def of(self, rounds: NDArray[np.int64]) -> Samples:
-        """The samples of some rounds, by number; vector loads are measured in the first few only."""
-
-        def chosen(values: list[float]) -> list[float]:
-            return [values[n] for n in rounds if n < len(values)]
-
-        return Samples(
-            single=chosen(self.single),
-            all_singles=chosen(self.all_singles),
-            share=chosen(self.share),
-            all_chains=chosen(self.all_chains),
-            excess=chosen(self.excess),
-            chain=chosen(self.chain),
-            longer={size: chosen(values) for size, values in self.longer.items()},
-            chase_longer={size: chosen(values) for size, values in self.chase_longer.items()},
-            chained=[self.chained[n] for n in rounds if n < len(self.chained)],
-            raw=self.raw,
-        )
-
-    def with_whole_chains(self, step_ticks: float) -> Samples:
-        """The same, with steps of chains that lost no line, which all rounds together tell better than each."""
-        alone = steps_alone(self.chained, step_ticks) if self.chained else None
-        if alone is None or len(alone.cycles) < LEAST_ROUNDS:
-            return self
-        return replace(self, chain=alone.cycles, excess=[alone.excess], upwards=alone.upwards)
-
-
-def narrow(estimate: Estimate, relative: float, cycles: float) -> bool:
-    """Whether an interval reaches no further than a share of its value, or so many cycles."""
-    return (estimate.high - estimate.low) / 2 <= max(relative * estimate.value, cycles)
 
 
 def findings(
@@ -144,8 +75,8 @@ def findings(
         yield from _both_ways(name, own)
         yield agreed
         for size in own.longer:
-            longer = _vector_longer(size, own, samples["l1"], over_replicates(transfers))
-            yield _vector_finding(f"latency.{name}.vector{size}", agreed, longer)
+            longer = vector_longer(size, own, samples["l1"], over_replicates(transfers))
+            yield vector_finding(f"latency.{name}.vector{size}", agreed, longer)
 
 
 def _doubt(name: str, own: Samples, last: float, memory: float, hidden_cycles: float, mixed_in_cycles: float) -> str:
@@ -181,33 +112,14 @@ def _walks_apart(agreed: Finding) -> Finding:
         return agreed
     room = WALK_TO_WALK * agreed.value
     wide = Estimate(agreed.value, agreed.low - room / 2, agreed.high + room)
-    return _told(agreed.parameter, wide, agreed.method or "")
+    return measured(agreed.parameter, wide, agreed.method or "")
 
 
 def _both_ways(name: str, own: Samples) -> Iterable[Finding]:
     single, chain = (over_run(each, RUN_TO_RUN, shared=name == "memory") for each in (own.single, own.chain))
-    yield _told(f"latency.{name}.sete", single, f"{len(own.single)} rounds of dithered single loads, the largest group")
-    yield _told(f"latency.{name}.chase", chain, "chains of different length")
-
-
-def _told(parameter: str, estimate: Estimate, method: str) -> Finding:
-    if estimate.value <= 0 or not narrow(estimate, WIDEST_RELATIVE, WIDEST_CYCLES):
-        return Finding(
-            parameter=parameter,
-            unit="cycles",
-            outcome=Outcome.UNRESOLVED,
-            reason=f"between {estimate.low:.1f} and {estimate.high:.1f} cycles: too noisy; run again at a quieter time",
-            method=method,
-        )
-    return Finding(
-        parameter=parameter,
-        value=estimate.value,
-        unit="cycles",
-        low=estimate.low,
-        high=estimate.high,
-        method=method,
-        evidence="single_load_ticks",
-    )
+    method = f"{len(own.single)} rounds of dithered single loads, the largest group"
+    yield measured(f"latency.{name}.sete", single, method)
+    yield measured(f"latency.{name}.chase", chain, "chains of different length")
 
 
 def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
@@ -249,11 +161,11 @@ def _compared(parameter: str, told: Estimate, single: Estimate, chain: Estimate,
         held = told
         if told is chain or told is single:  # how far either drifts is known badly, so the other's value counts too
             held = _over_both(told, single if told is chain else chain)
-        return _told(parameter, held, f"{method}; single loads and chases agree")
+        return measured(parameter, held, f"{method}; single loads and chases agree")
     if _differ_little(single, chain):
         apart = abs(single.value - chain.value)
         wide = Estimate(told.value, told.low - apart, told.high + apart)
-        return _told(parameter, wide, f"{method}, interval widened: {why}")
+        return measured(parameter, wide, f"{method}, interval widened: {why}")
     return _unresolved(parameter, why)
 
 
@@ -269,13 +181,8 @@ def _parted(own: Samples) -> bool:
 
 
 def _unresolved(parameter: str, why: str) -> Finding:
-    return Finding(
-        parameter=parameter,
-        unit="cycles",
-        outcome=Outcome.UNRESOLVED,
-        reason=f"{why}; run again on a quieter machine, or see both values",
-        method="chase and single loads",
-    )
+    reason = f"{why}; run again on a quieter machine, or see both values"
+    return unresolved(parameter, reason, "chase and single loads")
 
 
 def _over_both(first: Estimate, second: Estimate) -> Estimate:
@@ -300,72 +207,9 @@ def _with_nearer_lines(agreed: Finding, nearer_in_cycles: float) -> Finding:
     if agreed.low is None or agreed.high is None or not isinstance(agreed.value, float):
         return agreed
     wide = Estimate(agreed.value, agreed.low, agreed.high + nearer_in_cycles)
-    return _told(agreed.parameter, wide, agreed.method or "")
+    return measured(agreed.parameter, wide, agreed.method or "")
 
 
 def _differ_little(first: Estimate, second: Estimate) -> bool:
     apart = abs(first.value - second.value)
     return apart < max(DIFFER_CYCLES, DIFFER_RELATIVE * max(first.value, second.value))
-
-
-def _vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate) -> Estimate | str:
-    """Cycles that a vector load takes longer than an 8-byte load until its value is in its register; or why not.
-
-    A fence behind each load waits for that, or nearly (`_with_the_way_on`). Behind L1 a level's own difference is
-    told where it is precise, else the first level's, if the level's own doesn't speak against it: what takes longer
-    is the way from L1 to the register."""
-    if min(len(own.longer[size]), len(first.longer[size]), len(first.chase_longer[size])) < 2:
-        return "too few undisturbed rounds; run again at a quieter time"
-    in_first, chase = over_replicates(first.longer[size]), over_replicates(first.chase_longer[size])
-    why = _chase_against(in_first, chase, round_trip)
-    if why:
-        return why
-    here = over_replicates(own.longer[size])
-    if own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES:
-        return _with_the_way_on(here, in_first, chase)
-    level = over_replicates(own.chain).value
-    if agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level)):
-        return _with_the_way_on(in_first, in_first, chase)
-    return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
-
-
-def _with_the_way_on(longer: Estimate, in_first: Estimate, chase: Estimate) -> Estimate:
-    """`longer` with room for what no fence waits for: a core may call a load done when the value has arrived, cycles
-    before an instruction of the vector unit can use it. What a vector chase has, less one cycle for the transfer back,
-    bounds that."""
-    on = max(chase.value - 1.0 - in_first.value, 0.0)
-    return Estimate(longer.value + on / 2, longer.low, longer.high + on)
-
-
-def _chase_against(longer: Estimate, chase: Estimate, round_trip: Estimate) -> str:
-    """What a vector chase has against fenced loads: each of its steps also takes a transfer back to an integer
-    register, which costs a cycle at least, and so does the other half of a round trip, all of which can be timed."""
-    low, high = chase.low - max(round_trip.high - 1.0, 1.0), chase.high - 1.0
-    if longer.high < low - AGREE_CYCLES or longer.low > high + AGREE_CYCLES:
-        return (
-            f"fenced loads take {longer.value:.1f} cycles longer than 8-byte loads, but a vector chase "
-            f"between {low:.1f} and {high:.1f}"
-        )
-    return ""
-
-
-def _vector_finding(parameter: str, agreed: Finding, longer: Estimate | str) -> Finding:
-    """Vector load to use in a vector register: the level's latency, and what a vector load takes longer."""
-    if agreed.outcome is not Outcome.MEASURED or agreed.low is None or agreed.high is None:
-        return _vector_unresolved(parameter, "the 8-byte latency that it is compared with is unresolved")
-    if isinstance(longer, str):
-        return _vector_unresolved(parameter, f"{longer}; run again at a quieter time")
-    base = agreed.value if isinstance(agreed.value, float) else (agreed.low + agreed.high) / 2
-    value = base + longer.value
-    low, high = agreed.low + longer.low, agreed.high + longer.high
-    if (longer.high - longer.low) / 2 > max(VECTOR_CYCLES, AGREE_RELATIVE * value):
-        why = "what the way from the load unit into a vector register takes can't be timed apart from the way back"
-        return _vector_unresolved(parameter, f"between {low:.1f} and {high:.1f} cycles: {why}")
-    return _told(parameter, Estimate(value, low, high), VECTOR_METHOD)
-
-
-VECTOR_METHOD = "8-byte latency, plus what fenced vector loads take longer than fenced 8-byte loads"
-
-
-def _vector_unresolved(parameter: str, why: str) -> Finding:
-    return Finding(parameter=parameter, unit="cycles", outcome=Outcome.UNRESOLVED, reason=why, method=VECTOR_METHOD)

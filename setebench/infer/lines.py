@@ -14,7 +14,11 @@ def fastest_lines(ticks: NDArray[np.int64], line: NDArray[np.int64], turn: NDArr
     """Samples of the lines that answer fastest, shape (n,): `ticks` of `line` (a number from 0) in its `turn`-th turn.
 
     Whether a line counts in its even turns is decided by its odd turns and the other way round, so that a line which
-    happened to read fast is not preferred for that: the mean of what is chosen is the mean of those lines."""
+    happened to read fast is not preferred for that: the mean of what is chosen is the mean of those lines.
+
+    Raises ValueError where no line has two turns: nothing could be chosen."""
+    if not len(turn) or turn.max() < 1:
+        raise ValueError("every line was timed once: none can be judged by another turn")
     even = turn % 2 == 0
     chosen = np.zeros(len(ticks), dtype=bool)
     count = int(line.max()) + 1

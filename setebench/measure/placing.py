@@ -38,6 +38,9 @@ hundreds of cycles. And between whatever sets off prefetches and what is timed."
 WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 """Steps to walk in a round before repetitions are saved, and how many there are at least. Each has many targets."""
 
+JUDGED_TURNS = 2
+"""Each line that is timed again and again gets so many turns, however long the walk."""
+
 LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
 """Walks of more steps are done as seldom as possible."""
 
@@ -168,7 +171,9 @@ class Place:
 
     def repetitions(self, wanted: int, effort: int = 1) -> int:
         """Fewer than wanted where each needs a long walk; `effort` times as many of those as usual."""
-        return max(LEAST_REPETITIONS, min(wanted, effort * WALK_STEPS // max(len(self._walk) * self._turns, 1)))
+        # one turn of a repeated line is judged by the others (`fastest_lines`)
+        least = JUDGED_TURNS * REPEATED_SHIFTS if self.repeated else LEAST_REPETITIONS
+        return max(least, min(wanted, effort * WALK_STEPS // max(len(self._walk) * self._turns, 1)))
 
     def placements(self, count: int) -> dict[Base, NDArray[np.int64]]:
         """`count` random groups."""

@@ -9,6 +9,7 @@ import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.infer.levels import Plateau
+from setebench.infer.lines import fastest_lines
 from setebench.machine import Region
 from setebench.measure.placing import Place, Walk
 from setebench.measure.sweep import _SweptLevels
@@ -185,3 +186,11 @@ def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None
     seen = _SweptLevels(caches, [30e3, 700e3, 3e6], False)
     second = Rung(Walk(45e3, 5, repeated=True), 14.5, 1.0, 10.5, [])
     assert seen.further(second) == [2]
+
+
+def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None:
+    """A line's turn is judged by its other turns, and a long walk went round so seldom that no line had another."""
+    context, region = opened()
+    place = Place(context, region, "l2", Walk(500 * KIB, 5, repeated=True))
+    timed = place.time_singles(context, place.repetitions(1000))
+    assert fastest_lines(timed.loads, timed.line, timed.turn).sum() >= 100

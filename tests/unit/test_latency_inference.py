@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from setebench.infer.latency import LEAST_SHARE, RUN_TO_RUN, VECTOR_CYCLES, Samples, findings
+from setebench.infer.latency import LEAST_SHARE, RUN_TO_RUN, findings
+from setebench.infer.latency_samples import Samples
+from setebench.infer.vectors import VECTOR_CYCLES
 from setebench.results import Finding, Outcome
 
 TRUTH = {"l1": 4.0, "l2": 14.0, "l3": 45.0, "memory": 300.0}

@@ -43,3 +43,10 @@ def test_where_all_lines_are_alike_choosing_leaves_the_mean_alone() -> None:
 def test_a_fixed_share_of_the_samples_is_chosen() -> None:
     ticks, line, turn = readings(np.linspace(10.0, 50.0, 120), 8, 1)
     assert fastest_lines(ticks, line, turn).mean() == pytest.approx(FASTEST_SHARE, abs=0.01)
+
+
+def test_lines_timed_once_are_refused() -> None:
+    """Each turn of a line is judged by the others, so nothing could be chosen."""
+    ticks, line, turn = readings(np.full(200, 14.0), 1, 1)
+    with pytest.raises(ValueError, match="timed once"):
+        fastest_lines(ticks, line, turn)
