@@ -18,20 +18,19 @@ def vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate)
 
     A fence behind each load waits for that, or nearly (`_with_the_way_on`). Behind L1 a level's own difference is
     told where it is precise, else the first level's, if the level's own doesn't speak against it: what takes longer
-    is the way from L1 to the register."""
+    is the way from L1 to the register, so no level's difference is smaller than the first's."""
     if min(len(own.longer[size]), len(first.longer[size]), len(first.chase_longer[size])) < 2:
         return "too few undisturbed rounds; run again at a quieter time"
     in_first, chase = over_replicates(first.longer[size]), over_replicates(first.chase_longer[size])
     why = _chase_against(in_first, chase, round_trip)
     if why:
         return why
-    here = over_replicates(own.longer[size])
-    if own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES:
-        return _with_the_way_on(here, in_first, chase)
-    level = over_replicates(own.chain).value
-    if agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level)):
-        return _with_the_way_on(in_first, in_first, chase)
-    return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
+    here, level = over_replicates(own.longer[size]), over_replicates(own.chain).value
+    precise = own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES
+    alike = agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level))
+    if not alike and (not precise or here.value < in_first.value):  # the way from L1 on is part of every load
+        return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
+    return _with_the_way_on(here if precise else in_first, in_first, chase)
 
 
 def _with_the_way_on(longer: Estimate, in_first: Estimate, chase: Estimate) -> Estimate:

@@ -250,13 +250,16 @@ class Ladder:
 
 def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
     """The longer of the two walks between which least changes: shorter ones leave lines in the first level
-    (`first_cycles`), longer ones take some from the second. The shorter of the two where even that is much."""
+    (`first_cycles`), longer ones take some from the second. The shorter of the two where even that is much, or where
+    the longer one costs the second level more of its lines: the fastest may be the next to go."""
     beyond = [rung for rung in rungs if rung.fastest_cycles >= SAME_LEVEL_RATIO * first_cycles]
     if len(beyond) < 2:
         return beyond[0] if beyond else rungs[-1]
     shorter, longer = min(pairwise(beyond), key=lambda pair: pair[1].fastest_cycles / pair[0].fastest_cycles)
     error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
-    return shorter if longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + error else longer
+    slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + error
+    loses_lines = longer.cycles > AS_SLOW_RATIO * shorter.cycles + error
+    return shorter if slower or loses_lines else longer
 
 
 def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:

@@ -20,6 +20,7 @@ from setebench.measure.walks import (
     Rung,
     last_level,
     shortest_alike,
+    steadiest,
     turns,
     walk_beyond,
 )
@@ -194,3 +195,11 @@ def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None
     place = Place(context, region, "l2", Walk(500 * KIB, 5, repeated=True))
     timed = place.time_singles(context, place.repetitions(1000))
     assert fastest_lines(timed.loads, timed.line, timed.turn).sum() >= 100
+
+
+@pytest.mark.parametrize(("lost", "chosen"), [(15.0, 119), (45.0, 79)])
+def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines(lost: float, chosen: int) -> None:
+    """Behind both the fastest lines answer alike; but where most are gone already, other layouts lose those too."""
+    found = [Rung(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4) for size, mean in ((79, 15.2), (119, lost))]
+    found.append(Rung(Walk(178 * KIB), 64.0, 1.0, 64.0, [], 0.3))
+    assert steadiest(found, 4.0).walk.bytes == chosen * KIB

@@ -275,6 +275,13 @@ def test_a_level_whose_vector_loads_are_slower_tells_so() -> None:
     assert finding.value == pytest.approx(19.0, abs=VECTOR_CYCLES) and holds(finding, 19.0)
 
 
+def test_no_levels_vector_loads_gain_on_those_of_the_first_level() -> None:
+    """The way from L1 to the register is part of every load, so a smaller difference was disturbed, however precise."""
+    found = with_vectors(l3=level(45.0, vector=-2.5))["latency.l3.vector16"]
+    assert found.outcome is Outcome.UNRESOLVED
+    assert "in L1" in str(found.reason)
+
+
 def noisy_vectors(cycles: float, longer: float) -> Samples:
     own = level(cycles, vector=longer)
     own.longer[16] = (longer + np.array([-6.0, 6.0] * 6)).tolist()
