@@ -17,7 +17,6 @@ from setebench.infer.chains import Chained, all_steps, steps_alone
 from setebench.infer.drift import over_run
 from setebench.infer.latency import RUN_TO_RUN, findings
 from setebench.infer.latency_samples import Samples
-from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
 from setebench.machine import Region
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
@@ -153,13 +152,12 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     step = step_ticks(context)
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     timed = place.time_singles(context, place.repetitions(wanted))
-    if place.repeated:
-        place.prefer(context, timed)
+    chained = place.prefer(context, timed) if place.repeated else np.ones_like(timed.loads, dtype=bool)
     found.raw = timed.loads
     everything = dominant(timed.loads, step)
     own = everything
     if place.repeated:
-        fast = fastest_lines(timed.loads, timed.line, timed.turn)
+        fast = timed.fastest()
         own = np.zeros_like(fast)
         own[fast] = dominant(timed.loads[fast], step)
         found.share.append(float(own.sum() / fast.sum()))
@@ -168,7 +166,8 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
         found.share.append(float(own.mean()))
         found.lines = len(own)
     found.first_ticks = mean_ticks(timed.loads[own], step)
-    for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
+    # all of the lines that chains are made of: the two are compared
+    for loads, told in ((timed.loads[own], found.single), (timed.loads[chained], found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))
 
 

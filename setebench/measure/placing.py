@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.layout import (
@@ -87,12 +88,18 @@ class Walk:
 @dataclass(frozen=True)
 class Timed:
     """Ticks of single loads, the number of each one's line and in which of the line's turns it was, shape (n,) each;
-    and ticks of the additions timed in the same places."""
+    ticks of the additions timed in the same places; and over how many pages lines are spread (line n lies in page n
+    modulo `pages`)."""
 
     loads: NDArray[np.int64]
     additions: NDArray[np.int64]
     line: NDArray[np.int64]
     turn: NDArray[np.int64]
+    pages: int
+
+    def fastest(self) -> NDArray[np.bool_]:
+        """Which of the loads, shape (n,), are of the lines that answer fastest, where lines are timed repeatedly."""
+        return fastest_lines(self.loads, self.line, self.turn, self.pages)
 
 
 def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -146,9 +153,9 @@ class Place:
         targets = self._bases[:, None] + np.array(self._group.targets)
         context.machine.link(self._region, targets.ravel())
 
-    def prefer(self, context: Context, seen: Timed) -> None:
+    def prefer(self, context: Context, seen: Timed) -> NDArray[np.bool_]:
         """Take targets from now on in the order of how fast `seen` found those of their page, so that chains are made
-        of lines that the level holds."""
+        of lines that the level holds. Returns which of the loads seen, shape (n,), were of such lines."""
         pages = len(self._group.targets)
         page = seen.line % pages
         means = np.bincount(page, weights=seen.loads, minlength=pages) / np.bincount(page, minlength=pages)
@@ -158,6 +165,7 @@ class Place:
         targets, companions = np.array(self._group.targets)[order], np.array(self._group.companions)[order]
         self._group = Group(tuple(targets.tolist()), tuple(companions.tolist()))
         self._link(context)
+        return np.isin(page, order[: sum(self.chain_lengths)])
 
     @property
     def line_size(self) -> int:
@@ -200,7 +208,7 @@ class Place:
         loads, additions = ticks[:, ::2], ticks[:, 1::2]
         targets = loads.shape[1]
         line = chosen[:, None] * targets + np.arange(targets)[None, :]
-        return Timed(loads.ravel(), additions.ravel(), line.ravel(), np.repeat(_turns_of(chosen), targets))
+        return Timed(loads.ravel(), additions.ravel(), line.ravel(), np.repeat(_turns_of(chosen), targets), targets)
 
     def placed(self) -> Probe:
         """All targets brought to the level (for L1 `ready` does that, right before they are used)."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.lines import fastest_lines
 from setebench.infer.mixture import Shares, unmix
 from setebench.infer.ticks import dominant
 from setebench.machine import Region, Ticks
@@ -104,7 +103,7 @@ def _loads(context: Context, place: Place, samples: int) -> Ticks:
         per_repetition = place.singles(8).intervals // 2
         return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads
     timed = place.time_singles(context, place.repetitions(TURNS * REPEATED_SHIFTS))
-    return timed.loads[fastest_lines(timed.loads, timed.line, timed.turn)]
+    return timed.loads[timed.fastest()]
 
 
 TURNS = 4

@@ -14,7 +14,6 @@ from itertools import pairwise
 import numpy as np
 
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
-from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import dominant, groups, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
@@ -153,12 +152,17 @@ class Ladder:
         return steadiest(rungs, first_cycles)
 
     def climb(self) -> list[Rung]:
-        """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out."""
+        """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out.
+
+        On a clock that parts levels load by load also one as large as the first level looks: lines that it leaves there
+        are seen to be there, and a second level of few ways has lost fewer of its own."""
         found: list[Rung] = []
-        while span_bytes(self._walk(len(found)).bytes, self._region.line_size) < self._region.size // 2:
-            found.append(self._rung(self._walk(len(found))))
+        number = -1 if self.fine else 0
+        while span_bytes(self._walk(number).bytes, self._region.line_size) < self._region.size // 2:
+            found.append(self._rung(self._walk(number)))
             if found[-1].share < 1 - GONE_SHARE:
                 break
+            number += 1
         return found
 
     def between(self, rungs: list[Rung]) -> list[Rung]:
@@ -194,8 +198,8 @@ class Ladder:
         all_there = rung.share >= STAYED_SHARE and rung.cycles > cycles / AS_SLOW_RATIO
         if walk.repeated or (walk.bytes >= shortest_bytes and all_there):
             return walk, rung.cycles
-        shorter = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
-        walks = [walk, *(each for each in shorter if each.bytes > REPEATED_BYTES)]
+        others = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
+        walks = [walk, *(each for each in others if each.bytes > min(walk.bytes, REPEATED_BYTES))]
         # all in turn, so that what comes and goes falls on all alike
         rungs = [[self._rung(each) for each in walks] for _ in range(GENTLEST_ROUNDS)]
         share = np.array([[rung.share for rung in own] for own in rungs])
@@ -216,7 +220,7 @@ class Ladder:
 
     def _walk(self, number: int) -> Walk:
         size = FIRST_RATIO * self._first_end * WALK_RATIO**number
-        return Walk(size, turns(FIRST_RATIO) if number == 0 else FURTHER_TURNS, repeated=size <= REPEATED_BYTES)
+        return Walk(size, turns(FIRST_RATIO) if number <= 0 else FURTHER_TURNS, repeated=size <= REPEATED_BYTES)
 
     def _memory_from(self) -> float:
         """Ticks above the additions from which on a load came from memory: a clock step before memory's own, with a
@@ -236,7 +240,7 @@ class Ladder:
         if not near.any():
             return Rung(walk, self.memory, 0.0, self.memory, [])
         cycles = single_cycles(timed.loads[near], timed.additions, self._step, self._per_tick)
-        fast = near & fastest_lines(timed.loads, timed.line, timed.turn) if walk.repeated else near
+        fast = near & timed.fastest() if walk.repeated else near
         chosen = fast if fast.any() else near
         fastest = single_cycles(timed.loads[chosen], timed.additions, self._step, self._per_tick)
         found = []

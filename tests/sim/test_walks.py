@@ -9,7 +9,6 @@ import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.infer.levels import Plateau
-from setebench.infer.lines import fastest_lines
 from setebench.machine import Region
 from setebench.measure.placing import Place, Walk
 from setebench.measure.sweep import _SweptLevels
@@ -194,7 +193,7 @@ def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None
     context, region = opened()
     place = Place(context, region, "l2", Walk(500 * KIB, 5, repeated=True))
     timed = place.time_singles(context, place.repetitions(1000))
-    assert fastest_lines(timed.loads, timed.line, timed.turn).sum() >= 100
+    assert timed.fastest().sum() >= 100
 
 
 @pytest.mark.parametrize(("lost", "chosen"), [(15.0, 119), (45.0, 79)])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.lines import FASTEST_SHARE, fastest_lines
 
-STEP = 26
+STEP, PAGES = 26, 20
 
 
 def readings(cycles: NDArray[np.float64], turns: int, seed: int) -> tuple[NDArray[np.int64], ...]:
@@ -26,7 +26,7 @@ def test_lines_that_were_pushed_out_are_left_out(seed: int) -> None:
     """Half of the lines answer from 40 cycles further out, where one reading is 0, 26 or 52 or 78."""
     cycles = np.where(np.arange(200) % 2 == 0, 14.0, 54.0)
     ticks, line, turn = readings(cycles, 16, seed)
-    chosen = fastest_lines(ticks, line, turn)
+    chosen = fastest_lines(ticks, line, turn, PAGES)
     assert ticks[chosen].mean() == pytest.approx(14.0, abs=1.5)
     assert (line[chosen] % 2 == 0).mean() > 0.98
 
@@ -36,17 +36,29 @@ def test_where_all_lines_are_alike_choosing_leaves_the_mean_alone() -> None:
     means = []
     for seed in range(20):
         ticks, line, turn = readings(np.full(200, 14.0), 16, seed)
-        means.append(ticks[fastest_lines(ticks, line, turn)].mean())
+        means.append(ticks[fastest_lines(ticks, line, turn, PAGES)].mean())
     assert np.mean(means) == pytest.approx(14.0, abs=0.3)
 
 
 def test_a_fixed_share_of_the_samples_is_chosen() -> None:
     ticks, line, turn = readings(np.linspace(10.0, 50.0, 120), 8, 1)
-    assert fastest_lines(ticks, line, turn).mean() == pytest.approx(FASTEST_SHARE, abs=0.01)
+    assert fastest_lines(ticks, line, turn, PAGES).mean() == pytest.approx(FASTEST_SHARE, abs=0.01)
 
 
 def test_lines_timed_once_are_refused() -> None:
     """Each turn of a line is judged by the others, so nothing could be chosen."""
     ticks, line, turn = readings(np.full(200, 14.0), 1, 1)
     with pytest.raises(ValueError, match="timed once"):
-        fastest_lines(ticks, line, turn)
+        fastest_lines(ticks, line, turn, PAGES)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_lines_of_a_page_read_counts_for_each_of_them(seed: int) -> None:
+    """A walk over whole pages takes a page's lines together: three of four here, and of lines that were read but three
+    times on a clock whose step is twice the difference a line's own readings tell little."""
+    page = np.arange(200) % PAGES
+    ticks, line, turn = readings(np.where(page % 4 == 0, 22.0, 35.0), 3, seed)
+    chosen = fastest_lines(ticks, line, turn, PAGES)
+    assert (line[chosen] % PAGES % 4 == 0).mean() > 0.8
+    alone = fastest_lines(ticks, line, turn, 200)  # every line in a page of its own
+    assert (line[alone] % PAGES % 4 == 0).mean() < 0.7
