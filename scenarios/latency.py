@@ -154,12 +154,12 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     timed = place.time_singles(context, place.repetitions(wanted))
     chained = place.prefer(context, timed) if place.repeated else np.ones_like(timed.loads, dtype=bool)
     found.raw = timed.loads
-    everything = dominant(timed.loads, step)
+    everything = dominant(timed.loads, step, timed.alike_ticks)
     own = everything
     if place.repeated:
         fast = timed.fastest()
         own = np.zeros_like(fast)
-        own[fast] = dominant(timed.loads[fast], step)
+        own[fast] = dominant(timed.loads[fast], step, timed.alike_ticks)
         found.share.append(float(own.sum() / fast.sum()))
         found.lines = len(np.unique(timed.line[fast]))  # a line that was lost once mostly is so again
     else:

@@ -76,12 +76,13 @@ GAP_BINS = 3
 EMPTY_SHARE = 0.004
 
 
-def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
+def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0, alike_ticks: float | None = None) -> NDArray[np.bool_]:
     """Which samples (shape (n,)) belong to the largest group, groups being parted by gaps in the histogram.
 
     A line that was evicted behind our back answers from further out. Its time belongs to another level, not to this
-    one's mean; an average of two modes is the latency of nothing. Bins are a clock step wide or 3 % of the median."""
-    return max(groups(ticks, step_ticks), key=lambda group: int(group.sum()))
+    one's mean; an average of two modes is the latency of nothing. Bins are a clock step wide or 3 % of the median
+    (`alike_ticks`, where that is known better)."""
+    return max(groups(ticks, step_ticks, alike_ticks), key=lambda group: int(group.sum()))
 
 
 ALIKE_SHARE = 0.03

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.lines import fastest_lines
-from setebench.infer.ticks import mean_ticks
+from setebench.infer.ticks import ALIKE_SHARE, mean_ticks
 from setebench.machine import Region
 from setebench.measure.layout import (
     BOX_LINES,
@@ -96,6 +96,12 @@ class Timed:
     line: NDArray[np.int64]
     turn: NDArray[np.int64]
     pages: int
+
+    @property
+    def alike_ticks(self) -> float:
+        """By how much loads of one level differ: a share of what loads take longer than the additions. The bracket is
+        the same in both, and a share of it would hide the way from one level to the next."""
+        return ALIKE_SHARE * max(float(np.median(self.loads)) - float(np.median(self.additions)), 0.0)
 
     def fastest(self) -> NDArray[np.bool_]:
         """Which of the loads, shape (n,), are of the lines that answer fastest, where lines are timed repeatedly."""

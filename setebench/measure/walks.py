@@ -235,7 +235,7 @@ class Ladder:
         timed = place.time_singles(self._context, count)
         near = timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
         if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean
-            near[near] = dominant(timed.loads[near], self._step)
+            near[near] = dominant(timed.loads[near], self._step, timed.alike_ticks)
         share = float(near.mean())
         if not near.any():
             return Rung(walk, self.memory, 0.0, self.memory, [])
@@ -244,7 +244,7 @@ class Ladder:
         chosen = fast if fast.any() else near
         fastest = single_cycles(timed.loads[chosen], timed.additions, self._step, self._per_tick)
         found = []
-        for group in groups(timed.loads, self._step) if self.fine else []:
+        for group in groups(timed.loads, self._step, timed.alike_ticks) if self.fine else []:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
             error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
             found.append((own, float(group.mean()), error))

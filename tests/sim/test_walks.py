@@ -202,3 +202,12 @@ def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines
     found = [Rung(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4) for size, mean in ((79, 15.2), (119, lost))]
     found.append(Rung(Walk(178 * KIB), 64.0, 1.0, 64.0, [], 0.3))
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
+
+
+def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
+    """Loads of one level differ by a share of what they take themselves, not of what the bracket takes too."""
+    brackets = {"lfence": 70.0, "mfence": 90.0, "cpuid": 200.0}
+    clock = spec.Clock(step_ticks=1.0, jitter_cycles=3.6, brackets=brackets)
+    outer = {"l2": {"sets": 1024, "ways": 4, "replacement": "random"}, "l3": {"latency_cycles": L2 + 14.0}}
+    rung = ladder(32 * KIB, clock=clock, **outer)._rung(Walk(200 * KIB, 2, repeated=True))
+    assert [cycles for cycles, share, _ in rung.groups if share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
