@@ -39,7 +39,7 @@ hundreds of cycles. And between whatever sets off prefetches and what is timed."
 WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 """Steps to walk in a round before repetitions are saved, and how many there are at least. Each has many targets."""
 
-JUDGED_TURNS = 2
+JUDGED_TURNS = 4
 """Each line that is timed again and again gets so many turns, however long the walk."""
 
 LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
@@ -144,7 +144,9 @@ class Place:
             self._walk = by_windows(layout, self._rng)
             context.machine.link(region, self._walk)
         self.long = len(self._walk) * walk.turns > LONG_WALK
-        self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
+        # a repeated line settles in a level that replaces at random only after it was used; beside a long walk it
+        # matters little what is warm
+        self.warmup = REPEATED_SHIFTS if walk.repeated else 0 if self.long else 1
         groups = LONG_GROUPS if self.long else 1
         pages = REPEATED_PAGES if walk.repeated else groups * GROUP_PAGES
         self.chain_lengths = REPEATED_CHAINS if walk.repeated else groups * MIXED_CHAINS

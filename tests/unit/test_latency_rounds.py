@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 from setebench.measure.calibrate import Ruler
-from setebench.registry import scenario
+from setebench.measure.rounds import Rounds
 
 ROUNDS = 12
 
 
 def test_vector_loads_count_in_rounds_whose_lines_were_lost() -> None:
     """They are timed in the first few rounds alone: with these left out, nothing could be told of them."""
-    module = sys.modules[scenario("latency").answer.__module__]  # scenarios are found, not imported
-    rounds = module._Rounds(("l1", "l3", "memory"), 1.0)
+    rounds = Rounds(("l1", "l3", "memory"), 1.0)
     rounds.rulers = [Ruler(40.0, 1.4)] * ROUNDS
     for name, cycles in (("l1", 4.0), ("l3", 50.0), ("memory", 400.0)):
         own = rounds.samples[name]
