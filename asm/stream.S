@@ -1,4 +1,8 @@
-/* Streaming kernels: one loop over up to four arrays of doubles, 256 bytes of each a round.
+/* Streaming kernels: one loop over up to four arrays of doubles, in two forms.
+ *
+ * Unrolled, a round takes 256 bytes of every array, so that the loop itself costs little. Rolled, it takes a single
+ * access: every array has one instruction then, and a prefetcher that follows instruction addresses sees one stream
+ * where it would see several.
  *
  * rcx points into the first array, rdx is the distance to the second and rbx that to the fourth, so that the arrays are
  * [rcx], [rcx+rdx], [rcx+rdx*2], [rcx+rbx]. The array that is written comes first: stores without an index have more
@@ -23,12 +27,12 @@
     .set    place, 0
     .endm
 
-    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req
-    SNIPPET "stream.\kernel\().\width", "stream: \formula", "\feature", TOUCH_STREAM, \width
+    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req, form
+    SNIPPET "stream.\kernel\().\width\form", "stream: \formula", "\feature", TOUCH_STREAM, \width
     .endm
 
-    .macro NEXT_BLOCK
-    add     rcx, BLOCK
+    .macro NEXT_ROUND bytes:req
+    add     rcx, \bytes
     dec     eax
     jnz     1b
     .endm
@@ -49,7 +53,7 @@
 #define AT(from) qword ptr [from]
 #define ZERO(n) xorps xmm##n, xmm##n
 #define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 #define WIDTH 16
 #define FEATURE ""
@@ -64,7 +68,7 @@
 #define AT(from) xmmword ptr [from]
 #define ZERO(n) xorps xmm##n, xmm##n
 #define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax; unpcklpd xmm7, xmm7
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 #define WIDTH 32
 #define FEATURE "avx"
@@ -80,7 +84,7 @@
 #define ZERO(n) vxorps ymm##n, ymm##n, ymm##n
 #define SCALAR \
     mov rax, SCALAR_BITS; vmovq xmm7, rax; vunpcklpd xmm7, xmm7, xmm7; vinsertf128 ymm7, ymm7, xmm7, 1
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 #define WIDTH 64
 #define FEATURE "avx512f"
@@ -95,25 +99,23 @@
 #define AT(from) zmmword ptr [from]
 #define ZERO(n) vpxorq zmm##n, zmm##n, zmm##n
 #define SCALAR mov rax, SCALAR_BITS; vmovq xmm7, rax; vbroadcastsd zmm7, xmm7
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 /* Prefetches of every line; the program gets no data, so there is one width. */
-    SNIPPET "stream.prefetch_shared", "stream: prefetcht0 of every line", "", TOUCH_STREAM
+    .macro PREFETCH_SNIPPET name:req, instruction:req, feature, bytes:req, form
+    SNIPPET "stream.\name\form", "stream: \instruction of every line", "\feature", TOUCH_STREAM
     BEGIN_STREAM
-    .rept   BLOCK / 64
-    prefetcht0 [ARRAY_A]
+    .rept   \bytes / 64
+    \instruction [ARRAY_A]
     .set    place, place + 64
     .endr
-    NEXT_BLOCK
+    NEXT_ROUND \bytes
     END_SNIPPET
+    .endm
 
-    SNIPPET "stream.prefetch_exclusive", "stream: prefetchw of every line", "3dnowprefetch", TOUCH_STREAM
-    BEGIN_STREAM
-    .rept   BLOCK / 64
-    prefetchw [ARRAY_A]
-    .set    place, place + 64
-    .endr
-    NEXT_BLOCK
-    END_SNIPPET
+    PREFETCH_SNIPPET prefetch_shared, prefetcht0, "", BLOCK
+    PREFETCH_SNIPPET prefetch_shared, prefetcht0, "", 64, .rolled
+    PREFETCH_SNIPPET prefetch_exclusive, prefetchw, 3dnowprefetch, BLOCK
+    PREFETCH_SNIPPET prefetch_exclusive, prefetchw, 3dnowprefetch, 64, .rolled
 
     END_OF_FILE

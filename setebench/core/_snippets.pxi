@@ -64,7 +64,7 @@ cdef int fence_family[NAMES]
 cdef int start_family[NAMES]
 cdef int stop_family[NAMES]
 cdef int multiply_family[2]
-cdef int stream_family[KERNELS][65]
+cdef int stream_family[KERNELS][FORMS][65]
 cdef int keep_family[KEPT_VALUES]
 cdef int use_family[KEPT_VALUES]
 cdef int enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
@@ -99,11 +99,10 @@ cdef _fill_kinds():
     if len(STREAM_KERNELS) > KERNELS:
         raise UnsupportedError("more streaming kernels than the core has room for; raise KERNELS")
     for index, kernel in enumerate(STREAM_KERNELS.values()):
-        if not kernel.accesses:
-            stream_family[<int>index][0] = number_of(f"stream.{kernel.name}")
-            continue
-        for size in (8, 16, 32, 64):
-            stream_family[<int>index][<int>size] = number_of(f"stream.{kernel.name}.{size}")
+        for rolled in kernel.forms:
+            for size in [8, 16, 32, 64] if kernel.accesses else [0]:
+                name = f"stream.{kernel.name}{f'.{size}' if size else ''}{'.rolled' if rolled else ''}"
+                stream_family[<int>index][<int>rolled][<int>size] = number_of(name)
     multiply_family[0] = number_of("multiply.free")
     multiply_family[1] = number_of("multiply.chained")
     for index in range(KEPT_VALUES):

@@ -185,13 +185,13 @@ cdef class Program(Writer):
         cdef Fields f
         f.row = 8 * <int32_t>rows[i, 1]
         f.offset = <int32_t>rows[i, 2]
-        f.count = <int32_t>(rows[i, 5] // BLOCK_BYTES)
+        f.count = <int32_t>(rows[i, 5] // round_bytes(rows[i, 3], rows[i, 9]))
         f.spacing = <int32_t>array_spacing(rows[i, 5])
         self._base_address(<int>rows[i, 1], &f)
         if advance:
             self._emit(address_advance_, 0, &f)
         self._emit(address_offset_, 0, &f)
-        self._emit(stream_family[rows[i, 4]][rows[i, 3]], 0, &f)
+        self._emit(stream_family[rows[i, 4]][rows[i, 9]][rows[i, 3]], 0, &f)
         return 0
 
     @cython.final
