@@ -1,12 +1,14 @@
 """Bandwidth beside the alternatives, in turn, in one run: gcc's STREAM loops in memory, likwid-bench in the caches.
 
-    python benchmarks/bandwidth_speed.py [--rounds N] [--runs N] [--mib N] [--threads N] [--only gcc|likwid|repeats]
+    python benchmarks/bandwidth_speed.py [--rounds N] [--runs N] [--mib N] [--threads N ...] [--only gcc|likwid|repeats]
 
 What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation,
 over the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same
 width. Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds'
-ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. Last come five
-runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
+ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. setebench's
+kernels come with two forms of loop, of which `setebench bandwidth` keeps the one that its first rounds show to be
+faster. Here a short trial before does so; both forms are told, and the one that the trial chose is marked: it counts.
+Last come five runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
 """
 
 from __future__ import annotations
@@ -34,6 +36,9 @@ from setebench.streaming.team import Team
 
 SOURCE = Path(__file__).with_name("bandwidth.c")
 COMPILE = ("gcc", "-O3", "-march=native", "-pthread", "-shared", "-fPIC")
+TRIAL_ROUNDS = 2
+"""As many as `setebench bandwidth` takes to choose a form of the loop."""
+
 OURS = {"copy": ("copy", "copy_nt"), "triad": ("triad",)}
 """gcc turns its copy into a call of the C library's memcpy, which chooses stores past the caches for large arrays."""
 
@@ -69,7 +74,7 @@ def tell(what: str, ours: Sequence[float], theirs: Sequence[float], beside: str)
     middle, low, high = median_interval(np.array(ours) / np.array(theirs))
     verdict = "reached" if middle >= WANTED else "missed"
     print(
-        f"{what:18} {np.median(ours):8.2f} GB/s, {beside} {np.median(theirs):8.2f} GB/s, "
+        f"{what:20} {np.median(ours):8.2f} GB/s, {beside} {np.median(theirs):8.2f} GB/s, "
         f"ratio {middle:.3f} [{low:.3f}, {high:.3f}] of {len(ours)} rounds ({verdict}: {WANTED})"
     )
 
@@ -92,33 +97,56 @@ def compiled_way(library: ctypes.CDLL, kernel: str, team: Team, array_bytes: int
     return run
 
 
-def own_way(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -> Callable[[], float]:
-    """A kernel of setebench over a team's arrays; GB/s of the best of `runs` after one that doesn't count."""
-    return lambda: float(team.time(KERNELS[kernel], width, array_bytes, 1, runs).gigabytes_per_second().max())
+def own_ways(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -> dict[str, Callable[[], float]]:
+    """A kernel of setebench over a team's arrays, in both forms of its loop; GB/s of the best of `runs` after one that
+    doesn't count."""
+
+    def run(rolled: bool) -> float:
+        timing = team.time(KERNELS[kernel], width, array_bytes, 1, runs, rolled=rolled)
+        return float(timing.gigabytes_per_second().max())
+
+    forms = {f"{kernel} {'rolled' if rolled else 'unrolled'}": rolled for rolled in KERNELS[kernel].forms}
+    return {name: functools.partial(run, rolled) for name, rolled in forms.items()}
 
 
 def beside_gcc(context: Context, arguments: argparse.Namespace) -> None:
-    """Copy and triad in memory beside gcc's."""
-    facts = context.machine.facts
-    cpus = choose_cpus(facts, context.cpu, arguments.threads or len(facts.cpus))
-    array_bytes = (arguments.mib << 20) // len(cpus) // 256 * 256
-    width = WIDTHS[widths_of(facts)[0]]
+    """Copy and triad in memory beside gcc's, for every number of threads."""
+    every = len(context.machine.facts.cpus)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bandwidth.so"
         subprocess.run([*COMPILE, str(SOURCE), "-o", str(program)], check=True)
         library = ctypes.CDLL(str(program))
-        print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, CPUs {' '.join(map(str, cpus))}")
-        team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
-        try:
-            team.fill(KERNELS["triad"], width, array_bytes)
-            for name, own in OURS.items():
-                ways = {each: own_way(team, each, width, array_bytes, arguments.runs) for each in own}
-                ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
-                found = taking_turns(arguments.rounds, ways)
-                for each in own:
-                    tell(each, found[each], found["gcc"], f"gcc's {name}")
-        finally:
-            team.close()
+        for threads in arguments.threads or sorted({1, every}):
+            beside_compiled(context, arguments, library, threads)
+
+
+def beside_compiled(context: Context, arguments: argparse.Namespace, library: ctypes.CDLL, threads: int) -> None:
+    """Copy and triad in memory beside the compiled loops, with so many threads."""
+    facts = context.machine.facts
+    cpus = choose_cpus(facts, context.cpu, threads)
+    array_bytes = (arguments.mib << 20) // threads // 256 * 256
+    width = WIDTHS[widths_of(facts)[0]]
+    print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, CPUs {' '.join(map(str, cpus))}")
+    team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
+    try:
+        team.fill(KERNELS["triad"], width, array_bytes)
+        for name, own in OURS.items():
+            forms = {each: own_ways(team, each, width, array_bytes, arguments.runs) for each in own}
+            chosen = {chosen_form(each) for each in forms.values()}
+            ways = {form: way for each in forms.values() for form, way in each.items()}
+            ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
+            found = taking_turns(arguments.rounds, ways)
+            for form in (form for form in found if form != "gcc"):
+                tell(form + (" *" if form in chosen else ""), found[form], found["gcc"], f"gcc's {name}")
+    finally:
+        team.close()
+    print("* the form that the trial chose")
+
+
+def chosen_form(forms: dict[str, Callable[[], float]]) -> str:
+    """The form that is faster in a short trial."""
+    tried = taking_turns(TRIAL_ROUNDS, forms)
+    return max(tried, key=lambda form: max(tried[form]))
 
 
 def likwid_rate(line: Sequence[str]) -> float:
@@ -186,7 +214,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="runs in memory of a turn, of which the best counts")
     parser.add_argument("--mib", type=int, default=128, help="size of each array in memory")
     parser.add_argument("--width", choices=WIDTHS, action="append", help="width of loads beside likwid-bench")
-    parser.add_argument("--threads", type=int, help="number of threads in memory; default: one on every CPU")
+    told = "number of threads in memory; may be repeated. Default: one, and one on every CPU"
+    parser.add_argument("--threads", type=int, action="append", help=told)
     arguments = parser.parse_args()
     machine = open_machine()
     try:

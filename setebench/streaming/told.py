@@ -78,6 +78,7 @@ def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
         return
     several = len(point.rounds) > 1
     rounds = f"{len(point.rounds)} rounds" if several else "one round"
+    how = f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}"
     rates = {name: 1.0}
     if level != "l1" and case.kernel.written_bytes:
         rates[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
@@ -88,7 +89,7 @@ def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
             unit="GB/s",
             low=float(np.median(point.rounds)) * factor * (1 - RUN_TO_RUN) if several else None,
             high=point.best * factor * (1 + RUN_TO_RUN) if several else None,
-            method=f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}",
+            method=how,
             evidence="bandwidth",
         )
 
