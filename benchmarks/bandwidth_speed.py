@@ -133,7 +133,7 @@ def beside_compiled(context: Context, arguments: argparse.Namespace, library: ct
         for name, own in OURS.items():
             forms = {each: own_ways(team, each, width, array_bytes, arguments.runs) for each in own}
             chosen = {chosen_form(each) for each in forms.values()}
-            ways = {form: way for each in forms.values() for form, way in each.items()}
+            ways: dict[str, Callable[[], float]] = {form: way for each in forms.values() for form, way in each.items()}
             ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
             found = taking_turns(arguments.rounds, ways)
             for form in (form for form in found if form != "gcc"):
