@@ -73,7 +73,7 @@ FOLLOWING = spec.Stride(level=1, fills="l1", trigger=2, degree=4, max_distance=8
 @pytest.mark.parametrize(("prefetchers", "rolled"), [((FOLLOWING,), True), ((), False)], ids=["following", "none"])
 def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any, rolled: bool) -> None:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
-    machine = quiet(memory=memory, prefetchers=prefetchers, **SMALL)
+    machine = quiet(memory=memory, prefetchers=prefetchers, **{**SMALL, "l3": None})
     found = answers(BANDWIDTH, machine, kernel=["triad"], threads="1", width=["64"])
     in_memory, in_l1 = (found[f"bandwidth.{level}.triad.64.threads_1"] for level in ("memory", "l1"))
     assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
