@@ -91,7 +91,7 @@ cdef enum:
     VARIANTS = 6
     KEPT_VALUES = 8
     PAGE = 4096
-    STUB_ALIGN = 64
+    LINE = 64  # bytes of instructions
     IP_SPAN = 1 << 26
     FIELD_OFFSET = 1
     FIELD_COUNT = 2

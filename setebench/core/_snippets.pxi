@@ -69,7 +69,7 @@ cdef int keep_family[KEPT_VALUES]
 cdef int use_family[KEPT_VALUES]
 cdef int enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
 cdef int address_offset_, address_advance_, depend_latest_, depend_vector_, repeat_begin_, repeat_end_
-cdef int call_, return_, barrier_, wait_, nop_, add_, transfer_, dither_
+cdef int call_, return_, barrier_, wait_, nop_, long_nop_, add_, transfer_, dither_
 
 
 cdef int number_names(int *numbers, str prefix, tuple names) except -1:
@@ -85,7 +85,7 @@ cdef int number_names(int *numbers, str prefix, tuple names) except -1:
 cdef _fill_kinds():
     global enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
     global address_offset_, address_advance_, depend_latest_, depend_vector_, repeat_begin_, repeat_end_
-    global call_, return_, barrier_, wait_, nop_, add_, transfer_, dither_
+    global call_, return_, barrier_, wait_, nop_, long_nop_, add_, transfer_, dither_
     from setebench.probe import BRACKETS, FENCES, FLUSHES, HINTS
     for size in (8, 16, 32, 64):
         load_family[<int>size] = number_of(f"load{size}")
@@ -118,7 +118,7 @@ cdef _fill_kinds():
     repeat_begin_, repeat_end_ = number_of("repeat.begin"), number_of("repeat.end")
     call_, return_ = number_of("call"), number_of("return")
     barrier_, wait_, nop_, add_ = number_of("barrier"), number_of("wait"), number_of("nop"), number_of("add")
-    transfer_, dither_ = number_of("transfer"), number_of("dither")
+    transfer_, dither_, long_nop_ = number_of("transfer"), number_of("dither"), number_of("nop.long")
 
 
 # Kind values as C constants, so that the stitcher's inner loop compares integers.

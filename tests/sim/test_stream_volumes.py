@@ -85,7 +85,7 @@ def test_prefetches_ask_for_every_line_once() -> None:
         machine.release(region)
 
 
-FOLLOWING = spec.Stride(level=1, fills="l1", trigger=2, degree=4, max_distance=8, entries=6)
+FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8, entries=6)
 """Follows six instructions at once: those of a rolled triad, but not those of an unrolled one."""
 
 
