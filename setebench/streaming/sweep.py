@@ -21,7 +21,7 @@ REPETITIONS, LARGE_REPETITIONS = 4, 2
 ROUND_SHARE = 0.15
 """A round that takes more of the time there is for the case is the last: others may need what is left."""
 
-FORM_SHARE = 0.03
+FORM_SHARE = 0.02
 """The other form of a kernel's loop is only tried where that takes no more of the time left to the case. Without it
 there still is a figure; without the data sets behind, of which there are some fifteen, there is none."""
 

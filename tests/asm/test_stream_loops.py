@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from asm_decoding import READS, WRITES, decode, memory
+from asm_decoding import READS, WRITES, decode, memory, stitch
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
 
 from setebench.core import _engine
@@ -21,6 +21,7 @@ from setebench.kernels import (
     array_spacing,
     round_bytes,
 )
+from setebench.probe import Base, Probe
 
 SNIPPETS = {one["name"]: one for one in _engine.snippets() if one["name"].startswith("stream.")}
 WIDTHS = (8, 16, 32, 64)
@@ -160,3 +161,21 @@ def test_nothing_is_touched_outside_the_loop(kernel: Kernel, width: int, rolled:
     before, _, behind = parts(kernel, width, rolled)
     assert not any(memory(one, READS | WRITES) for one in before)
     assert kernel.reduces or not behind
+
+
+@pytest.mark.parametrize("nops", range(0, 64, 7))
+@every_loop
+def test_a_loop_begins_a_line_of_instructions_wherever_it_comes(
+    kernel: Kernel, width: int, rolled: bool, nops: int
+) -> None:
+    before = Probe().nop(nops) if nops else Probe()
+    probe = before.stream(Base("a"), kernel.name, BLOCK_BYTES, width or 8, rolled=rolled)
+    stitch(Probe())  # indexes the snippets
+    if not _engine.available(name_of(kernel, width, rolled)):
+        pytest.skip("this CPU has no such kernel")
+    stitched = stitch(probe)
+    code = decode(stitched.code_at(), stitched.address)
+    first = stitched.address + (stitched.operation_ends[0] if nops else stitched.operations_begin)
+    behind = stitched.address + stitched.operation_ends[-1]
+    (branch,) = (one for one in code if one.mnemonic == Mnemonic.JNE and first <= one.ip < behind)
+    assert branch.near_branch_target % 64 == 0
