@@ -5,9 +5,13 @@
 What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation,
 over the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same
 width. Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds'
-ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. setebench's
-kernels come with two forms of loop, of which `setebench bandwidth` keeps the one that its first rounds show to be
-faster. Here a short trial before does so; both forms are told, and the one that the trial chose is marked: it counts.
+ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes.
+
+setebench's kernels come with two forms of loop, of which `setebench bandwidth` keeps the one that its first rounds show
+to be faster. Here a short trial before does so: `chosen` counts, and both forms stand beside it. The very same loop can
+be some percent faster in one process than in another, by where its instructions and pages lie, so the rounds beside gcc
+are dealt to several processes.
+
 Last come five runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
 """
 
@@ -17,16 +21,19 @@ import argparse
 import ctypes
 import functools
 import math
+import multiprocessing
 import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
+from setebench.core.threads import allowed_cpus
 from setebench.kernels import KERNELS, array_spacing, stream_bytes
 from setebench.machine import open_machine
 from setebench.registry import scenario
@@ -39,7 +46,9 @@ COMPILE = ("gcc", "-O3", "-march=native", "-pthread", "-shared", "-fPIC")
 TRIAL_ROUNDS = 2
 """As many as `setebench bandwidth` takes to choose a form of the loop."""
 
-OURS = {"copy": ("copy", "copy_nt"), "triad": ("triad",)}
+PROCESSES = 5
+
+OURS: dict[str, tuple[str, ...]] = {"copy": ("copy", "copy_nt"), "triad": ("triad",)}
 """gcc turns its copy into a call of the C library's memcpy, which chooses stores past the caches for large arrays."""
 
 CACHED = {"l1": 16 << 10, "l2": 256 << 10, "l3": 4 << 20}
@@ -109,44 +118,52 @@ def own_ways(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -
     return {name: functools.partial(run, rolled) for name, rolled in forms.items()}
 
 
-def beside_gcc(context: Context, arguments: argparse.Namespace) -> None:
-    """Copy and triad in memory beside gcc's, for every number of threads."""
-    every = len(context.machine.facts.cpus)
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "bandwidth.so"
-        subprocess.run([*COMPILE, str(SOURCE), "-o", str(program)], check=True)
-        library = ctypes.CDLL(str(program))
-        for threads in arguments.threads or sorted({1, every}):
-            beside_compiled(context, arguments, library, threads)
-
-
-def beside_compiled(context: Context, arguments: argparse.Namespace, library: ctypes.CDLL, threads: int) -> None:
-    """Copy and triad in memory beside the compiled loops, with so many threads."""
-    facts = context.machine.facts
-    cpus = choose_cpus(facts, context.cpu, threads)
-    array_bytes = (arguments.mib << 20) // threads // 256 * 256
-    width = WIDTHS[widths_of(facts)[0]]
-    print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, CPUs {' '.join(map(str, cpus))}")
-    team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
-    try:
-        team.fill(KERNELS["triad"], width, array_bytes)
-        for name, own in OURS.items():
-            forms = {each: own_ways(team, each, width, array_bytes, arguments.runs) for each in own}
-            chosen = {chosen_form(each) for each in forms.values()}
-            ways: dict[str, Callable[[], float]] = {form: way for each in forms.values() for form, way in each.items()}
-            ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
-            found = taking_turns(arguments.rounds, ways)
-            for form in (form for form in found if form != "gcc"):
-                tell(form + (" *" if form in chosen else ""), found[form], found["gcc"], f"gcc's {name}")
-    finally:
-        team.close()
-    print("* the form that the trial chose")
-
-
 def chosen_form(forms: dict[str, Callable[[], float]]) -> str:
     """The form that is faster in a short trial."""
     tried = taking_turns(TRIAL_ROUNDS, forms)
     return max(tried, key=lambda form: max(tried[form]))
+
+
+def beside_gcc(arguments: argparse.Namespace) -> None:
+    """Copy and triad in memory beside gcc's, for every number of threads."""
+    every = len(allowed_cpus())
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "bandwidth.so"
+        subprocess.run([*COMPILE, str(SOURCE), "-o", str(program)], check=True)
+        for threads in arguments.threads or sorted({1, every}):
+            print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, {threads} threads")
+            with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+                work = [(str(program), threads, arguments)] * PROCESSES
+                parts = pool.starmap(rounds_beside_gcc, work, chunksize=1)
+            for name, kernels in OURS.items():
+                found = {way: [rate for part in parts for rate in part[name][way]] for way in parts[0][name]}
+                for way in (f"{kernel} {form}" for kernel in kernels for form in ("unrolled", "rolled", "chosen")):
+                    tell(way, found[way], found["gcc"], f"gcc's {name}")
+
+
+def rounds_beside_gcc(program: str, threads: int, arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
+    """A process's share of the rounds: for each compiled kernel GB/s of every way. Of the two forms of a loop, the one
+    that a trial in this process chose stands there once more."""
+    library = ctypes.CDLL(program)
+    machine = open_machine()
+    context, told = Context(machine=machine), {}
+    cpus = choose_cpus(machine.facts, context.cpu, threads)
+    array_bytes = (arguments.mib << 20) // threads // 256 * 256
+    width = WIDTHS[widths_of(machine.facts)[0]]
+    team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
+    try:
+        team.fill(KERNELS["triad"], width, array_bytes)
+        for name, kernels in OURS.items():
+            forms = {kernel: own_ways(team, kernel, width, array_bytes, arguments.runs) for kernel in kernels}
+            chosen = {kernel: chosen_form(own) for kernel, own in forms.items()}
+            ways = {way: run for own in forms.values() for way, run in own.items()}
+            ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
+            found = taking_turns(-(-arguments.rounds // PROCESSES), ways)
+            told[name] = found | {f"{kernel} chosen": found[form] for kernel, form in chosen.items()}
+    finally:
+        team.close()
+        machine.close()
+    return told
 
 
 def likwid_rate(line: Sequence[str]) -> float:
@@ -158,8 +175,14 @@ def likwid_rate(line: Sequence[str]) -> float:
     return float(found[1]) / 1000
 
 
-def beside_likwid(context: Context, arguments: argparse.Namespace) -> None:
+def beside_likwid(arguments: argparse.Namespace) -> None:
     """Loads of data sets well inside the caches, on one CPU, beside likwid-bench with as many passes."""
+    with closing(open_machine()) as machine:
+        in_caches(Context(machine=machine), arguments)
+
+
+def in_caches(context: Context, arguments: argparse.Namespace) -> None:
+    """Every width and cache beside likwid-bench."""
     facts = context.machine.facts
     program = shutil.which("likwid-bench")
     if program is None:
@@ -190,15 +213,15 @@ def cached_way(team: Team, width: int, size: int, passes: int) -> Callable[[], f
     return lambda: float(team.time(load, width, size, passes, 1).gigabytes_per_second()[0])
 
 
-def repeats(context: Context, arguments: argparse.Namespace) -> None:
+def repeats(arguments: argparse.Namespace) -> None:
     """Five whole runs of one kernel: how far the peaks differ, and how long each takes."""
     peaks: dict[str, list[float]] = {}
     for _ in range(REPEATS):
-        own = Context(machine=context.machine, seed=context.seed, cpu=context.cpu, options={"kernel": ["load"]})
         began = time.monotonic()
-        for finding in scenario("bandwidth").answer(own):
-            if isinstance(finding.value, float):
-                peaks.setdefault(finding.parameter, []).append(finding.value)
+        with closing(open_machine()) as machine:
+            for finding in scenario("bandwidth").answer(Context(machine=machine, options={"kernel": ["load"]})):
+                if isinstance(finding.value, float):
+                    peaks.setdefault(finding.parameter, []).append(finding.value)
         print(f"setebench bandwidth --kernel load: {time.monotonic() - began:.1f} s")
     for name, values in peaks.items():
         spread = max(values) / min(values) - 1
@@ -217,12 +240,8 @@ def main() -> None:
     told = "number of threads in memory; may be repeated. Default: one, and one on every CPU"
     parser.add_argument("--threads", type=int, action="append", help=told)
     arguments = parser.parse_args()
-    machine = open_machine()
-    try:
-        for name in arguments.only or parts:
-            parts[name](Context(machine=machine), arguments)
-    finally:
-        machine.close()
+    for name in arguments.only or parts:
+        parts[name](arguments)
 
 
 if __name__ == "__main__":
