@@ -196,7 +196,7 @@ def in_caches(context: Context, arguments: argparse.Namespace) -> None:
             line = (*where, program, "-t", LIKWID[width], "-w", f"N:{size >> 10}kB:1", "-i", str(passes))
             team = Team(context, (cpu,), size + 8192)
             try:
-                ways = {
+                ways: dict[str, Callable[[], float]] = {
                     "own": cached_way(team, WIDTHS[width], size, passes),
                     "likwid": functools.partial(likwid_rate, line),
                 }
