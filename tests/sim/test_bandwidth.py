@@ -81,6 +81,15 @@ def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any
     assert ", unrolled" in in_l1.method  # where the loop itself takes time
 
 
+def test_with_little_time_one_form_of_the_loop_has_to_do() -> None:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
+    machine = quiet(memory=memory, prefetchers=(FOLLOWING,), **{**SMALL, "l3": None})
+    found = answers(BANDWIDTH, machine, kernel=["triad"], threads="1", width=["64"], seconds=3.0)
+    in_memory = found["bandwidth.memory.triad.64.threads_1"]
+    assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
+    assert ", unrolled" in in_memory.method  # the slower, but not nothing
+
+
 def loaded(cores: int, interval: float) -> dict[str, Finding]:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
     return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))
