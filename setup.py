@@ -33,6 +33,7 @@ core = Extension(
     depends=[
         "asm/snippet.inc",
         "asm/stream_kernels.inc",
+        "asm/stream_width.inc",
         *sorted(str(path) for kind in ("*.h", "*.pxd", "*.pxi") for path in Path("setebench/core").glob(kind)),
     ],
     include_dirs=["setebench/core"],

@@ -1,9 +1,16 @@
-/* Streaming kernels: one loop over up to four arrays of doubles, 256 bytes of each a round.
+/* Streaming kernels: one loop over up to four arrays of doubles, in two forms.
+ *
+ * Unrolled, a round takes 256 bytes of every array, so that the loop itself costs little. Rolled, it takes a single
+ * access: every array has one instruction then, and a prefetcher that follows instruction addresses sees one stream
+ * where it would see several.
  *
  * rcx points into the first array, rdx is the distance to the second and rbx that to the fourth, so that the arrays are
  * [rcx], [rcx+rdx], [rcx+rdx*2], [rcx+rbx]. The array that is written comes first: stores without an index have more
  * ports on some cores. rax counts rounds. Vector registers 0 and 2 to 7 only; 1 is the probe's zero, 8 to 15 hold values.
- * setebench/kernels.py declares what each reads, writes and computes. */
+ * setebench/kernels.py declares what each reads, writes and computes.
+ *
+ * Loops begin at a multiple of 64 bytes, here and in a probe, as snippets of streams are put at one: the same loop would
+ * be faster in one probe than in another if some lay across two lines of instructions. */
 #include "snippet.inc"
 
 #define BLOCK 256
@@ -19,16 +26,17 @@
     lea     rbx, [rdx + rdx*2]
     mov     eax, OPERAND
     PATCH   FIELD_COUNT
+    .p2align 6
 1:
     .set    place, 0
     .endm
 
-    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req
-    SNIPPET "stream.\kernel\().\width", "stream: \formula", "\feature", TOUCH_STREAM, \width
+    .macro STREAM_SNIPPET kernel:req, formula:req, feature, width:req, form
+    SNIPPET "stream.\kernel\().\width\form", "stream: \formula", "\feature", TOUCH_STREAM, \width
     .endm
 
-    .macro NEXT_BLOCK
-    add     rcx, BLOCK
+    .macro NEXT_ROUND bytes:req
+    add     rcx, \bytes
     dec     eax
     jnz     1b
     .endm
@@ -49,7 +57,7 @@
 #define AT(from) qword ptr [from]
 #define ZERO(n) xorps xmm##n, xmm##n
 #define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 #define WIDTH 16
 #define FEATURE ""
@@ -64,7 +72,7 @@
 #define AT(from) xmmword ptr [from]
 #define ZERO(n) xorps xmm##n, xmm##n
 #define SCALAR mov rax, SCALAR_BITS; movq xmm7, rax; unpcklpd xmm7, xmm7
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 #define WIDTH 32
 #define FEATURE "avx"
@@ -80,7 +88,7 @@
 #define ZERO(n) vxorps ymm##n, ymm##n, ymm##n
 #define SCALAR \
     mov rax, SCALAR_BITS; vmovq xmm7, rax; vunpcklpd xmm7, xmm7, xmm7; vinsertf128 ymm7, ymm7, xmm7, 1
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 #define WIDTH 64
 #define FEATURE "avx512f"
@@ -95,25 +103,23 @@
 #define AT(from) zmmword ptr [from]
 #define ZERO(n) vpxorq zmm##n, zmm##n, zmm##n
 #define SCALAR mov rax, SCALAR_BITS; vmovq xmm7, rax; vbroadcastsd zmm7, xmm7
-#include "stream_kernels.inc"
+#include "stream_width.inc"
 
 /* Prefetches of every line; the program gets no data, so there is one width. */
-    SNIPPET "stream.prefetch_shared", "stream: prefetcht0 of every line", "", TOUCH_STREAM
+    .macro PREFETCH_SNIPPET name:req, instruction:req, feature, bytes:req, form
+    SNIPPET "stream.\name\form", "stream: \instruction of every line", "\feature", TOUCH_STREAM
     BEGIN_STREAM
-    .rept   BLOCK / 64
-    prefetcht0 [ARRAY_A]
+    .rept   \bytes / 64
+    \instruction [ARRAY_A]
     .set    place, place + 64
     .endr
-    NEXT_BLOCK
+    NEXT_ROUND \bytes
     END_SNIPPET
+    .endm
 
-    SNIPPET "stream.prefetch_exclusive", "stream: prefetchw of every line", "3dnowprefetch", TOUCH_STREAM
-    BEGIN_STREAM
-    .rept   BLOCK / 64
-    prefetchw [ARRAY_A]
-    .set    place, place + 64
-    .endr
-    NEXT_BLOCK
-    END_SNIPPET
+    PREFETCH_SNIPPET prefetch_shared, prefetcht0, "", BLOCK
+    PREFETCH_SNIPPET prefetch_shared, prefetcht0, "", 64, .rolled
+    PREFETCH_SNIPPET prefetch_exclusive, prefetchw, 3dnowprefetch, BLOCK
+    PREFETCH_SNIPPET prefetch_exclusive, prefetchw, 3dnowprefetch, 64, .rolled
 
     END_OF_FILE

@@ -32,6 +32,10 @@
     nop
     END_SNIPPET
 
+    SNIPPET "nop.long", "one no-operation of eight bytes", "", TOUCH_NONE
+    .byte   0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00
+    END_SNIPPET
+
     SNIPPET "multiply.chained", "multiplication that needs the one before", "", TOUCH_NONE
     imul    rax, rax
     END_SNIPPET

@@ -1,12 +1,18 @@
 """Bandwidth beside the alternatives, in turn, in one run: gcc's STREAM loops in memory, likwid-bench in the caches.
 
-    python benchmarks/bandwidth_speed.py [--rounds N] [--runs N] [--mib N] [--threads N] [--only gcc|likwid|repeats]
+    python benchmarks/bandwidth_speed.py [--rounds N] [--runs N] [--mib N] [--threads N ...] [--only gcc|likwid|repeats]
 
 What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation,
 over the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same
 width. Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds'
-ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes. Last come five
-runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
+ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes.
+
+setebench's kernels come with two forms of loop, of which `setebench bandwidth` keeps the one that its first rounds show
+to be faster. Here a short trial before does so: `chosen` counts, and both forms stand beside it. The very same loop can
+be some percent faster in one process than in another, by where its instructions and pages lie, so the rounds beside gcc
+are dealt to several processes.
+
+Last come five runs of `setebench bandwidth`: how far their peaks differ, and how long the sweep of one kernel takes.
 """
 
 from __future__ import annotations
@@ -15,16 +21,19 @@ import argparse
 import ctypes
 import functools
 import math
+import multiprocessing
 import re
 import shutil
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
+from setebench.core.threads import allowed_cpus
 from setebench.kernels import KERNELS, array_spacing, stream_bytes
 from setebench.machine import open_machine
 from setebench.registry import scenario
@@ -34,7 +43,12 @@ from setebench.streaming.team import Team
 
 SOURCE = Path(__file__).with_name("bandwidth.c")
 COMPILE = ("gcc", "-O3", "-march=native", "-pthread", "-shared", "-fPIC")
-OURS = {"copy": ("copy", "copy_nt"), "triad": ("triad",)}
+TRIAL_ROUNDS = 2
+"""As many as `setebench bandwidth` takes to choose a form of the loop."""
+
+PROCESSES = 5
+
+OURS: dict[str, tuple[str, ...]] = {"copy": ("copy", "copy_nt"), "triad": ("triad",)}
 """gcc turns its copy into a call of the C library's memcpy, which chooses stores past the caches for large arrays."""
 
 CACHED = {"l1": 16 << 10, "l2": 256 << 10, "l3": 4 << 20}
@@ -69,7 +83,7 @@ def tell(what: str, ours: Sequence[float], theirs: Sequence[float], beside: str)
     middle, low, high = median_interval(np.array(ours) / np.array(theirs))
     verdict = "reached" if middle >= WANTED else "missed"
     print(
-        f"{what:18} {np.median(ours):8.2f} GB/s, {beside} {np.median(theirs):8.2f} GB/s, "
+        f"{what:20} {np.median(ours):8.2f} GB/s, {beside} {np.median(theirs):8.2f} GB/s, "
         f"ratio {middle:.3f} [{low:.3f}, {high:.3f}] of {len(ours)} rounds ({verdict}: {WANTED})"
     )
 
@@ -92,33 +106,64 @@ def compiled_way(library: ctypes.CDLL, kernel: str, team: Team, array_bytes: int
     return run
 
 
-def own_way(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -> Callable[[], float]:
-    """A kernel of setebench over a team's arrays; GB/s of the best of `runs` after one that doesn't count."""
-    return lambda: float(team.time(KERNELS[kernel], width, array_bytes, 1, runs).gigabytes_per_second().max())
+def own_ways(team: Team, kernel: str, width: int, array_bytes: int, runs: int) -> dict[str, Callable[[], float]]:
+    """A kernel of setebench over a team's arrays, in both forms of its loop; GB/s of the best of `runs` after one that
+    doesn't count."""
+
+    def run(rolled: bool) -> float:
+        timing = team.time(KERNELS[kernel], width, array_bytes, 1, runs, rolled=rolled)
+        return float(timing.gigabytes_per_second().max())
+
+    forms = {f"{kernel} {'rolled' if rolled else 'unrolled'}": rolled for rolled in KERNELS[kernel].forms}
+    return {name: functools.partial(run, rolled) for name, rolled in forms.items()}
 
 
-def beside_gcc(context: Context, arguments: argparse.Namespace) -> None:
-    """Copy and triad in memory beside gcc's."""
-    facts = context.machine.facts
-    cpus = choose_cpus(facts, context.cpu, arguments.threads or len(facts.cpus))
-    array_bytes = (arguments.mib << 20) // len(cpus) // 256 * 256
-    width = WIDTHS[widths_of(facts)[0]]
+def chosen_form(forms: dict[str, Callable[[], float]]) -> str:
+    """The form that is faster in a short trial."""
+    tried = taking_turns(TRIAL_ROUNDS, forms)
+    return max(tried, key=lambda form: max(tried[form]))
+
+
+def beside_gcc(arguments: argparse.Namespace) -> None:
+    """Copy and triad in memory beside gcc's, for every number of threads."""
+    every = len(allowed_cpus())
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "bandwidth.so"
         subprocess.run([*COMPILE, str(SOURCE), "-o", str(program)], check=True)
-        library = ctypes.CDLL(str(program))
-        print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, CPUs {' '.join(map(str, cpus))}")
-        team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
-        try:
-            team.fill(KERNELS["triad"], width, array_bytes)
-            for name, own in OURS.items():
-                ways = {each: own_way(team, each, width, array_bytes, arguments.runs) for each in own}
-                ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
-                found = taking_turns(arguments.rounds, ways)
-                for each in own:
-                    tell(each, found[each], found["gcc"], f"gcc's {name}")
-        finally:
-            team.close()
+        for threads in arguments.threads or sorted({1, every}):
+            print(f"{' '.join(COMPILE)} {SOURCE.name}: arrays of {arguments.mib} MiB, {threads} threads")
+            with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+                work = [(str(program), threads, arguments)] * PROCESSES
+                parts = pool.starmap(rounds_beside_gcc, work, chunksize=1)
+            for name, kernels in OURS.items():
+                found = {way: [rate for part in parts for rate in part[name][way]] for way in parts[0][name]}
+                for way in (f"{kernel} {form}" for kernel in kernels for form in ("unrolled", "rolled", "chosen")):
+                    tell(way, found[way], found["gcc"], f"gcc's {name}")
+
+
+def rounds_beside_gcc(program: str, threads: int, arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
+    """A process's share of the rounds: for each compiled kernel GB/s of every way. Of the two forms of a loop, the one
+    that a trial in this process chose stands there once more."""
+    library = ctypes.CDLL(program)
+    machine = open_machine()
+    context, told = Context(machine=machine), {}
+    cpus = choose_cpus(machine.facts, context.cpu, threads)
+    array_bytes = (arguments.mib << 20) // threads // 256 * 256
+    width = WIDTHS[widths_of(machine.facts)[0]]
+    team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
+    try:
+        team.fill(KERNELS["triad"], width, array_bytes)
+        for name, kernels in OURS.items():
+            forms = {kernel: own_ways(team, kernel, width, array_bytes, arguments.runs) for kernel in kernels}
+            chosen = {kernel: chosen_form(own) for kernel, own in forms.items()}
+            ways = {way: run for own in forms.values() for way, run in own.items()}
+            ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
+            found = taking_turns(-(-arguments.rounds // PROCESSES), ways)
+            told[name] = found | {f"{kernel} chosen": found[form] for kernel, form in chosen.items()}
+    finally:
+        team.close()
+        machine.close()
+    return told
 
 
 def likwid_rate(line: Sequence[str]) -> float:
@@ -130,8 +175,14 @@ def likwid_rate(line: Sequence[str]) -> float:
     return float(found[1]) / 1000
 
 
-def beside_likwid(context: Context, arguments: argparse.Namespace) -> None:
+def beside_likwid(arguments: argparse.Namespace) -> None:
     """Loads of data sets well inside the caches, on one CPU, beside likwid-bench with as many passes."""
+    with closing(open_machine()) as machine:
+        in_caches(Context(machine=machine), arguments)
+
+
+def in_caches(context: Context, arguments: argparse.Namespace) -> None:
+    """Every width and cache beside likwid-bench."""
     facts = context.machine.facts
     program = shutil.which("likwid-bench")
     if program is None:
@@ -145,7 +196,7 @@ def beside_likwid(context: Context, arguments: argparse.Namespace) -> None:
             line = (*where, program, "-t", LIKWID[width], "-w", f"N:{size >> 10}kB:1", "-i", str(passes))
             team = Team(context, (cpu,), size + 8192)
             try:
-                ways = {
+                ways: dict[str, Callable[[], float]] = {
                     "own": cached_way(team, WIDTHS[width], size, passes),
                     "likwid": functools.partial(likwid_rate, line),
                 }
@@ -162,15 +213,15 @@ def cached_way(team: Team, width: int, size: int, passes: int) -> Callable[[], f
     return lambda: float(team.time(load, width, size, passes, 1).gigabytes_per_second()[0])
 
 
-def repeats(context: Context, arguments: argparse.Namespace) -> None:
+def repeats(arguments: argparse.Namespace) -> None:
     """Five whole runs of one kernel: how far the peaks differ, and how long each takes."""
     peaks: dict[str, list[float]] = {}
     for _ in range(REPEATS):
-        own = Context(machine=context.machine, seed=context.seed, cpu=context.cpu, options={"kernel": ["load"]})
         began = time.monotonic()
-        for finding in scenario("bandwidth").answer(own):
-            if isinstance(finding.value, float):
-                peaks.setdefault(finding.parameter, []).append(finding.value)
+        with closing(open_machine()) as machine:
+            for finding in scenario("bandwidth").answer(Context(machine=machine, options={"kernel": ["load"]})):
+                if isinstance(finding.value, float):
+                    peaks.setdefault(finding.parameter, []).append(finding.value)
         print(f"setebench bandwidth --kernel load: {time.monotonic() - began:.1f} s")
     for name, values in peaks.items():
         spread = max(values) / min(values) - 1
@@ -186,14 +237,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="runs in memory of a turn, of which the best counts")
     parser.add_argument("--mib", type=int, default=128, help="size of each array in memory")
     parser.add_argument("--width", choices=WIDTHS, action="append", help="width of loads beside likwid-bench")
-    parser.add_argument("--threads", type=int, help="number of threads in memory; default: one on every CPU")
+    told = "number of threads in memory; may be repeated. Default: one, and one on every CPU"
+    parser.add_argument("--threads", type=int, action="append", help=told)
     arguments = parser.parse_args()
-    machine = open_machine()
-    try:
-        for name in arguments.only or parts:
-            parts[name](Context(machine=machine), arguments)
-    finally:
-        machine.close()
+    for name in arguments.only or parts:
+        parts[name](arguments)
 
 
 if __name__ == "__main__":

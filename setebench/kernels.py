@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 BLOCK_BYTES = 256
-"""Bytes of every array that one round of a kernel's loop handles; arrays are whole blocks."""
+"""Bytes of every array that one round of an unrolled loop handles; arrays are whole blocks, whatever the loop."""
 
 CHUNK_BYTES = 64
 """What kernels that go by lines step over: prefetches, and random order."""
@@ -64,6 +64,12 @@ class Kernel:
         return bool(self.reads or self.writes)
 
     @property
+    def forms(self) -> tuple[bool, ...]:
+        """The forms of loop that it comes in, as `Probe.stream` takes them: unrolled (False) and rolled (True). Random
+        order has one, as it teaches no prefetcher by which instruction it comes."""
+        return (False,) if self.random else (False, True)
+
+    @property
     def read_bytes(self) -> int:
         """Bytes that the program reads (or asks for by prefetches) per block."""
         return BLOCK_BYTES * len(self.reads or self.fetches)
@@ -92,6 +98,16 @@ class Kernel:
     def block_flops(self) -> int:
         """Floating-point operations per block."""
         return self.flops * BLOCK_BYTES // 8
+
+
+def round_bytes(width: int, rolled: bool) -> int:
+    """Bytes of every array that one round of a loop handles.
+
+    A rolled loop makes one access of `width` bytes to each array (0: one prefetch of a chunk), an unrolled one those of
+    a block. A prefetcher that follows instruction addresses sees one stream of each array in the first, several in the
+    second, and some bring fewer lines then. The second spends fewer instructions on the loop. Which is faster depends
+    on the CPU and on where the data lies."""
+    return (width or CHUNK_BYTES) if rolled else BLOCK_BYTES
 
 
 def _sum(products: Numbers, lanes: int) -> Numbers:

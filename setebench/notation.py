@@ -64,6 +64,8 @@ def _statement(operation: Operation, back: int | None) -> str:
         parts.append(f"after={back}")
     if kind == Kind.START and not operation.dither:
         parts.append("dither=no")
+    if operation.rolled:
+        parts.append("rolled=yes")
     if kind == Kind.REPEAT:
         parts += [f"advance={operation.advance}"] if operation.advance else []
         parts.append("{")

@@ -74,9 +74,9 @@ FORMS = {
         required=2,
     ),
     "stream": Form(
-        "stream BASE[+OFFSET] KERNEL ARRAY_BYTES [width=8|16|32|64]",
+        "stream BASE[+OFFSET] KERNEL ARRAY_BYTES [width=8|16|32|64] [rolled=yes|no]",
         {"where": "operand", "kernel": "name", "array_bytes": "number"},
-        {"width": "number"},
+        {"width": "number", "rolled": "word"},
         required=3,
     ),
     "fence": Form("fence [m|l|s|serialize]", {"kind": "name"}, required=0),

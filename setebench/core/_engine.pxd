@@ -91,7 +91,7 @@ cdef enum:
     VARIANTS = 6
     KEPT_VALUES = 8
     PAGE = 4096
-    STUB_ALIGN = 64
+    LINE = 64  # bytes of instructions
     IP_SPAN = 1 << 26
     FIELD_OFFSET = 1
     FIELD_COUNT = 2
@@ -102,7 +102,7 @@ cdef enum:
     FIELD_ROW_SIZE = 7
     FIELD_RESULT_SIZE = 8
     FIELD_SPACING = 9
-    FAMILIES = 192
+    FAMILIES = 256
     KERNELS = 32
     NAMES = 16  # of hints, of ways to flush, of fences, of brackets
-    BLOCK_BYTES = 256  # of every array, a round of a streaming kernel
+    FORMS = 2  # of the loop of a streaming kernel: unrolled, rolled

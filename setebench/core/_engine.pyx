@@ -13,7 +13,7 @@ from libc.string cimport memcpy, strerror
 import numpy as np
 
 from setebench.errors import ProbeError, UnsupportedError
-from setebench.kernels import KERNELS as STREAM_KERNELS, array_spacing
+from setebench.kernels import KERNELS as STREAM_KERNELS, array_spacing, round_bytes
 from setebench.probe import Kind
 
 include "_snippets.pxi"

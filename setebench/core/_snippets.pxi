@@ -64,12 +64,12 @@ cdef int fence_family[NAMES]
 cdef int start_family[NAMES]
 cdef int stop_family[NAMES]
 cdef int multiply_family[2]
-cdef int stream_family[KERNELS][65]
+cdef int stream_family[KERNELS][FORMS][65]
 cdef int keep_family[KEPT_VALUES]
 cdef int use_family[KEPT_VALUES]
 cdef int enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
 cdef int address_offset_, address_advance_, depend_latest_, depend_vector_, repeat_begin_, repeat_end_
-cdef int call_, return_, barrier_, wait_, nop_, add_, transfer_, dither_
+cdef int call_, return_, barrier_, wait_, nop_, long_nop_, add_, transfer_, dither_
 
 
 cdef int number_names(int *numbers, str prefix, tuple names) except -1:
@@ -85,7 +85,7 @@ cdef int number_names(int *numbers, str prefix, tuple names) except -1:
 cdef _fill_kinds():
     global enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
     global address_offset_, address_advance_, depend_latest_, depend_vector_, repeat_begin_, repeat_end_
-    global call_, return_, barrier_, wait_, nop_, add_, transfer_, dither_
+    global call_, return_, barrier_, wait_, nop_, long_nop_, add_, transfer_, dither_
     from setebench.probe import BRACKETS, FENCES, FLUSHES, HINTS
     for size in (8, 16, 32, 64):
         load_family[<int>size] = number_of(f"load{size}")
@@ -99,11 +99,10 @@ cdef _fill_kinds():
     if len(STREAM_KERNELS) > KERNELS:
         raise UnsupportedError("more streaming kernels than the core has room for; raise KERNELS")
     for index, kernel in enumerate(STREAM_KERNELS.values()):
-        if not kernel.accesses:
-            stream_family[<int>index][0] = number_of(f"stream.{kernel.name}")
-            continue
-        for size in (8, 16, 32, 64):
-            stream_family[<int>index][<int>size] = number_of(f"stream.{kernel.name}.{size}")
+        for rolled in kernel.forms:
+            for size in [8, 16, 32, 64] if kernel.accesses else [0]:
+                name = f"stream.{kernel.name}{f'.{size}' if size else ''}{'.rolled' if rolled else ''}"
+                stream_family[<int>index][<int>rolled][<int>size] = number_of(name)
     multiply_family[0] = number_of("multiply.free")
     multiply_family[1] = number_of("multiply.chained")
     for index in range(KEPT_VALUES):
@@ -119,7 +118,7 @@ cdef _fill_kinds():
     repeat_begin_, repeat_end_ = number_of("repeat.begin"), number_of("repeat.end")
     call_, return_ = number_of("call"), number_of("return")
     barrier_, wait_, nop_, add_ = number_of("barrier"), number_of("wait"), number_of("nop"), number_of("add")
-    transfer_, dither_ = number_of("transfer"), number_of("dither")
+    transfer_, dither_, long_nop_ = number_of("transfer"), number_of("dither"), number_of("nop.long")
 
 
 # Kind values as C constants, so that the stitcher's inner loop compares integers.

@@ -185,13 +185,21 @@ cdef class Program(Writer):
         cdef Fields f
         f.row = 8 * <int32_t>rows[i, 1]
         f.offset = <int32_t>rows[i, 2]
-        f.count = <int32_t>(rows[i, 5] // BLOCK_BYTES)
+        f.count = <int32_t>(rows[i, 5] // round_bytes(rows[i, 3], rows[i, 9]))
         f.spacing = <int32_t>array_spacing(rows[i, 5])
         self._base_address(<int>rows[i, 1], &f)
         if advance:
             self._emit(address_advance_, 0, &f)
         self._emit(address_offset_, 0, &f)
-        self._emit(stream_family[rows[i, 4]][rows[i, 3]], 0, &f)
+        self._fill_line(&f)  # so that the loop, which the snippet aligns, begins a line of instructions
+        self._emit(stream_family[rows[i, 4]][rows[i, 9]][rows[i, 3]], 0, &f)
+        return 0
+
+    @cython.final
+    cdef int _fill_line(self, Fields *f) except -1:
+        """No-operations up to the next multiple of `LINE`: few long ones, as some are run."""
+        while self.used % LINE:
+            self._emit(long_nop_ if LINE - self.used % LINE >= 8 else nop_, 0, f)
         return 0
 
     @cython.final
@@ -252,8 +260,7 @@ cdef class Program(Writer):
         cdef int begin, i
         f.offset = 0
         for i in first:
-            while self.used % STUB_ALIGN:
-                self._emit(nop_, 0, &f)
+            self._fill_line(&f)
             begin = self.used
             f.count = <int32_t>rows[i, 5]
             self._emit(access_family(rows, i), COMPUTED, &f)

@@ -22,6 +22,7 @@ class Operation:
     after: int | None
     interval: int | None
     dither: bool
+    rolled: bool
     advance: int
 
 
@@ -58,6 +59,7 @@ def named(
         ip=addresses[ip] if ip >= 0 else None,
         after=after if after >= 0 else None,
         interval=interval if interval >= 0 else None,
-        dither=bool(dither),
+        dither=kind == Kind.START and bool(dither),
+        rolled=kind == Kind.STREAM and bool(dither),
         advance=offset if kind == Kind.REPEAT else 0,
     )

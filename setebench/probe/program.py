@@ -101,16 +101,22 @@ class Probe:
         """
         return self._access(Kind.CHASE, start, size=access_size(size), count=positive("chase", steps), after=after)
 
-    def stream(self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8) -> Probe:
+    def stream(
+        self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8, *, rolled: bool = False
+    ) -> Probe:
         """One pass of a streaming kernel (a name of `setebench.kernels.KERNELS`) over arrays of `array_bytes` bytes
         each: the first at `where`, each next `kernels.array_spacing(array_bytes)` bytes on.
 
         `where` must be a multiple of 64; `array_bytes` is one of 256, and a power of two in random order. `width` is
-        the size of each access; kernels that only prefetch have none."""
+        the size of each access; kernels that only prefetch have none. A `rolled` loop makes one access to each array a
+        round (`kernels.round_bytes`); all but random order have one."""
         variant = choice("kernel", kernel, kernels.NAMES)
         known = kernels.KERNELS[kernel]
+        if rolled not in known.forms:
+            raise ProbeError(f"the streaming kernel {kernel} has no rolled loop")
         size = access_size(width) if known.accesses else 0
-        return self._access(Kind.STREAM, where, size=size, variant=variant, count=stream_bytes(known, array_bytes))
+        count = stream_bytes(known, array_bytes)
+        return self._access(Kind.STREAM, where, size=size, variant=variant, count=count, dither=int(rolled))
 
     # -- order and time ---------------------------------------------------------------------------------------------
 

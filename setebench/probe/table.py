@@ -27,7 +27,7 @@ COLUMNS = ("kind", "base", "offset", "size", "variant", "count", "ip", "after", 
 - `ip`: index into `Probe.instruction_addresses` of a shared or placed instruction, -1 for an address of its own.
 - `after`: row of the earlier LOAD or CHASE whose value the operand's address depends on, -1 for none.
 - `interval`: number of the interval (START, STOP), else -1.
-- `dither`: 1 where a START waits a random time first.
+- `dither`: 1 where a START waits a random time first, and where the loop of a STREAM is rolled.
 """
 
 _ROW = struct.Struct("=10q")

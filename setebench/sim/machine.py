@@ -29,7 +29,7 @@ from setebench.sim.memory_map import MemoryMap
 Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
 FREE_ADDRESS, FREE_STEP = 0x800008, 36  # and named ones that the machine may place
-STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the unrolled loops of streams
+STREAM_ADDRESS, STREAM_STEP = 0xC00000, 1024  # and the loops of streams
 
 LINES_PER_SECOND = 1e6
 """Lines of streams that get simulated on a CPU of today. The same whatever the host, or the same seed would not give
@@ -235,7 +235,7 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     rows[timed, 4] = BRACKETS.index(facts.brackets[0])
     for row in np.flatnonzero(rows[:, 0] == Kind.STREAM):
         rows[row, 6] = STREAM_ADDRESS + row * STREAM_STEP
-        rows[row, DESCRIPTION] = described(KERNELS[NAMES[rows[row, 4]]])
+        rows[row, DESCRIPTION] = described(KERNELS[NAMES[rows[row, 4]]], bool(probe.rows[row, 9]))
         rows[row, SPACING] = array_spacing(int(rows[row, 5]))
     return rows
 

@@ -3,6 +3,9 @@
 A stream moves as fast as its narrowest place. Most places are the same whatever brings the lines. How many misses are
 in flight is not: hardware prefetchers add theirs. So every rate has two bounds, of demand alone and of the best that
 the machine's prefetchers could do, and the truth is that range; where it is too wide to say anything, nothing is told.
+
+Of the two forms of a loop the better counts. It is the unrolled one, as it spends fewer instructions: what the rolled
+one may gain, by prefetchers that follow instruction addresses, lies within the range.
 """
 
 from __future__ import annotations

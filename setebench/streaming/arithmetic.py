@@ -24,7 +24,8 @@ def check_all(context: Context, kernels: Iterable[tuple[Kernel, str]]) -> dict[s
     for kernel, width in kernels:
         name = f"{kernel.name}.{width}"
         try:
-            found = wrong_arithmetic(context, kernel, WIDTHS[width], context.cpu)
+            each = [wrong_arithmetic(context, kernel, WIDTHS[width], context.cpu, rolled) for rolled in kernel.forms]
+            found = next(filter(None, each), None)
         except UnsupportedError as error:
             told[name] = f"not checked: {error}"
             continue
@@ -35,8 +36,10 @@ def check_all(context: Context, kernels: Iterable[tuple[Kernel, str]]) -> dict[s
     return wrong
 
 
-def wrong_arithmetic(context: Context, kernel: Kernel, width: int, cpu: int | None = None) -> str | None:
-    """Run a kernel once over random numbers and compare everything it could have written, bit by bit.
+def wrong_arithmetic(
+    context: Context, kernel: Kernel, width: int, cpu: int | None = None, rolled: bool = False
+) -> str | None:
+    """Run one form of a kernel once over random numbers and compare everything it could have written, bit by bit.
 
     Returns None if all is right, else what is wrong. Raises `UnsupportedError` where memory can't be looked at."""
     machine = context.machine
@@ -47,7 +50,8 @@ def wrong_arithmetic(context: Context, kernel: Kernel, width: int, cpu: int | No
     try:
         before = context.rng(77).random(region.size // 8)
         machine.write_numbers(region, before)
-        machine.run(Probe().stream(base, kernel.name, CHECKED_BYTES, width).fence(), {base: [region.address]}, cpu=cpu)
+        probe = Probe().stream(base, kernel.name, CHECKED_BYTES, width, rolled=rolled).fence()
+        machine.run(probe, {base: [region.address]}, cpu=cpu)
         after = machine.read_numbers(region)
     finally:
         machine.release(region)
@@ -56,7 +60,9 @@ def wrong_arithmetic(context: Context, kernel: Kernel, width: int, cpu: int | No
     if not len(wrong):
         return None
     at = int(wrong[0])
-    return f"{kernel.name}: number {at} of its memory is {after[at]}, but {kernel.formula} makes it {expected[at]}"
+    loop = " (rolled loop)" if rolled else ""
+    is_now = f"number {at} of its memory is {after[at]}"
+    return f"{kernel.name}{loop}: {is_now}, but {kernel.formula} makes it {expected[at]}"
 
 
 def _expected(kernel: Kernel, memory: NDArray[np.float64], width: int) -> NDArray[np.float64]:

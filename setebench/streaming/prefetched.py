@@ -18,13 +18,13 @@ LEAST_BROUGHT = 0.9
 
 def why_dropped(context: Context, kernel: Kernel) -> str:
     """Why a stream of prefetches says nothing of bandwidth; "" where its lines arrive."""
-    share = _brought_share(context, kernel)
+    share = min(_brought_share(context, kernel, rolled) for rolled in kernel.forms)
     if share >= LEAST_BROUGHT:
         return ""
     return f"only {max(share, 0.0):.0%} of the lines arrived: prefetches are dropped when they come too fast"
 
 
-def _brought_share(context: Context, kernel: Kernel) -> float:
+def _brought_share(context: Context, kernel: Kernel, rolled: bool) -> float:
     """What part of lines in memory a stream of prefetches really brings: some cores drop prefetches that come too
     fast. By the time of loading the lines afterwards, between that of lines left alone and that of cached ones."""
     machine, base = context.machine, Base("lines")
@@ -32,7 +32,8 @@ def _brought_share(context: Context, kernel: Kernel) -> float:
     lines = FEW_BYTES // machine.facts.line_size
     away = Probe().repeat(lines, Probe().flush(base), advance=machine.facts.line_size).fence().wait(SETTLE_CYCLES)
     loads = Probe().start().stream(base, "load", FEW_BYTES, 8).stop()
-    between = (Probe(), Probe().stream(base, kernel.name, FEW_BYTES), Probe().stream(base, "load", FEW_BYTES, 8))
+    prefetches = Probe().stream(base, kernel.name, FEW_BYTES, rolled=rolled)
+    between = (Probe(), prefetches, Probe().stream(base, "load", FEW_BYTES, 8))
     probes = [(away + each).fence().wait(SETTLE_CYCLES).fence() + loads for each in between]
     placements = np.full(64, region.address)
     try:

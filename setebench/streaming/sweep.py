@@ -21,6 +21,14 @@ REPETITIONS, LARGE_REPETITIONS = 4, 2
 ROUND_SHARE = 0.15
 """A round that takes more of the time there is for the case is the last: others may need what is left."""
 
+FORM_SHARE = 0.02
+"""The other form of a kernel's loop is only tried where that takes no more of the time left to the case. Without it
+there still is a figure; without the data sets behind, of which there are some fifteen, there is none."""
+
+ALIKE = 0.97
+"""Forms that differ by no more in the first round: either will do. Where they do differ, something else may have
+disturbed one of them, and the second round decides."""
+
 WIDEST = 2.5
 """The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level."""
 
@@ -66,13 +74,13 @@ class Case:
 @dataclass
 class Point:
     """One data set (total bytes of a thread): the best program GB/s of every round, and of the best repetition of all
-    how long all threads ran at once, and how far apart they started."""
+    how long all threads ran at once, and how far apart they started. `rolled` is the form of the kernel's loop."""
 
     size_bytes: int
     rounds: list[float]
     overlap: float = 0.0
     start_microseconds: float = 0.0
-    passes: int = 0
+    rolled: bool = False
 
     @property
     def best(self) -> float:
@@ -112,12 +120,24 @@ def affordable(case: Case, sizes: Iterable[int], budget: Budget) -> list[int]:
     return chosen
 
 
+def in_question(points: list[Point], decided: bool) -> list[Point]:
+    """Of one data set's points, one for each form of the loop, those that the next round measures: the best alone once
+    it is `decided` or where the others are no worse to speak of."""
+    best = max(points, key=lambda point: point.best)
+    alike = all(point.best >= ALIKE * best.best for point in points)
+    return [best] if decided or alike else points
+
+
 class Sweep:
-    """Rounds over some data sets of one case; what disturbs one round need not disturb the next."""
+    """Rounds over some data sets of one case; what disturbs one round need not disturb the next.
+
+    Which form of its loop a kernel runs fastest in depends on the CPU and the level, so the first round measures both,
+    and later ones the better."""
 
     def __init__(self, context: Context, case: Case, team: Team, budget: Budget) -> None:
         self._context, self._case, self._team, self._budget = context, case, team, budget
-        self._points: dict[int, Point] = {}
+        self._points: dict[int, list[Point]] = {}  # of every data set those of the forms still in question
+        self._passes: dict[int, int] = {}
         self._seconds_per_byte = 0.0  # of the dearest data set yet
 
     def run(self, sizes: list[int]) -> list[Point]:
@@ -126,45 +146,57 @@ class Sweep:
         plural = "s" if case.threads > 1 else ""
         whole = self._budget.left
         for number in range(FAST_ROUNDS if self._context.fast else ROUNDS):
-            before = self._budget.left
             self._context.progress(f"{case.name}, {case.threads} thread{plural}, round {number + 1}")
-            self._round(sizes, first=number == 0)
-            if before - self._budget.left > ROUND_SHARE * whole:
+            if self._round(sizes, number) > ROUND_SHARE * whole:
                 break
-        return [self._points[size] for size in sorted(self._points)]
+        return [in_question(self._points[size], decided=True)[0] for size in sorted(self._points)]
 
-    def _round(self, sizes: list[int], *, first: bool) -> None:
-        """Every data set once; the first round leaves out what would take too long, the others what it left out."""
+    def _round(self, sizes: list[int], number: int) -> float:
+        """Every data set once; the first round leaves out what would take too long, the others what it left out.
+        Returns what it took with one form of the loop."""
         done: set[int] = set()
+        spent = 0.0
         for size in sizes:
             array = array_bytes_for(self._case.kernel, size)
             total = array * self._case.kernel.arrays
-            if total in done or (not first and total not in self._points):
+            if total in done or (number and total not in self._points):
                 continue  # another size came to the same whole blocks, or to more than there was time for
-            if first and 2 * total * self._seconds_per_byte > self._budget.left:
+            if not number and 2 * total * self._seconds_per_byte > self._budget.left:
                 continue
             done.add(total)
-            before = self._budget.left
-            point = self._points.setdefault(total, Point(total, []))
-            repetitions = self._measure(array, point)
-            streamed = total * point.passes * (repetitions + 1)
-            self._seconds_per_byte = max(self._seconds_per_byte, (before - self._budget.left) / streamed)
+            spent += self._forms(array, total, number)
+        return spent
 
-    def _measure(self, array: int, point: Point) -> int:
-        """One round of one data set; returns how often it was timed."""
+    def _forms(self, array: int, total: int, number: int) -> float:
+        """One round of one data set in every form of the loop that is in question; returns what one of them took."""
+        points = self._points.get(total) or [Point(total, [], rolled=rolled) for rolled in self._case.kernel.forms]
+        before, cost = self._budget.left, 0.0
+        for point in points:
+            if not point.rounds and cost > FORM_SHARE * self._budget.left:
+                continue
+            self._measure(array, point)
+            cost = cost or before - self._budget.left
+        self._points[total] = in_question([point for point in points if point.rounds], decided=number > 0)
+        return cost
+
+    def _measure(self, array: int, point: Point) -> None:
+        """One round of one data set in one form."""
         case, team = self._case, self._team
-        if not point.passes:
-            large = point.size_bytes > LARGE_BYTES
-            point.passes = 1 if large else team.passes_for(case.kernel, case.access_bytes, array)
-        repetitions = REPETITIONS
-        if point.size_bytes > LARGE_BYTES:
+        large = point.size_bytes > LARGE_BYTES
+        if point.size_bytes not in self._passes:
+            passes = 1 if large else team.passes_for(case.kernel, case.access_bytes, array)
+            self._passes[point.size_bytes] = passes
+        passes, repetitions = self._passes[point.size_bytes], REPETITIONS
+        if large:
             affords = self._budget.bytes(0.5) >= (1 + LARGE_REPETITIONS) * point.size_bytes * case.threads
             repetitions = LARGE_REPETITIONS if affords else 1
-        timing = team.time(case.kernel, case.access_bytes, array, point.passes, repetitions)
+        before = self._budget.left
+        timing = team.time(case.kernel, case.access_bytes, array, passes, repetitions, rolled=point.rolled)
+        streamed = point.size_bytes * passes * (repetitions + 1)
+        self._seconds_per_byte = max(self._seconds_per_byte, (before - self._budget.left) / streamed)
         rates = timing.gigabytes_per_second()
         best = int(np.argmax(rates))
         if not point.rounds or rates[best] > point.best:
             point.overlap = float(timing.overlap()[best])
             point.start_microseconds = float(timing.start_microseconds()[best])
         point.rounds.append(float(rates[best]))
-        return repetitions

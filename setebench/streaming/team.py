@@ -152,11 +152,13 @@ class Team:
             self._run({cpu: Probe().stream(base + first, "store", size, width).fence() for cpu, base in pairs}, 1)
             self._spend(size)
 
-    def time(self, kernel: Kernel, width: int, array_bytes: int, passes: int, repetitions: int) -> Timing:
+    def time(
+        self, kernel: Kernel, width: int, array_bytes: int, passes: int, repetitions: int, *, rolled: bool = False
+    ) -> Timing:
         """`passes` passes on every CPU at once, timed `repetitions` times. One untimed round comes first."""
         probes = {}
         for cpu, base in zip(self.cpus, self.bases, strict=True):
-            one = Probe().stream(base, kernel.name, array_bytes, width)
+            one = Probe().stream(base, kernel.name, array_bytes, width, rolled=rolled)
             loop = one if passes == 1 else Probe().repeat(passes, one)
             # the fence: stores that are still on their way belong to the time
             timed = (Probe().start(0, dither=False) + loop).fence().stop(0)

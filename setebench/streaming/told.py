@@ -78,6 +78,7 @@ def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
         return
     several = len(point.rounds) > 1
     rounds = f"{len(point.rounds)} rounds" if several else "one round"
+    how = f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}"
     rates = {name: 1.0}
     if level != "l1" and case.kernel.written_bytes:
         rates[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
@@ -88,9 +89,14 @@ def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
             unit="GB/s",
             low=float(np.median(point.rounds)) * factor * (1 - RUN_TO_RUN) if several else None,
             high=point.best * factor * (1 + RUN_TO_RUN) if several else None,
-            method=f"best of {rounds} over {_size(point.size_bytes)} a thread{_at_once(case, point)}",
+            method=how,
             evidence="bandwidth",
         )
+
+
+def _form(case: Case, point: Point) -> str:
+    """Which form of the loop it was, where there are several."""
+    return f", {'rolled' if point.rolled else 'unrolled'}" if len(case.kernel.forms) > 1 else ""
 
 
 def _at_once(case: Case, point: Point) -> str:
@@ -121,6 +127,7 @@ def evidence_of(case: Case, points: list[Point]) -> dict[str, Any]:
         "flops_per_block": kernel.block_flops,
         "size_bytes": [point.size_bytes for point in points],
         "rounds_gb_per_s": [point.rounds for point in points],
+        "rolled": [point.rolled for point in points],
         "overlap": [round(point.overlap, 4) for point in points],
         "start_microseconds": [round(point.start_microseconds, 4) for point in points],
     }

@@ -23,7 +23,7 @@ every_snippet = pytest.mark.parametrize("snippet", TABLE, ids=IDS)
 
 FLAGS = {
     **dict.fromkeys(("INTEL8086", "INTEL186", "INTEL286", "INTEL386", "INTEL486", "X64", "CMOV", "CPUID", "TSC"), ""),
-    **dict.fromkeys(("SSE", "SSE2", "PAUSE"), ""),
+    **dict.fromkeys(("SSE", "SSE2", "PAUSE", "MULTIBYTENOP"), ""),
     "AVX": "avx",
     "AVX512F": "avx512f",
     "CLFSH": "clflush",

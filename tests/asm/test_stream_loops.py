@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from asm_decoding import READS, WRITES, decode, memory
+from asm_decoding import READS, WRITES, decode, memory, stitch
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
 
 from setebench.core import _engine
@@ -19,16 +19,20 @@ from setebench.kernels import (
     RANDOM_STEP,
     Kernel,
     array_spacing,
+    round_bytes,
 )
+from setebench.probe import Base, Probe
 
 SNIPPETS = {one["name"]: one for one in _engine.snippets() if one["name"].startswith("stream.")}
 WIDTHS = (8, 16, 32, 64)
 CASES = [
-    pytest.param(kernel, width, id=f"{kernel.name}-{width}")
+    pytest.param(kernel, width, rolled, id=f"{kernel.name}-{width}-{'rolled' if rolled else 'unrolled'}")
     for kernel in KERNELS.values()
     for width in (WIDTHS if kernel.accesses else (0,))
+    for rolled in kernel.forms
 ]
-every_loop = pytest.mark.parametrize(("kernel", "width"), CASES)
+every_loop = pytest.mark.parametrize(("kernel", "width", "rolled"), CASES)
+both_forms = pytest.mark.parametrize("rolled", [False, True], ids=["unrolled", "rolled"])
 
 ARITHMETIC = {"ADD": 1, "SUB": 1, "MUL": 1}
 NON_TEMPORAL = {Mnemonic.MOVNTI, Mnemonic.MOVNTPS, Mnemonic.VMOVNTPS}
@@ -36,13 +40,15 @@ _factory = InstructionInfoFactory()
 _MNEMONICS = {value: name for name, value in vars(Mnemonic).items() if isinstance(value, int)}
 
 
-def snippet(kernel: Kernel, width: int) -> dict[str, Any]:
-    return SNIPPETS[f"stream.{kernel.name}.{width}" if width else f"stream.{kernel.name}"]
+def name_of(kernel: Kernel, width: int, rolled: bool) -> str:
+    return f"stream.{kernel.name}{f'.{width}' if width else ''}{'.rolled' if rolled else ''}"
 
 
-def parts(kernel: Kernel, width: int) -> tuple[list[Instruction], list[Instruction], list[Instruction]]:
+def parts(
+    kernel: Kernel, width: int, rolled: bool = False
+) -> tuple[list[Instruction], list[Instruction], list[Instruction]]:
     """What comes before the loop, the loop, and what comes behind it."""
-    code = decode(snippet(kernel, width)["code"])
+    code = decode(SNIPPETS[name_of(kernel, width, rolled)]["code"])
     (branch,) = (one for one in code if one.mnemonic == Mnemonic.JNE)
     begin = branch.near_branch_target
     before = [one for one in code if one.ip < begin]
@@ -68,55 +74,65 @@ def touched(loop: list[Instruction], kinds: set[int]) -> dict[int, list[tuple[in
     return dict(found)
 
 
-def test_every_kernel_is_there_in_every_width_and_no_other() -> None:
-    declared = {f"stream.{k.name}.{w}" for k in KERNELS.values() if k.accesses for w in WIDTHS}
-    declared |= {f"stream.{kernel.name}" for kernel in KERNELS.values() if not kernel.accesses}
-    assert declared == set(SNIPPETS)
+def test_every_kernel_is_there_in_every_width_and_form_and_no_other() -> None:
+    assert {name_of(*case.values) for case in CASES} == set(SNIPPETS)  # type: ignore[arg-type]
 
 
 @every_loop
-def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int) -> None:
+def test_a_round_reads_and_writes_what_is_declared(kernel: Kernel, width: int, rolled: bool) -> None:
     if kernel.random or not kernel.accesses:
         return
-    _, loop, _ = parts(kernel, width)
-    whole = [(place, width) for place in range(0, BLOCK_BYTES, width)]
+    _, loop, _ = parts(kernel, width, rolled)
+    rounds = BLOCK_BYTES // round_bytes(width, rolled)
+    whole = [(place, width) for place in range(0, BLOCK_BYTES // rounds, width)]
     reads, writes = touched(loop, READS), touched(loop, WRITES)
     assert {array: sorted(places) for array, places in reads.items()} == dict.fromkeys(kernel.reads, whole)
     assert {array: sorted(places) for array, places in writes.items()} == dict.fromkeys(kernel.writes, whole)
-    assert sum(size for places in reads.values() for _, size in places) == kernel.read_bytes
-    assert sum(size for places in writes.values() for _, size in places) == kernel.written_bytes
+    assert rounds * sum(size for places in reads.values() for _, size in places) == kernel.read_bytes
+    assert rounds * sum(size for places in writes.values() for _, size in places) == kernel.written_bytes
     stores = [one for one in loop if memory(one, WRITES)]
     assert all((one.mnemonic in NON_TEMPORAL) == kernel.bypass for one in stores)
 
 
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS.values() if True in kernel.forms])
+def test_a_rolled_loop_has_one_instruction_for_what_it_does_with_an_array(kernel: Kernel) -> None:
+    for width in WIDTHS if kernel.accesses else (0,):
+        _, loop, _ = parts(kernel, width, rolled=True)
+        reads, writes = touched(loop, READS), touched(loop, WRITES)
+        assert [len(places) for places in reads.values()] == [1] * len(kernel.reads)
+        assert [len(places) for places in writes.values()] == [1] * len(kernel.writes)
+
+
 @every_loop
-def test_a_round_computes_what_is_declared(kernel: Kernel, width: int) -> None:
-    _, loop, _ = parts(kernel, width)
+def test_a_round_computes_what_is_declared(kernel: Kernel, width: int, rolled: bool) -> None:
+    _, loop, _ = parts(kernel, width, rolled)
     names = [_MNEMONICS[one.mnemonic].removeprefix("V") for one in loop]
     vectors = sum(name[:3] in ARITHMETIC and name[3:] in ("PD", "SD") for name in names)
-    assert vectors * (width // 8) == kernel.block_flops
+    assert vectors * (width // 8) * (BLOCK_BYTES // round_bytes(width, rolled)) == kernel.block_flops
     assert all(
         name.endswith("SD" if width == 8 else "PD") for name in names if name[:3] in ARITHMETIC and name != "ADD"
     )
 
 
 @every_loop
-def test_a_round_moves_on_by_one_block(kernel: Kernel, width: int) -> None:
+def test_a_round_moves_on_by_what_it_handles(kernel: Kernel, width: int, rolled: bool) -> None:
     if kernel.random:
         return
-    _, loop, _ = parts(kernel, width)
+    _, loop, _ = parts(kernel, width, rolled)
     moves = [one for one in loop if one.mnemonic == Mnemonic.ADD and one.op0_register == Register.RCX]
-    assert [one.immediate(1) for one in moves] == [BLOCK_BYTES]
+    assert [one.immediate(1) for one in moves] == [round_bytes(width, rolled)]
     assert [one.op0_register for one in loop if one.mnemonic == Mnemonic.DEC] == [Register.EAX]
 
 
+@both_forms
 @pytest.mark.parametrize("name", ["prefetch_shared", "prefetch_exclusive"])
-def test_a_round_of_prefetches_asks_for_every_line(name: str) -> None:
-    _, loop, _ = parts(KERNELS[name], 0)
+def test_a_round_of_prefetches_asks_for_every_line(name: str, rolled: bool) -> None:
+    _, loop, _ = parts(KERNELS[name], 0, rolled)
     wanted = {"prefetch_shared": Mnemonic.PREFETCHT0, "prefetch_exclusive": Mnemonic.PREFETCHW}[name]
     asked = [one.memory_displacement for one in loop if one.mnemonic == wanted]
-    assert asked == list(range(0, BLOCK_BYTES, CHUNK_BYTES))
-    assert len(asked) * CHUNK_BYTES == KERNELS[name].read_bytes
+    assert asked == list(range(0, round_bytes(0, rolled), CHUNK_BYTES))
+    rounds = BLOCK_BYTES // round_bytes(0, rolled)
+    assert rounds * len(asked) * CHUNK_BYTES == KERNELS[name].read_bytes
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -130,9 +146,10 @@ def test_random_order_reads_whole_chunks_and_steps_as_declared(width: int) -> No
     assert (factors, steps) == ({RANDOM_FACTOR}, {RANDOM_STEP * CHUNK_BYTES})
 
 
+@both_forms
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_reduction_leaves_its_sums_behind_the_first_array(width: int) -> None:
-    before, _, behind = parts(KERNELS["ddot"], width)
+def test_a_reduction_leaves_its_sums_behind_the_first_array(width: int, rolled: bool) -> None:
+    before, _, behind = parts(KERNELS["ddot"], width, rolled)
     stores = [place for one in behind for place in memory(one, WRITES)]
     assert stores == [(Register.RCX, number * width, width) for number in range(ACCUMULATORS)]
     assert not any(memory(one, READS | WRITES) for one in before)
@@ -140,7 +157,25 @@ def test_a_reduction_leaves_its_sums_behind_the_first_array(width: int) -> None:
 
 
 @every_loop
-def test_nothing_is_touched_outside_the_loop(kernel: Kernel, width: int) -> None:
-    before, _, behind = parts(kernel, width)
+def test_nothing_is_touched_outside_the_loop(kernel: Kernel, width: int, rolled: bool) -> None:
+    before, _, behind = parts(kernel, width, rolled)
     assert not any(memory(one, READS | WRITES) for one in before)
     assert kernel.reduces or not behind
+
+
+@pytest.mark.parametrize("nops", range(0, 64, 7))
+@every_loop
+def test_a_loop_begins_a_line_of_instructions_wherever_it_comes(
+    kernel: Kernel, width: int, rolled: bool, nops: int
+) -> None:
+    before = Probe().nop(nops) if nops else Probe()
+    probe = before.stream(Base("a"), kernel.name, BLOCK_BYTES, width or 8, rolled=rolled)
+    stitch(Probe())  # indexes the snippets
+    if not _engine.available(name_of(kernel, width, rolled)):
+        pytest.skip("this CPU has no such kernel")
+    stitched = stitch(probe)
+    code = decode(stitched.code_at(), stitched.address)
+    first = stitched.address + (stitched.operation_ends[0] if nops else stitched.operations_begin)
+    behind = stitched.address + stitched.operation_ends[-1]
+    (branch,) = (one for one in code if one.mnemonic == Mnemonic.JNE and first <= one.ip < behind)
+    assert branch.near_branch_target % 64 == 0

@@ -29,13 +29,18 @@ def context(machine: Any, **options: Any) -> Context:
     return Context(machine=machine, options=options)
 
 
+EVERY_FORM = [(name, rolled) for name, kernel in KERNELS.items() for rolled in kernel.forms]
+
+
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-@pytest.mark.parametrize("name", list(KERNELS))
-def test_a_kernel_leaves_what_it_should_and_nothing_else(native: NativeMachine, name: str, width: int) -> None:
+@pytest.mark.parametrize(("name", "rolled"), EVERY_FORM)
+def test_a_kernel_leaves_what_it_should_and_nothing_else(
+    native: NativeMachine, name: str, rolled: bool, width: int
+) -> None:
     assert isinstance(native, HoldsNumbers)
     if width not in native.facts.access_sizes or name not in native.facts.kernels:
         pytest.skip("this CPU has no such kernel")
-    assert wrong_arithmetic(context(native), KERNELS[name], width) is None
+    assert wrong_arithmetic(context(native), KERNELS[name], width, rolled=rolled) is None
 
 
 class Broken(NativeMachine):
@@ -59,29 +64,32 @@ class Broken(NativeMachine):
 
 
 @pytest.mark.parametrize("spoil", ["skips its last block", "copies only", "is shifted"])
-@pytest.mark.parametrize("name", STORING)
-def test_a_broken_kernel_is_caught(name: str, spoil: str) -> None:
+@pytest.mark.parametrize(("name", "rolled"), [(name, rolled) for name, rolled in EVERY_FORM if name in STORING])
+def test_a_broken_kernel_is_caught(name: str, rolled: bool, spoil: str) -> None:
     if spoil == "copies only" and name in ("copy", "copy_nt"):
         pytest.skip("a copy that only copies is not broken")
     machine = Broken(spoil)
     try:
-        found = wrong_arithmetic(context(machine), KERNELS[name], 8)
+        found = wrong_arithmetic(context(machine), KERNELS[name], 8, rolled=rolled)
     finally:
         machine.close()
     assert found is not None
-    assert found.startswith(f"{name}: number ")
+    assert found.startswith(f"{name}{' (rolled loop)' if rolled else ''}: number ")
 
 
-@pytest.mark.parametrize("name", ["load", "store", "random"])
-def test_a_stream_ends_exactly_at_its_last_block(native: NativeMachine, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "rolled"), [("load", False), ("load", True), ("store", False), ("store", True), ("random", False)]
+)
+def test_a_stream_ends_exactly_at_its_last_block(native: NativeMachine, name: str, rolled: bool) -> None:
     size = 1 << 13
     region = native.allocate(2 * size, 4096)
     beyond = region.address + size
     assert LIBC.mprotect(ctypes.c_void_p(beyond), ctypes.c_size_t(size), 0) == 0
     try:
-        native.run(Probe().stream(ARRAYS, name, size), {ARRAYS: [region.address]})
+        probe = Probe().stream(ARRAYS, name, size, rolled=rolled)
+        native.run(probe, {ARRAYS: [region.address]})
         with pytest.raises(ProbeFault) as fault:
-            native.run(Probe().stream(ARRAYS, name, size), {ARRAYS: [region.address + 256]})
+            native.run(probe, {ARRAYS: [region.address + 256]})
     finally:
         LIBC.mprotect(ctypes.c_void_p(beyond), ctypes.c_size_t(size), 3)
         native.release(region)
@@ -149,6 +157,7 @@ def test_the_stream_table_is_validated() -> None:
     assert ended.returncode == 0, ended.stderr
     document = json.loads(ended.stdout)
     assert len(document["findings"]) == 4
+    assert len(document["evidence"]["stream"]["runs"]) == 8  # two forms of each loop
     for run in document["evidence"]["stream"]["runs"].values():
         assert run["validation"] == "all 1048576 results right"
 

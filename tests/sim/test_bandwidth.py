@@ -66,6 +66,30 @@ def test_the_second_level_is_limited_by_its_fills_and_the_first_is_not(measured:
     assert rate(measured, "bandwidth.l1.load.64.threads_1") > 2 * filled
 
 
+FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8, entries=6)
+"""Follows six instructions at once, fewer than an unrolled triad has."""
+
+
+@pytest.mark.parametrize(("prefetchers", "rolled"), [((FOLLOWING,), True), ((), False)], ids=["following", "none"])
+def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any, rolled: bool) -> None:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
+    machine = quiet(memory=memory, prefetchers=prefetchers, **{**SMALL, "l3": None})
+    found = answers(BANDWIDTH, machine, kernel=["triad"], threads="1", width=["64"], seconds=20.0)
+    in_memory, in_l1 = (found[f"bandwidth.{level}.triad.64.threads_1"] for level in ("memory", "l1"))
+    assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
+    assert (", rolled" in in_memory.method) == rolled
+    assert ", unrolled" in in_l1.method  # where the loop itself takes time
+
+
+def test_with_little_time_one_form_of_the_loop_has_to_do() -> None:
+    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
+    machine = quiet(memory=memory, prefetchers=(FOLLOWING,), **{**SMALL, "l3": None})
+    found = answers(BANDWIDTH, machine, kernel=["triad"], threads="1", width=["64"], seconds=3.0)
+    in_memory = found["bandwidth.memory.triad.64.threads_1"]
+    assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
+    assert ", unrolled" in in_memory.method  # the slower, but not nothing
+
+
 def loaded(cores: int, interval: float) -> dict[str, Finding]:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
     return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))

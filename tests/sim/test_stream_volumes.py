@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -32,22 +32,28 @@ def cold(machine: SimulatedMachine, region: Region) -> None:
     machine.run(away, {ARRAYS: [region.address]})
 
 
-def events(machine: SimulatedMachine, kernel: Kernel, width: int, region: Region) -> dict[str, int]:
+def events(
+    machine: SimulatedMachine, kernel: Kernel, width: int, region: Region, rolled: bool = False
+) -> dict[str, int]:
     before = counters(machine)
-    machine.run(Probe().stream(ARRAYS, kernel.name, SIZE, width).fence(), {ARRAYS: [region.address]})
+    probe = Probe().stream(ARRAYS, kernel.name, SIZE, width, rolled=rolled).fence()
+    machine.run(probe, {ARRAYS: [region.address]})
     after = counters(machine)
     return {name: after[name] - before[name] for name in EVENTS}
 
 
 @pytest.mark.parametrize("width", [8, 64])
-@pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.accesses])
-def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: str, width: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "rolled"),
+    [(name, rolled) for name, kernel in KERNELS.items() if kernel.accesses for rolled in kernel.forms],
+)
+def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: str, rolled: bool, width: int) -> None:
     if width not in machine.facts.access_sizes:
         pytest.skip("this preset has no such accesses")
     kernel = KERNELS[name]
     region = machine.allocate(stream_bytes(kernel, SIZE), 4096)
     cold(machine, region)
-    found = events(machine, kernel, width, region)
+    found = events(machine, kernel, width, region, rolled)
     blocks = SIZE // BLOCK_BYTES
     assert found["loads"] * width == blocks * kernel.read_bytes
     assert found["stores"] * width == blocks * kernel.written_bytes
@@ -71,12 +77,40 @@ def test_a_second_pass_over_what_fits_asks_memory_for_nothing(machine: Simulated
 def test_prefetches_ask_for_every_line_once() -> None:
     hints = {"t0": spec.Hint(fills="l1"), "w": spec.Hint(fills="l1", exclusive=True)}
     machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints=hints))
-    for name in ("prefetch_shared", "prefetch_exclusive"):
+    for name, rolled in product(("prefetch_shared", "prefetch_exclusive"), (False, True)):
         region = machine.allocate(SIZE, 4096)
         before = counters(machine)["memory_reads"]
-        machine.run(Probe().stream(ARRAYS, name, SIZE).fence(), {ARRAYS: [region.address]})
+        machine.run(Probe().stream(ARRAYS, name, SIZE, rolled=rolled).fence(), {ARRAYS: [region.address]})
         assert counters(machine)["memory_reads"] - before == SIZE // LINE
         machine.release(region)
+
+
+FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8, entries=6)
+"""Follows six instructions at once: those of a rolled triad, but not those of an unrolled one."""
+
+
+def test_few_followed_instructions_bring_the_lines_of_a_rolled_loop_alone() -> None:
+    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=1.0), prefetchers=(FOLLOWING,))
+    size = 1 << 16
+    region = machine.allocate(stream_bytes(KERNELS["triad"], size), 4096)
+    ticks = {}
+    for rolled in (False, True):
+        cold(machine, region)
+        probe = Probe().start().stream(ARRAYS, "triad", size, 64, rolled=rolled).stop()
+        ticks[rolled] = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
+    assert ticks[False] > 1.5 * ticks[True]
+
+
+def test_a_rolled_loop_spends_more_instructions() -> None:
+    machine = quiet(core=spec.Core(issue_width=2))
+    region = machine.allocate(SIZE, 4096)
+    ticks = {}
+    for rolled in (False, True):
+        loads = Probe().stream(ARRAYS, "load", SIZE, 64, rolled=rolled)
+        probe = loads.start().repeat(20, loads).stop()
+        ticks[rolled] = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
+    # of every four lines: four loads and one turn of the loop, or four loads and four turns
+    assert ticks[True] / ticks[False] == pytest.approx((4 + 4 * 2) / (4 + 2), rel=0.02)
 
 
 def test_memory_gives_no_more_than_its_interval_allows() -> None:

@@ -18,7 +18,7 @@ from setebench.results import Finding, Outcome
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, widths_of
 from setebench.streaming.levels import Levels, ranges
-from setebench.streaming.sweep import Case, Point, affordable, sizes_for
+from setebench.streaming.sweep import Case, Point, affordable, in_question, sizes_for
 from setebench.streaming.team import Timing, array_bytes_for
 from setebench.streaming.told import told_of
 
@@ -83,13 +83,41 @@ def test_random_order_needs_a_power_of_two() -> None:
         Probe().stream(A, "quad", 256)
 
 
-@given(st.sampled_from(list(KERNELS)), st.integers(8, 30), st.sampled_from((8, 16, 32, 64)), st.integers(-64, 64))
-def test_a_stream_can_be_written_and_read(name: str, power: int, width: int, offset: int) -> None:
-    probe = Probe().start().stream(A + 64 * offset, name, 1 << power, width).stop()
+def test_random_order_has_no_rolled_loop() -> None:
+    with pytest.raises(ProbeError, match="random has no rolled loop"):
+        Probe().stream(A, "random", 256, rolled=True)
+
+
+@given(
+    st.sampled_from([(name, rolled) for name, kernel in KERNELS.items() for rolled in kernel.forms]),
+    st.integers(8, 30),
+    st.sampled_from((8, 16, 32, 64)),
+    st.integers(-64, 64),
+)
+def test_a_stream_can_be_written_and_read(form: tuple[str, bool], power: int, width: int, offset: int) -> None:
+    name, rolled = form
+    probe = Probe().start().stream(A + 64 * offset, name, 1 << power, width, rolled=rolled).stop()
     assert parse(str(probe)) == probe
+    assert [operation.rolled for operation in probe.operations] == [False, rolled, False]
     (row,) = (row for row in probe.rows.tolist() if row[0] == Kind.STREAM)
     assert row[3] == (width if KERNELS[name].accesses else 0)
     assert row[5] == 1 << power
+
+
+@pytest.mark.parametrize(
+    ("unrolled", "rolled", "decided", "left"),
+    [
+        (100.0, 98.0, False, [False]),  # either will do, so no time is spent on choosing
+        (98.0, 100.0, False, [True]),
+        (100.0, 80.0, False, [False, True]),  # something else may have disturbed one of them
+        (80.0, 100.0, True, [True]),
+    ],
+)
+def test_the_form_of_a_loop_is_chosen_where_it_matters(
+    unrolled: float, rolled: float, decided: bool, left: list[bool]
+) -> None:
+    points = [Point(4096, [unrolled]), Point(4096, [rolled], rolled=True)]
+    assert [point.rolled for point in in_question(points, decided)] == left
 
 
 @given(st.integers(1, MOST_ARRAY_BYTES // BLOCK_BYTES))
@@ -241,6 +269,8 @@ def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
     found = told(both, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.value == 9.0
     assert "started within 0.25 us, all at once 99% of the time" in found.method
+    rolled = [Point(4096, [9.0], 0.99, rolled=True), Point(8192, [8.9], 0.99)]
+    assert "over 4 KiB a thread, rolled, " in told(rolled, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:

@@ -1,7 +1,9 @@
 """Streaming kernels: the loads, arithmetic, stores and prefetches of a loop over arrays, a block at a time.
 
 A kernel comes as one word of bits (`described`), so that nothing of the table in `setebench.kernels` is compiled in.
-Arithmetic takes the time of a multiplication; that a sum needs the one before is left out, as kernels use several.
+Arithmetic takes the time of a multiplication; that a sum needs the one before is left out, as kernels use several, and
+so are the moves by which sums change places in a rolled loop. An unrolled loop has an instruction address for every
+access of a block and turns once a block; a rolled one has an address for each array and turns at each access.
 """
 
 from __future__ import annotations
@@ -43,13 +45,13 @@ DESCRIPTION, SPACING = INTERVAL, DITHER
 """Columns of a row that streams have no other use for."""
 
 ARRAYS = 4
-WRITES_AT, FETCHES_AT, FLOPS_AT, BYPASS_AT, RANDOM_AT, EXCLUSIVE_AT = 4, 8, 12, 16, 17, 18
+WRITES_AT, FETCHES_AT, FLOPS_AT, BYPASS_AT, RANDOM_AT, EXCLUSIVE_AT, ROLLED_AT = 4, 8, 12, 16, 17, 18, 19
 HINT_SHARED, HINT_EXCLUSIVE = 0, 4
 
 
-def described(kernel: Kernel) -> int:
+def described(kernel: Kernel, rolled: bool) -> int:
     """A kernel as one word: bits of the arrays that it reads, writes and fetches, its arithmetic, and its ways."""
-    word = kernel.flops << FLOPS_AT | kernel.bypass << BYPASS_AT | kernel.random << RANDOM_AT
+    word = kernel.flops << FLOPS_AT | kernel.bypass << BYPASS_AT | kernel.random << RANDOM_AT | rolled << ROLLED_AT
     word |= (kernel.name == "prefetch_exclusive") << EXCLUSIVE_AT
     for at, arrays in ((0, kernel.reads), (WRITES_AT, kernel.writes), (FETCHES_AT, kernel.fetches)):
         word |= sum(1 << at + array for array in arrays)
@@ -99,14 +101,27 @@ def _element(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, 
 
 
 @compiled
+def _turn(c: Ints, s: Ints, cpu: int) -> None:
+    """The end of a loop's round: a subtraction and a branch."""
+    for _ in range(2):
+        complete(c, s, cpu, enter(c, s, cpu) + UNIT)
+
+
+@compiled
 def _chunk(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, width: int, ip: int) -> None:
     """The accesses to one chunk of every array. Every instruction of the unrolled loop has an address of its own."""
+    rolled = (word >> ROLLED_AT) & 1
     if word >> FETCHES_AT & 15:
         hint = HINT_EXCLUSIVE if (word >> EXCLUSIVE_AT) & 1 else HINT_SHARED
         prefetch(c, s, cpu, address, hint, ip, 0)
+        if rolled:
+            _turn(c, s, cpu)
         return
     for place in range(0, CHUNK_BYTES, width):
-        _element(c, s, cpu, address + place, word, spacing, width, ip + place // width * ARRAYS)
+        own = 0 if rolled else place // width * ARRAYS
+        _element(c, s, cpu, address + place, word, spacing, width, ip + own)
+        if rolled:
+            _turn(c, s, cpu)
 
 
 @compiled
@@ -135,16 +150,17 @@ def stream(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, first: 
         s[S_FAULT] = s[th + T_ROW] + 1
         s[S_FAULT_ADDRESS] = missing
         return True
+    rolled = (word >> ROLLED_AT) & 1
     for number in range(BLOCK_BYTES // CHUNK_BYTES):
         if (word >> RANDOM_AT) & 1:
             offset = ((address - first) * RANDOM_FACTOR + RANDOM_STEP * CHUNK_BYTES) & (size - 1)
             address = first + offset
-        ip = program[row + IP] + number * (CHUNK_BYTES // width) * ARRAYS
-        _chunk(c, s, cpu, address, word, spacing, width, ip)
+        own = 0 if rolled else number * (CHUNK_BYTES // width) * ARRAYS
+        _chunk(c, s, cpu, address, word, spacing, width, program[row + IP] + own)
         if not (word >> RANDOM_AT) & 1:
             address += CHUNK_BYTES
-    for _ in range(2):  # the loop: a subtraction and a branch
-        complete(c, s, cpu, enter(c, s, cpu) + UNIT)
+    if not rolled:
+        _turn(c, s, cpu)
     s[th + T_CHASE_ADDRESS] = address
     s[th + T_CHASE_LEFT] -= 1
     s[th + T_CHASE_READY] = s[th + T_CLOCK]
