@@ -22,7 +22,7 @@ from setebench.sim import spec
 from setebench.sim.compiled import prepare
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
-from setebench.sim.truth import truth
+from setebench.sim.truth import open_prefixes, truth
 
 NOISES = ("drawn", "quiet", "guest", "double")
 """drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`
@@ -43,12 +43,14 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of a task: findings and truth, and scenarios that could not be run, with why."""
+    """What came of a task: findings and truth, scenarios that could not be run, with why, and how parameters begin of
+    which the truth doesn't say all."""
 
     machine: str
     findings: list[Finding]
     truths: list[Finding]
     failures: list[str]
+    open_prefixes: tuple[str, ...] = ()
 
 
 def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
@@ -96,7 +98,13 @@ def perform(task: Task) -> Answer:
                 findings.extend(scenario.answer(context))
             except SetebenchError as error:
                 failures.append(f"{task.machine}, {name}: {error}")
-    return Answer(machine=task.machine, findings=findings, truths=truth(machine_file), failures=failures)
+    return Answer(
+        machine=task.machine,
+        findings=findings,
+        truths=truth(machine_file),
+        failures=failures,
+        open_prefixes=open_prefixes(machine_file),
+    )
 
 
 def perform_all(tasks: list[Task], workers: int, tell: Callable[[str], None]) -> Iterator[Answer]:
@@ -125,5 +133,9 @@ def perform_all(tasks: list[Task], workers: int, tell: Callable[[str], None]) ->
 def judge_all(answers: list[Answer], prefixes: tuple[str, ...] | None) -> list[Judgement]:
     """Judge all answers; with `prefixes` only parameters that begin with one of them."""
     known = frozenset(finding.parameter for answer in answers for finding in answer.truths)
-    judgements = [j for answer in answers for j in judge(answer.machine, answer.findings, answer.truths, known)]
+    judgements = [
+        judgement
+        for answer in answers
+        for judgement in judge(answer.machine, answer.findings, answer.truths, known, answer.open_prefixes)
+    ]
     return [j for j in judgements if prefixes is None or j.parameter.startswith(prefixes)]

@@ -46,6 +46,11 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
                 yield from _told(_Stream(machine, kernel, width, threads, number))
 
 
+def bandwidth_prefixes(machine: spec.Machine) -> tuple[str, ...]:
+    """How the parameters of every level that this machine has begin."""
+    return (*(f"bandwidth.l{number}." for number in range(1, len(machine.levels) + 1)), "bandwidth.memory.")
+
+
 def _told(stream: _Stream) -> Iterator[Finding]:
     machine = stream.machine
     slow, fast = stream.slow_cycles(), stream.fast_cycles()

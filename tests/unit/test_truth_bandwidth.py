@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.truth import truth
+from setebench.sim.loader import load
+from setebench.sim.truth import open_prefixes, truth
 
 FIRST = spec.Level(sets=64, ways=8, latency_cycles=4.0, fill_interval_cycles=0.0, mshr_entries=10)
 SECOND = spec.Level(sets=512, ways=8, latency_cycles=14.0, fill_interval_cycles=0.0, mshr_entries=16)
@@ -135,3 +137,11 @@ def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> Non
     told = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
     assert told.high == pytest.approx(64 / 1.2)
     assert told.low == pytest.approx(64 / 2.2, rel=0.05)  # a look-up more for every line, while misses wait
+
+
+def test_of_levels_that_a_machine_has_the_truth_may_know_less_than_there_is() -> None:
+    """So that a score doesn't call a rate made up where only the truth is unknown."""
+    three = load("plain")
+    two = msgspec.structs.replace(three, levels=three.levels[:2])
+    assert open_prefixes(three) == ("bandwidth.l1.", "bandwidth.l2.", "bandwidth.l3.", "bandwidth.memory.")
+    assert open_prefixes(two) == ("bandwidth.l1.", "bandwidth.l2.", "bandwidth.memory.")
