@@ -188,6 +188,15 @@ def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None
     assert seen.further(second) == [2]
 
 
+def test_the_second_levels_own_plateau_is_no_level_behind_one_that_is_known_badly() -> None:
+    """Behind a short walk the second level was told a fifth too fast, as few loads on a coarse clock do."""
+    caches = [Plateau(4e3, 30e3, 4.0), Plateau(50e3, 900e3, 11.8)]
+    seen = _SweptLevels(caches, [43e3, 1.1e6], True)
+    badly = Rung(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4)
+    assert seen.further(badly) == []
+    assert seen.further(Rung(badly.walk, 9.0, 1.0, 8.7, [], 0.05)) == [1]
+
+
 def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None:
     """A line's turn is judged by its other turns, and a long walk went round so seldom that no line had another. Nor
     does a line's first turn count, with which it may not yet have settled in its level."""
