@@ -140,15 +140,14 @@ class Ladder:
         rungs = [self._rung(self._walk(0), CAREFUL)]
         for number in range(1, DENSER_WALKS + 1):
             further = self._rung(replace(self._walk(number), turns=turns(FIRST_RATIO)), CAREFUL)
-            slower = further.fastest_cycles / rungs[-1].fastest_cycles
             # taken for granted (docs/method.md, Limits): no second level is so small that the second walk outgrows it,
             # so what that shows anew is no third one
             surely_second = number > 1 and rungs[-1].fastest_cycles >= SURELY_SECOND_RATIO * first_cycles
-            if number == 1 and slower >= SAME_LEVEL_RATIO and further.share >= SEEN_SHARE:
-                rungs.clear()  # so the first one left lines in the first level
-            elif further.share < SEEN_SHARE or (surely_second and slower >= SAME_LEVEL_RATIO):
+            if further.share < SEEN_SHARE or (surely_second and _jump(rungs[-1], further)):
                 break
             rungs.append(further)
+        if len(rungs) > 1 and _jump(rungs[0], rungs[1]):  # so the first one left lines in the first level
+            rungs = rungs[1:]
         return steadiest(rungs, first_cycles)
 
     def climb(self) -> list[Rung]:
@@ -250,6 +249,11 @@ class Ladder:
             found.append((own, float(group.mean()), error))
         error = float(timed.loads[near].std()) / float(near.sum()) ** 0.5 * self._per_tick
         return Rung(walk, cycles, share, fastest, found, error)
+
+
+def _jump(shorter: Rung, longer: Rung) -> bool:
+    """Whether behind the longer walk another level answers than behind the shorter one."""
+    return longer.fastest_cycles >= SAME_LEVEL_RATIO * shorter.fastest_cycles
 
 
 def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
