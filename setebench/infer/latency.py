@@ -29,7 +29,7 @@ RUN_TO_RUN = 0.005
 """Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
 
 WALK_TO_WALK = 0.04
-"""Of walks behind which a level's lines take the same time but for 4 % (`walks.AS_SLOW_RATIO`), any may be taken. The
+"""Of walks behind which a level's lines take the same time but for 4 % (`rungs.AS_SLOW_RATIO`), any may be taken. The
 faster ones leave lines in the level before, so the interval reaches up by that much, and down by half of it, as the
 slowest of several is so by chance too."""
 

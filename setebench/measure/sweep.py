@@ -27,17 +27,8 @@ from setebench.machine import Region
 from setebench.measure.calibrate import LINE, quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.placing import Place, Walk, single_cycles
-from setebench.measure.walks import (
-    FURTHER_TURNS,
-    SEEN_SHARE,
-    SURE_ERRORS,
-    Ladder,
-    MemoryLoads,
-    Rung,
-    last_level,
-    shortest_alike,
-    walk_beyond,
-)
+from setebench.measure.rungs import SEEN_SHARE, SURE_ERRORS, Rung, last_level, shortest_alike
+from setebench.measure.walks import FURTHER_TURNS, Ladder, MemoryLoads, walk_beyond
 from setebench.probe import Probe
 from setebench.scenario import Context
 

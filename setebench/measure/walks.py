@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
-from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
+from setebench.infer.levels import SAME_LEVEL_RATIO
 from setebench.infer.ticks import dominant, groups, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import span_bytes
 from setebench.measure.placing import BASELINE_ADDITIONS, Place, Walk, single_cycles
+from setebench.measure.rungs import AS_SLOW_RATIO, SEEN_SHARE, Rung, jump, steadiest
 from setebench.scenario import Context
 
 FINE_STEP_CYCLES = 2.0
@@ -54,15 +54,6 @@ clock whose step is longer than a load few loads tell no level from a mixture.""
 GONE_SHARE = 0.8
 """With so many lines in memory there is nothing left to be seen of any level."""
 
-SEEN_SHARE = 0.15
-"""A level has to serve so many lines behind a walk for their mean to be told."""
-
-MOSTLY_SHARE = 0.6
-"""So many lines that groups are parted by what most loads do."""
-
-FLAT_WALK_RATIO = 1.08
-"""Behind walks that differ by half, a level's lines take the same time but for this."""
-
 
 def turns(ratio: float) -> int:
     """How often to walk over `ratio` times what a level holds until it keeps less than `SURVIVING`, if it replaces at
@@ -86,13 +77,8 @@ def walk_beyond(inner_end: float, end: float) -> Walk:
 STAYED_SHARE = 0.98
 """With so many lines left where they should be, there is no need to look for a gentler walk."""
 
-LONGER_RATIOS, GENTLEST_ROUNDS, AS_SLOW_RATIO = (1.0, 1.25, 1.6), 6, 1.04
-"""Walks so many times the shortest are tried, so often. One that leaves a tenth of its lines in a level half as slow
-falls behind the slowest by more than the last ratio, which is about what means of so many loads are uncertain by."""
-
-
-SURE_ERRORS = 2.0
-"""Two means are alike where they are no further apart than this many standard errors."""
+LONGER_RATIOS, GENTLEST_ROUNDS = (1.0, 1.25, 1.6), 6
+"""Walks so many times the shortest are tried, so often."""
 
 
 @dataclass(frozen=True)
@@ -101,24 +87,6 @@ class MemoryLoads:
 
     cycles: float
     fast_cycles: float
-
-
-@dataclass(frozen=True)
-class Rung:
-    """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
-    lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
-    the clock is fine enough). `error_cycles` is the standard error of the first."""
-
-    walk: Walk
-    cycles: float
-    share: float
-    fastest_cycles: float
-    groups: list[tuple[float, float, float]]
-    error_cycles: float = 0.0
-
-    def answers(self, number: int) -> list[Answer]:
-        """The groups as inference wants them; `number` is the walk's."""
-        return [Answer(cycles, share, number, error) for cycles, share, error in self.groups]
 
 
 class Ladder:
@@ -143,10 +111,10 @@ class Ladder:
             # taken for granted (docs/method.md, Limits): no second level is so small that the second walk outgrows it,
             # so what that shows anew is no third one
             surely_second = number > 1 and rungs[-1].fastest_cycles >= SURELY_SECOND_RATIO * first_cycles
-            if further.share < SEEN_SHARE or (surely_second and _jump(rungs[-1], further)):
+            if further.share < SEEN_SHARE or (surely_second and jump(rungs[-1], further)):
                 break
             rungs.append(further)
-        if len(rungs) > 1 and _jump(rungs[0], rungs[1]):  # so the first one left lines in the first level
+        if len(rungs) > 1 and jump(rungs[0], rungs[1]):  # so the first one left lines in the first level
             rungs = rungs[1:]
         return steadiest(rungs, first_cycles)
 
@@ -249,54 +217,3 @@ class Ladder:
             found.append((own, float(group.mean()), error))
         error = float(timed.loads[near].std()) / float(near.sum()) ** 0.5 * self._per_tick
         return Rung(walk, cycles, share, fastest, found, error)
-
-
-def _jump(shorter: Rung, longer: Rung) -> bool:
-    """Whether behind the longer walk another level answers than behind the shorter one."""
-    return longer.fastest_cycles >= SAME_LEVEL_RATIO * shorter.fastest_cycles
-
-
-def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
-    """The longer of the two walks between which least changes: shorter ones leave lines in the first level
-    (`first_cycles`), longer ones take some from the second. The shorter of the two where even that is much, or where
-    the longer one costs the second level more of its lines: the fastest may be the next to go."""
-    beyond = [rung for rung in rungs if rung.fastest_cycles >= SAME_LEVEL_RATIO * first_cycles]
-    if len(beyond) < 2:
-        return beyond[0] if beyond else rungs[-1]
-    shorter, longer = min(pairwise(beyond), key=lambda pair: pair[1].fastest_cycles / pair[0].fastest_cycles)
-    error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
-    slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + error
-    loses_lines = longer.cycles > AS_SLOW_RATIO * shorter.cycles + error
-    return shorter if slower or loses_lines else longer
-
-
-def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:
-    """The rung that shows a level behind the second (`second_cycles`) best, None if there is none; and whether
-    something slower than the second answers without ever doing so alone."""
-    seen = [rung for rung in rungs if rung.share >= SEEN_SHARE]
-    if not seen:
-        return None, False
-    # behind a large walk few lines are left, and on a coarse clock the mean of those may be off by a level's ratio
-    surely = max(rung.cycles - SURE_ERRORS * rung.error_cycles for rung in seen)
-    if surely < SAME_LEVEL_RATIO * second_cycles:
-        return None, False
-    most = max(
-        rung.cycles for rung in seen if rung.cycles - SURE_ERRORS * rung.error_cycles >= surely / FLAT_WALK_RATIO
-    )
-    alike = [rung for rung in seen if rung.cycles > most / FLAT_WALK_RATIO]
-    if len(alike) < 2:
-        return None, True
-    # the larger the walk, the fewer lines the second level still holds; but most should not be in memory either
-    mostly = [rung for rung in alike if rung.share >= MOSTLY_SHARE]
-    return (mostly[-1] if mostly else alike[0]), False
-
-
-def shortest_alike(rungs: list[Rung], level: Rung) -> float:
-    """Bytes of the shortest walk behind which the lines take as long as behind that of `level`, as far as either is
-    known."""
-
-    def alike(rung: Rung) -> bool:
-        room = SURE_ERRORS * math.hypot(rung.error_cycles, level.error_cycles)
-        return rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO - room
-
-    return min(rung.walk.bytes for rung in rungs if rung is level or alike(rung))

@@ -11,18 +11,9 @@ from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 from setebench.infer.levels import Plateau
 from setebench.machine import Region
 from setebench.measure.placing import Place, Walk
+from setebench.measure.rungs import Rung, last_level, shortest_alike, steadiest
 from setebench.measure.sweep import _SweptLevels
-from setebench.measure.walks import (
-    FIRST_RATIO,
-    Ladder,
-    MemoryLoads,
-    Rung,
-    last_level,
-    shortest_alike,
-    steadiest,
-    turns,
-    walk_beyond,
-)
+from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, turns, walk_beyond
 from setebench.scenario import Context
 from setebench.sim import spec
 

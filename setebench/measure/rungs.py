@@ -1,0 +1,95 @@
+"""What lines took behind some walks, and which of the walks shows a level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
+from setebench.measure.placing import Walk
+
+SEEN_SHARE = 0.15
+"""A level has to serve so many lines behind a walk for their mean to be told."""
+
+MOSTLY_SHARE = 0.6
+"""So many lines that groups are parted by what most loads do."""
+
+FLAT_WALK_RATIO = 1.08
+"""Behind walks that differ by half, a level's lines take the same time but for this."""
+
+AS_SLOW_RATIO = 1.04
+"""Lines behind two walks take the same within this. A walk that leaves a tenth of its lines in a level half as slow
+falls behind the slowest by more; means of so many loads are uncertain by about as much."""
+
+SURE_ERRORS = 2.0
+"""Two means are alike where they are no further apart than this many standard errors."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
+    lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
+    the clock is fine enough). `error_cycles` is the standard error of the first."""
+
+    walk: Walk
+    cycles: float
+    share: float
+    fastest_cycles: float
+    groups: list[tuple[float, float, float]]
+    error_cycles: float = 0.0
+
+    def answers(self, number: int) -> list[Answer]:
+        """The groups as inference wants them; `number` is the walk's."""
+        return [Answer(cycles, share, number, error) for cycles, share, error in self.groups]
+
+
+def jump(shorter: Rung, longer: Rung) -> bool:
+    """Whether behind the longer walk another level answers than behind the shorter one."""
+    return longer.fastest_cycles >= SAME_LEVEL_RATIO * shorter.fastest_cycles
+
+
+def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
+    """The longer of the two walks between which least changes: shorter ones leave lines in the first level
+    (`first_cycles`), longer ones take some from the second. The shorter of the two where even that is much, or where
+    the longer one costs the second level more of its lines: the fastest may be the next to go."""
+    beyond = [rung for rung in rungs if rung.fastest_cycles >= SAME_LEVEL_RATIO * first_cycles]
+    if len(beyond) < 2:
+        return beyond[0] if beyond else rungs[-1]
+    shorter, longer = min(pairwise(beyond), key=lambda pair: pair[1].fastest_cycles / pair[0].fastest_cycles)
+    error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
+    slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + error
+    loses_lines = longer.cycles > AS_SLOW_RATIO * shorter.cycles + error
+    return shorter if slower or loses_lines else longer
+
+
+def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:
+    """The rung that shows a level behind the second (`second_cycles`) best, None if there is none; and whether
+    something slower than the second answers without ever doing so alone."""
+    seen = [rung for rung in rungs if rung.share >= SEEN_SHARE]
+    if not seen:
+        return None, False
+    # behind a large walk few lines are left, and on a coarse clock the mean of those may be off by a level's ratio
+    surely = max(rung.cycles - SURE_ERRORS * rung.error_cycles for rung in seen)
+    if surely < SAME_LEVEL_RATIO * second_cycles:
+        return None, False
+    most = max(
+        rung.cycles for rung in seen if rung.cycles - SURE_ERRORS * rung.error_cycles >= surely / FLAT_WALK_RATIO
+    )
+    alike = [rung for rung in seen if rung.cycles > most / FLAT_WALK_RATIO]
+    if len(alike) < 2:
+        return None, True
+    # the larger the walk, the fewer lines the second level still holds; but most should not be in memory either
+    mostly = [rung for rung in alike if rung.share >= MOSTLY_SHARE]
+    return (mostly[-1] if mostly else alike[0]), False
+
+
+def shortest_alike(rungs: list[Rung], level: Rung) -> float:
+    """Bytes of the shortest walk behind which the lines take as long as behind that of `level`, as far as either is
+    known."""
+
+    def alike(rung: Rung) -> bool:
+        room = SURE_ERRORS * math.hypot(rung.error_cycles, level.error_cycles)
+        return rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO - room
+
+    return min(rung.walk.bytes for rung in rungs if rung is level or alike(rung))
