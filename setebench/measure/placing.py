@@ -141,7 +141,9 @@ class Place:
         if level != "memory":
             ground = Region(region.address, targets_from, region.page_size, region.line_size)
             layout = lay(ground, walk.bytes, self._rng, DENSE if walk.repeated else BOX_LINES)
-            self._walk = by_windows(layout, self._rng)
+            # all over where whole pages are walked: else region prefetchers learn that whole pages are used, and what
+            # each load of a chain then sets off holds up the next one
+            self._walk = self._rng.permutation(layout.lines.ravel()) if walk.repeated else by_windows(layout, self._rng)
             context.machine.link(region, self._walk)
         self.long = len(self._walk) * walk.turns > LONG_WALK
         # a repeated line settles in a level that replaces at random only after it was used; beside a long walk it
