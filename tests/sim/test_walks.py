@@ -212,3 +212,15 @@ def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
     outer = {"l2": {"sets": 1024, "ways": 4, "replacement": "random"}, "l3": {"latency_cycles": L2 + 14.0}}
     rung = ladder(32 * KIB, clock=clock, **outer)._rung(Walk(200 * KIB, 2, repeated=True))
     assert [cycles for cycles, share, _ in rung.groups if share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
+
+
+def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
+    """A prefetcher that had learned from the walk that whole regions are used fetched one behind every load."""
+    region = spec.Region(level=1, fills="l1", indexed_by="offset", active_regions=32, entries=128)
+    context, memory = opened(l1={"fill_interval_cycles": 2.0, "mshr_entries": 24}, prefetchers=(region,))
+    place = Place(context, memory, "l2", Walk(64 * KIB, 5, repeated=True))
+    place.time_singles(context, 32)
+    lengths = np.array(place.chain_lengths)
+    ticks = context.machine.run(place.chains(8, place.chain_lengths, 2000), place.placements(64), warmup=8)
+    short, long = (float(np.median(ticks[:, lengths == steps])) for steps in (2, 8))
+    assert (long - short) / 6 == pytest.approx(L2, abs=0.5)
