@@ -216,7 +216,7 @@ def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
 
 def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
     """A prefetcher that had learned from the walk that whole regions are used fetched one behind every load."""
-    region = spec.Region(level=1, fills="l1", indexed_by="offset", active_regions=32, entries=128)
+    region = spec.Region(level=1, fills="l1", indexed_by="offset", region_size_bytes=1024, active_regions=32)
     context, memory = opened(l1={"fill_interval_cycles": 2.0, "mshr_entries": 24}, prefetchers=(region,))
     place = Place(context, memory, "l2", Walk(64 * KIB, 5, repeated=True))
     place.time_singles(context, 32)
