@@ -161,6 +161,16 @@ class _SweptLevels:
         numbers = reversed(range(1, len(self.caches)))
         return [n for n in numbers if self.caches[n].cycles > SAME_LEVEL_RATIO * cycles(self.caches[n])]
 
+    def borne_out(self, levels_cycles: list[float]) -> bool:
+        """Whether levels that were seen line by line leave no plateau unexplained: there is one for each, or each
+        plateau takes as long as one of them (where a small cache replaces at random, the way to the next can look like
+        a plateau of its own)."""
+        plateaus_cycles = [plateau.cycles for plateau in self.caches[1:]]
+        return len(plateaus_cycles) <= len(levels_cycles) or all(
+            any(level / SAME_LEVEL_RATIO < cycles < level * SAME_LEVEL_RATIO for level in levels_cycles)
+            for cycles in plateaus_cycles
+        )
+
     def beyond(self) -> list[_Level]:
         """The caches from the second on, three levels in all at most."""
         walks = [walk_beyond(inner, end) for inner, end in pairwise(self.ends[:3])]
@@ -172,7 +182,8 @@ def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[
     rungs = ladder.climb()
     answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
     levels, context.known["hidden_cycles"] = levels_between(answers, seen.caches[0].cycles, ladder.memory)
-    if len(seen.caches) - 1 <= len(levels) <= 2:  # seen one by one, so better known than from the sweep's means
+    if len(levels) <= 2 and seen.borne_out([level.cycles for level in levels]):
+        # better known than from the sweep's means
         return [_Level(rungs[level.walk].walk, level.cycles) for level in levels]
     if len(seen.caches) < 3 and seen.room:
         context.known["unclear_level"] = f"l{len(seen.caches) + 1}"

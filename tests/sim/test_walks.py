@@ -188,6 +188,17 @@ def test_the_second_levels_own_plateau_is_no_level_behind_one_that_is_known_badl
     assert seen.further(Rung(badly.walk, 9.0, 1.0, 8.7, [], 0.05)) == [1]
 
 
+@pytest.mark.parametrize(
+    ("plateaus_cycles", "right"), [((10.5, 12.4, 60.0), True), ((11.0, 27.0), True), ((11.0, 25.0, 60.0), False)]
+)
+def test_levels_seen_line_by_line_hold_unless_a_plateau_is_none_of_them(
+    plateaus_cycles: tuple[float, ...], right: bool
+) -> None:
+    """Two plateaus may be one level: a small first cache that replaces at random gives way in two steps."""
+    caches = [Plateau(2.0**n, 2.0**n, cycles) for n, cycles in enumerate((5.0, *plateaus_cycles))]
+    assert _SweptLevels(caches, [1.0] * len(caches), False).borne_out([11.0, 60.0]) is right
+
+
 def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None:
     """A line's turn is judged by its other turns, and a long walk went round so seldom that no line had another. Nor
     does a line's first turn count, with which it may not yet have settled in its level."""
