@@ -152,14 +152,18 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     step = step_ticks(context)
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     timed = place.time_singles(context, place.repetitions(wanted))
-    chained = place.prefer(context, timed) if place.repeated else np.ones_like(timed.loads, dtype=bool)
+    chained = np.ones_like(timed.loads, dtype=bool)
+    if place.repeated:
+        place.prefer(context, timed)
+        chained = timed.of_faster_pages(sum(place.chain_lengths))
     found.raw = timed.loads
-    everything = dominant(timed.loads, step, timed.alike_ticks)
+    alike = timed.alike_ticks(step)
+    everything = dominant(timed.loads, step, alike)
     own = everything
     if place.repeated:
-        fast = timed.fastest()
+        fast = timed.fastest(step)
         own = np.zeros_like(fast)
-        own[fast] = dominant(timed.loads[fast], step, timed.alike_ticks)
+        own[fast] = dominant(timed.loads[fast], step, alike)
         found.share.append(float(own.sum() / fast.sum()))
         found.lines = len(np.unique(timed.line[fast]))  # a line that was lost once mostly is so again
     else:

@@ -44,18 +44,18 @@ def judge(
     findings: Iterable[Finding],
     truths: Iterable[Finding],
     known: frozenset[str],
-    open_prefixes: tuple[str, ...] = (),
+    left_open: frozenset[str] = frozenset(),
 ) -> list[Judgement]:
     """Judge every parameter of the truth, also those that no finding mentions (unresolved).
 
     A value told for a parameter that this machine lacks is wrong too; `known` are the parameters that any machine has,
-    so that what a scenario tells beside the contract (one of two methods, say) is not judged. Nor is a parameter with
-    one of `open_prefixes`, of which this machine may have more than its truth says."""
+    so that what a scenario tells beside the contract (one of two methods, say) is not judged. Nor are parameters that
+    are `left_open`: the machine has them, but their truth isn't known."""
     told = {finding.parameter: finding for finding in findings}
     true = {finding.parameter: finding for finding in truths}
     judged = [_judge_one(machine, told.get(parameter), truth) for parameter, truth in true.items()]
-    invented = [f for f in told.values() if f.parameter in known and f.parameter not in true and _claims(f)]
-    invented = [finding for finding in invented if not finding.parameter.startswith(open_prefixes)]
+    lacking = known - true.keys() - left_open
+    invented = [finding for finding in told.values() if finding.parameter in lacking and _claims(finding)]
     return judged + [
         Judgement(machine=machine, parameter=f.parameter, verdict=Verdict.WRONG, value=f.value, outcome=f.outcome.value)
         for f in invented

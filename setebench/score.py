@@ -22,7 +22,7 @@ from setebench.sim import spec
 from setebench.sim.compiled import prepare
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
-from setebench.sim.truth import open_prefixes, truth
+from setebench.sim.truth import left_open, truth
 
 NOISES = ("drawn", "quiet", "guest", "double")
 """drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`
@@ -43,14 +43,14 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of a task: findings and truth, scenarios that could not be run, with why, and how parameters begin of
-    which the truth doesn't say all."""
+    """What came of a task: findings and truth, scenarios that could not be run, with why, and parameters that the
+    machine has, but whose truth isn't known."""
 
     machine: str
     findings: list[Finding]
     truths: list[Finding]
     failures: list[str]
-    open_prefixes: tuple[str, ...] = ()
+    left_open: frozenset[str] = frozenset()
 
 
 def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
@@ -103,7 +103,7 @@ def perform(task: Task) -> Answer:
         findings=findings,
         truths=truth(machine_file),
         failures=failures,
-        open_prefixes=open_prefixes(machine_file),
+        left_open=left_open(machine_file),
     )
 
 
@@ -136,6 +136,6 @@ def judge_all(answers: list[Answer], prefixes: tuple[str, ...] | None) -> list[J
     judgements = [
         judgement
         for answer in answers
-        for judgement in judge(answer.machine, answer.findings, answer.truths, known, answer.open_prefixes)
+        for judgement in judge(answer.machine, answer.findings, answer.truths, known, answer.left_open)
     ]
     return [j for j in judgements if prefixes is None or j.parameter.startswith(prefixes)]

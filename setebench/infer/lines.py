@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.infer.ticks import undisturbed
+
 FASTEST_SHARE = 0.25
 """So many of the lines count. A set-associative cache that holds a walk four times over still loses a few lines whose
 sets the walk fills by chance, one that holds it twice over up to half of them."""
 
 
 def fastest_lines(
-    ticks: NDArray[np.int64], line: NDArray[np.int64], turn: NDArray[np.int64], pages: int
+    ticks: NDArray[np.int64], line: NDArray[np.int64], turn: NDArray[np.int64], pages: int, step_ticks: float = 1.0
 ) -> NDArray[np.bool_]:
     """Samples of the lines that answer fastest, shape (n,): `ticks` of `line` (a number from 0) in its `turn`-th turn.
     Line n lies in page n modulo `pages`.
@@ -23,6 +25,8 @@ def fastest_lines(
     Raises ValueError where no line has two turns: nothing could be chosen."""
     if not len(turn) or turn.max() < 1:
         raise ValueError("every line was timed once: none can be judged by another turn")
+    # a single stall is longer than all that lines differ by, and would drown it
+    ticks = np.minimum(ticks, ticks[undisturbed(ticks, step_ticks)].max())
     even = turn % 2 == 0
     chosen = np.zeros(len(ticks), dtype=bool)
     count = int(line.max()) + 1
@@ -53,7 +57,9 @@ def _likely_means(
     means = np.bincount(line, weights=ticks, minlength=count) / np.maximum(timings, 1)
     page = np.arange(count) % pages
     of_page = np.bincount(page, weights=timings * means) / np.maximum(np.bincount(page, weights=timings), 1)
-    apart = means[timed] - of_page[page[timed]]
-    own = max(float(np.mean(apart**2 - chance / timings[timed])), 0.0)  # what is left is the lines' own
+    lines = np.bincount(page, weights=timed)[page[timed]]
+    # each line is part of its page's mean, so it differs less from that than from the page's true one
+    apart = (means[timed] - of_page[page[timed]]) ** 2 * lines / np.maximum(lines - 1.0, 1.0)
+    own = max(float(np.mean(apart - chance / timings[timed])), 0.0)  # what is left is the lines' own
     weight = own / np.maximum(own + chance / np.maximum(timings, 1), 1e-12)
     return np.where(timed, of_page[page] + weight * (means - of_page[page]), np.inf)

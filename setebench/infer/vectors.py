@@ -26,11 +26,12 @@ def vector_longer(size: int, own: Samples, first: Samples, round_trip: Estimate)
     if why:
         return why
     here, level = over_replicates(own.longer[size]), over_replicates(own.chain).value
+    faster = own is not first and here.value < in_first.value
+    room = AGREE_CYCLES if faster else max(AGREE_CYCLES, AGREE_RELATIVE * level)
     precise = own is first or (here.high - here.low) / 2 <= VECTOR_CYCLES
-    alike = agree(here, in_first, relative=0.0, absolute=max(AGREE_CYCLES, AGREE_RELATIVE * level))
-    if not alike and (not precise or here.value < in_first.value):  # the way from L1 on is part of every load
+    if (faster or not precise) and not agree(here, in_first, relative=0.0, absolute=room):
         return f"fenced loads take {here.value:.1f} cycles longer than 8-byte loads, {in_first.value:.1f} in L1"
-    return _with_the_way_on(here if precise else in_first, in_first, chase)
+    return _with_the_way_on(here if precise and not faster else in_first, in_first, chase)
 
 
 def _with_the_way_on(longer: Estimate, in_first: Estimate, chase: Estimate) -> Estimate:

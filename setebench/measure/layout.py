@@ -21,7 +21,7 @@ DENSE = 1
 bring along is the walk's own lines. Between the lines of a sparse one they push a small cache's lines out."""
 
 WINDOW_PAGES = 8
-"""Pages that a walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
+"""Pages that a sparse walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
 
 TLB_PAGE_BYTES = 4096
 """Pages as the TLB may see them at the smallest: a hypervisor can splinter larger ones."""

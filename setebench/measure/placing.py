@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.lines import fastest_lines
-from setebench.infer.ticks import ALIKE_SHARE, mean_ticks
+from setebench.infer.ticks import ALIKE_SHARE, dominant, mean_ticks
 from setebench.machine import Region
 from setebench.measure.layout import (
     BOX_LINES,
@@ -40,7 +40,11 @@ WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 """Steps to walk in a round before repetitions are saved, and how many there are at least. Each has many targets."""
 
 JUDGED_TURNS = 4
-"""Each line that is timed again and again gets so many turns, however long the walk."""
+"""Each line that is timed again and again gets so many turns, however long the walk: half of them judge the other half,
+and on a coarse clock one reading judges nothing."""
+
+ONE_GROUP_SHARE, WIDER_RATIO = 0.9, 1.25
+"""Additions are one group if so many of them are; groups are told by so much wider gaps until they are."""
 
 LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
 """Walks of more steps are done as seldom as possible."""
@@ -97,15 +101,30 @@ class Timed:
     turn: NDArray[np.int64]
     pages: int
 
-    @property
-    def alike_ticks(self) -> float:
+    def alike_ticks(self, step_ticks: float) -> float:
         """By how much loads of one level differ: a share of what loads take longer than the additions. The bracket is
-        the same in both, and a share of it would hide the way from one level to the next."""
-        return ALIKE_SHARE * max(float(np.median(self.loads)) - float(np.median(self.additions)), 0.0)
+        the same in both, and a share of it would hide the way from one level to the next. But no less than what leaves
+        the additions in one group: they are all alike, so what parts them is the bracket's own doing."""
+        alike = ALIKE_SHARE * max(float(np.median(self.loads)) - float(np.median(self.additions)), 0.0)
+        while dominant(self.additions, step_ticks, alike).mean() < ONE_GROUP_SHARE:
+            alike = WIDER_RATIO * max(alike, step_ticks)
+        return alike
 
-    def fastest(self) -> NDArray[np.bool_]:
+    def fastest(self, step_ticks: float) -> NDArray[np.bool_]:
         """Which of the loads, shape (n,), are of the lines that answer fastest, where lines are timed repeatedly."""
-        return fastest_lines(self.loads, self.line, self.turn, self.pages)
+        return fastest_lines(self.loads, self.line, self.turn, self.pages, step_ticks)
+
+    def of_faster_pages(self, pages: int) -> NDArray[np.bool_]:
+        """Which of the loads, shape (n,), are of the fastest so many pages: in even turns those of the odd ones and the
+        other way round, so that what read fast by chance is not preferred for that."""
+        page, even = self.line % self.pages, self.turn % 2 == 0
+        chosen = np.zeros(len(self.loads), dtype=bool)
+        for judging, judged in ((even, ~even), (~even, even)):
+            timings = np.bincount(page[judging], minlength=self.pages)
+            sums = np.bincount(page[judging], weights=self.loads[judging], minlength=self.pages)
+            order = np.argsort(sums / np.maximum(timings, 1), kind="stable")
+            chosen |= judged & np.isin(page, order[:pages])
+        return chosen
 
 
 def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -163,9 +182,9 @@ class Place:
         targets = self._bases[:, None] + np.array(self._group.targets)
         context.machine.link(self._region, targets.ravel())
 
-    def prefer(self, context: Context, seen: Timed) -> NDArray[np.bool_]:
+    def prefer(self, context: Context, seen: Timed) -> None:
         """Take targets from now on in the order of how fast `seen` found those of their page, so that chains are made
-        of lines that the level holds. Returns which of the loads seen, shape (n,), were of such lines."""
+        of lines that the level holds."""
         pages = len(self._group.targets)
         page = seen.line % pages
         means = np.bincount(page, weights=seen.loads, minlength=pages) / np.bincount(page, minlength=pages)
@@ -175,7 +194,6 @@ class Place:
         targets, companions = np.array(self._group.targets)[order], np.array(self._group.companions)[order]
         self._group = Group(tuple(targets.tolist()), tuple(companions.tolist()))
         self._link(context)
-        return np.isin(page, order[: sum(self.chain_lengths)])
 
     @property
     def line_size(self) -> int:

@@ -30,7 +30,8 @@ SURE_ERRORS = 2.0
 class Rung:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
     lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
-    the clock is fine enough). `error_cycles` is the standard error of the first."""
+    the clock is fine enough). `error_cycles` is the standard error of the first, `fastest_error_cycles` of the fastest
+    lines'."""
 
     walk: Walk
     cycles: float
@@ -38,6 +39,7 @@ class Rung:
     fastest_cycles: float
     groups: list[tuple[float, float, float]]
     error_cycles: float = 0.0
+    fastest_error_cycles: float = 0.0
 
     def answers(self, number: int) -> list[Answer]:
         """The groups as inference wants them; `number` is the walk's."""
@@ -57,8 +59,9 @@ def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
     if len(beyond) < 2:
         return beyond[0] if beyond else rungs[-1]
     shorter, longer = min(pairwise(beyond), key=lambda pair: pair[1].fastest_cycles / pair[0].fastest_cycles)
+    fastest_error = SURE_ERRORS * math.hypot(shorter.fastest_error_cycles, longer.fastest_error_cycles)
+    slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + fastest_error
     error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
-    slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + error
     loses_lines = longer.cycles > AS_SLOW_RATIO * shorter.cycles + error
     return shorter if slower or loses_lines else longer
 

@@ -17,7 +17,7 @@ from setebench.infer.ticks import dominant
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import Place, Walk
+from setebench.measure.placing import JUDGED_TURNS, Place, Walk
 from setebench.measure.sweep import find_walks
 from setebench.probe import Operand, Probe
 from setebench.scenario import Context
@@ -102,9 +102,5 @@ def _loads(context: Context, place: Place, samples: int) -> Ticks:
     if not place.repeated:
         per_repetition = place.singles(8).intervals // 2
         return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads
-    timed = place.time_singles(context, place.repetitions(TURNS * REPEATED_SHIFTS))
-    return timed.loads[timed.fastest()]
-
-
-TURNS = 4
-"""Timings of each line that is timed again and again: half of them say whether it counts."""
+    timed = place.time_singles(context, place.repetitions(JUDGED_TURNS * REPEATED_SHIFTS))
+    return timed.loads[timed.fastest(step_ticks(context))]

@@ -149,14 +149,16 @@ class _SweptLevels:
         return Walk(self.caches[number].middle_bytes, FURTHER_TURNS)
 
     def further(self, second: Rung) -> list[int]:
-        """Numbers of the plateaus that are further out than the second level, the slowest first: as far as that one is
-        known, or its own plateau would be a level of its own. A plateau over the size of the second level's own walk
-        is further out only if it is slower than all lines behind that walk."""
+        """Numbers of the plateaus that are further out than the second level, the slowest first.
+
+        A plateau counts if it is slower than the second level may be as far as that is known: else that level's own
+        plateau could pass for another. One over the size of the second level's own walk must be slower than all lines
+        behind that walk."""
 
         def cycles(plateau: Plateau) -> float:
             over = plateau.low_bytes <= second.walk.bytes <= plateau.high_bytes
             slowest = max(second.fastest_cycles, second.cycles) if over else second.fastest_cycles
-            return slowest + SURE_ERRORS * second.error_cycles
+            return slowest + SURE_ERRORS * second.fastest_error_cycles
 
         numbers = reversed(range(1, len(self.caches)))
         return [n for n in numbers if self.caches[n].cycles > SAME_LEVEL_RATIO * cycles(self.caches[n])]

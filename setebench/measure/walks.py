@@ -200,20 +200,23 @@ class Ladder:
         place = Place(self._context, self._region, "walk", walk)
         count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS, effort)
         timed = place.time_singles(self._context, count)
+        alike = timed.alike_ticks(self._step)
         near = timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
         if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean
-            near[near] = dominant(timed.loads[near], self._step, timed.alike_ticks)
+            near[near] = dominant(timed.loads[near], self._step, alike)
         share = float(near.mean())
         if not near.any():
             return Rung(walk, self.memory, 0.0, self.memory, [])
         cycles = single_cycles(timed.loads[near], timed.additions, self._step, self._per_tick)
-        fast = near & timed.fastest() if walk.repeated else near
+        fast = near & timed.fastest(self._step) if walk.repeated else near
         chosen = fast if fast.any() else near
         fastest = single_cycles(timed.loads[chosen], timed.additions, self._step, self._per_tick)
         found = []
-        for group in groups(timed.loads, self._step, timed.alike_ticks) if self.fine else []:
+        for group in groups(timed.loads, self._step, alike) if self.fine else []:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
             error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
             found.append((own, float(group.mean()), error))
-        error = float(timed.loads[near].std()) / float(near.sum()) ** 0.5 * self._per_tick
-        return Rung(walk, cycles, share, fastest, found, error)
+        error, fastest_error = (
+            float(timed.loads[own].std()) / float(own.sum()) ** 0.5 * self._per_tick for own in (near, chosen)
+        )
+        return Rung(walk, cycles, share, fastest, found, error, fastest_error)

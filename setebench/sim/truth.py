@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.truth_bandwidth import bandwidth_prefixes, bandwidths
+from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
 from setebench.sim.truth_finding import between, count, told
 from setebench.sim.truth_prefetchers import prefetchers
 
@@ -41,10 +41,10 @@ def truth(machine: spec.Machine) -> list[Finding]:
     return [finding for part in parts for finding in part(machine)]
 
 
-def open_prefixes(machine: spec.Machine) -> tuple[str, ...]:
-    """How parameters begin of which this machine has more than `truth` says: the bandwidth of its levels, where what
-    prefetchers may add is too much for a rate to be known, and with other widths and numbers of threads."""
-    return bandwidth_prefixes(machine)
+def left_open(machine: spec.Machine) -> frozenset[str]:
+    """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
+    prefetchers may add too much for a rate to be known, and with other widths and numbers of threads."""
+    return frozenset(bandwidth_parameters(machine))
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel
 from setebench.results import Finding
@@ -46,9 +47,17 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
                 yield from _told(_Stream(machine, kernel, width, threads, number))
 
 
-def bandwidth_prefixes(machine: spec.Machine) -> tuple[str, ...]:
-    """How the parameters of every level that this machine has begin."""
-    return (*(f"bandwidth.l{number}." for number in range(1, len(machine.levels) + 1)), "bandwidth.memory.")
+def bandwidth_parameters(machine: spec.Machine) -> Iterator[str]:
+    """All rates of loads and of stores that this machine has, with every width and number of threads."""
+    levels = [*(f"l{number}" for number in range(1, len(machine.levels) + 1)), "memory"]
+    threads = range(1, machine.core.cores * machine.core.threads_per_core + 1)
+    for level, kernel, width, count in product(levels, TOLD, machine.core.access_sizes, threads):
+        name = _name(level, kernel, width, count)
+        yield from (name, f"{name}.traffic")
+
+
+def _name(level: str, kernel: str, width: int, threads: int) -> str:
+    return f"bandwidth.{level}.{kernel}.{'scalar' if width == 8 else width}.threads_{threads}"
 
 
 def _told(stream: _Stream) -> Iterator[Finding]:
@@ -59,8 +68,7 @@ def _told(stream: _Stream) -> Iterator[Finding]:
     hertz = machine.clock.ticks_per_second / machine.clock.ticks_per_cycle
     low, high = (stream.threads * machine.line_size_bytes / cycles * hertz / 1e9 for cycles in (slow, fast))
     level = "memory" if stream.number > len(machine.levels) else f"l{stream.number}"
-    width = "scalar" if stream.width == 8 else str(stream.width)
-    name = f"bandwidth.{level}.{stream.kernel.name}.{width}.threads_{stream.threads}"
+    name = _name(level, stream.kernel.name, stream.width, stream.threads)
     names = {name: 1.0}
     if level != "l1" and stream.kernel.written_bytes:
         names[f"{name}.traffic"] = stream.kernel.traffic_bytes / stream.kernel.program_bytes

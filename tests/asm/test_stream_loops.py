@@ -101,6 +101,8 @@ def test_a_rolled_loop_has_one_instruction_for_what_it_does_with_an_array(kernel
         reads, writes = touched(loop, READS), touched(loop, WRITES)
         assert [len(places) for places in reads.values()] == [1] * len(kernel.reads)
         assert [len(places) for places in writes.values()] == [1] * len(kernel.writes)
+        prefetches = [one for one in loop if _MNEMONICS[one.mnemonic].startswith("PREFETCH")]
+        assert len(prefetches) == len(kernel.fetches)
 
 
 @every_loop

@@ -9,8 +9,10 @@ import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.infer.levels import Plateau
+from setebench.infer.ticks import dominant
 from setebench.machine import Region
-from setebench.measure.placing import Place, Walk
+from setebench.measure.layout import REPEATED_SHIFTS
+from setebench.measure.placing import Place, Timed, Walk
 from setebench.measure.rungs import Rung, last_level, shortest_alike, steadiest
 from setebench.measure.sweep import _SweptLevels
 from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, turns, walk_beyond
@@ -183,9 +185,9 @@ def test_the_second_levels_own_plateau_is_no_level_behind_one_that_is_known_badl
     """Behind a short walk the second level was told a fifth too fast, as few loads on a coarse clock do."""
     caches = [Plateau(4e3, 30e3, 4.0), Plateau(50e3, 900e3, 11.8)]
     seen = _SweptLevels(caches, [43e3, 1.1e6], True)
-    badly = Rung(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4)
+    badly = Rung(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4, 0.4)
     assert seen.further(badly) == []
-    assert seen.further(Rung(badly.walk, 9.0, 1.0, 8.7, [], 0.05)) == [1]
+    assert seen.further(Rung(badly.walk, 9.0, 1.0, 8.7, [], 0.05, 0.05)) == [1]
 
 
 @pytest.mark.parametrize(
@@ -205,13 +207,14 @@ def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None
     context, region = opened()
     place = Place(context, region, "l2", Walk(500 * KIB, 5, repeated=True))
     timed = place.time_singles(context, place.repetitions(1000))
-    assert timed.fastest().sum() >= 100
+    assert timed.fastest(1.0).sum() >= 100
+    assert place.warmup == REPEATED_SHIFTS
 
 
 @pytest.mark.parametrize(("lost", "chosen"), [(15.0, 119), (45.0, 79)])
 def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines(lost: float, chosen: int) -> None:
     """Behind both the fastest lines answer alike; but where most are gone already, other layouts lose those too."""
-    found = [Rung(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4) for size, mean in ((79, 15.2), (119, lost))]
+    found = [Rung(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4, 0.4) for size, mean in ((79, 15.2), (119, lost))]
     found.append(Rung(Walk(178 * KIB), 64.0, 1.0, 64.0, [], 0.3))
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
@@ -235,3 +238,24 @@ def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
     ticks = context.machine.run(place.chains(8, place.chain_lengths, 2000), place.placements(64), warmup=8)
     short, long = (float(np.median(ticks[:, lengths == steps])) for steps in (2, 8))
     assert (long - short) / 6 == pytest.approx(L2, abs=0.5)
+
+
+def test_a_bracket_of_two_modes_parts_no_loads() -> None:
+    """Additions are all alike, so what parts them is the bracket's own doing, and parts loads of one level too."""
+    rng = np.random.default_rng(1)
+    loads, additions = (rng.choice([72, 76], 2000, p=[0.65, 0.35]) for _ in range(2))
+    nothing = np.zeros(2000, dtype=np.int64)
+    timed = Timed(loads, additions, nothing, nothing, 1)
+    assert dominant(timed.loads, 1.0, timed.alike_ticks(1.0)).mean() == 1.0
+
+
+def test_pages_are_not_preferred_for_what_they_read_by_chance() -> None:
+    """All lines alike: half of the pages, chosen by the readings that are averaged, would read a tick too fast."""
+    rng = np.random.default_rng(2)
+    line, turn = np.tile(np.arange(256), 4), np.repeat(np.arange(4), 256)
+    found = []
+    for _ in range(60):
+        loads = 26 * rng.integers(0, 2, 1024)
+        timed = Timed(loads, loads, line, turn, 32)
+        found.append(float(loads[timed.of_faster_pages(16)].mean()))
+    assert np.mean(found) == pytest.approx(13.0, abs=0.25)

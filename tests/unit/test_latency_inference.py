@@ -277,9 +277,10 @@ def test_a_level_whose_vector_loads_are_slower_tells_so() -> None:
 
 def test_no_levels_vector_loads_gain_on_those_of_the_first_level() -> None:
     """The way from L1 to the register is part of every load, so a smaller difference was disturbed, however precise."""
-    found = with_vectors(l3=level(45.0, vector=-2.5))["latency.l3.vector16"]
-    assert found.outcome is Outcome.UNRESOLVED
-    assert "in L1" in str(found.reason)
+    for name, longer in (("l3", -2.5), ("l3", 0.0), ("memory", -8.0)):
+        found = with_vectors(**{name: level(TRUTH[name], vector=longer)})[f"latency.{name}.vector16"]
+        assert found.outcome is Outcome.UNRESOLVED
+        assert "in L1" in str(found.reason)
 
 
 def noisy_vectors(cycles: float, longer: float) -> Samples:

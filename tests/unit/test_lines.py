@@ -53,6 +53,18 @@ def test_lines_timed_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+def test_a_stalled_reading_changes_no_choice(seed: int) -> None:
+    """It is longer than all that lines differ by, and a variance of its own would be all that is seen."""
+    cycles = np.where(np.random.default_rng(seed).random(200) < 0.4, 14.0, 44.0)
+    ticks, line, turn = readings(cycles, 16, seed)
+    stalled = ticks.copy()
+    stalled[[7, 1203]] += 8000
+    chosen = fastest_lines(stalled, line, turn, PAGES, STEP)
+    assert (chosen == fastest_lines(ticks, line, turn, PAGES, STEP)).mean() > 0.95
+    assert (cycles[line[chosen]] == 14.0).mean() > 0.97
+
+
+@pytest.mark.parametrize("seed", range(5))
 def test_what_lines_of_a_page_read_counts_for_each_of_them(seed: int) -> None:
     """A walk over whole pages takes a page's lines together: three of four here, and of lines that were read but three
     times on a clock whose step is twice the difference a line's own readings tell little."""

@@ -10,7 +10,7 @@ import pytest
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.loader import load
-from setebench.sim.truth import open_prefixes, truth
+from setebench.sim.truth import left_open, truth
 
 FIRST = spec.Level(sets=64, ways=8, latency_cycles=4.0, fill_interval_cycles=0.0, mshr_entries=10)
 SECOND = spec.Level(sets=512, ways=8, latency_cycles=14.0, fill_interval_cycles=0.0, mshr_entries=16)
@@ -139,9 +139,15 @@ def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> Non
     assert told.low == pytest.approx(64 / 2.2, rel=0.05)  # a look-up more for every line, while misses wait
 
 
-def test_of_levels_that_a_machine_has_the_truth_may_know_less_than_there_is() -> None:
+def test_the_truth_leaves_open_what_a_machine_has_but_nothing_else() -> None:
     """So that a score doesn't call a rate made up where only the truth is unknown."""
-    three = load("plain")
-    two = msgspec.structs.replace(three, levels=three.levels[:2])
-    assert open_prefixes(three) == ("bandwidth.l1.", "bandwidth.l2.", "bandwidth.l3.", "bandwidth.memory.")
-    assert open_prefixes(two) == ("bandwidth.l1.", "bandwidth.l2.", "bandwidth.memory.")
+    plain = load("plain")
+    two = msgspec.structs.replace(plain, levels=plain.levels[:2])
+    name = "bandwidth.{}.load.{}.threads_{}"
+    width, cpus = max(plain.core.access_sizes), plain.core.cores * plain.core.threads_per_core
+    assert name.format("l3", width, 1) in left_open(plain)
+    assert not {name.format(*made_up) for made_up in (("l3", width, 1), ("l2", 128, 1), ("l2", width, cpus + 1))} & (
+        left_open(two)
+    )
+    told = {finding.parameter for finding in truth(plain) if finding.parameter.startswith("bandwidth.")}
+    assert told <= left_open(plain)
