@@ -138,6 +138,10 @@ def _agreed(parameter: str, own: Samples, mixed_in_cycles: float) -> Finding:
         if single.high - single.low < 0.5 * (chain.high - chain.low):
             return _compared(parameter, single, single, pure, "single loads")  # a chain has more lines to go astray
         return _compared(parameter, pure, single, pure, "chase")
+    if own.upwards and not _parted(own) and chain.value < single.value:
+        # lines from further out raise both, so the lower one is nearer to the level
+        pure = Estimate(chain.value, chain.low - mixed_in_cycles, chain.high)
+        return _compared(parameter, pure, single, pure, "chase, raised less by lines from further out")
     # single loads show the level alone, a chain's steps are a mixture, unless the clock parts whole chains
     alone = f"{np.mean(own.share):.0%} of single loads"
     left = max(mixed_in_cycles - max(everything.value - single.value, 0.0), 0.0) if not _parted(own) else 0.0

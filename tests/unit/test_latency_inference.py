@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -227,6 +229,15 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
         finding = told(l2=level(14.0, noise=0.02, seed=seed))["latency.l2"]
         covering += finding.outcome is Outcome.MEASURED and holds(finding, 14.0)
     assert covering >= 0.93 * 300
+
+
+@pytest.mark.parametrize(("upwards", "told_cycles"), [(True, 14.3), (False, 15.0)])
+def test_of_two_ways_that_lines_from_further_out_raise_the_lower_is_told(upwards: bool, told_cycles: float) -> None:
+    own = replace(level(14.3, single=15.0, excess=25.0), upwards=upwards)
+    finding = told(l2=own)["latency.l2"]
+    assert finding.value == pytest.approx(told_cycles, abs=0.1)
+    assert holds(finding, 14.3)
+    assert holds(finding, 15.0)
 
 
 # -- vector loads --------------------------------------------------------------------------------------------------
