@@ -97,9 +97,9 @@ LONGER_WALK_SHARE = 0.95
 """A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. A level is told behind
 the longest walk that leaves it so much of its largest share."""
 
-MORE_WALKS = 4
-"""Walks each half as large again as the one before, from one as large as the first level looks: together they make up
-for prefetchers that made it look four times smaller than it is. Even longer ones would only take time."""
+MORE_WALKS = 3
+"""Walks each half as large again as the one before, which together make up for a first level that prefetchers made
+look four times smaller than it is. Even longer ones would only take time."""
 
 
 APART_ERRORS = 3.0

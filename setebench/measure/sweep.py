@@ -17,6 +17,7 @@ from setebench.errors import UnsupportedError
 from setebench.infer.levels import (
     FLAT_SLOPE,
     SAME_LEVEL_RATIO,
+    Answer,
     Plateau,
     boundary,
     levels_between,
@@ -27,7 +28,7 @@ from setebench.machine import Region
 from setebench.measure.calibrate import LINE, quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.placing import Place, Walk, single_cycles
-from setebench.measure.rungs import SEEN_SHARE, SURE_ERRORS, Rung, last_level, shortest_alike
+from setebench.measure.rungs import MOSTLY_SHARE, SEEN_SHARE, SURE_ERRORS, Rung, last_level, shortest_alike
 from setebench.measure.walks import FURTHER_TURNS, Ladder, MemoryLoads, walk_beyond
 from setebench.probe import Probe
 from setebench.scenario import Context
@@ -181,14 +182,23 @@ class _SweptLevels:
 def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
     """The levels between the first and memory, where the clock parts single loads."""
     rungs = ladder.climb()
-    answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
-    levels, context.known["hidden_cycles"] = levels_between(answers, seen.caches[0].cycles, ladder.memory)
+    levels, hidden_cycles = _answering(rungs, seen, ladder)
+    if not levels or levels[0].share < MOSTLY_SHARE or hidden_cycles < float("inf"):
+        rungs = [ladder.shorter(), *rungs]
+        levels, hidden_cycles = _answering(rungs, seen, ladder)
+    context.known["hidden_cycles"] = hidden_cycles
     if len(levels) <= 2 and seen.borne_out([level.cycles for level in levels]):
         # better known than from the sweep's means
         return [_Level(rungs[level.walk].walk, level.cycles) for level in levels]
     if len(seen.caches) < 3 and seen.room:
         context.known["unclear_level"] = f"l{len(seen.caches) + 1}"
     return seen.beyond()
+
+
+def _answering(rungs: list[Rung], seen: _SweptLevels, ladder: Ladder) -> tuple[list[Answer], float]:
+    """Levels that answer behind some of the walks, and the cycles of what may be another (`levels_between`)."""
+    answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
+    return levels_between(answers, seen.caches[0].cycles, ladder.memory)
 
 
 def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:

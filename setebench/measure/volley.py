@@ -97,6 +97,7 @@ class Volleys:
         self._context, self._region, self._rng = context, region, rng
         self._walk_from = region.size // 2
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._walk_bytes = 0.0
         self.refresh()
 
     def refresh(self) -> None:
@@ -249,9 +250,10 @@ class Volleys:
         return settled(probe)
 
     def _lay_walk(self, walk_bytes: float) -> None:
-        """A walk in the region's second half, apart from all targets; laid once for all volleys."""
-        if len(self._walk):
+        """A walk in the region's second half, apart from all targets; laid once for all volleys of one size."""
+        if walk_bytes == self._walk_bytes:
             return
+        self._walk_bytes = walk_bytes
         size = min(self._region.size - self._walk_from, 2 * span_bytes(walk_bytes, self._region.line_size))
         ground = Region(self._region.address + self._walk_from, size, self._region.page_size, self._region.line_size)
         self._walk = by_windows(lay(ground, walk_bytes, self._rng), self._rng)

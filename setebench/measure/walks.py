@@ -119,18 +119,18 @@ class Ladder:
         return steadiest(rungs, first_cycles)
 
     def climb(self) -> list[Rung]:
-        """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out.
-
-        On a clock that parts levels load by load also one as large as the first level looks: lines that it leaves there
-        are seen to be there, and a second level of few ways has lost fewer of its own."""
+        """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out."""
         found: list[Rung] = []
-        number = -1 if self.fine else 0
-        while span_bytes(self._walk(number).bytes, self._region.line_size) < self._region.size // 2:
-            found.append(self._rung(self._walk(number)))
+        while span_bytes(self._walk(len(found)).bytes, self._region.line_size) < self._region.size // 2:
+            found.append(self._rung(self._walk(len(found))))
             if found[-1].share < 1 - GONE_SHARE:
                 break
-            number += 1
         return found
+
+    def shorter(self) -> Rung:
+        """A walk before the first, as large as the first level looks: a second level of few ways loses fewer lines to
+        it. It may leave some in the first level, so it is for clocks that part levels load by load."""
+        return self._rung(self._walk(-1))
 
     def between(self, rungs: list[Rung]) -> list[Rung]:
         """`rungs` with further walks from before the slowest cache's to the end, each going round once: a level that

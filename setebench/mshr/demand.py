@@ -21,6 +21,10 @@ misses, which is what more misses than level 2 has entries take."""
 NEAR_RUNS, NEAR_BATCHES, NEAR_MOST = 6, 4, 24
 """Runs whose mean tells the latency of the line of the hit, how many such means are taken at a time, and at most."""
 
+WALK_RATIO, MOST_WALKS = 1.4, 5
+"""Walks differ by so much, and so many are tried, until the line of the hit stays in level 2: the walk that shows that
+level's latency goes round several times, and a level 2 of few ways may lose the line to it."""
+
 AT_JUMP_ROUNDS = 12
 """Rounds in which a hit behind as many misses as can be in flight is timed, and behind one less."""
 
@@ -53,7 +57,7 @@ class Demand:
         step = volleys.ring_step_cycles()
         steps = max(min(int(CHASE_SHARE * memory / step), MOST_STEPS), 1)
         hides = steps * step / memory
-        in_level_two = self._in_level_two(walk_bytes)
+        walk_bytes, in_level_two = self._walk_into_level_two(walk_bytes)
         alone = calm_level(np.stack([volleys.blocked(0, steps, walk_bytes) for _ in range(8)]))
 
         longest: dict[int, float] = {}
@@ -75,9 +79,21 @@ class Demand:
         hidden = [number for number in longest if memory - max(longest[number] - alone, 0.0) < SHOWS_SHARE * unit]
         return Blocked(stairs, in_level_two, min(hidden, default=MOST + 1) - 1)
 
-    def _in_level_two(self, walk_bytes: float) -> bool:
-        """Whether the line of the hit really comes from level 2, by its latency; asked until that is clear, for near
-        levels may differ by less than a clock step."""
+    def _walk_into_level_two(self, walk_bytes: float) -> tuple[float, bool]:
+        """A walk about as long as `walk_bytes` that leaves the line of the hit in level 2, and whether there is one."""
+        further = 0
+        for _ in range(MOST_WALKS):
+            last, further = further, self._levels_off(walk_bytes)
+            if further == 0:
+                return walk_bytes, True
+            if last == -further:
+                break
+            walk_bytes *= WALK_RATIO**-further
+        return walk_bytes, False
+
+    def _levels_off(self, walk_bytes: float) -> int:
+        """0 where the line of the hit really comes from level 2, by its latency, -1 where it is nearer, 1 where it is
+        further; asked until that is clear, for near levels may differ by less than a clock step."""
         ordered = sorted(self._climber.cycles.values())
         inner, own, outer = ordered[(at := ordered.index(self._climber.cycles["l2"])) - 1 : at + 2]
         low, high = (inner * own) ** 0.5, (own * outer) ** 0.5
@@ -87,7 +103,7 @@ class Demand:
             near = over_replicates(found)
             if near.high < low or low < near.low < near.high < high or near.low > high:
                 break
-        return bool(low < near.value < high)
+        return int(near.value >= high) - int(near.value <= low)
 
     def _near_cycles(self, walk_bytes: float) -> float:
         """What a load of the line takes that ought to be in level 2, against one that is in level 1."""

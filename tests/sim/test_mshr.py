@@ -100,3 +100,15 @@ def test_slow_memory_without_miss_entries_is_no_knee() -> None:
     told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
     assert told["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
+
+
+def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> None:
+    """The walk that clears any first level took the line of the hit out of this second level as well."""
+    plain = load("plain")
+    levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
+    opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)
+    context = Context(machine=opened, options={"level": "L1"})
+    told = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
+    opened.close()
+    demand = told["mshr.l1.demand"]
+    assert (demand.value, demand.outcome) == (plain.levels[0].mshr_entries, Outcome.MEASURED)
