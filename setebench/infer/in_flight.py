@@ -28,11 +28,13 @@ class Prefetching:
 @dataclass(frozen=True)
 class Blocked:
     """How much longer a hit in level 2 behind misses takes, by their number; whether its line really came from level 2;
-    and up to how many misses its delay would show: more take longer than what waits behind the hit."""
+    up to how many misses its delay would show: more take longer than what waits behind the hit; and the walk (bytes)
+    that left it there."""
 
     stairs: Staircase
     in_level_two: bool
     shows_up_to: int
+    walk_bytes: float = 0.0
 
 
 @dataclass(frozen=True)

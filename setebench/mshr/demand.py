@@ -77,7 +77,7 @@ class Demand:
                 stairs.samples.setdefault(number, []).append(excess(number))
         # a hit that waits for a miss delays the end by one, less what all the misses take longer than the chase
         hidden = [number for number in longest if memory - max(longest[number] - alone, 0.0) < SHOWS_SHARE * unit]
-        return Blocked(stairs, in_level_two, min(hidden, default=MOST + 1) - 1)
+        return Blocked(stairs, in_level_two, min(hidden, default=MOST + 1) - 1, walk_bytes)
 
     def _walk_into_level_two(self, walk_bytes: float) -> tuple[float, bool]:
         """A walk about as long as `walk_bytes` that leaves the line of the hit in level 2, and whether there is one."""

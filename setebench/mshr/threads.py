@@ -7,18 +7,23 @@ from setebench.infer.mshr import fills_first, fills_second
 from setebench.measure.siblings import siblings_of
 from setebench.mshr.climber import Climber
 
+NOT_KEPT = "level 2 hardly keeps a line behind a walk, so beside another thread it may not; run again at a quieter time"
 
-def ask_siblings(climber: Climber, evidence: Evidence, levels: tuple[str, ...], walk_bytes: float | None) -> None:
-    """What the threads of a core take from each other, added to the evidence."""
+
+def ask_siblings(climber: Climber, evidence: Evidence, levels: tuple[str, ...], walk_bytes: float) -> None:
+    """What the threads of a core take from each other, added to the evidence; behind a walk over `walk_bytes` a line
+    ought to be in level 2."""
     cpus = siblings_of(climber.context.machine.facts, climber.context.cpu)
     evidence.one_thread = len(cpus) < 2
     if evidence.one_thread:
         return
     climber.context.progress("threads of a core together")
     climber.volleys.refresh()
-    first = fills_first(evidence)
-    if isinstance(first, str) or walk_bytes is None:
-        evidence.beside = str(first)
+    first, blocked = fills_first(evidence), evidence.blocked
+    if isinstance(first, str):
+        evidence.beside = first
+    elif blocked is None or not blocked.in_level_two or blocked.walk_bytes != walk_bytes:
+        evidence.beside = NOT_KEPT
     else:
         hint, entries = first
         evidence.beside = climber.volleys.beside(cpus, entries, hint, climber.cycles["memory"], walk_bytes)
