@@ -152,10 +152,8 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     step = step_ticks(context)
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     timed = place.time_singles(context, place.repetitions(wanted))
-    chained = np.ones_like(timed.loads, dtype=bool)
     if place.repeated:
         place.prefer(context, timed)
-        chained = timed.of_faster_pages(sum(place.chain_lengths))
     found.raw = timed.loads
     alike = timed.alike_ticks(step)
     everything = dominant(timed.loads, step, alike)
@@ -170,8 +168,7 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
         found.share.append(float(own.mean()))
         found.lines = len(own)
     found.first_ticks = mean_ticks(timed.loads[own], step)
-    # all of the lines that chains are made of: the two are compared
-    for loads, told in ((timed.loads[own], found.single), (timed.loads[chained], found.all_singles)):
+    for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))
 
 

@@ -19,8 +19,7 @@ class Samples:
 
     `single` is the mean of the single loads' largest group (of the fastest lines, where lines are timed again and
     again), `share` how much of them that is; `all_singles` is the mean of all, lines that were pushed out of the level
-    included (of repeated lines those of the fastest pages, of which chains are made). `chain` and `all_chains` are the
-    same of a chain's steps.
+    included. `chain` and `all_chains` are the same of a chain's steps.
     `excess` is by how much the variance of a chain grows with each step (cycles squared): steps that all take the same
     leave it alone, a mixture of levels does not. `longer` is what vector loads of a size take longer than 8-byte loads,
     fenced; `chase_longer` what a step of a vector chase takes longer, the way back to an integer register included.

@@ -114,18 +114,6 @@ class Timed:
         """Which of the loads, shape (n,), are of the lines that answer fastest, where lines are timed repeatedly."""
         return fastest_lines(self.loads, self.line, self.turn, self.pages, step_ticks)
 
-    def of_faster_pages(self, pages: int) -> NDArray[np.bool_]:
-        """Which of the loads, shape (n,), are of the fastest so many pages: in even turns those of the odd ones and the
-        other way round, so that what read fast by chance is not preferred for that."""
-        page, even = self.line % self.pages, self.turn % 2 == 0
-        chosen = np.zeros(len(self.loads), dtype=bool)
-        for judging, judged in ((even, ~even), (~even, even)):
-            timings = np.bincount(page[judging], minlength=self.pages)
-            sums = np.bincount(page[judging], weights=self.loads[judging], minlength=self.pages)
-            order = np.argsort(sums / np.maximum(timings, 1), kind="stable")
-            chosen |= judged & np.isin(page, order[:pages])
-        return chosen
-
 
 def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each entry how often the same number came before it."""

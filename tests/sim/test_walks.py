@@ -247,15 +247,3 @@ def test_a_bracket_of_two_modes_parts_no_loads() -> None:
     nothing = np.zeros(2000, dtype=np.int64)
     timed = Timed(loads, additions, nothing, nothing, 1)
     assert dominant(timed.loads, 1.0, timed.alike_ticks(1.0)).mean() == 1.0
-
-
-def test_pages_are_not_preferred_for_what_they_read_by_chance() -> None:
-    """All lines alike: half of the pages, chosen by the readings that are averaged, would read a tick too fast."""
-    rng = np.random.default_rng(2)
-    line, turn = np.tile(np.arange(256), 4), np.repeat(np.arange(4), 256)
-    found = []
-    for _ in range(60):
-        loads = 26 * rng.integers(0, 2, 1024)
-        timed = Timed(loads, loads, line, turn, 32)
-        found.append(float(loads[timed.of_faster_pages(16)].mean()))
-    assert np.mean(found) == pytest.approx(13.0, abs=0.25)
