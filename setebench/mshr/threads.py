@@ -22,6 +22,8 @@ def ask_siblings(climber: Climber, evidence: Evidence, levels: tuple[str, ...], 
     first, blocked = fills_first(evidence), evidence.blocked
     if isinstance(first, str):
         evidence.beside = first
+    # a hit in level 1 would wait for nothing, one further out always; and a line that stays only behind a walk of
+    # another length was once told not to wait beside a pool that is shared
     elif blocked is None or not blocked.in_level_two or blocked.walk_bytes != walk_bytes:
         evidence.beside = NOT_KEPT
     else:
