@@ -167,6 +167,7 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     else:
         found.share.append(float(own.mean()))
         found.lines = len(own)
+    found.single_excess.append(timed.excess(own, step) * ruler.cycles_per_tick**2)
     found.first_ticks = mean_ticks(timed.loads[own], step)
     for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))

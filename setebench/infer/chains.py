@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import ALIKE_SHARE, groups, over_replicates, undisturbed
+from setebench.infer.ticks import ALIKE_SHARE, groups, over_replicates, quantised_variance, undisturbed
 
 LEAST_CHAINS = 6
 """So many chains of a length over all rounds should have lost no line for their group to be told from strays."""
@@ -121,13 +121,6 @@ def _slopes(rounds: Sequence[Chained], spans: Spans) -> list[float]:
         return []
     slopes = [(slope(_within(one, spans)), one.cycles_per_tick) for one in rounds]
     return [ticks * per_tick for ticks, per_tick in slopes if ticks is not None]
-
-
-def quantised_variance(mean_ticks: float, step_ticks: float) -> float:
-    """Variance of the readings of one duration on a clock of such a step, dithered: it lies between two readings, and
-    is read as either. On a coarse clock this is far more than all else, and differs from length to length."""
-    above = mean_ticks / step_ticks % 1.0
-    return above * (1.0 - above) * step_ticks**2
 
 
 def _quantised_third(mean_ticks: float, step_ticks: float) -> float:

@@ -64,9 +64,11 @@ def findings(
         if name not in ("l1", "memory"):
             doubt = doubt or _doubt(name, own, last, memory, hidden_cycles, mixed_in)
             doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
-        last = over_replicates(own.single).value
+        nearer, last = last, over_replicates(own.single).value
         agreed = _agreed(f"latency.{name}", own, mixed_in)
-        if not own.upwards and not _mixture(own, mixed_in):  # else the variance comes from lines further out
+        if name not in ("l1", "memory") and _parted(own):
+            agreed = _with_nearer_lines(agreed, _nearer_in_group_cycles(own, nearer))
+        elif not own.upwards and not _mixture(own, mixed_in):  # else the variance comes from lines further out
             agreed = _with_nearer_lines(agreed, nearer_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
@@ -204,6 +206,14 @@ def _mixed_in_cycles(own: Samples, nearer_cycles: float, further_cycles: float) 
     excess = max(float(np.median(own.excess)), 0.0)
     longer, shorter = max(further_cycles - cycles, cycles), cycles - nearer_cycles
     return excess / longer if longer > 0 else 0.0, excess / shorter if shorter > 0 else 0.0
+
+
+def _nearer_in_group_cycles(own: Samples, nearer_cycles: float) -> float:
+    """By how much lines of the level before (`nearer_cycles`) may lower the single loads' largest group, as far as its
+    spread surely is more than the clock's: a jitter as long as what parts the levels hides them in it."""
+    surely = over_replicates(own.single_excess).low
+    apart = over_replicates(own.single).value - nearer_cycles
+    return max(surely, 0.0) / apart if apart > 0 else 0.0
 
 
 def _with_nearer_lines(agreed: Finding, nearer_in_cycles: float) -> Finding:

@@ -26,10 +26,12 @@ class Samples:
     `upwards` says that it is lines from further out that make it grow.
     `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
     `first_ticks` is what single loads of the largest group read in the last round, brackets included;
-    `lines` is of how many lines a round's share is."""
+    `lines` is of how many lines a round's share is. `single_excess` is by how much single loads of the largest group
+    spread further than additions do (variance, cycles squared)."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
+    single_excess: list[float] = field(default_factory=list)
     share: list[float] = field(default_factory=list)
     all_chains: list[float] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)
@@ -44,7 +46,7 @@ class Samples:
 
     def add_mean(self, parts: Samples) -> None:
         """Add one round that was measured in parts, each of which weighs the same."""
-        for name in ("single", "all_singles", "share", "all_chains", "excess", "chain"):
+        for name in ("single", "all_singles", "single_excess", "share", "all_chains", "excess", "chain"):
             getattr(self, name).append(float(np.mean(getattr(parts, name))))
         self.raw = parts.raw
 
@@ -57,6 +59,7 @@ class Samples:
         return Samples(
             single=chosen(self.single),
             all_singles=chosen(self.all_singles),
+            single_excess=chosen(self.single_excess),
             share=chosen(self.share),
             all_chains=chosen(self.all_chains),
             excess=chosen(self.excess),

@@ -1,8 +1,9 @@
-"""Plateaus in a working-set sweep: which levels the latencies show, and where each ends. Knows no machine."""
+"""Plateaus in a working-set sweep: which levels the latencies show, and where each ends; levels that loads behind walks
+fall into. Knows no machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,10 @@ LONGER_WALK_SHARE = 0.95
 """A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. A level is told behind
 the longest walk that leaves it so much of its largest share."""
 
+ALONE_RELATIVE = 0.04
+"""A level is alone behind a walk if lines of the level before lower what it takes by no more than this, beyond what its
+own spread makes them seem to behind any walk."""
+
 MORE_WALKS = 3
 """Walks each half as large again as the one before, which together make up for a first level that prefetchers made
 look four times smaller than it is. Even longer ones would only take time."""
@@ -108,13 +113,26 @@ APART_ERRORS = 3.0
 
 @dataclass(frozen=True)
 class Answer:
-    """A group of lines that answered alike behind the walk of that number: in how many cycles, its share, and the
-    standard error of the cycles."""
+    """A group of lines that answered alike behind the walk of that number: in how many cycles, its share, the standard
+    error of the cycles, and how much further its loads spread than the clock makes of one duration (cycles squared).
+    `mixed_in_cycles` is what was added for lines of a nearer level."""
 
     cycles: float
     share: float
     walk: int
     error_cycles: float = 0.0
+    excess: float = 0.0
+    mixed_in_cycles: float = 0.0
+
+    def without_nearer(self, nearer: float) -> Answer:
+        """The group without the lines that a nearer level (`nearer` cycles) may have in it, as many as its spread
+        allows: a jitter as long as what parts two levels leaves their lines in one group.
+
+        A share p of lines that take d cycles less lowers the mean by p d and adds p (1 - p) d ** 2 to the variance."""
+        apart = self.cycles - nearer
+        mixed_in = max(self.excess, 0.0) / apart
+        share = self.share * apart / (apart + mixed_in)
+        return replace(self, cycles=self.cycles + mixed_in, share=share, mixed_in_cycles=mixed_in)
 
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
@@ -125,10 +143,8 @@ def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[
 
     Where the clock is fine enough to part levels, this also finds those that no walk leaves alone: the inner level
     still holds some lines where the outer one has taken others."""
-    between = sorted(
-        (each for each in answers if SAME_LEVEL_RATIO * first < each.cycles < memory / SAME_LEVEL_RATIO),
-        key=lambda each: each.cycles,
-    )
+    purer = [each.without_nearer(first) for each in answers if each.cycles > SAME_LEVEL_RATIO * first]
+    between = sorted((each for each in purer if each.cycles < memory / SAME_LEVEL_RATIO), key=lambda each: each.cycles)
     clusters: list[list[Answer]] = []
     for each in between:
         if clusters and each.cycles < SAME_LEVEL_RATIO * clusters[-1][0].cycles:
@@ -145,11 +161,14 @@ def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[
 
 
 def _longest_alike(cluster: list[Answer], more_walks: int) -> Answer:
-    """Of the answers with about the largest share the one behind the longest walk, at most so many after the shortest:
-    lines that the level before still holds may hide in a level's group, where a step of the clock is no shorter than
-    what parts the two."""
-    largest = max(each.share for each in cluster)
-    alike = [each for each in cluster if each.share >= LONGER_WALK_SHARE * largest]
+    """Of the answers that have hardly more lines of the level before than any, and of these with about the largest
+    share, the one behind the longest walk, at most so many after the shortest: lines that the level before still holds
+    may hide in a level's group, where a step of the clock is no shorter than what parts the two."""
+    fair = [each for each in cluster if each.share >= OWN_SHARE]
+    purest = min((each.mixed_in_cycles for each in fair), default=float("inf"))
+    pure = [each for each in fair if each.mixed_in_cycles <= purest + ALONE_RELATIVE * each.cycles] or cluster
+    largest = max(each.share for each in pure)
+    alike = [each for each in pure if each.share >= LONGER_WALK_SHARE * largest]
     shortest = min(each.walk for each in alike)
     return max((each for each in alike if each.walk <= shortest + more_walks), key=lambda each: each.walk)
 

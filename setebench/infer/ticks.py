@@ -103,6 +103,13 @@ def groups(
     return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
 
 
+def quantised_variance(mean_ticks: float, step_ticks: float) -> float:
+    """Variance of the readings of one duration on a clock of such a step, dithered: it lies between two readings, and
+    is read as either. On a coarse clock this is far more than all else, and differs from length to length."""
+    above = mean_ticks / step_ticks % 1.0
+    return above * (1.0 - above) * step_ticks**2
+
+
 def batch_interval(ticks: NDArray[np.int64], step_ticks: float = 1.0, batches: int = 16) -> Estimate:
     """Mean of the undisturbed samples with an interval from the spread of means over consecutive batches, so that
     drift while sampling widens it. For scenarios that measure once, as docs/add-a-probe.md shows."""

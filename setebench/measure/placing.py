@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.lines import fastest_lines
-from setebench.infer.ticks import ALIKE_SHARE, dominant, mean_ticks
+from setebench.infer.ticks import ALIKE_SHARE, dominant, mean_ticks, quantised_variance, undisturbed
 from setebench.machine import Region
 from setebench.measure.layout import (
     BOX_LINES,
@@ -109,6 +109,14 @@ class Timed:
         while dominant(self.additions, step_ticks, alike).mean() < ONE_GROUP_SHARE:
             alike = WIDER_RATIO * max(alike, step_ticks)
         return alike
+
+    def excess(self, chosen: NDArray[np.bool_], step_ticks: float) -> float:
+        """By how much the variance of some loads (shape (n,)) exceeds that of the additions, ticks squared. These are
+        all alike, so what they differ by is the bracket and the clock; what loads differ by beyond that is the lines'
+        own. What a coarse step adds to either depends on how long each took, so it is left out of both."""
+        own = [self.loads[chosen], self.additions[undisturbed(self.additions, step_ticks)]]
+        loads, additions = (float(ticks.var()) - quantised_variance(float(ticks.mean()), step_ticks) for ticks in own)
+        return loads - additions
 
     def fastest(self, step_ticks: float) -> NDArray[np.bool_]:
         """Which of the loads, shape (n,), are of the lines that answer fastest, where lines are timed repeatedly."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
@@ -29,21 +29,20 @@ SURE_ERRORS = 2.0
 @dataclass(frozen=True)
 class Rung:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
-    lines are repeated), and cycles, share and standard error (cycles) of the groups into which single loads fall (where
-    the clock is fine enough). `error_cycles` is the standard error of the first, `fastest_error_cycles` of the fastest
-    lines'."""
+    lines are repeated), and the groups into which single loads fall (where the clock is fine enough). `error_cycles` is
+    the standard error of the first, `fastest_error_cycles` of the fastest lines'."""
 
     walk: Walk
     cycles: float
     share: float
     fastest_cycles: float
-    groups: list[tuple[float, float, float]]
+    groups: list[Answer]
     error_cycles: float = 0.0
     fastest_error_cycles: float = 0.0
 
     def answers(self, number: int) -> list[Answer]:
         """The groups as inference wants them; `number` is the walk's."""
-        return [Answer(cycles, share, number, error) for cycles, share, error in self.groups]
+        return [replace(group, walk=number) for group in self.groups]
 
 
 def jump(shorter: Rung, longer: Rung) -> bool:

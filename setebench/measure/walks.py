@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.infer.levels import SAME_LEVEL_RATIO
+from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 from setebench.infer.ticks import dominant, groups, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
@@ -215,7 +215,9 @@ class Ladder:
         for group in groups(timed.loads, self._step, alike) if self.fine else []:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
             error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
-            found.append((own, float(group.mean()), error))
+            found.append(
+                Answer(own, float(group.mean()), 0, error, timed.excess(group, self._step) * self._per_tick**2)
+            )
         error, fastest_error = (
             float(timed.loads[own].std()) / float(own.sum()) ** 0.5 * self._per_tick for own in (near, chosen)
         )

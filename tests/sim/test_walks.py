@@ -225,7 +225,7 @@ def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
     clock = spec.Clock(step_ticks=1.0, jitter_cycles=3.6, brackets=brackets)
     outer = {"l2": {"sets": 1024, "ways": 4, "replacement": "random"}, "l3": {"latency_cycles": L2 + 14.0}}
     rung = ladder(32 * KIB, clock=clock, **outer)._rung(Walk(200 * KIB, 2, repeated=True))
-    assert [cycles for cycles, share, _ in rung.groups if share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
+    assert [group.cycles for group in rung.groups if group.share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
 
 
 def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:

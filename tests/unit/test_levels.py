@@ -114,3 +114,29 @@ def test_a_level_is_told_behind_a_walk_that_leaves_no_lines_in_the_one_before() 
 def test_a_small_group_hides_a_level_only_if_it_is_surely_no_known_one(error: float, hidden: float) -> None:
     answers = [Answer(7.8, 0.08, 4, error), Answer(11.0, 1.0, 1), Answer(46.0, 0.9, 6)]
     assert levels_between(answers, 4.0, 400.0)[1] == hidden
+
+
+def mixed(nearer: float, cycles: float, share: float, mixed_share: float, walk: int) -> Answer:
+    """A group of `cycles` of which `mixed_share` are lines of `nearer` cycles."""
+    apart = cycles - nearer
+    mean, excess = cycles - mixed_share * apart, mixed_share * (1 - mixed_share) * apart**2
+    return Answer(mean, share, walk, 0.1, excess)
+
+
+def test_lines_of_the_first_level_in_one_group_with_the_seconds_make_no_level_between() -> None:
+    """Where the jitter is as long as what parts the two; the walk with the fewest of them is taken."""
+    answers = [mixed(4.0, 11.0, *group) for group in ((0.84, 0.3, 0), (0.76, 0.2, 1), (0.47, 0.03, 2), (0.31, 0.0, 3))]
+    levels, hidden = levels_between(answers, 4.0, 450.0)
+    assert [round(level.cycles, 6) for level in levels] == [11.0]
+    assert levels[0].walk == 2
+    assert hidden == float("inf")
+
+
+def test_a_level_whose_own_lines_differ_is_taken_as_it_is() -> None:
+    """Slices of a last level: the same spread behind every walk says nothing of lines from elsewhere."""
+    answers = [Answer(14.0, 1.0, 0, 0.1, 0.2)] + [
+        Answer(50.0, share, walk, 0.5, 25.0) for walk, share in ((5, 0.9), (6, 0.6))
+    ]
+    levels, _ = levels_between(answers, 4.0, 450.0)
+    assert [level.walk for level in levels] == [0, 5]
+    assert levels[1].cycles == pytest.approx(50.0, rel=0.02)
