@@ -21,7 +21,7 @@ from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicat
 from setebench.machine import Region
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import SETTLE_CYCLES, WALK, Place, Walk, single_cycles
+from setebench.measure.placing import WALK, Place, Walk, single_cycles
 from setebench.measure.rounds import Rounds
 from setebench.measure.sweep import find_walks, working_memory
 from setebench.probe import Probe
@@ -177,12 +177,8 @@ def _chains(context: Context, place: Place, repetitions: int, ruler: Ruler, foun
     """Time chains of all lengths behind the single loads that `found` ends with."""
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
     count = place.repetitions(wanted) * (1 if place.long else 2)
-    placements = place.placements(count + place.warmup)
-    probe = place.chains(8, place.chain_lengths, SETTLE_CYCLES)
-    ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=place.warmup)
-    lengths = np.array(place.chain_lengths)
     return Chained(
-        {int(steps): ticks[:, lengths == steps].ravel() for steps in np.unique(lengths)},
+        place.time_chains(context, count),
         ruler.cycles_per_tick,
         found.first_ticks,
         found.single[-1],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.infer.bursts import calm_rounds
 from setebench.infer.chains import Chained, steps_alone
 
 LEAST_ROUNDS = 4
@@ -50,25 +51,34 @@ class Samples:
             getattr(self, name).append(float(np.mean(getattr(parts, name))))
         self.raw = parts.raw
 
-    def of(self, rounds: NDArray[np.int64]) -> Samples:
-        """The samples of some rounds, by number; vector loads are measured in the first few only."""
+    def of(self, rounds: NDArray[np.int64], of_chains: NDArray[np.int64] | None = None) -> Samples:
+        """The samples of some rounds, by number, those of chains of other rounds if given; vector loads are measured in
+        the first few only."""
+        of_chains = rounds if of_chains is None else of_chains
 
-        def chosen(values: list[float]) -> list[float]:
-            return [values[n] for n in rounds if n < len(values)]
+        def chosen(values: list[float], of_rounds: NDArray[np.int64] = rounds) -> list[float]:
+            return [values[n] for n in of_rounds if n < len(values)]
 
         return Samples(
             single=chosen(self.single),
             all_singles=chosen(self.all_singles),
             single_excess=chosen(self.single_excess),
             share=chosen(self.share),
-            all_chains=chosen(self.all_chains),
-            excess=chosen(self.excess),
-            chain=chosen(self.chain),
+            all_chains=chosen(self.all_chains, of_chains),
+            excess=chosen(self.excess, of_chains),
+            chain=chosen(self.chain, of_chains),
             longer={size: chosen(values) for size, values in self.longer.items()},
             chase_longer={size: chosen(values) for size, values in self.chase_longer.items()},
-            chained=[self.chained[n] for n in rounds if n < len(self.chained)],
+            chained=[self.chained[n] for n in of_chains if n < len(self.chained)],
             raw=self.raw,
         )
+
+    def calm(self, step_ticks: float) -> Samples:
+        """Without the rounds in which lines were pushed out, if chains say that some were. Single loads are judged by
+        chains, chains by single loads (`infer.bursts`)."""
+        if not self.with_whole_chains(step_ticks).upwards:
+            return self  # what is mixed in isn't slower: the lowest rounds would have the most lines of a nearer level
+        return self.of(calm_rounds(self.single, self.all_chains), calm_rounds(self.chain, self.all_singles))
 
     def with_whole_chains(self, step_ticks: float) -> Samples:
         """The same, with steps of chains that lost no line, which all rounds together tell better than each."""

@@ -276,13 +276,29 @@ class Place:
 
     def chains(self, size: int, lengths: tuple[int, ...] = CHAINS, settle_cycles: int = 0) -> Probe:
         """Every target placed, then timed in chains of dependent loads of these `lengths`."""
-        probe = self.placed()
+        return self._chained(self.placed(), 0, size, lengths, settle_cycles)
+
+    def _chained(self, probe: Probe, interval: int, size: int, lengths: tuple[int, ...], settle_cycles: int) -> Probe:
+        """`probe`, then chains, the first of which is timed as `interval`."""
         first = 0
-        for number, steps in enumerate(lengths):
+        for number, steps in enumerate(lengths, interval):
             begin = TARGETS + self._group.targets[first]
             probe = self.ready(probe, first, steps, settle_cycles).start(number).chase(begin, steps, size).stop(number)
             first += steps
         return probe
+
+    def time_chains(self, context: Context, count: int) -> dict[int, NDArray[np.int64]]:
+        """Ticks of chains of dependent 8-byte loads of `count` groups, by length in steps, shape (n,) each.
+
+        Additions are timed first and forgotten: the first interval behind a walk takes a cycle longer than those after
+        it, and that would count as a part of the steps of whichever chain comes first."""
+        probe = self.ready(self.placed(), 0, 0).start(0).add(BASELINE_ADDITIONS).stop(0)
+        probe = self._chained(probe, 1, 8, self.chain_lengths, SETTLE_CYCLES)
+        ticks = context.machine.run(probe, self.placements(count + self.warmup), cpu=context.cpu, warmup=self.warmup)[
+            :, 1:
+        ]
+        lengths = np.array(self.chain_lengths)
+        return {int(steps): ticks[:, lengths == steps].ravel() for steps in np.unique(lengths)}
 
     def fenced(self, sizes: tuple[int, ...]) -> tuple[Probe, int]:
         """Every target placed, then timed in intervals of loads of `sizes` in turn, a fence behind each load; and how

@@ -62,7 +62,25 @@ def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
     slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + fastest_error
     error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
     loses_lines = longer.cycles > AS_SLOW_RATIO * shorter.cycles + error
-    return shorter if slower or loses_lines else longer
+    chosen = shorter if slower or loses_lines else longer
+    return next((rung for rung in beyond[: beyond.index(chosen)] if _gentler(rung, chosen)), chosen)
+
+
+def _gentler(shorter: Rung, longer: Rung) -> bool:
+    """Whether a shorter walk surely costs the level fewer lines, with no sign that it leaves some in the level before.
+
+    Where somebody else uses the level too, lines go while the walk lasts. Lines left in the level before would lower
+    the fastest lines' mean at least as much as that of all."""
+    error, fastest_error = (
+        SURE_ERRORS * math.hypot(*own)
+        for own in (
+            (shorter.error_cycles, longer.error_cycles),
+            (shorter.fastest_error_cycles, longer.fastest_error_cycles),
+        )
+    )
+    saved, faster = longer.cycles - shorter.cycles, longer.fastest_cycles - shorter.fastest_cycles
+    as_slow = shorter.fastest_cycles > longer.fastest_cycles / AS_SLOW_RATIO
+    return as_slow and saved > max(faster, 0.0) + fastest_error + error
 
 
 def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:

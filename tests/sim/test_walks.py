@@ -219,6 +219,16 @@ def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
 
+@pytest.mark.parametrize(("fastest", "mean", "chosen"), [(14.1, 14.9, 63), (14.1, 17.0, 155), (12.5, 14.9, 155)])
+def test_where_somebody_takes_lines_meanwhile_a_walk_no_longer_than_it_must_be_is_taken(
+    fastest: float, mean: float, chosen: int
+) -> None:
+    """One that leaves lines in the first level, as its fastest lines show, is too short."""
+    found = [Rung(Walk(63 * KIB), mean, 1.0, fastest, [], 0.2, 0.2)]
+    found += [Rung(Walk(size * KIB), 17.6, 1.0, 14.2, [], 0.2, 0.2) for size in (104, 155)]
+    assert steadiest(found, 4.0).walk.bytes == chosen * KIB
+
+
 def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
     """Loads of one level differ by a share of what they take themselves, not of what the bracket takes too."""
     brackets = {"lfence": 70.0, "mfence": 90.0, "cpuid": 200.0}
@@ -234,9 +244,8 @@ def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
     context, memory = opened(l1={"fill_interval_cycles": 2.0, "mshr_entries": 24}, prefetchers=(region,))
     place = Place(context, memory, "l2", Walk(64 * KIB, 5, repeated=True))
     place.time_singles(context, 32)
-    lengths = np.array(place.chain_lengths)
-    ticks = context.machine.run(place.chains(8, place.chain_lengths, 2000), place.placements(64), warmup=8)
-    short, long = (float(np.median(ticks[:, lengths == steps])) for steps in (2, 8))
+    ticks = place.time_chains(context, 56)
+    short, long = (float(np.median(ticks[steps])) for steps in (2, 8))
     assert (long - short) / 6 == pytest.approx(L2, abs=0.5)
 
 
