@@ -256,3 +256,18 @@ def test_a_bracket_of_two_modes_parts_no_loads() -> None:
     nothing = np.zeros(2000, dtype=np.int64)
     timed = Timed(loads, additions, nothing, nothing, 1)
     assert dominant(timed.loads, 1.0, timed.alike_ticks(1.0)).mean() == 1.0
+
+
+@pytest.mark.parametrize("step", [1.0, 26.0])
+def test_loads_spread_further_than_additions_by_what_their_lines_differ_by(step: float) -> None:
+    """Whatever the clock's step adds to either, and the bracket to both."""
+    rng = np.random.default_rng(2)
+    level = rng.choice([4.0, 11.0], 40_000, p=[0.2, 0.8])
+    loads, additions = (
+        np.floor((60.0 + own + rng.uniform(-4, 4, len(level))) / step + rng.random(len(level))).astype(np.int64)
+        * int(step)
+        for own in (level, np.full(len(level), 8.0))
+    )
+    nothing = np.zeros(len(level), dtype=np.int64)
+    timed = Timed(loads, additions, nothing, nothing, 1)
+    assert timed.excess(loads > 0, step) == pytest.approx(0.2 * 0.8 * 49.0, abs=1.0 if step == 1.0 else 8.0)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
+from setebench.infer.chains import Chained
+from setebench.infer.latency_samples import Samples
 from setebench.measure.calibrate import Ruler
 from setebench.measure.rounds import Rounds
 
 ROUNDS = 12
+STEP, PER_TICK, BRACKET = 26.0, 1.42, 60.0
 
 
 def test_vector_loads_count_in_rounds_whose_lines_were_lost() -> None:
@@ -21,3 +27,46 @@ def test_vector_loads_count_in_rounds_whose_lines_were_lost() -> None:
     chosen = rounds.calm_samples()["l3"]
     assert len(chosen.single) == ROUNDS - 3
     assert chosen.longer == {16: [1.0, 1.1, 0.9]}
+
+
+def disturbed(level: float, elsewhere: float, shares: list[float], seed: int) -> Samples:
+    """Rounds of a level read on a clock of `STEP` ticks; in round n a share of `shares[n]` of the lines answers from
+    `elsewhere`, for single loads and for chains of 2, 4 and 8 alike."""
+    rng = np.random.default_rng(seed)
+    own = Samples(share=[1.0] * len(shares))
+
+    def read(steps: int, share: float, count: int) -> list[float]:
+        lost = rng.binomial(steps, share, count)
+        ticks = BRACKET + (steps * level + lost * (elsewhere - level)) / PER_TICK
+        return list(np.floor(ticks / STEP + rng.random(count)) * STEP)
+
+    for share in shares:
+        chains = {steps: np.array(read(steps, share, 64)) for steps in (2, 4, 8)}
+        single = (float(np.mean(read(1, share, 1000))) - BRACKET) * PER_TICK
+        own.chained.append(Chained(chains, PER_TICK, BRACKET + level / PER_TICK, level))
+        step = (chains[8].mean() - chains[2].mean()) / 6 * PER_TICK
+        for values, value in (
+            (own.single, single),
+            (own.all_singles, single),
+            (own.chain, step),
+            (own.all_chains, step),
+            (own.excess, 0.0),
+            (own.single_excess, 0.0),
+        ):
+            values.append(value)
+    return own
+
+
+def test_rounds_in_which_somebody_took_lines_are_left_out_though_no_load_shows_it() -> None:
+    """The way to the next level is as long as a clock step."""
+    shares = [0.15 if n // 5 % 2 else 0.0 for n in range(96)]
+    calm = [disturbed(14.0, 50.0, shares, seed).calm(STEP).with_whole_chains(STEP) for seed in range(4)]
+    for values in ([own.single for own in calm], [own.chain for own in calm]):
+        assert np.mean([np.mean(each) for each in values]) == pytest.approx(14.0, abs=0.6)
+    assert np.mean(disturbed(14.0, 50.0, shares, 1).all_chains) > 16.0
+
+
+def test_rounds_with_lines_of_a_nearer_level_are_not_preferred_for_being_fast() -> None:
+    shares = [0.15 if n // 5 % 2 else 0.0 for n in range(96)]
+    own = disturbed(50.0, 14.0, shares, 1)
+    assert len(own.calm(STEP).single) == len(own.calm(STEP).chain) == len(shares)
