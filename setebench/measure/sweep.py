@@ -6,9 +6,8 @@ system says of caches is never asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,9 @@ from setebench.machine import Region
 from setebench.measure.calibrate import LINE, quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.placing import Place, Walk, single_cycles
-from setebench.measure.rungs import MOSTLY_SHARE, SEEN_SHARE, SURE_ERRORS, Rung, last_level, shortest_alike
-from setebench.measure.walks import FURTHER_TURNS, Ladder, MemoryLoads, walk_beyond
+from setebench.measure.rungs import MOSTLY_SHARE, SEEN_SHARE, Rung, last_level, shortest_alike
+from setebench.measure.swept import Level, SweptLevels
+from setebench.measure.walks import Ladder, MemoryLoads
 from setebench.probe import Probe
 from setebench.scenario import Context
 
@@ -119,67 +119,15 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
         "levels": {f"l{number + 1}": plateau.cycles for number, plateau in enumerate(caches[:3])} | {"memory": memory},
     }
     ladder = Ladder(context, region, ends[0], flushed)
-    seen = _SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
+    seen = SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
     between = _between_fine(context, ladder, seen) if ladder.fine else _between(context, ladder, seen)
-    levels = [_Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between]
-    named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": _Level(Walk(), memory)}
+    levels = [Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between]
+    named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": Level(Walk(), memory)}
     context.known["level_cycles"] = {name: level.cycles for name, level in named.items()}
     return {name: level.walk for name, level in named.items()}
 
 
-class _Level(NamedTuple):
-    """The walk behind which a level answers, and in about how many cycles."""
-
-    walk: Walk
-    cycles: float
-
-
-@dataclass(frozen=True)
-class _SweptLevels:
-    """Plateaus of the sweep that are caches, where each ends, and whether another level has room behind them."""
-
-    caches: list[Plateau]
-    ends: list[float]
-    room: bool
-
-    def walk(self, number: int) -> Walk:
-        """The walk behind which a plateau from the second on should answer."""
-        if number > 1:
-            return walk_beyond(self.ends[number - 1], self.ends[number])
-        # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
-        return Walk(self.caches[number].middle_bytes, FURTHER_TURNS)
-
-    def further(self, second: Rung) -> list[int]:
-        """Numbers of the plateaus that are further out than the second level, the slowest first.
-
-        A plateau counts if it is slower than the second level may be as far as that is known: else that level's own
-        plateau could pass for another. One over the size of the second level's own walk must be slower than all lines
-        behind that walk."""
-
-        def cycles(plateau: Plateau) -> float:
-            over = plateau.low_bytes <= second.walk.bytes <= plateau.high_bytes
-            slowest = max(second.fastest_cycles, second.cycles) if over else second.fastest_cycles
-            return slowest + SURE_ERRORS * second.fastest_error_cycles
-
-        numbers = reversed(range(1, len(self.caches)))
-        return [n for n in numbers if self.caches[n].cycles > SAME_LEVEL_RATIO * cycles(self.caches[n])]
-
-    def borne_out(self, levels_cycles: list[float]) -> bool:
-        """Whether levels that were seen line by line leave no plateau unexplained: there is one for each, or none is
-        slower than they all. A faster one is a mixture, as no line ever took that long alone (where a small cache
-        replaces at random, the way to the next can look like a plateau or two)."""
-        plateaus_cycles = [plateau.cycles for plateau in self.caches[1:]]
-        if len(plateaus_cycles) <= len(levels_cycles):
-            return True
-        return bool(levels_cycles) and max(plateaus_cycles) < SAME_LEVEL_RATIO * max(levels_cycles)
-
-    def beyond(self) -> list[_Level]:
-        """The caches from the second on, three levels in all at most."""
-        walks = [walk_beyond(inner, end) for inner, end in pairwise(self.ends[:3])]
-        return [_Level(walk, cache.cycles) for walk, cache in zip(walks, self.caches[1:], strict=False)]
-
-
-def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
+def _between_fine(context: Context, ladder: Ladder, seen: SweptLevels) -> list[Level]:
     """The levels between the first and memory, where the clock parts single loads."""
     rungs = ladder.climb()
     levels, hidden_cycles = _answering(rungs, seen, ladder)
@@ -189,30 +137,30 @@ def _between_fine(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[
     context.known["hidden_cycles"] = hidden_cycles
     if len(levels) <= 2 and seen.borne_out([level.cycles for level in levels]):
         # better known than from the sweep's means
-        return [_Level(rungs[level.walk].walk, level.cycles) for level in levels]
+        return [Level(rungs[level.walk].walk, level.cycles) for level in levels]
     if len(seen.caches) < 3 and seen.room:
         context.known["unclear_level"] = f"l{len(seen.caches) + 1}"
     return seen.beyond()
 
 
-def _answering(rungs: list[Rung], seen: _SweptLevels, ladder: Ladder) -> tuple[list[Answer], float]:
+def _answering(rungs: list[Rung], seen: SweptLevels, ladder: Ladder) -> tuple[list[Answer], float]:
     """Levels that answer behind some of the walks, and the cycles of what may be another (`levels_between`)."""
     answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
     return levels_between(answers, seen.caches[0].cycles, ladder.memory)
 
 
-def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Level]:
+def _between(context: Context, ladder: Ladder, seen: SweptLevels) -> list[Level]:
     """The same where only means of many loads tell one level from another."""
     context.known["hidden_cycles"] = float("inf")
     second = ladder.first(seen.caches[0].cycles)
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
         return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
-    own = _Level(second.walk, second.fastest_cycles)
+    own = Level(second.walk, second.fastest_cycles)
     for number in seen.further(second):
         plateau = seen.caches[number]
         walk = seen.walk(number)
         if ladder.bears_out(walk, plateau.cycles):
-            return [own, _gentlest(context, ladder, _Level(walk, plateau.cycles), plateau.low_bytes)]
+            return [own, _gentlest(context, ladder, Level(walk, plateau.cycles), plateau.low_bytes)]
     for _ in range(CLIMBS):  # again, should somebody have disturbed the first: a level is either there or not
         rungs = ladder.climb()
         rung, unclear = last_level(rungs, own.cycles)
@@ -225,16 +173,16 @@ def _between(context: Context, ladder: Ladder, seen: _SweptLevels) -> list[_Leve
         context.known["unclear_level"] = "l3"
     if rung is None:
         return [own]
-    return [own, _gentlest(context, ladder, _Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))]
+    return [own, _gentlest(context, ladder, Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))]
 
 
-def _gentlest(context: Context, ladder: Ladder, third: _Level, shortest_bytes: float) -> _Level:
+def _gentlest(context: Context, ladder: Ladder, third: Level, shortest_bytes: float) -> Level:
     """The third level behind the walk that leaves it the most lines. What they took is known as `searched_cycles`."""
     found = ladder.gentlest(third.walk, shortest_bytes, third.cycles)
     if found is None:
         return third
     context.known["searched_cycles"] = {"l3": found[1]}
-    return _Level(*found)
+    return Level(*found)
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:

@@ -14,7 +14,7 @@ from setebench.machine import Region
 from setebench.measure.layout import REPEATED_SHIFTS
 from setebench.measure.placing import Place, Timed, Walk
 from setebench.measure.rungs import Rung, last_level, shortest_alike, steadiest
-from setebench.measure.sweep import _SweptLevels
+from setebench.measure.swept import SweptLevels
 from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, turns, walk_beyond
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -176,7 +176,7 @@ def test_a_walk_whose_lines_stay_in_the_level_before_is_no_walk_to_a_third() -> 
 def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None:
     """However fast its fastest lines happened to read."""
     caches = [Plateau(4e3, 30e3, 4.0), Plateau(38e3, 510e3, 14.7), Plateau(1.4e6, 2.9e6, 53.0)]
-    seen = _SweptLevels(caches, [30e3, 700e3, 3e6], False)
+    seen = SweptLevels(caches, [30e3, 700e3, 3e6], False)
     second = Rung(Walk(45e3, 5, repeated=True), 14.5, 1.0, 10.5, [])
     assert seen.further(second) == [2]
 
@@ -184,7 +184,7 @@ def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None
 def test_the_second_levels_own_plateau_is_no_level_behind_one_that_is_known_badly() -> None:
     """Behind a short walk the second level was told a fifth too fast, as few loads on a coarse clock do."""
     caches = [Plateau(4e3, 30e3, 4.0), Plateau(50e3, 900e3, 11.8)]
-    seen = _SweptLevels(caches, [43e3, 1.1e6], True)
+    seen = SweptLevels(caches, [43e3, 1.1e6], True)
     badly = Rung(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4, 0.4)
     assert seen.further(badly) == []
     assert seen.further(Rung(badly.walk, 9.0, 1.0, 8.7, [], 0.05, 0.05)) == [1]
@@ -198,7 +198,7 @@ def test_levels_seen_line_by_line_hold_unless_a_plateau_is_slower_than_all(
 ) -> None:
     """One between may be a mixture: a small first cache that replaces at random gives way in two steps."""
     caches = [Plateau(2.0**n, 2.0**n, cycles) for n, cycles in enumerate((5.0, *plateaus_cycles))]
-    assert _SweptLevels(caches, [1.0] * len(caches), False).borne_out([11.0, 60.0]) is right
+    assert SweptLevels(caches, [1.0] * len(caches), False).borne_out([11.0, 60.0]) is right
 
 
 def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None:
