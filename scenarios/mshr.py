@@ -70,7 +70,7 @@ def _keep(context: Context, evidence: Evidence) -> None:
     named |= {f"loads.{level}": own.stairs for level, own in evidence.nearer.items()}
     context.evidence["staircases"] = {name: _plain(stairs) for name, stairs in named.items() if stairs is not None}
     context.evidence["in_flight"] = {"memory": evidence.chases} | {
-        level: own.in_flight for level, own in evidence.nearer.items()
+        level: own.in_flight.value for level, own in evidence.nearer.items()
     }
     context.evidence["siblings"] = [
         asdict(own) if not isinstance(own, str) else own for own in (evidence.beside, evidence.together)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
+from setebench.infer.ticks import Estimate, mean_ticks
 from setebench.results import Finding, Outcome
 
 
@@ -15,7 +17,8 @@ from setebench.results import Finding, Outcome
 class Prefetching:
     """Staircases of one hint: the time in which prefetches set out (`phase`), until the last line is there (`total`),
     and of loads of all lines long after (`kept`). `fills` is where a line lands: l1, l2, or further out. `apart` is
-    the time of `kept` behind its jump, of as many lines, prefetched in groups, one after the other."""
+    the time of `kept` behind its jump, of as many lines, prefetched in groups, one after the other. `escorted`: with a
+    load of the same page right before each."""
 
     hint: str
     fills: str
@@ -23,6 +26,7 @@ class Prefetching:
     total: Staircase | None = None
     kept: Staircase | None = None
     apart: float | None = None
+    escorted: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Nearer:
     `in_flight`, which share of a load's latency there is spent behind level 1, and where their time jumps; no staircase
     where the clock is too coarse for it."""
 
-    in_flight: float
+    in_flight: Estimate
     behind_share: float
     stairs: Staircase | None = None
 
@@ -69,6 +73,27 @@ class Evidence:
     beside: Beside | str = "not asked"
     together: Together | str = "not asked"
     """What threads do to each other's hits and level-2 prefetches; why not, where it can't be asked."""
+
+
+def kept_in_flight(times: NDArray[np.float64], count: int, step: float, rng: np.random.Generator) -> Estimate:
+    """How many misses `count` parallel chases keep in flight, by Little's law: as many as one wave of them takes less
+    than a load after the other. `times` of one load, of two in a row, of one wave and of two, shape (repetitions, 4),
+    on a clock that moves in steps of `step`.
+
+    Some of the lines may have gone further out, and there are few repetitions behind a long walk: all four means are
+    rough, and their ratio rougher still. So the interval comes from repetitions drawn anew."""
+
+    def of(rows: NDArray[np.float64]) -> float:
+        one, two, wave, waves = (mean_ticks(own, step) for own in rows.T)
+        return count * (two - one) / (waves - wave) if waves > wave else np.inf
+
+    found = [of(times[rng.integers(0, len(times), len(times))]) for _ in range(RESAMPLES)]
+    low, high = np.quantile(found, (0.025, 0.975), method="inverted_cdf")
+    value = of(times)
+    return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+RESAMPLES = 200
 
 
 def certain(step: Step | None) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from setebench.infer import siblings
 from setebench.infer.in_flight import Blocked, Evidence, at_least, certain, measured, proven, surely, unresolved
 from setebench.infer.prefetch_entries import dropped_when_full, prefetch
+from setebench.infer.siblings import Filling
 from setebench.infer.steps import Staircase, Step
 from setebench.results import Finding, Outcome
 
@@ -71,12 +72,12 @@ def _more_in_flight(evidence: Evidence, sources: Iterable[str], entries: int) ->
     """Why so many entries can't be all, as more loads were seen in flight that each need one; empty if none were.
 
     `sources` are the levels whose loads need such an entry. Of a load from a level between only the time behind level 1
-    counts, in which it surely holds an entry."""
+    counts, in which it surely holds an entry, and only as many as surely were in flight."""
     for source in sources:
         if source == "memory":
             kept, own = evidence.chases, None
         elif (nearer := evidence.nearer.get(source)) is not None:
-            kept, own = nearer.in_flight * nearer.behind_share, nearer.step
+            kept, own = nearer.in_flight.low * nearer.behind_share, nearer.step
         else:
             continue
         if kept is not None and kept > (1 + AGREE) * entries:
@@ -92,7 +93,7 @@ def _elsewhere(evidence: Evidence, sources: Iterable[str]) -> str:
     for source, nearer in sorted(evidence.nearer.items()):
         if source in sources:
             jumps = "" if nearer.step is None else f", time jumps behind {nearer.step.last}"
-            told.append(f"; from {source} parallel chases keep {nearer.in_flight:.1f} in flight{jumps}")
+            told.append(f"; from {source} parallel chases keep {nearer.in_flight.value:.1f} in flight{jumps}")
     return "".join(told)
 
 
@@ -186,28 +187,25 @@ def _waits_at_jump(step: Step, blocked: Staircase) -> bool:
     return blocked.level(last) - max(blocked.level(last - 1), 0.0) > WAITS_SHARE * blocked.unit
 
 
-def fills_first(evidence: Evidence) -> tuple[str, int] | str:
-    """How one thread can take all entries of level 1: the hint to prefetch with, or none to load, and how many there
-    are; or why it is not known."""
+def fills_first(evidence: Evidence) -> Filling | str:
+    """How one thread can take all entries of level 1; or why it is not known."""
     if evidence.blocked is None or not evidence.blocked.in_level_two:
         return "no line was kept in level 2, so none can be asked for there"
     demand = _l1_demand(evidence)
     if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) and demand.value > 1:
-        return "", demand.value
+        return Filling("", demand.value, evidence.loads.unit)
     own = _waiting(evidence, "l1") or _dropping(evidence)
-    if own is None:
-        return "the number of entries is not known, and no prefetch was seen to lack one"
-    return own[0], own[1].last
+    return own or "the number of entries is not known, and no prefetch was seen to lack one"
 
 
-def fills_second(evidence: Evidence, threads: int) -> tuple[str, Step] | str:
-    """The hint whose prefetches wait for entries of level 2, and their jump; or why there is none. Where level 1 has as
-    many, and shares them, threads that wait may wait for those."""
+def fills_second(evidence: Evidence, threads: int) -> Filling | str:
+    """How one thread can take all entries of level 2 with prefetches that wait for one more; or why there are none.
+    Where level 1 has as many, and shares them, threads that wait may wait for those."""
     own, first = _waiting(evidence, "l2"), fills_first(evidence)
     if own is None:
         return "no prefetch was seen to wait for an entry of this level"
     shared = siblings.first_shared(evidence.beside)
-    if shared.value is False or (not isinstance(first, str) and _apart(own[1].last, first[1], threads)):
+    if shared.value is False or (not isinstance(first, str) and _apart(own.entries, first.entries, threads)):
         return own
     return "what limits level-2 prefetches may be level 1"
 
@@ -218,18 +216,18 @@ def _apart(second: int, first: int, threads: int) -> bool:
     return second > first or first // threads > second // threads + NEXT_TO
 
 
-def _waiting(evidence: Evidence, level: str) -> tuple[str, Step] | None:
+def _waiting(evidence: Evidence, level: str) -> Filling | None:
     for own in evidence.prefetching:
         step = own.phase.step if own.phase else None
         if own.fills == level and step is not None and certain(step) and step.last > 1:
-            return own.hint, step
+            return Filling(own.hint, step.last, step.height, own.escorted)
     return None
 
 
-def _dropping(evidence: Evidence) -> tuple[str, Step] | None:
-    """A hint whose prefetches are lost where level 1 has no entry left. Those before hold all entries just as well."""
+def _dropping(evidence: Evidence) -> Filling | None:
+    """Prefetches that are lost where level 1 has no entry left. Those before hold all entries just as well."""
     for own in evidence.prefetching:
         step = own.kept.step if own.kept and dropped_when_full(own) else None
         if own.fills == "l1" and step is not None and certain(step) and step.last > 1:
-            return own.hint, step
+            return Filling(own.hint, step.last, step.height, own.escorted)
     return None

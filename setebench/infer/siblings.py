@@ -14,6 +14,21 @@ WAITS_SHARE, FREE_SHARE = 0.25, 0.1
 with so much of a miss it waited, with so little it didn't."""
 
 
+THERE_SHARE = 0.5
+"""A line that takes less than this share of a miss was there, so that it had been asked for."""
+
+
+@dataclass(frozen=True)
+class Filling:
+    """How one thread takes all `entries` of a level: by loads, or with prefetches of a `hint`, each behind a load of
+    its page if `escorted`. `height` is the rise of time, in cycles, where it asks for more."""
+
+    hint: str
+    entries: int
+    height: float
+    escorted: bool = False
+
+
 @dataclass(frozen=True)
 class Together:
     """How time in which prefetches set out rises on `threads` siblings at once: where each sends its share of what one
@@ -29,10 +44,12 @@ class Together:
 @dataclass(frozen=True)
 class Beside:
     """By how many cycles a hit in level 2 is slower while another thread keeps all entries of level 1 busy than while
-    that has one miss under way; and how long a miss takes (`unit`)."""
+    that has one miss under way; how long a miss takes (`unit`); and how long, when all is over, a load of a line that
+    the other thread asked for (`later`)."""
 
     delay: float
     unit: float
+    later: float = 0.0
 
 
 def one_thread(level: str) -> Finding:
@@ -48,6 +65,8 @@ def first_shared(found: Beside | str) -> Finding:
     method = "a hit in level 2 of one thread while another keeps as many misses under way as it can"
     if found.delay > WAITS_SHARE * found.unit:
         return _told("l1", True, f"{method} has to wait")
+    if found.later > THERE_SHARE * found.unit:
+        return _unresolved("l1", "another thread's prefetches left no lines, so they may have held nothing; run again")
     if found.delay < FREE_SHARE * found.unit:
         return _told("l1", False, f"{method} does not wait")
     return _unresolved("l1", f"{method} waits a little, but not for a miss; run again")

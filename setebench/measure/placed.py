@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
@@ -53,8 +52,8 @@ class Placed(Volleys):
             probe = probe.load(TARGETS + target)
         probe = probe.fence().chase(WALK, self._steps).fence()
         for number, (own, (count, waves)) in enumerate(zip(targets, shapes, strict=True)):
-            # the walk took the TLB entries as well; a flush brings those back, and trains nothing
-            for target in own:
+            # the walk took the TLB entries as well; a flush brings those back, and trains nothing; the first ones last
+            for target in reversed(own):
                 probe = probe.flush(TARGETS + _far(target))
             probe = wave_loads(settled(probe).start(number), Spread(own, ()), count, waves).stop(number)
         # elsewhere every time: what shares its sets with the walk is pushed out further, again and again
@@ -62,11 +61,6 @@ class Placed(Volleys):
         placements = {TARGETS: np.array(bases), WALK: np.resize(self._walk[:1], self._repetitions)}
         ticks = self._context.machine.run(probe, placements, cpu=self._context.cpu, warmup=self._warmup)
         return np.asarray(ticks * self.cycles_per_tick, dtype=np.float64)
-
-    def means(self, shapes: Sequence[tuple[int, int]], runs: int) -> list[float]:
-        """Mean cycles of each shape; a mean, for the clock's step may be as long as what is asked for."""
-        times = np.concatenate([self.chases(shapes) for _ in range(runs)])
-        return [mean_ticks(own, self.step_cycles) for own in times.T]
 
 
 def _far(target: int) -> int:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.mshr import NEXT_TO
-from setebench.infer.siblings import Beside, Together
-from setebench.infer.steps import Step, calm_level
+from setebench.infer.siblings import Beside, Filling, Together
+from setebench.infer.steps import calm_level
 from setebench.machine import Facts
 from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.volley import FAR_LINES, NEAR, REPETITIONS, WALK, WARMUP, Volleys, settled
+from setebench.measure.volley import FAR_LINES, NEAR, REPETITIONS, WALK, WARMUP, Volleys, prefetch, settled
 from setebench.probe import Base, Probe
 
 TOGETHER_ROUNDS = 10
@@ -38,48 +38,51 @@ def siblings_of(facts: Facts, cpu: int | None) -> tuple[int, ...]:
 class Siblings(Volleys):
     """Volleys of several threads of one core, which begin at once."""
 
-    def at_once(self, cpus: Sequence[int], hint: str, step: Step, rng: np.random.Generator) -> Together:
+    def at_once(self, cpus: Sequence[int], filling: Filling, rng: np.random.Generator) -> Together:
         """Prefetches of all threads, on either side of where a shared pool runs out, and of where private ones do."""
-        share = step.last // len(cpus)
-        around = (max(share - 1, 1), share + NEXT_TO), (step.last - 1, step.last + NEXT_TO)
+        last = filling.entries
+        share = last // len(cpus)
+        around = (max(share - 1, 1), share + NEXT_TO), (last - 1, last + NEXT_TO)
         numbers = sorted({number for pair in around for number in pair})
         samples: dict[int, list[NDArray[np.float64]]] = {number: [] for number in numbers}
         for _ in range(TOGETHER_ROUNDS):
             for number in rng.permutation(numbers):
-                samples[int(number)].append(self._together(int(number), hint, cpus))
+                samples[int(number)].append(self._together(int(number), filling, cpus))
         at_share, at_all = (
             calm_level(np.stack(samples[more])) - calm_level(np.stack(samples[few])) for few, more in around
         )
-        return Together(len(cpus), step.height, at_share, at_all)
+        return Together(len(cpus), filling.height, at_share, at_all)
 
-    def beside(self, cpus: Sequence[int], entries: int, hint: str, miss_cycles: float, walk_bytes: float) -> Beside:
-        """A hit in level 2 on the first thread, while the second one has more misses than `entries` under way, and only
-        one: loads, or prefetches where a `hint` is given.
+    def beside(self, cpus: Sequence[int], filling: Filling, miss_cycles: float, walk_bytes: float) -> Beside:
+        """A hit in level 2 on the first thread, while the second one asks for more than all entries, and for one.
 
         The hit lacks nothing that the misses hold but an entry of level 1: what level 2 lacks delays no hit there."""
-        found: dict[int, list[NDArray[np.float64]]] = {1: [], FILLS * entries: []}
+        wait = int(BESIDE_SHARE * miss_cycles)
+        found: dict[int, list[NDArray[np.float64]]] = {1: [], FILLS * filling.entries: []}
         for _ in range(BESIDE_ROUNDS):
             for count, times in found.items():
-                times.append(self._hit_beside(count, hint, cpus, int(BESIDE_SHARE * miss_cycles), walk_bytes))
-        one, many = (calm_level(np.stack(times)) for times in found.values())
-        return Beside(many - one, miss_cycles)
+                times.append(self._hit_beside(count, filling, cpus, wait, walk_bytes))
+        (one, _), (many, later) = (
+            (calm_level(own[:, 0]), calm_level(own[:, 1])) for own in map(np.concatenate, found.values())
+        )
+        return Beside(many - one, miss_cycles, later)
 
-    def _together(self, count: int, hint: str, cpus: Sequence[int]) -> NDArray[np.float64]:
+    def _together(self, count: int, filling: Filling, cpus: Sequence[int]) -> NDArray[np.float64]:
         """Prefetches of `count` lines in memory by each thread, until all have set out on the slowest; shape
         (repetitions,)."""
         machine, probes, placements = self._context.machine, {}, {}
         for number, cpu in enumerate(cpus):
             base = Base(f"targets of thread {number}")
-            placements[base], probe = self._misses(count, hint, base, cpu, (number, len(cpus)))
+            placements[base], probe = self._misses(count, filling, base, cpu, (number, len(cpus)))
             probes[cpu] = probe
         ticks = machine.run_together(probes, placements, warmup=WARMUP)
         slowest = np.max([each[:, 0] for each in ticks.values()], axis=0)
         return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
 
     def _hit_beside(
-        self, count: int, hint: str, cpus: Sequence[int], wait_cycles: int, walk_bytes: float
+        self, count: int, filling: Filling, cpus: Sequence[int], wait_cycles: int, walk_bytes: float
     ) -> NDArray[np.float64]:
-        """Times of the hit, shape (repetitions,)."""
+        """Times of the hit, and of a load of a line of the other thread's when all is over, shape (repetitions, 2)."""
         line = self._region.line_size
         pages = [self._base(1, (0, 2)) + TLB_PAGE_BYTES // 2 for _ in range(REPETITIONS + WARMUP)]
         self._lay_walk(walk_bytes)
@@ -89,29 +92,38 @@ class Siblings(Volleys):
         # no dither: the hit has to meet the other thread's misses
         probe = settled(probe.start(dither=False).load(NEAR).stop())
         base = Base("targets of the other thread")
-        begin, misses = self._misses(count, hint, base, cpus[1], (1, 2))
+        begin, misses = self._misses(count, filling, base, cpus[1], (1, 2))
         misses = Probe().barrier() + misses
         walk = np.full(REPETITIONS + WARMUP, self._walk[0], dtype=np.int64)
         placements = {base: begin, NEAR: np.array(pages, dtype=np.int64), WALK: walk}
         ticks = self._context.machine.run_together({cpus[0]: probe, cpus[1]: misses}, placements, warmup=WARMUP)
-        return np.asarray(ticks[cpus[0]][:, 0] * self.cycles_per_tick, dtype=np.float64)
+        times = np.stack([ticks[cpus[0]][:, 0], ticks[cpus[1]][:, 1]], axis=1)
+        return np.asarray(times * self.cycles_per_tick, dtype=np.float64)
 
     def _misses(
-        self, count: int, hint: str, base: Base, cpu: int, part: tuple[int, int]
+        self, count: int, filling: Filling, base: Base, cpu: int, part: tuple[int, int]
     ) -> tuple[NDArray[np.int64], Probe]:
-        """Placements and probe of a volley of one thread, in a part of memory of its own: loads, or prefetches of a
-        `hint`, timed from the barrier until all have set out."""
+        """Placements and probe of a volley of one thread, in a part of memory of its own: timed from the barrier until
+        all have set out; and then, when all is over, a load of the line in the middle."""
         place = self._spread(count)
         start = self._base(count, part)
         beside = Probe()
         for offset in place.beside:
             beside = beside.load(base + offset)
         self._context.machine.run(beside.fence(), {base: np.array([start])}, cpu=cpu)
-        probe = Probe()
-        for target in place.targets:
-            probe = probe.flush(base + target)
+        probe = self._flushed(place, base=base)
+        if filling.escorted:
+            for offset in reversed(place.beside):
+                probe = probe.load(base + offset)
+            probe = probe.fence()
         # no dither: threads that don't set out at once don't meet in the queue
-        probe = settled(probe).barrier().start(dither=False)
-        for target in place.targets:
-            probe = probe.prefetch(base + target, hint) if hint else probe.load(base + target)
-        return np.full(REPETITIONS + WARMUP, start, dtype=np.int64), settled(probe.stop())
+        probe = probe.barrier().start(0, dither=False)
+        for target, offset in zip(place.targets, place.beside, strict=True):
+            if filling.hint:
+                probe = prefetch(probe, base + target, base + offset if filling.escorted else None, filling.hint)
+            else:
+                probe = probe.load(base + target)
+        # what was prefetched is there now, also of more than there are entries where those are dropped
+        middle = place.targets[min(filling.entries, count) // 2]
+        probe = settled(probe.stop(0)).start(1).load(base + middle).stop(1)
+        return np.full(REPETITIONS + WARMUP, start, dtype=np.int64), settled(probe)

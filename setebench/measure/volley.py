@@ -9,7 +9,9 @@ it:
   prefetcher a stride, and a region prefetcher a second line to remember; none gets that.
 * No target lies at the ends of a page, where streamers may start after one miss.
 
-A flush warms the TLB entry of its page and trains nothing, so targets are flushed right before they are wanted.
+A flush warms the TLB entry of its page and trains nothing, so targets are flushed right before they are wanted, the
+one that is wanted first last. In the order of use, a TLB that holds one page less than a volley has would lose each
+page right before it is wanted: from that number on all of them would be missing, which looks like a full queue.
 """
 
 from __future__ import annotations
@@ -72,11 +74,9 @@ def settled(probe: Probe) -> Probe:
     return probe.fence().wait(SETTLE_CYCLES).fence()
 
 
-def _prefetch(probe: Probe, target: int, escort: int | None, hint: str) -> Probe:
+def prefetch(probe: Probe, target: Operand, escort: Operand | None, hint: str) -> Probe:
     """`probe`, then a prefetch of the target, with a load of the line `escort` right before it, if given."""
-    if escort is not None:
-        probe = probe.load(TARGETS + escort)
-    return probe.prefetch(TARGETS + target, hint)
+    return (probe if escort is None else probe.load(escort)).prefetch(target, hint)
 
 
 def wave_loads(probe: Probe, place: Spread, count: int, waves: int) -> Probe:
@@ -142,7 +142,7 @@ class Volleys:
         place = self._spread(max(count, 1))
         probe = self._flushed(place)
         if escorted:
-            for beside in place.beside[:count]:
+            for beside in reversed(place.beside[:count]):
                 probe = probe.load(TARGETS + beside)
             probe = probe.fence()
         probe = probe.start(0)
@@ -150,13 +150,14 @@ class Volleys:
         for number, (target, beside) in enumerate(zip(place.targets[:count], place.beside, strict=False)):
             if number in pauses:
                 probe = settled(probe)
-            probe = _prefetch(probe, target, beside if escorted else None, hint)
+            probe = prefetch(probe, TARGETS + target, TARGETS + beside if escorted else None, hint)
         probe = probe.stop(0)
         if delayed:
             probe = settled(probe)
         # no dither between the two: what was asked for comes in while it lasts
         probe = probe.start(1, dither=delayed)
-        for target in place.targets[0 if delayed else -1 :]:
+        # the other way round, as their pages' TLB entries are wanted
+        for target in reversed(place.targets[0 if delayed else -1 :]):
             probe = probe.load(TARGETS + target)
         return self._run(probe.stop(1), place)
 
@@ -221,7 +222,7 @@ class Volleys:
             if escorted:
                 probe = probe.load(TARGETS + beside).fence()
             if hint is not None:
-                probe = settled(_prefetch(probe, target, beside if escorted else None, hint))
+                probe = settled(prefetch(probe, TARGETS + target, TARGETS + beside if escorted else None, hint))
             if first:
                 probe = probe.load(TARGETS + target)
         probe = settled(probe).start().chase(TARGETS + place.targets[0], LANDING_LINES).stop()
@@ -240,11 +241,11 @@ class Volleys:
         page = number * size + self._rng.integers(0, size - pages + 1)
         return int(self._region.address + page * TLB_PAGE_BYTES)
 
-    def _flushed(self, place: Spread, *others: Operand) -> Probe:
-        """All targets flushed, then `others`: a flush warms the TLB entry of its page, and trains nothing."""
+    def _flushed(self, place: Spread, *others: Operand, base: Base = TARGETS) -> Probe:
+        """All targets flushed, the first of them last, then `others`: a flush warms the TLB entry of its page."""
         probe = Probe()
-        for target in place.targets:
-            probe = probe.flush(TARGETS + target)
+        for target in reversed(place.targets):
+            probe = probe.flush(base + target)
         for other in others:
             probe = probe.flush(other)
         return settled(probe)

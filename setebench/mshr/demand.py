@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.in_flight import Blocked, Nearer
+from setebench.infer.in_flight import Blocked, Nearer, kept_in_flight
 from setebench.infer.steps import LEAST_RISE, Staircase, calm_level, change_point, window
-from setebench.infer.ticks import over_replicates
+from setebench.infer.ticks import mean_ticks, over_replicates
 from setebench.measure.placed import Placed
 from setebench.mshr.climber import MOST, Climber
 
@@ -31,9 +31,9 @@ AT_JUMP_ROUNDS = 12
 SHOWS_SHARE = 0.5
 """Share of the rise looked for by which a hit that waits for a miss must at least show."""
 
-NEARER_WAVES, NEARER_RUNS, NEARER_ROUNDS = 2, 6, 4
-"""Waves of parallel chases in a level between, so few that their pages stay in a first TLB; runs whose mean tells what
-a wave takes; and rounds over the numbers at which loads from memory jump."""
+NEARER_RUNS, NEARER_ROUNDS = 6, 4
+"""Runs whose means tell what a wave of parallel chases takes in a level between (of two waves, so few that their pages
+stay in a first TLB); and rounds over the numbers at which loads from memory jump."""
 
 
 class Demand:
@@ -140,12 +140,12 @@ class Demand:
         self._climber.context.progress(f"loads from {level}")
         placed.refresh()
         count = 2 * loads.step.last
-        shapes = [(own, waves) for own in (1, count) for waves in (1, NEARER_WAVES)]
-        one_wave, ones, wave, waves = placed.means(shapes, NEARER_RUNS)
-        one = (ones - one_wave) / (NEARER_WAVES - 1)
+        shapes = [(own, waves) for own in (1, count) for waves in (1, 2)]
+        times = np.concatenate([placed.chases(shapes) for _ in range(NEARER_RUNS)])
+        one = mean_ticks(times[:, 1], placed.step_cycles) - mean_ticks(times[:, 0], placed.step_cycles)
         if not self._answers_from(level, one):
             return None
-        in_flight = count * one / ((waves - wave) / (NEARER_WAVES - 1))
+        in_flight = kept_in_flight(times, count, placed.step_cycles, self._climber.rng)
         behind = 1 - self._climber.cycles["l1"] / one
         return Nearer(in_flight, behind, self._nearer_stairs(placed, one, loads.step.last))
 

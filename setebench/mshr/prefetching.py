@@ -118,7 +118,7 @@ class Hints:
             count = min(number for number in kept.samples if number > kept.step.high)
             rounds = [ask(count, delayed=True, groups=APART_GROUPS)[:, 1] for _ in range(APART_ROUNDS)]
             apart = calm_level(np.stack(rounds))
-        return Prefetching(hint, self._still(hint, fills), phase, total, kept, apart)
+        return Prefetching(hint, self._still(hint, fills), phase, total, kept, apart, escorted)
 
     def _still(self, hint: str, fills: str) -> str:
         """Where a hint fills, asked again: some machines ignore a hint for a stretch of time, and what was timed

@@ -27,8 +27,7 @@ def ask_siblings(climber: Climber, evidence: Evidence, levels: tuple[str, ...], 
     elif blocked is None or not blocked.in_level_two or blocked.walk_bytes != walk_bytes:
         evidence.beside = NOT_KEPT
     else:
-        hint, entries = first
-        evidence.beside = climber.volleys.beside(cpus, entries, hint, climber.cycles["memory"], walk_bytes)
+        evidence.beside = climber.volleys.beside(cpus, first, climber.cycles["memory"], walk_bytes)
     if "l2" in levels:
         limit = fills_second(evidence, len(cpus))
-        evidence.together = limit if isinstance(limit, str) else climber.volleys.at_once(cpus, *limit, climber.rng)
+        evidence.together = limit if isinstance(limit, str) else climber.volleys.at_once(cpus, limit, climber.rng)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 import msgspec
+import numpy as np
 import pytest
 
 from setebench import registry
+from setebench.infer.steps import calm_level
 from setebench.judge import Judgement, Verdict
+from setebench.measure.volley import Volleys
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
@@ -112,3 +115,32 @@ def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> No
     opened.close()
     demand = told["mshr.l1.demand"]
     assert (demand.value, demand.outcome) == (plain.levels[0].mshr_entries, Outcome.MEASURED)
+
+
+def test_pages_that_a_small_tlb_lacks_are_paid_one_by_one() -> None:
+    """Flushed in the order of use, 33 pages would all be gone from 32 entries that replace the oldest."""
+    knc = load("knc")
+    small = spec.TlbTable(entries=32, ways=0, miss_penalty_cycles=20.0)
+    core = msgspec.structs.replace(knc.core, blocking_prefetch=False)
+    machine = msgspec.structs.replace(knc, name="small", core=core, tlb=msgspec.structs.replace(knc.tlb, l1_4k=small))
+    opened = open_machine_file(machine, 1)
+    region = opened.allocate(1 << 24, 4096)
+    volleys = Volleys(Context(machine=opened), region, np.random.default_rng(1))
+
+    def cycles(count: int, interval: int) -> float:
+        return calm_level(volleys.prefetches(count, "t2", delayed=True)[:, interval])
+
+    for interval in (0, 1):
+        assert cycles(36, interval) - cycles(31, interval) < 10 * small.miss_penalty_cycles
+    opened.close()
+
+
+def test_threads_whose_prefetches_may_not_leave_their_page_still_share_entries() -> None:
+    """Such prefetches come behind a load of their page, or they hold no entry that a hit could wait for."""
+    knc = load("knc")
+    rules = msgspec.structs.replace(knc.software_prefetch, across_page=False)
+    opened = open_machine_file(msgspec.structs.replace(knc, name="pages", software_prefetch=rules), 1)
+    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(Context(machine=opened))}
+    opened.close()
+    assert [told[f"mshr.{level}.shared_by_smt"].value for level in ("l1", "l2")] == [True, True]
+    assert [told[f"mshr.{level}.prefetch"].value for level in ("l1", "l2")] == [8, 58]

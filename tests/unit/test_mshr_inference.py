@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from setebench.infer.in_flight import Blocked, Evidence, Nearer, Prefetching, proven, surely
+from setebench.infer.in_flight import Blocked, Evidence, Nearer, Prefetching, kept_in_flight, proven, surely
 from setebench.infer.landing import UNSTEADY
 from setebench.infer.mshr import fills_first, fills_second, findings
 from setebench.infer.siblings import Beside, Together
 from setebench.infer.steps import Staircase, Step
+from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
 
 UNIT = 400.0
@@ -155,13 +156,27 @@ def test_lines_that_are_missing_later_were_not_in_flight() -> None:
 
 
 def nearer(in_flight: float, last: int | None = None) -> Nearer:
-    return Nearer(in_flight, 0.8, jump(last) if last else None)
+    return Nearer(Estimate(in_flight, 0.95 * in_flight, 1.05 * in_flight), 0.8, jump(last) if last else None)
 
 
 @pytest.mark.parametrize("outside", [{"l2": nearer(36.0)}, {"l3": nearer(36.0)}, {"l3": nearer(18.0, 26)}])
 def test_more_in_flight_from_nearer_levels_leaves_level_one_open(outside: dict[str, Nearer]) -> None:
     first = told(Evidence(**blocked(SUDDEN), nearer=outside), ("l1",))["mshr.l1.demand"]
     assert first.outcome is Outcome.UNRESOLVED
+
+
+def test_chases_that_tell_more_in_flight_by_chance_contradict_nothing() -> None:
+    """Lines of which a third went further out: in a few repetitions a load looks slow, and a wave of them fast."""
+    rng = np.random.default_rng(5)
+    further = rng.random((18, 4)) < 0.3
+    times = np.array([80.0, 140.0, 400.0, 520.0]) + 160.0 * further
+    found = kept_in_flight(times, 32, 1.0, rng)
+    rough = Evidence(**blocked(SUDDEN), nearer={"l3": Nearer(found._replace(value=36.0), 0.9)})
+    assert told(rough, ("l1",))["mshr.l1.demand"].value == 20
+    clear = kept_in_flight(np.tile([80.0, 140.0, 400.0, 450.0], (18, 1)), 32, 1.0, rng)
+    assert clear == Estimate(38.4, 38.4, 38.4)
+    sure = Evidence(**blocked(SUDDEN), nearer={"l3": Nearer(clear, 0.9)})
+    assert told(sure, ("l1",))["mshr.l1.demand"].outcome is Outcome.UNRESOLVED
 
 
 def test_fewer_in_flight_from_nearer_levels_is_bandwidth_and_stands_beside() -> None:
@@ -205,15 +220,26 @@ def test_a_hit_waits_for_another_threads_misses_where_the_pool_is_shared(
     assert (found.outcome, found.value) == (outcome, value)
 
 
+def filled(evidence: Evidence) -> tuple[str, int]:
+    found = fills_first(evidence)
+    assert not isinstance(found, str)
+    return found.hint, found.entries
+
+
 def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() -> None:
-    assert fills_first(Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)))) == ("", 20)
+    assert filled(Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)))) == ("", 20)
     single = blocked({n: UNIT * (n >= 1) for n in range(41)}, Step(0, 0, 0, UNIT)) | {"loads": jump(1)}
-    assert fills_first(Evidence(**single, prefetching=[hint("t0", "l1", 8)])) == ("t0", 8)
+    assert filled(Evidence(**single, prefetching=[hint("t0", "l1", 8)])) == ("t0", 8)
     lost = stairs({n: 50.0 + UNIT * (n > 8) for n in range(1, 40)}, 8)
     dropping = Prefetching("t0", "l1", flat(40), None, lost, apart=50.0)
-    assert fills_first(Evidence(**single, prefetching=[dropping])) == ("t0", 8)
+    assert filled(Evidence(**single, prefetching=[dropping])) == ("t0", 8)
     assert isinstance(fills_first(Evidence(**single)), str)
     assert isinstance(fills_first(Evidence(jump(20))), str)
+
+
+def test_prefetches_that_left_no_lines_held_no_entries_that_a_hit_could_wait_for() -> None:
+    evidence = Evidence(jump(8), beside=Beside(0.0, UNIT, later=0.9 * UNIT), one_thread=False)
+    assert told(evidence, ("l1",))["mshr.l1.shared_by_smt"].outcome is Outcome.UNRESOLVED
 
 
 @pytest.mark.parametrize(
