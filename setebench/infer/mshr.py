@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -194,26 +195,40 @@ def fills_first(evidence: Evidence) -> Filling | str:
     demand = _l1_demand(evidence)
     if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) and demand.value > 1:
         return Filling("", demand.value, evidence.loads.unit)
-    own = _waiting(evidence, "l1") or _dropping(evidence)
+    own = _lacking(evidence, "l1")
     return own or "the number of entries is not known, and no prefetch was seen to lack one"
 
 
 def fills_second(evidence: Evidence, threads: int) -> Filling | str:
-    """How one thread can take all entries of level 2 with prefetches that wait for one more; or why there are none.
-    Where level 1 has as many, and shares them, threads that wait may wait for those."""
-    own, first = _waiting(evidence, "l2"), fills_first(evidence)
-    if own is None:
-        return "no prefetch was seen to wait for an entry of this level"
-    shared = siblings.first_shared(evidence.beside)
-    if shared.value is False or (not isinstance(first, str) and _apart(own.entries, first.entries, threads)):
+    """How one thread can take all entries of level 2 with prefetches, of which one more waits or is dropped; or why
+    there are none."""
+    private = siblings.first_shared(evidence.beside).value is False
+    own = _lacking(evidence, "l2")
+    if own is not None and _second_limits(evidence, own.entries, threads, private):
         return own
+    if private and (any_hint := own or _lacking(evidence, "l1")) is not None:
+        return replace(any_hint, maybe_first=True)
+    if own is None:
+        return "no prefetch was seen to lack an entry of this level"
     return "what limits level-2 prefetches may be level 1"
 
 
-def _apart(second: int, first: int, threads: int) -> bool:
-    """Whether a thread's share of `second` entries runs out where its share of `first` doesn't: more than level 1 has
-    don't need level 1, and clearly fewer run out before."""
-    return second > first or first // threads > second // threads + NEXT_TO
+def _second_limits(evidence: Evidence, entries: int, threads: int, private: bool) -> bool:
+    """Whether it is level 2 that has just so many `entries` for prefetches, and not level 1, which they may need as
+    well: more than level 1 has for prefetches; or as many as loads find, where a hit in level 2 finds more."""
+    demand, loads, first = _l1_demand(evidence), evidence.loads.step, _lacking(evidence, "l1")
+    passed = demand.value if demand.outcome is Outcome.MEASURED and isinstance(demand.value, int) else None
+    if entries > (first.entries if first is not None else passed or entries):
+        return True
+    if passed is None or passed <= entries or loads is None or not certain(loads) or loads.last != entries:
+        return False
+    # beside others, a thread's share of a shared level 1 must not run out where its share of level 2 does
+    return private or passed // threads > entries // threads + NEXT_TO
+
+
+def _lacking(evidence: Evidence, level: str) -> Filling | None:
+    """Prefetches into `level` of which one more than there are entries waits, or else is dropped."""
+    return _waiting(evidence, level) or _dropping(evidence, level)
 
 
 def _waiting(evidence: Evidence, level: str) -> Filling | None:
@@ -224,10 +239,10 @@ def _waiting(evidence: Evidence, level: str) -> Filling | None:
     return None
 
 
-def _dropping(evidence: Evidence) -> Filling | None:
-    """Prefetches that are lost where level 1 has no entry left. Those before hold all entries just as well."""
+def _dropping(evidence: Evidence, level: str) -> Filling | None:
+    """Prefetches that are lost where `level` has no entry left. Those before hold all entries just as well."""
     for own in evidence.prefetching:
         step = own.kept.step if own.kept and dropped_when_full(own) else None
-        if own.fills == "l1" and step is not None and certain(step) and step.last > 1:
-            return Filling(own.hint, step.last, step.height, own.escorted)
+        if own.fills == level and step is not None and certain(step) and step.last > 1:
+            return Filling(own.hint, step.last, step.height, own.escorted, dropped=True)
     return None

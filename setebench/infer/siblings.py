@@ -21,24 +21,30 @@ THERE_SHARE = 0.5
 @dataclass(frozen=True)
 class Filling:
     """How one thread takes all `entries` of a level: by loads, or with prefetches of a `hint`, each behind a load of
-    its page if `escorted`. `height` is the rise of time, in cycles, where it asks for more."""
+    its page if `escorted`. `height` is the rise of time, in cycles, where it asks for more: of setting out, or of loads
+    long after where prefetches are `dropped` that find no entry. `maybe_first`: what one thread lacks of level 2 may
+    as well be level 1, which threads do not share."""
 
     hint: str
     entries: int
     height: float
     escorted: bool = False
+    dropped: bool = False
+    maybe_first: bool = False
 
 
 @dataclass(frozen=True)
 class Together:
-    """How time in which prefetches set out rises on `threads` siblings at once: where each sends its share of what one
-    thread alone can have in flight (`at_share`), and where each sends all of that (`at_all`). `height` is the rise of
-    one thread alone. All in cycles, of the slowest thread."""
+    """How the time in which prefetches set out, or in which their lines are loaded later, rises on `threads` siblings
+    at once: where each sends its share of what one thread alone can have in flight (`at_share`), and where each sends
+    all of that (`at_all`). `height` is the rise of one thread alone. All in cycles, of the slowest thread.
+    `maybe_first` as in `Filling`."""
 
     threads: int
     height: float
     at_share: float
     at_all: float
+    maybe_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,10 +84,13 @@ def second_shared(found: Together | str) -> Finding:
         return _unresolved("l2", found)
     threads = f"prefetches of {found.threads} threads"
     if found.at_share > SHARED_SHARE * found.height:
-        return _told("l2", True, f"{threads} wait as soon as all of them together hold as many as one alone can")
+        return _told("l2", True, f"{threads} run out as soon as all of them together hold as many as one alone can")
+    if found.maybe_first:
+        why = "one thread alone may run out of level 1, so that level 2 may have enough for several and yet be shared"
+        return _unresolved("l2", why)
     if found.at_share < PRIVATE_SHARE * found.height and found.at_all > SHARED_SHARE * found.height:
         return _told("l2", False, f"{threads} each have as many in flight as one alone")
-    why = f"{found.threads} threads at once wait a little earlier than one, but not as for a shared pool; run again"
+    why = f"{found.threads} threads at once run out a little earlier than one, but not as of a shared pool; run again"
     return _unresolved("l2", why)
 
 

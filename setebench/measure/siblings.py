@@ -51,7 +51,7 @@ class Siblings(Volleys):
         at_share, at_all = (
             calm_level(np.stack(samples[more])) - calm_level(np.stack(samples[few])) for few, more in around
         )
-        return Together(len(cpus), filling.height, at_share, at_all)
+        return Together(len(cpus), filling.height, at_share, at_all, filling.maybe_first)
 
     def beside(self, cpus: Sequence[int], filling: Filling, miss_cycles: float, walk_bytes: float) -> Beside:
         """A hit in level 2 on the first thread, while the second one asks for more than all entries, and for one.
@@ -68,15 +68,15 @@ class Siblings(Volleys):
         return Beside(many - one, miss_cycles, later)
 
     def _together(self, count: int, filling: Filling, cpus: Sequence[int]) -> NDArray[np.float64]:
-        """Prefetches of `count` lines in memory by each thread, until all have set out on the slowest; shape
-        (repetitions,)."""
+        """Prefetches of `count` lines in memory by each thread, until all have set out on the slowest; where some may
+        be dropped, loads of all lines on the slowest when nothing is under way any more; shape (repetitions,)."""
         machine, probes, placements = self._context.machine, {}, {}
         for number, cpu in enumerate(cpus):
             base = Base(f"targets of thread {number}")
             placements[base], probe = self._misses(count, filling, base, cpu, (number, len(cpus)))
             probes[cpu] = probe
         ticks = machine.run_together(probes, placements, warmup=WARMUP)
-        slowest = np.max([each[:, 0] for each in ticks.values()], axis=0)
+        slowest = np.max([each[:, int(filling.dropped)] for each in ticks.values()], axis=0)
         return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
 
     def _hit_beside(
@@ -92,7 +92,7 @@ class Siblings(Volleys):
         # no dither: the hit has to meet the other thread's misses
         probe = settled(probe.start(dither=False).load(NEAR).stop())
         base = Base("targets of the other thread")
-        begin, misses = self._misses(count, filling, base, cpus[1], (1, 2))
+        begin, misses = self._misses(count, filling, base, cpus[1], (1, 2), middle=True)
         misses = Probe().barrier() + misses
         walk = np.full(REPETITIONS + WARMUP, self._walk[0], dtype=np.int64)
         placements = {base: begin, NEAR: np.array(pages, dtype=np.int64), WALK: walk}
@@ -101,10 +101,10 @@ class Siblings(Volleys):
         return np.asarray(times * self.cycles_per_tick, dtype=np.float64)
 
     def _misses(
-        self, count: int, filling: Filling, base: Base, cpu: int, part: tuple[int, int]
+        self, count: int, filling: Filling, base: Base, cpu: int, part: tuple[int, int], *, middle: bool = False
     ) -> tuple[NDArray[np.int64], Probe]:
         """Placements and probe of a volley of one thread, in a part of memory of its own: timed from the barrier until
-        all have set out; and then, when all is over, a load of the line in the middle."""
+        all have set out; and then, when all is over, loads of all lines, or only of the one in the `middle`."""
         place = self._spread(count)
         start = self._base(count, part)
         beside = Probe()
@@ -123,7 +123,9 @@ class Siblings(Volleys):
                 probe = prefetch(probe, base + target, base + offset if filling.escorted else None, filling.hint)
             else:
                 probe = probe.load(base + target)
-        # what was prefetched is there now, also of more than there are entries where those are dropped
-        middle = place.targets[min(filling.entries, count) // 2]
-        probe = settled(probe.stop(0)).start(1).load(base + middle).stop(1)
-        return np.full(REPETITIONS + WARMUP, start, dtype=np.int64), settled(probe)
+        probe = settled(probe.stop(0)).start(1)
+        # of more than there are entries the last ones may have been dropped, so the middle of those that were not
+        at = min(filling.entries, count) // 2
+        for target in (place.targets[at],) if middle else reversed(place.targets):
+            probe = probe.load(base + target)
+        return np.full(REPETITIONS + WARMUP, start, dtype=np.int64), settled(probe.stop(1))

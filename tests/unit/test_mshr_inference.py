@@ -243,16 +243,40 @@ def test_prefetches_that_left_no_lines_held_no_entries_that_a_hit_could_wait_for
 
 
 @pytest.mark.parametrize(
-    ("second", "delay", "asked"),
-    [(40, 0.5, True), (20, 0.5, False), (20, 0.0, True), (17, 0.5, False), (10, 0.5, True)],
+    ("second", "loads", "delay", "asked"),
+    [(40, 20, 0.5, True), (20, 20, 0.5, False), (17, 17, 0.5, False), (10, 20, 0.5, False), (10, 10, 0.5, True)],
 )
-def test_level_two_is_only_asked_where_level_one_does_not_explain_it(second: int, delay: float, asked: bool) -> None:
+@pytest.mark.parametrize("dropping", [False, True])
+def test_level_two_is_only_asked_where_level_one_does_not_explain_it(
+    second: int, loads: int, delay: float, asked: bool, dropping: bool
+) -> None:
+    own = hint("t1", "l2", second)
+    if dropping:
+        own = Prefetching("t1", "l2", flat(60), flat(60), jump(second, 60), apart=UNIT)
+    evidence = Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)), prefetching=[own], beside=Beside(delay * UNIT, UNIT))
+    evidence.loads = jump(loads)
+    found = fills_second(evidence, 2)
+    assert isinstance(found, str) is not asked
+    assert isinstance(found, str) or (found.entries, found.dropped, found.maybe_first) == (second, dropping, False)
+
+
+def test_more_entries_than_demand_loads_may_use_are_still_level_ones() -> None:
+    """Level 1 keeps some of its entries from loads: hints of either level run out where it has none left."""
+    own = [hint("t0", "l1", 30), hint("t1", "l2", 30)]
+    evidence = Evidence(**blocked(SUDDEN, Step(19, 19, 19, UNIT)), prefetching=own, beside=Beside(0.5 * UNIT, UNIT))
+    assert isinstance(fills_second(evidence, 2), str)
+
+
+@pytest.mark.parametrize("hints", [[hint("t0", "l1", 20)], [hint("t0", "l1", 20), hint("t1", "l2", 20)]])
+def test_threads_with_a_level_one_of_their_own_can_only_show_that_level_two_is_shared(hints: list[Prefetching]) -> None:
     evidence = Evidence(
-        **blocked(SUDDEN, Step(19, 19, 19, UNIT)),
-        prefetching=[hint("t1", "l2", second)],
-        beside=Beside(delay * UNIT, UNIT),
+        **blocked(SUDDEN, Step(19, 19, 19, UNIT)), prefetching=hints, beside=Beside(0.0, UNIT), one_thread=False
     )
-    assert isinstance(fills_second(evidence, 2), str) is not asked
+    filling = fills_second(evidence, 4)
+    assert not isinstance(filling, str) and (filling.entries, filling.maybe_first) == (20, True)
+    for at_share, value in ((0.9, True), (0.05, None)):
+        evidence.together = Together(4, UNIT, at_share * UNIT, 0.9 * UNIT, filling.maybe_first)
+        assert told(evidence, ("l2",))["mshr.l2.shared_by_smt"].value is value
 
 
 def test_without_a_sibling_there_is_nothing_to_share() -> None:
