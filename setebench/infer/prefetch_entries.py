@@ -40,7 +40,23 @@ def prefetch(evidence: Evidence, level: str) -> Finding:
     if not wanted:
         landed = ", ".join(f"{own.hint}: {own.fills}" for own in evidence.prefetching) or "this machine has no hints"
         return unresolved(name, f"no software prefetch is seen to fill level 1{' or 2' * (level == 'l2')} ({landed})")
-    return _one_hint(name, level, wanted[0])
+    found = _one_hint(name, level, wanted[0])
+    if level == "l2" and wanted[0].fills == "l2" and _late_before_waiting(evidence.prefetching, wanted[0]):
+        why = f"prefetches {wanted[0].hint} come later before they have to wait, and not for level 1: a queue may lie "
+        return _as_bound(found, why + "before level 2's, or behind it")
+    return found
+
+
+def _late_before_waiting(prefetching: list[Prefetching], own: Prefetching) -> bool:
+    """Whether the last line comes later from a smaller number on than the one behind which the next prefetch has to
+    wait, for something else than an entry of level 1. Then a queue takes them that is longer than the one which limits
+    them: the former is level 2's and the latter lies behind that, or the latter is and the former lies before."""
+    assert own.phase is not None
+    waits, late = own.phase.step, own.total.step if own.total else None
+    if waits is None or late is None or waits.low <= late.high:
+        return False
+    first = [each.phase.step for each in prefetching if each.fills == "l1" and each.phase is not None]
+    return not any(step is not None and step.low <= waits.high and waits.low <= step.high for step in first)
 
 
 def _bounded_by_level_one(found: Finding, hint: str, lost: list[str]) -> Finding:

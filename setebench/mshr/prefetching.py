@@ -8,6 +8,7 @@ import numpy as np
 
 from setebench.infer.in_flight import Prefetching
 from setebench.infer.landing import NEAR, UNSTEADY, Landing, landed
+from setebench.infer.prefetch_entries import dropped_when_full
 from setebench.infer.steps import WINDOW_BEHIND, calm_level
 from setebench.measure.volley import LANDING_LINES
 from setebench.mshr.climber import MOST, Climber
@@ -91,11 +92,12 @@ class Hints:
         return found
 
     def _one_hint(self, hint: str, fills: str) -> Prefetching:
-        """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, it may be for that, so
-        once more with the TLB warmed between prefetches; if that lets them set out fast enough to be in flight
-        together."""
+        """Staircases of a hint. Where lines beyond what a first TLB may hold were dropped, and just as well when fewer
+        were asked for at a time, it may be for that, so once more with the TLB warmed between prefetches; if that lets
+        them set out fast enough to be in flight together. Not else: the loads that warm it are also the second access
+        to a page, with which prefetchers of regions bring lines that were dropped."""
         plain = self._hint_stairs(hint, fills, self._escorted)
-        dropped = plain.kept.step if plain.kept else None
+        dropped = plain.kept.step if plain.kept and not dropped_when_full(plain) else None
         if self._escorted or dropped is None or dropped.last < FIRST_TLB_PAGES:
             return plain
         again = self._hint_stairs(hint, fills, True)

@@ -11,7 +11,12 @@ import pytest
 from setebench import registry
 from setebench.infer.steps import calm_level
 from setebench.judge import Judgement, Verdict
+from setebench.measure.serving import levels_of
+from setebench.measure.siblings import Siblings
+from setebench.measure.sweep import working_memory
 from setebench.measure.volley import Volleys
+from setebench.mshr.climber import Climber
+from setebench.mshr.prefetching import Hints
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
@@ -144,3 +149,27 @@ def test_threads_whose_prefetches_may_not_leave_their_page_still_share_entries()
     opened.close()
     assert [told[f"mshr.{level}.shared_by_smt"].value for level in ("l1", "l2")] == [True, True]
     assert [told[f"mshr.{level}.prefetch"].value for level in ("l1", "l2")] == [8, 58]
+
+
+def test_prefetches_that_a_full_queue_drops_are_not_asked_for_behind_loads_of_their_page() -> None:
+    """Those loads would let a prefetcher of regions bring what was dropped, so more would seem to fit."""
+    plain = load("plain")
+    first = msgspec.structs.replace(plain.levels[0], mshr_entries=24)
+    second = msgspec.structs.replace(plain.levels[1], mshr_entries=96)
+    region = spec.Region(level=1, fills="l2", trained_by=("load", "prefetch"), region_size_bytes=2048, trigger=2)
+    machine = msgspec.structs.replace(
+        plain,
+        name="drops",
+        levels=(first, second, plain.levels[2]),
+        software_prefetch=msgspec.structs.replace(plain.software_prefetch, when_full="drops"),
+        prefetchers=(region,),
+    )
+    opened = open_machine_file(machine, 1)
+    context = Context(machine=opened)
+    memory = working_memory(context)
+    levels_of(context, memory)
+    climber = Climber(context, Siblings(context, memory, context.rng(3)), context.known["level_cycles"])
+    own = next(each for each in Hints(climber).ask(("l1",)) if each.phase is not None)
+    opened.close()
+    assert own.kept is not None and own.kept.step is not None
+    assert (own.kept.step.last, own.escorted) == (24, False)

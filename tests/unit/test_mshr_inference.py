@@ -73,6 +73,18 @@ def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> Non
     assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
 
 
+@pytest.mark.parametrize(
+    ("waits", "late", "outcome"), [(144, 128, Outcome.AT_LEAST), (48, 36, Outcome.MEASURED), (58, 58, Outcome.MEASURED)]
+)
+def test_lines_that_come_late_before_the_next_waits_for_no_level_one_may_lack_what_lies_behind(
+    waits: int, late: int, outcome: Outcome
+) -> None:
+    """48 entries of level 1 are a queue before level 2's; what takes 144 may itself be level 2's."""
+    own = Prefetching("t1", "l2", jump(waits, 200), jump(late, 200), flat(200))
+    second = told(Evidence(jump(20), prefetching=[hint("t0", "l1", 48), own]))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (outcome, late)
+
+
 def test_prefetches_that_never_set_out_together_prove_nothing() -> None:
     """A jump behind none, which noise can leave behind, bounds nothing either."""
     phase = stairs({n: 50.0 + UNIT * (n > 0) for n in range(40)}, 0)
