@@ -51,7 +51,7 @@ def answer(context: Context) -> Iterator[Finding]:
             evidence.blocked = demand.blocked(inside["l2"].bytes, evidence.loads)
         evidence.prefetching = Hints(climber).ask(levels)
         climber.at_other_times()
-        ask_siblings(climber, evidence, levels, inside["l2"].bytes if "l2" in inside else 0.0)
+        ask_siblings(climber, evidence, levels)
     finally:
         context.machine.release(region)
     _keep(context, evidence)

@@ -67,6 +67,13 @@ class Siblings(Volleys):
         )
         return Beside(many - one, miss_cycles, later)
 
+    def beside_one(
+        self, cpus: Sequence[int], filling: Filling, miss_cycles: float, walk_bytes: float
+    ) -> NDArray[np.float64]:
+        """Times of the hit while the second thread has one miss under way, dithered, for their mean; without a walk
+        (`walk_bytes` 0) the line is in level 1. Shape (repetitions,)."""
+        return self._hit_beside(1, filling, cpus, int(BESIDE_SHARE * miss_cycles), walk_bytes, dither=True)[:, 0]
+
     def _together(self, count: int, filling: Filling, cpus: Sequence[int]) -> NDArray[np.float64]:
         """Prefetches of `count` lines in memory by each thread, until all have set out on the slowest; where some may
         be dropped, loads of all lines on the slowest when nothing is under way any more; shape (repetitions,)."""
@@ -80,21 +87,30 @@ class Siblings(Volleys):
         return np.asarray(slowest * self.cycles_per_tick, dtype=np.float64)
 
     def _hit_beside(
-        self, count: int, filling: Filling, cpus: Sequence[int], wait_cycles: int, walk_bytes: float
+        self,
+        count: int,
+        filling: Filling,
+        cpus: Sequence[int],
+        wait_cycles: int,
+        walk_bytes: float,
+        *,
+        dither: bool = False,
     ) -> NDArray[np.float64]:
         """Times of the hit, and of a load of a line of the other thread's when all is over, shape (repetitions, 2)."""
         line = self._region.line_size
         pages = [self._base(1, (0, 2)) + TLB_PAGE_BYTES // 2 for _ in range(REPETITIONS + WARMUP)]
-        self._lay_walk(walk_bytes)
-        probe = Probe().load(NEAR).load(NEAR + line).fence().chase(WALK, len(self._walk)).fence()
+        probe = Probe().load(NEAR).load(NEAR + line).fence()
+        if walk_bytes:
+            self._lay_walk(walk_bytes)
+            probe = probe.chase(WALK, len(self._walk)).fence()
         # the walk pushes out the other thread's TLB entries too, so that waits for it before it warms them
         probe = settled(probe.barrier().flush(NEAR + FAR_LINES * line)).barrier().wait(wait_cycles)
-        # no dither: the hit has to meet the other thread's misses
-        probe = settled(probe.start(dither=False).load(NEAR).stop())
+        # without dither the hit surely meets the other thread's misses
+        probe = settled(probe.start(dither=dither).load(NEAR).stop())
         base = Base("targets of the other thread")
         begin, misses = self._misses(count, filling, base, cpus[1], (1, 2), middle=True)
         misses = Probe().barrier() + misses
-        walk = np.full(REPETITIONS + WARMUP, self._walk[0], dtype=np.int64)
+        walk = np.full(REPETITIONS + WARMUP, self._walk[0] if walk_bytes else 0, dtype=np.int64)
         placements = {base: begin, NEAR: np.array(pages, dtype=np.int64), WALK: walk}
         ticks = self._context.machine.run_together({cpus[0]: probe, cpus[1]: misses}, placements, warmup=WARMUP)
         times = np.stack([ticks[cpus[0]][:, 0], ticks[cpus[1]][:, 1]], axis=1)

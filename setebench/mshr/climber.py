@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.infer.steps import Staircase
-from setebench.infer.ticks import mean_ticks
+from setebench.infer.ticks import mean_ticks, over_replicates
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.climb import FAST, THOROUGH, Effort, Measure, climb, once_more
 from setebench.measure.siblings import Siblings
@@ -17,6 +18,9 @@ from setebench.scenario import Context
 
 MOST = 256
 """Requests that are tried at most; no level-1 or level-2 miss queue of a published core is larger."""
+
+NEAR_RUNS, NEAR_BATCHES, NEAR_MOST = 6, 4, 24
+"""Runs whose mean tells the latency of the line of the hit, how many such means are taken at a time, and at most."""
 
 
 class Climber:
@@ -52,3 +56,20 @@ class Climber:
     def mean_of(self, times: NDArray[Any]) -> float:
         """Mean of samples in cycles, as `infer.ticks.mean_ticks` takes it."""
         return mean_ticks(times, self.volleys.cycles_per_tick * step_ticks(self.context))
+
+    def levels_off(self, near: Callable[[float], NDArray[np.float64]], walk_bytes: float) -> int:
+        """0 where a line that ought to be in level 2 behind a walk really comes from there, by its latency, -1 where it
+        is nearer, 1 where it is further; asked until that is clear, for near levels may differ by less than a clock
+        step. `near` times the line behind a walk of so many bytes; 0 leaves it in level 1."""
+        ordered = sorted(self.cycles.values())
+        inner, own, outer = ordered[(at := ordered.index(self.cycles["l2"])) - 1 : at + 2]
+        low, high = (inner * own) ** 0.5, (own * outer) ** 0.5
+        found: list[float] = []
+        while len(found) < NEAR_MOST:
+            for _ in range(NEAR_BATCHES):
+                behind, first = (self.mean(partial(near, size), NEAR_RUNS) for size in (walk_bytes, 0.0))
+                found.append(behind - first + self.cycles["l1"])
+            told = over_replicates(found)
+            if told.high < low or low < told.low < told.high < high or told.low > high:
+                break
+        return int(told.value >= high) - int(told.value <= low)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.in_flight import Blocked, Nearer, kept_in_flight
 from setebench.infer.steps import LEAST_RISE, Staircase, calm_level, change_point, window
-from setebench.infer.ticks import mean_ticks, over_replicates
+from setebench.infer.ticks import mean_ticks
 from setebench.measure.placed import Placed
 from setebench.mshr.climber import MOST, Climber
 
@@ -17,9 +17,6 @@ CHASE_SHARE, MOST_STEPS, HIDES_TWO = 1.6, 400, 1.25
 """The chase behind a hit takes so many times as long as a miss; its most steps (where they don't fit into the core's
 window, the last ones begin when the first misses have left it); and what it takes at least to show behind two waves of
 misses, which is what more misses than level 2 has entries take."""
-
-NEAR_RUNS, NEAR_BATCHES, NEAR_MOST = 6, 4, 24
-"""Runs whose mean tells the latency of the line of the hit, how many such means are taken at a time, and at most."""
 
 WALK_RATIO, MOST_WALKS = 1.4, 5
 """Walks differ by so much, and so many are tried, until the line of the hit stays in level 2: the walk that shows that
@@ -81,37 +78,15 @@ class Demand:
 
     def _walk_into_level_two(self, walk_bytes: float) -> tuple[float, bool]:
         """A walk about as long as `walk_bytes` that leaves the line of the hit in level 2, and whether there is one."""
-        further = 0
+        further, near = 0, lambda size: self._climber.volleys.blocked(0, 1, size)
         for _ in range(MOST_WALKS):
-            last, further = further, self._levels_off(walk_bytes)
+            last, further = further, self._climber.levels_off(near, walk_bytes)
             if further == 0:
                 return walk_bytes, True
             if last == -further:
                 break
             walk_bytes *= WALK_RATIO**-further
         return walk_bytes, False
-
-    def _levels_off(self, walk_bytes: float) -> int:
-        """0 where the line of the hit really comes from level 2, by its latency, -1 where it is nearer, 1 where it is
-        further; asked until that is clear, for near levels may differ by less than a clock step."""
-        ordered = sorted(self._climber.cycles.values())
-        inner, own, outer = ordered[(at := ordered.index(self._climber.cycles["l2"])) - 1 : at + 2]
-        low, high = (inner * own) ** 0.5, (own * outer) ** 0.5
-        found: list[float] = []
-        while len(found) < NEAR_MOST:
-            found += [self._near_cycles(walk_bytes) for _ in range(NEAR_BATCHES)]
-            near = over_replicates(found)
-            if near.high < low or low < near.low < near.high < high or near.low > high:
-                break
-        return int(near.value >= high) - int(near.value <= low)
-
-    def _near_cycles(self, walk_bytes: float) -> float:
-        """What a load of the line takes that ought to be in level 2, against one that is in level 1."""
-
-        def of(size: float) -> float:
-            return self._climber.mean(lambda: self._climber.volleys.blocked(0, 1, size), NEAR_RUNS)
-
-        return of(walk_bytes) - of(0.0) + self._climber.cycles["l1"]
 
     def chases(self, loads: Staircase) -> float | None:
         """Misses that the throughput of parallel chases keeps in flight, by Little's law: the most of twice as many
