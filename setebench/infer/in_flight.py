@@ -75,23 +75,32 @@ class Evidence:
     """What threads do to each other's hits and level-2 prefetches; why not, where it can't be asked."""
 
 
-def kept_in_flight(times: NDArray[np.float64], count: int, step: float, rng: np.random.Generator) -> Estimate:
+def kept_in_flight(times: NDArray[np.float64], count: int, step: float, rng: np.random.Generator) -> Estimate | None:
     """How many misses `count` parallel chases keep in flight, by Little's law: as many as one wave of them takes less
     than a load after the other. `times` of one load, of two in a row, of one wave and of two, shape (repetitions, 4),
-    on a clock that moves in steps of `step`.
+    on a clock that moves in steps of `step`. None where the second wave takes no time: something held up the first.
 
     Some of the lines may have gone further out, and there are few repetitions behind a long walk: all four means are
     rough, and their ratio rougher still. So the interval comes from repetitions drawn anew."""
 
-    def of(rows: NDArray[np.float64]) -> float:
+    def of(rows: NDArray[np.float64]) -> tuple[float, float]:
         one, two, wave, waves = (mean_ticks(own, step) for own in rows.T)
-        return count * (two - one) / (waves - wave) if waves > wave else np.inf
+        load, further = two - one, waves - wave
+        if load <= 0:
+            return np.inf, 0.0
+        # no wave is over before a load is, so no more than all are in flight
+        return further / load, count / max(further / load, 1.0)
 
-    found = [of(times[rng.integers(0, len(times), len(times))]) for _ in range(RESAMPLES)]
+    ratio, value = of(times)
+    if ratio < SPOILT_RATIO:
+        return None
+    found = [of(times[rng.integers(0, len(times), len(times))])[1] for _ in range(RESAMPLES)]
     low, high = np.quantile(found, (0.025, 0.975), method="inverted_cdf")
-    value = of(times)
     return Estimate(value, min(float(low), value), max(float(high), value))
 
+
+SPOILT_RATIO = 0.5
+"""A wave takes as long as a load at least; one that seems to take half as long was not the same as the one before."""
 
 RESAMPLES = 200
 

@@ -108,19 +108,22 @@ class Demand:
 
     def nearer(self, placed: Placed, level: str, loads: Staircase) -> Nearer | None:
         """Loads that `level`, between level 1 and memory, serves: how many parallel chases keep in flight there, and
-        whether time jumps at the number at which it does from memory. None where that number isn't known, or the lines
-        are not found in the level."""
+        whether time jumps at the number at which it does from memory. None where that number isn't known, the lines
+        are not found in the level, or what else goes on there hides them."""
         if loads.step is None or loads.step.last < 2:
             return None
         self._climber.context.progress(f"loads from {level}")
         placed.refresh()
         count = 2 * loads.step.last
-        shapes = [(own, waves) for own in (1, count) for waves in (1, 2)]
-        times = np.concatenate([placed.chases(shapes) for _ in range(NEARER_RUNS)])
+        # what prefetchers learned from the walk they spend on the first volley, and lines beside fill the queues
+        shapes = [(count, 1), *((own, waves) for own in (1, count) for waves in (1, 2))]
+        times = np.concatenate([placed.chases(shapes) for _ in range(NEARER_RUNS)])[:, 1:]
         one = mean_ticks(times[:, 1], placed.step_cycles) - mean_ticks(times[:, 0], placed.step_cycles)
         if not self._answers_from(level, one):
             return None
         in_flight = kept_in_flight(times, count, placed.step_cycles, self._climber.rng)
+        if in_flight is None:
+            return None
         behind = 1 - self._climber.cycles["l1"] / one
         return Nearer(in_flight, behind, self._nearer_stairs(placed, one, loads.step.last))
 

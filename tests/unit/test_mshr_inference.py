@@ -183,12 +183,17 @@ def test_chases_that_tell_more_in_flight_by_chance_contradict_nothing() -> None:
     further = rng.random((18, 4)) < 0.3
     times = np.array([80.0, 140.0, 400.0, 520.0]) + 160.0 * further
     found = kept_in_flight(times, 32, 1.0, rng)
+    assert found is not None
     rough = Evidence(**blocked(SUDDEN), nearer={"l3": Nearer(found._replace(value=36.0), 0.9)})
     assert told(rough, ("l1",))["mshr.l1.demand"].value == 20
-    clear = kept_in_flight(np.tile([80.0, 140.0, 400.0, 450.0], (18, 1)), 32, 1.0, rng)
-    assert clear == Estimate(38.4, 38.4, 38.4)
+    clear = kept_in_flight(np.tile([80.0, 140.0, 400.0, 460.0], (18, 1)), 32, 1.0, rng)
+    assert clear == Estimate(32.0, 32.0, 32.0)
     sure = Evidence(**blocked(SUDDEN), nearer={"l3": Nearer(clear, 0.9)})
     assert told(sure, ("l1",))["mshr.l1.demand"].outcome is Outcome.UNRESOLVED
+
+
+def test_a_first_wave_that_was_held_up_tells_nothing() -> None:
+    assert kept_in_flight(np.tile([80.0, 140.0, 900.0, 160.0], (18, 1)), 32, 1.0, np.random.default_rng(5)) is None
 
 
 def test_fewer_in_flight_from_nearer_levels_is_bandwidth_and_stands_beside() -> None:
