@@ -98,7 +98,7 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
         )
     penalty = f"tlb.{level}.miss_penalty.{pages}"
     if table.penalty is None:
-        reason = table.reason or "the penalty depends on how many pages are used"
+        reason = table.penalty_reason or table.reason or "the penalty depends on how many pages are used"
         bounds = (min(table.penalties), max(table.penalties)) if table.penalties else UNBOUNDED
         yield _missing(penalty, "cycles", reason, method, bounds)
         return

@@ -159,8 +159,9 @@ class PageClasses:
         machine.link(self._region, ring)
         machine.link(self._region, flushers)
         probe = Probe().chase(RING, ROUNDS * len(ring)).fence().chase(FLUSHERS, len(flushers)).fence()
-        for offset in self._beside(held):  # for their translations
-            probe = probe.load(HELD + offset)
+        # for their translations; a load there would teach a region prefetcher to bring the lines held back in
+        for offset in self._beside(held):
+            probe = probe.flush(HELD + offset)
         probe = probe.fence().start().chase(HELD, len(held)).stop()
         warm = WARM_ROUNDS // ROUNDS
         begins = {RING: ring[0], FLUSHERS: flushers[0], HELD: held[0]}

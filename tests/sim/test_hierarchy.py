@@ -13,7 +13,7 @@ from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer_levels import way_bytes
-from setebench.hierarchy.tlb import Pages, first_table, second_table
+from setebench.hierarchy.tlb import Pages, Table, first_table, second_table
 from setebench.infer.inclusion import SPARED
 from setebench.judge import Judgement, Verdict
 from setebench.measure.eviction import Sets
@@ -65,6 +65,35 @@ def test_a_first_cache_of_few_lines_is_not_taken_for_a_tlb() -> None:
     machine = quiet(l1={"ways": 2})
     pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
     assert first_table(pages).entries == 64
+
+
+def test_a_walk_is_told_apart_from_lines_crowded_out_of_a_small_first_cache() -> None:
+    """Next lines of lines that are spread over pages belong to nobody, those of packed ones to the ring."""
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=27.0),
+        l2_4k=spec.TlbTable(entries=2048, ways=8, miss_penalty_cycles=46.0),
+    )
+    machine = quiet(
+        l1={"ways": 4, "replacement": "random"}, prefetchers=(spec.NextLine(level=1, fills="l1"),), tlb=tables
+    )
+    pages = Pages(Context(machine=machine), machine.allocate(2 * MEMORY, 4096), 4096, 204)
+    second = second_table(pages, first_table(pages))
+    assert second.entries == 2048
+    assert second.penalty == pytest.approx(46.0, abs=0.5)
+
+
+def test_no_penalty_where_few_lines_miss_a_second_tlb() -> None:
+    """Two numbers of pages cut off at the same most lines would agree, though two thirds of the lines still hit."""
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=7.0),
+        l2_4k=spec.TlbTable(entries=640, ways=5, miss_penalty_cycles=40.0),
+    )
+    machine = quiet(l1={"ways": 2}, tlb=tables)
+    context = Context(machine=machine)
+    second = second_table(Pages(context, machine.allocate(MEMORY, 4096), 4096, 84), Table(entries=64, penalty=7.0))
+    assert second.entries == 640
+    assert second.penalty is None
+    assert second.penalty_reason
 
 
 @pytest.mark.parametrize(
@@ -119,6 +148,18 @@ def test_size_and_ways_of_the_second_cache(second: dict[str, object], prefetcher
     classes = PageClasses(context, region, 8, CLOSE, found)
     assert classes.sure()
     assert way_bytes(classes.count()) == second["sets"] * 64  # type: ignore[operator]
+
+
+def test_a_set_is_sure_beside_a_region_prefetcher() -> None:
+    """It learns what visits of a page touch together, and would bring most of the lines asked for back in."""
+    region_prefetcher = spec.Region(level=1, fills="l2", region_size_bytes=4096, active_regions=8, entries=32)
+    second, third = {"sets": 512, "inclusion": "inclusive"}, {"latency_cycles": 80}
+    machine = quiet(l1={"replacement": "tree_plru"}, l2=second, l3=third, prefetchers=(region_prefetcher,))
+    context, latencies = Context(machine=machine), Latencies(4.0, 14.0, 80.0)
+    region = machine.allocate(4 * MEMORY, 4096)
+    found = Sets(context, region, 8, latencies).find()
+    assert found is not None
+    assert PageClasses(context, region, 8, latencies, found).sure()
 
 
 GUEST_CLOCK = spec.Clock(step_ticks=36.0, brackets={"lfence": 20, "mfence": 20, "cpuid": 20})
