@@ -150,16 +150,18 @@ def test_size_and_ways_of_the_second_cache(second: dict[str, object], prefetcher
     assert way_bytes(classes.count()) == second["sets"] * 64  # type: ignore[operator]
 
 
-def test_a_set_is_sure_beside_a_region_prefetcher() -> None:
-    """It learns what visits of a page touch together, and would bring most of the lines asked for back in."""
+def test_a_region_prefetcher_brings_no_lines_of_an_overfull_set_back_in() -> None:
+    """It learns what visits of a page touch together. Under the order of use all lines of an overfull set are gone."""
     region_prefetcher = spec.Region(level=1, fills="l2", region_size_bytes=4096, active_regions=8, entries=32)
-    second, third = {"sets": 512, "inclusion": "inclusive"}, {"latency_cycles": 80}
-    machine = quiet(l1={"replacement": "tree_plru"}, l2=second, l3=third, prefetchers=(region_prefetcher,))
-    context, latencies = Context(machine=machine), Latencies(4.0, 14.0, 80.0)
+    second = {"sets": 512, "inclusion": "inclusive"}
+    machine = quiet(l1={"replacement": "tree_plru"}, l2=second, prefetchers=(region_prefetcher,))
+    context = Context(machine=machine)
     region = machine.allocate(4 * MEMORY, 4096)
-    found = Sets(context, region, 8, latencies).find()
+    found = Sets(context, region, 8, CLOSE).find()
     assert found is not None
-    assert PageClasses(context, region, 8, latencies, found).sure()
+    classes = PageClasses(context, region, 8, CLOSE, found)
+    assert classes.sure()
+    assert classes.gone(found.lines[-1:]) > found.ways - 1
 
 
 GUEST_CLOCK = spec.Clock(step_ticks=36.0, brackets={"lfence": 20, "mfence": 20, "cpuid": 20})
