@@ -18,6 +18,7 @@ from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.findings import (
     cache_findings,
     fault_finding,
+    kept_finding,
     line_findings,
     measured,
     no_sharing_finding,
@@ -199,7 +200,8 @@ def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Find
             continue
         estimate, share = transfers.cycles(reader, owner, "shared", third)
         evidence["shared"].append([reader, owner, round(estimate.value, 2)])
-        yield transfer_finding(parameter, estimate, share, pasts)
+        kept = kept_finding(parameter, estimate, context.known["level_cycles"]["l2"]) if third is None else None
+        yield kept or transfer_finding(parameter, estimate, share, pasts)
 
 
 def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float]) -> float:

@@ -157,6 +157,18 @@ def no_sharing_finding(parameter: str) -> Finding:
     return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
 
 
+OWN_RATIO = 1.25
+"""Other cores' answers take longer than the second cache's by more than this: a question to others goes through it."""
+
+
+def kept_finding(parameter: str, estimate: Estimate, second: float) -> Finding | None:
+    """A read of a shared line that the reader should have lost, if its second cache, at `second` cycles, answered."""
+    if estimate.value > OWN_RATIO * second:
+        return None
+    reason = "the reader's own second cache still held the line after a walk; its capacity is larger than it seemed"
+    return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
+
+
 PRECISE_RATIO, PRECISE_CYCLES = 0.05, 1.0
 TRANSFER_NOISE_SHARE = 0.08
 """Half the interval of another core's answer at least. It crosses an interconnect that has a clock and users of its

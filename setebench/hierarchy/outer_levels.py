@@ -123,8 +123,8 @@ def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> O
         low, high = (f"{each * line / 2**20:.3g}" for each in (held.lines.low, held.lines.high))
         why = "several sizes are possible" if held.steady else "walks disagree, or the step is too blunt for a size"
         reason = f"{low} to {high} MiB of a stream stay, with what levels before it may add; {why}"
-        least = max(int(spans[-1][0]), 0)
-        geometry = replace(own, least_bytes=least, reason=reason, ways_reason=own.reason)
+        least, most = max(int(spans[-1][0]), 0), int(ROOM_RATIO * spans[0][1])
+        geometry = replace(own, least_bytes=least, most_bytes=most, reason=reason, ways_reason=own.reason)
     return replace(outer, geometry=geometry, size_method=HOW_LONG)
 
 
@@ -208,9 +208,9 @@ def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
 
 
 def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> Lines:
-    """Lines to walk over so that a core's private caches lose what they held; none where the second cache's size isn't
-    known for sure, since a walk that is too short would leave lines where nobody else's answer is asked for."""
-    size = outer["l2"].geometry.size if "l2" in outer else None
+    """Lines to walk over so that a core's private caches lose what they held; none where nothing bounds the second
+    cache's size, since a walk that is too short would leave lines where nobody else's answer is asked for."""
+    size = outer["l2"].geometry.size or outer["l2"].geometry.most_bytes if "l2" in outer else None
     if size is None:
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))

@@ -8,11 +8,13 @@ import pytest
 from quiet_machines import quiet
 
 from setebench.hierarchy.capacities import Capacities
+from setebench.hierarchy.cores import Transfers
 from setebench.hierarchy.faults import page_fault
-from setebench.hierarchy.first_level import first_level, line_size
+from setebench.hierarchy.findings import kept_finding
+from setebench.hierarchy.first_level import Geometry, first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.hierarchy.outer_levels import way_bytes
+from setebench.hierarchy.outer_levels import Outer, private_walk, way_bytes
 from setebench.hierarchy.tlb import Pages, Table, first_table, second_table
 from setebench.infer.inclusion import SPARED
 from setebench.judge import Judgement, Verdict
@@ -226,6 +228,20 @@ def test_too_little_memory_for_a_stream_tells_nothing() -> None:
     region, cycles = machine.allocate(8 << 20, 4096), [4.0, 14.0, 46.0, 300.0]
     assert Capacities(context, region, 512, cycles).third(32768.0) is None
     assert second_in_third(context, region, 8192.0, 65536.0, cycles)[0] is None
+
+
+@pytest.mark.parametrize(("most_bytes", "kept"), [(1 << 20, False), (1 << 16, True)])
+def test_a_shared_line_that_the_reader_lost(most_bytes: int, kept: bool) -> None:
+    """Two cores, and a second cache of 512 KiB that replaces at random, of which a bound is known, right or not."""
+    machine = quiet(l1={"ways": 8}, l2={"replacement": "random"}, l3={"sets": 8192}, core=spec.Core(cores=2))
+    context = Context(machine=machine)
+    region = machine.allocate(4 * MEMORY, 4096)
+    outer = {"l2": Outer(Geometry(None, None, most_bytes=most_bytes), "")}
+    estimate, share = Transfers(context, region, private_walk(context, region, outer)).cycles(0, 1, "shared")
+    assert (kept_finding("x", estimate, 14.0) is not None) == kept
+    if not kept:
+        assert share > 0.8
+        assert estimate.value == pytest.approx(46.0, abs=1.0)
 
 
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
