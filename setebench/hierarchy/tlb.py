@@ -95,7 +95,9 @@ class Pages:
         number = np.arange(count)
         begin = self.region.address
         # one line in every cache set before any gets a second one; in an order that no page's number foretells
-        place = shuffled(self.context, number) % (TRANSLATED_BYTES // line)
+        # At all places of a large page: were they those of 4 KiB alone, all lines would share few sets of an outer
+        # cache, and one that includes the first would take them out of it.
+        place = shuffled(self.context, number) % (self.page_bytes // line)
         spread = begin + number * stride * self.page_bytes + place * line
         return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from quiet_machines import quiet
+from quiet_machines import HUGE, quiet
 
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.cores import Transfers
@@ -82,6 +82,24 @@ def test_a_walk_is_told_apart_from_lines_crowded_out_of_a_small_first_cache() ->
     second = second_table(pages, first_table(pages))
     assert second.entries == 2048
     assert second.penalty == pytest.approx(46.0, abs=0.5)
+
+
+def test_lines_of_large_pages_are_not_all_in_few_sets_of_an_inclusive_second_cache() -> None:
+    """In the first 4 KiB of every page they would share 64 of them, and leave the first cache when those are full."""
+    tables = spec.Tlb(
+        l1_2m=spec.TlbTable(entries=16, miss_penalty_cycles=19.0),
+        l2_2m=spec.TlbTable(entries=1024, ways=8, miss_penalty_cycles=49.0),
+    )
+    second, memory = {"sets": 1024, "ways": 4, "inclusion": "inclusive"}, spec.Memory(bytes=2 << 30)
+    pairs = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))
+    machine = quiet(l1={"ways": 12}, l2=second, tlb=tables, memory=memory, prefetchers=pairs)
+    region = machine.allocate(768 * HUGE, HUGE, populate=False)
+    pages = Pages(Context(machine=machine), region, HUGE, 320)
+    found = second_table(pages, first_table(pages))
+    assert found.entries is None
+    assert found.highest is None
+    assert found.at_least is not None
+    assert 320 <= found.at_least <= 1024
 
 
 def test_no_penalty_where_few_lines_miss_a_second_tlb() -> None:
