@@ -11,7 +11,7 @@ from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.infer.residence import Held, plain_sizes, sizes_with_ways
+from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
 from setebench.measure.layout import by_windows, lay
@@ -84,12 +84,12 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     measure = Capacities(context, region, first_bytes // line, cycles)
     evidence = context.evidence["held_lines"] = {}
     size = found["l2"].geometry.size
-    lines = None if size is None else size / line
+    lines, by_age = None if size is None else size / line, False
     if size is None:
         context.progress("how long lines stay in the second cache")
         second = measure.second()
         if second is not None:
-            lines = second.lines.value
+            lines, by_age = second.lines.value, second.shape >= LEAST_SHAPE
             evidence["l2"] = [round(each) for each in second.lines]
             # a line lost to a level that is not known costs less than it would from memory, and would seem kept
             unknown = (None, "a level between the second cache and memory is not known")
@@ -102,7 +102,7 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     third = measure.third(lines)
     if third is not None:
         evidence["l3"] = [round(each) for each in third.lines]
-        told = second_in_third(context, region, lines, third.lines.value, cycles)
+        told = second_in_third(context, region, lines, third.lines.value, cycles, by_age)
         before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
         found["l3"] = replace(with_capacity(found["l3"], third, before, line), inclusive=told)
 

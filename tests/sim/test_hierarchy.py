@@ -16,7 +16,7 @@ from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer_levels import Outer, private_walk, way_bytes
 from setebench.hierarchy.tlb import Pages, Table, first_table, second_table
-from setebench.infer.inclusion import SPARED
+from setebench.infer.inclusion import SPARED, UNKEPT
 from setebench.judge import Judgement, Verdict
 from setebench.measure.eviction import Sets
 from setebench.measure.page_classes import PageClasses
@@ -237,7 +237,18 @@ def test_inclusion_without_sets(inclusion: str) -> None:
     region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
     wanted = (True, "") if inclusion == "inclusive" else (None, SPARED)
     assert first_in_second(context, region, 512, 8192.0, cycles) == wanted
-    assert second_in_third(context, region, 8192.0, 65536.0, cycles) == wanted
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=True) == wanted
+
+
+def test_a_second_cache_that_gives_up_lines_in_use_tells_no_inclusion() -> None:
+    """It loses them as often as an inclusive third one would take them: once after each time that the third has."""
+    third = {"sets": 4096, "replacement": "random", "inclusion": "neither"}
+    machine = quiet(l1={"ways": 4}, l2={"replacement": "random", "hashed_index": True}, l3=third)
+    context = Context(machine=machine)
+    region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
+    answer, reason = second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=False)
+    assert answer is None
+    assert reason == UNKEPT
 
 
 def test_too_little_memory_for_a_stream_tells_nothing() -> None:
@@ -245,7 +256,7 @@ def test_too_little_memory_for_a_stream_tells_nothing() -> None:
     context = Context(machine=machine)
     region, cycles = machine.allocate(8 << 20, 4096), [4.0, 14.0, 46.0, 300.0]
     assert Capacities(context, region, 512, cycles).third(32768.0) is None
-    assert second_in_third(context, region, 8192.0, 65536.0, cycles)[0] is None
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=True)[0] is None
 
 
 @pytest.mark.parametrize(("most_bytes", "kept"), [(1 << 20, False), (1 << 16, True)])
