@@ -18,12 +18,12 @@ from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.findings import (
     cache_findings,
     fault_finding,
-    kept_finding,
     line_findings,
     measured,
     no_sharing_finding,
     tlb_findings,
     transfer_finding,
+    walked_finding,
     without_second,
 )
 from setebench.hierarchy.first_level import first_level, line_size
@@ -200,8 +200,8 @@ def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Find
             continue
         estimate, share = transfers.cycles(reader, owner, "shared", third)
         evidence["shared"].append([reader, owner, round(estimate.value, 2)])
-        kept = kept_finding(parameter, estimate, context.known["level_cycles"]["l2"]) if third is None else None
-        yield kept or transfer_finding(parameter, estimate, share, pasts)
+        walked = walked_finding(parameter, estimate, context.known["level_cycles"]) if third is None else None
+        yield walked or transfer_finding(parameter, estimate, share, pasts)
 
 
 def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float]) -> float:
