@@ -16,6 +16,7 @@ import numpy as np
 from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
 from setebench.hierarchy.faults import page_fault
 from setebench.hierarchy.findings import (
+    OWN_RATIO,
     cache_findings,
     fault_finding,
     line_findings,
@@ -23,6 +24,7 @@ from setebench.hierarchy.findings import (
     no_sharing_finding,
     tlb_findings,
     transfer_finding,
+    walked_finding,
     without_second,
 )
 from setebench.hierarchy.first_level import first_level, line_size
@@ -190,7 +192,7 @@ def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Find
             exclusive[reader, owner] = estimate.value
             yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", estimate, share, 0.0)
     if pairs:
-        pasts = _difference_of_pasts(transfers, exclusive)
+        pasts = _difference_of_pasts(transfers, exclusive, context.known["level_cycles"].get("l2", 0.0))
     for reader, owner in pairs:
         context.progress(f"lines that CPU {owner} shares, read by CPU {reader}")
         parameter, third = f"latency.core_to_core.{reader}-{owner}.shared", further_cpu(exclusive, reader, owner)
@@ -199,18 +201,19 @@ def _other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Find
             continue
         estimate, share = transfers.cycles(reader, owner, "shared", third)
         evidence["shared"].append([reader, owner, round(estimate.value, 2)])
-        yield transfer_finding(parameter, estimate, share, pasts)
+        walked = walked_finding(parameter, estimate, context.known["level_cycles"]) if third is None else None
+        yield walked or transfer_finding(parameter, estimate, share, pasts)
 
 
-def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float]) -> float:
+def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float], second: float) -> float:
     """Cycles by which a read of a shared line differs with the line's past, held by a third core or lost by the reader;
-    0 where there are no cores for both."""
+    0 where there are no cores for both, or the reader lost nothing: its second cache, at `second` cycles, answered."""
     reader, owner = min(exclusive, key=lambda pair: exclusive[pair])
     third = further_cpu(exclusive, reader, owner)
     if third is None or not transfers.can_share(None):
         return 0.0
     held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
-    return lost.value - held.value
+    return 0.0 if lost.value <= OWN_RATIO * second else lost.value - held.value
 
 
 def _sibling_threads(context: Context, region: Region) -> Iterator[Finding]:

@@ -98,7 +98,7 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
         )
     penalty = f"tlb.{level}.miss_penalty.{pages}"
     if table.penalty is None:
-        reason = table.reason or "the penalty depends on how many pages are used"
+        reason = table.penalty_reason or table.reason or "the penalty depends on how many pages are used"
         bounds = (min(table.penalties), max(table.penalties)) if table.penalties else UNBOUNDED
         yield _missing(penalty, "cycles", reason, method, bounds)
         return
@@ -155,6 +155,26 @@ def no_sharing_finding(parameter: str) -> Finding:
     """A shared line that the reader can't be made to lose."""
     reason = "needs a third core that is further away, or the second cache's size, so that the reader can lose its copy"
     return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
+
+
+OWN_RATIO = 1.25
+"""Other cores' answers take longer than the second cache's by more than this: a question to others goes through it.
+Answers that differ by less from memory's can't be told from it."""
+
+
+def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float]) -> Finding | None:
+    """A read of a shared line that the reader lost by a walk, if it lost too little or too much; None if neither.
+
+    `cycles` by level. A walk that was too short leaves the line in the reader's second cache. One that was too long, or
+    whose caches the owner shares (two virtual CPUs on one core), pushes it out of the third as well."""
+    method = "one dithered load behind a barrier"
+    if estimate.value <= OWN_RATIO * cycles["l2"]:
+        reason = "the reader's own second cache still held the line after a walk; its capacity is larger than it seemed"
+        return _missing(parameter, "cycles", reason, method)
+    if "l3" in cycles and cycles["memory"] / OWN_RATIO < estimate.value < OWN_RATIO * cycles["memory"]:
+        reason = "no cache held the line any more after the reader's walk, it seems: memory answers as late"
+        return _missing(parameter, "cycles", reason, method)
+    return None
 
 
 PRECISE_RATIO, PRECISE_CYCLES = 0.05, 1.0

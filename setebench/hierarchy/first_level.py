@@ -73,7 +73,8 @@ def line_from_means(distances: list[int], means: list[float]) -> int | None:
 class Geometry:
     """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` what it holds then at least by
     the sweep. `whole_bytes` is the size where it is known without bytes per way; `least_bytes` how much it holds for
-    sure, where that was measured; `ways_reason` why the ways are missing, should that be another reason."""
+    sure, where that was measured, and `most_bytes` how much it may; `ways_reason` why the ways are missing, should that
+    be another reason."""
 
     ways: int | None
     way_bytes: int | None
@@ -81,6 +82,7 @@ class Geometry:
     low_bytes: float | None = None
     whole_bytes: int | None = None
     least_bytes: int | None = None
+    most_bytes: int | None = None
     ways_reason: str = ""
 
     @property

@@ -6,9 +6,11 @@ these uses, gives each of them up once per capacity, and if it is inclusive take
 from __future__ import annotations
 
 from setebench.hierarchy.recency import Stream
-from setebench.infer.inclusion import Cycles, Uses, told
+from setebench.infer.inclusion import KEPT_LOSSES, Cycles, Uses, given_up, told
 from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.measure.rings import cycles_per_tick
 from setebench.scenario import Context
 
 TARGETS = 32
@@ -50,9 +52,10 @@ def first_in_second(
 
 
 def second_in_third(
-    context: Context, region: Region, second_lines: float, third_lines: float, cycles: list[float]
+    context: Context, region: Region, second_lines: float, third_lines: float, cycles: list[float], by_age: bool
 ) -> tuple[bool | None, str]:
-    """Inclusion of the second cache in the third."""
+    """Inclusion of the second cache in the third. `by_age`: whether the second is known to replace the oldest lines, or
+    about that, so that it keeps those in use."""
     if not _room(region, third_lines):
         return None, TOO_LITTLE_MEMORY
     if HELD_SHARE * third_lines < second_lines:
@@ -60,7 +63,10 @@ def second_in_third(
     every = int(SECOND_SHARE * second_lines)
     passes = min(SECOND_PASSES * third_lines, float(MOST_LINES))
     held, stream = _held_and_passing(context, region, third_lines, every, passes)
-    return told(Uses(stream, held, None, third_lines / every, cycles[3] - cycles[1]))
+    per_pass = third_lines / every
+    share = given_up(held, cycles[2] - cycles[1], step_ticks(context) * cycles_per_tick(context))
+    keeps = by_age if share is None else share * per_pass < KEPT_LOSSES
+    return told(Uses(stream, held, None, per_pass, cycles[3] - cycles[1], keeps))
 
 
 def _room(region: Region, outer_lines: float) -> bool:

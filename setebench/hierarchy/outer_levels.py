@@ -11,7 +11,7 @@ from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.infer.residence import Held, plain_sizes, sizes_with_ways
+from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
 from setebench.measure.layout import by_windows, lay
@@ -84,12 +84,12 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     measure = Capacities(context, region, first_bytes // line, cycles)
     evidence = context.evidence["held_lines"] = {}
     size = found["l2"].geometry.size
-    lines = None if size is None else size / line
+    lines, by_age = None if size is None else size / line, False
     if size is None:
         context.progress("how long lines stay in the second cache")
         second = measure.second()
         if second is not None:
-            lines = second.lines.value
+            lines, by_age = second.lines.value, second.shape >= LEAST_SHAPE
             evidence["l2"] = [round(each) for each in second.lines]
             # a line lost to a level that is not known costs less than it would from memory, and would seem kept
             unknown = (None, "a level between the second cache and memory is not known")
@@ -102,7 +102,7 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     third = measure.third(lines)
     if third is not None:
         evidence["l3"] = [round(each) for each in third.lines]
-        told = second_in_third(context, region, lines, third.lines.value, cycles)
+        told = second_in_third(context, region, lines, third.lines.value, cycles, by_age)
         before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
         found["l3"] = replace(with_capacity(found["l3"], third, before, line), inclusive=told)
 
@@ -123,8 +123,8 @@ def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> O
         low, high = (f"{each * line / 2**20:.3g}" for each in (held.lines.low, held.lines.high))
         why = "several sizes are possible" if held.steady else "walks disagree, or the step is too blunt for a size"
         reason = f"{low} to {high} MiB of a stream stay, with what levels before it may add; {why}"
-        least = max(int(spans[-1][0]), 0)
-        geometry = replace(own, least_bytes=least, reason=reason, ways_reason=own.reason)
+        least, most = max(int(spans[-1][0]), 0), int(ROOM_RATIO * spans[0][1])
+        geometry = replace(own, least_bytes=least, most_bytes=most, reason=reason, ways_reason=own.reason)
     return replace(outer, geometry=geometry, size_method=HOW_LONG)
 
 
@@ -208,9 +208,9 @@ def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
 
 
 def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> Lines:
-    """Lines to walk over so that a core's private caches lose what they held; none where the second cache's size isn't
-    known for sure, since a walk that is too short would leave lines where nobody else's answer is asked for."""
-    size = outer["l2"].geometry.size if "l2" in outer else None
+    """Lines to walk over so that a core's private caches lose what they held; none where nothing bounds the second
+    cache's size, since a walk that is too short would leave lines where nobody else's answer is asked for."""
+    size = outer["l2"].geometry.size or outer["l2"].geometry.most_bytes if "l2" in outer else None
     if size is None:
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))

@@ -7,7 +7,7 @@ TLB with few lines, only every second, fourth, ... page is used, which leaves th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,9 @@ MISSING_RATIO = (1.6, 2.0)
 """Numbers of pages, in capacities, at which every access misses, whatever is replaced; the penalties found at both
 must agree."""
 
+APART_RATIO = 1.2
+"""Numbers of pages that were cut off at the most lines are one number, which agrees with itself."""
+
 AGREE_CYCLES, AGREE_RATIO = 1.0, 0.06
 LINES_SHARE = 0.8
 """Of the first cache's lines, so many are used at most: a tag hash or a tree replacement spoils a full cache."""
@@ -49,7 +52,8 @@ a miss in the first. What rises by less is something else."""
 @dataclass(frozen=True)
 class Table:
     """What was found of one TLB. `entries` is None where it is not known; `at_least` is how many it holds anyway.
-    `penalty` in cycles, over a hit in the first TLB, with what two measurements of it gave."""
+    `penalty` in cycles, over a hit in the first TLB, with what two measurements of it gave; `penalty_reason` why it is
+    missing, should that be another reason than the size's."""
 
     entries: int | None = None
     at_least: int | None = None
@@ -58,6 +62,7 @@ class Table:
     penalties: tuple[float, ...] = ()
     reason: str = ""
     absent: bool = False
+    penalty_reason: str = ""
 
 
 @dataclass
@@ -90,7 +95,9 @@ class Pages:
         number = np.arange(count)
         begin = self.region.address
         # one line in every cache set before any gets a second one; in an order that no page's number foretells
-        place = shuffled(self.context, number) % (TRANSLATED_BYTES // line)
+        # At all places of a large page: were they those of 4 KiB alone, all lines would share few sets of an outer
+        # cache, and one that includes the first would take them out of it.
+        place = shuffled(self.context, number) % (self.page_bytes // line)
         spread = begin + number * stride * self.page_bytes + place * line
         return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
 
@@ -126,7 +133,6 @@ class _Second:
 
     stride: int
     found: Capacity
-    penalty: float | None
     penalties: tuple[float, ...]
 
 
@@ -148,7 +154,7 @@ def second_table(pages: Pages, first: Table) -> Table:
         stride *= 2
     if not steps:
         return Table(at_least=held or None, reason=f"no second step up to {held} pages")
-    return _second_from_steps(steps)
+    return _with_walk(pages, first, _second_from_steps(steps), steps[-1].stride)
 
 
 def _agreed(steps: list[_Second]) -> bool:
@@ -163,7 +169,7 @@ def _exact_entries(steps: list[_Second]) -> int | None:
 
 def _second_step(pages: Pages, first_penalty: float, stride: int, least: int) -> _Second | int | None:
     """The second step at one stride; or how many pages fit if there is none; None where the fewest don't."""
-    base = float(np.median([pages.excess(least, stride) for _ in range(3)]))
+    base = _typical(pages, least, stride)
     if base > first_penalty + WALK_CYCLES:
         return None
 
@@ -173,10 +179,10 @@ def _second_step(pages: Pages, first_penalty: float, stride: int, least: int) ->
     found = capacity(twice(excess, STEP_CYCLES), least, pages.reach(stride), STEP_CYCLES)
     if found is None or found.spills is None:
         return None if found is None else found.fits
-    penalty, both = _penalty(pages, found.fits, stride)
+    both = tuple(_typical(pages, count, stride) for count in _missing_counts(pages, found.fits, stride))
     if min(both) < first_penalty + WALK_CYCLES:
         return found.fits
-    return _Second(stride, found, penalty, both)
+    return _Second(stride, found, both)
 
 
 def _second_from_steps(steps: list[_Second]) -> Table:
@@ -187,15 +193,54 @@ def _second_from_steps(steps: list[_Second]) -> Table:
     high = max((each.found.spills or 0) * each.stride for each in steps)
     sizes = {each.found.fits * each.stride for each in steps}
     if len(sizes) == 1 and all(each.found.exact for each in steps):
-        return Table(sizes.pop(), None, None, last.penalty, last.penalties)
+        return Table(sizes.pop(), penalties=last.penalties)
     reason = "pages at different strides tell different sizes (a hashed index?)"
     return Table(None, low, high, None, last.penalties, reason)
 
 
+def _with_walk(pages: Pages, first: Table, told: Table, stride: int) -> Table:
+    """The second TLB with its penalty, if its size is known: at the stride that told it, or at a larger one where that
+    needs too many lines for two numbers of them that all miss."""
+    if told.entries is None or first.entries is None or first.penalty is None:
+        return told
+    least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
+    while stride <= LONGEST_STRIDE_PAGES:
+        few, many = _missing_counts(pages, told.entries // stride, stride, least)
+        if many >= APART_RATIO * few:
+            both = tuple(first.penalty + _beyond_first(pages, count, stride) for count in (few, many))
+            return replace(told, penalty=_common(both), penalties=both)
+        stride *= 2
+    reason = "too few lines fit into the first cache for the penalty at two numbers of pages"
+    return replace(told, penalties=(), penalty_reason=reason)
+
+
+def _beyond_first(pages: Pages, count: int, stride: int) -> float:
+    """Cycles that an access costs more at this stride than over as many pages in a row, which the second TLB holds.
+
+    The same number of lines, so what prefetchers crowd out of a small first cache costs the same in both."""
+    return _typical(pages, count, stride) - _typical(pages, count, 1)
+
+
 def _penalty(pages: Pages, fits: int, stride: int) -> tuple[float | None, tuple[float, ...]]:
     """Cycles that an access costs when all miss, and what it was at two numbers of pages; None where they differ."""
-    counts = [min(int(ratio * fits) + 1, pages.reach(stride)) for ratio in MISSING_RATIO]
-    both = tuple(float(np.median([pages.excess(count, stride) for _ in range(3)])) for count in counts)
-    if abs(both[0] - both[1]) > max(AGREE_CYCLES, AGREE_RATIO * max(both)):
-        return None, both
-    return float(np.mean(both)), both
+    both = tuple(_typical(pages, count, stride) for count in _missing_counts(pages, fits, stride))
+    return _common(both), both
+
+
+def _missing_counts(pages: Pages, fits: int, stride: int, least: int = 0) -> tuple[int, int]:
+    """Two numbers of pages at which all miss where `fits` do fit, not less than `least` and about that; no more than
+    there are lines for."""
+    few, many = (int(ratio * fits) + 1 for ratio in MISSING_RATIO)
+    few = max(few, least)
+    many = max(many, int(APART_RATIO * few) + 1)
+    return min(few, pages.reach(stride)), min(many, pages.reach(stride))
+
+
+def _typical(pages: Pages, count: int, stride: int) -> float:
+    return float(np.median([pages.excess(count, stride) for _ in range(3)]))
+
+
+def _common(both: tuple[float, ...]) -> float | None:
+    """The mean, unless they are further apart than chance and frequency put them."""
+    apart = abs(both[0] - both[1]) > max(AGREE_CYCLES, AGREE_RATIO * max(both))
+    return None if apart else float(np.mean(both))

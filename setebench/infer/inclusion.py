@@ -22,19 +22,26 @@ second cache inclusive loses none), so only losses tell."""
 DEVIATIONS = 4.0
 UNKEPT_CYCLES = 0.3
 BLOCKS = 16
+CLEAR_STEPS = 3.0
+"""Two levels are told apart load by load if so many clock steps lie between them."""
+
+UNKEPT = "the inner cache gives up, or may give up, lines that are used all the time (random replacement?)"
 
 
 @dataclass(frozen=True)
 class Uses:
     """Cycles of loads of lines in use, shape (loads, lines): while a long stream passes, while one passes that the
     outer cache holds, and while nearly nothing does (None where the inner cache is not the first). `per_pass`: loads of
-    a line in the time in which as many lines pass as the outer cache holds. `gap`: cycles that a line lost costs."""
+    a line in the time in which as many lines pass as the outer cache holds. `gap`: cycles that a line lost costs.
+    `keeps`: whether the inner cache surely gives up hardly any line in use by itself. What it gave up after the outer
+    one had evicted it would be missing as often as from an inclusive one: once per capacity."""
 
     stream: Cycles
     held: Cycles
     idle: Cycles | None
     per_pass: float
     gap: float
+    keeps: bool = True
 
 
 def losses_per_pass(uses: Uses) -> tuple[float, float]:
@@ -48,13 +55,21 @@ def told(uses: Uses) -> tuple[bool | None, str]:
     if uses.idle is not None:
         unkept, error = _difference(uses.held, uses.idle, uses.gap)
         if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * error:
-            return None, "the inner cache gives up lines that are used all the time (random replacement?)"
+            return None, UNKEPT
     losses, error = losses_per_pass(uses)
     if TAKEN_LOSSES < losses < MOST_LOSSES and losses > DEVIATIONS * error:
-        return True, ""
+        return (True, "") if uses.keeps else (None, UNKEPT)
     if losses + 2.0 * error < KEPT_LOSSES:
         return None, SPARED
     return None, f"a line in use is lost {losses:.2f} times per pass of the outer cache, give or take {2 * error:.2f}"
+
+
+def given_up(held: Cycles, gap: float, step_cycles: float) -> float | None:
+    """Share of loads of lines in use that the inner cache had given up to a level `gap` cycles further out, while the
+    outer one kept all; None where the clock moves in steps too long to tell the two levels apart load by load."""
+    if step_cycles * CLEAR_STEPS > gap:
+        return None
+    return float((held > np.median(held) + gap / 2).mean())
 
 
 def _difference(one: Cycles, other: Cycles, gap: float) -> tuple[float, float]:

@@ -146,9 +146,11 @@ class PageClasses:
 
     def _overfull(self, chunk: Lines) -> bool:
         """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice."""
-        return all(
-            (self._ticks(chunk) - self._kept_ticks) * self._per_tick > GONE_LINES * self._miss_cycles for _ in range(2)
-        )
+        return all(self.gone(chunk) > GONE_LINES for _ in range(2))
+
+    def gone(self, chunk: Lines) -> float:
+        """How many of the lines of the set but the last are missing behind these. `sure` comes first."""
+        return (self._ticks(chunk) - self._kept_ticks) * self._per_tick / self._miss_cycles
 
     def _ticks(self, chunk: Lines) -> float:
         """Mean ticks of a chase over the lines held, after rounds over chunk and them, all out of the first cache."""
@@ -159,8 +161,9 @@ class PageClasses:
         machine.link(self._region, ring)
         machine.link(self._region, flushers)
         probe = Probe().chase(RING, ROUNDS * len(ring)).fence().chase(FLUSHERS, len(flushers)).fence()
-        for offset in self._beside(held):  # for their translations
-            probe = probe.load(HELD + offset)
+        # for their translations; a load there would teach a region prefetcher to bring the lines held back in
+        for offset in self._beside(held):
+            probe = probe.flush(HELD + offset)
         probe = probe.fence().start().chase(HELD, len(held)).stop()
         warm = WARM_ROUNDS // ROUNDS
         begins = {RING: ring[0], FLUSHERS: flushers[0], HELD: held[0]}

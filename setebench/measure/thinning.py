@@ -22,7 +22,7 @@ from setebench.scenario import Context
 TARGET, RING = Base("target"), Base("ring")
 PAGE = 4096
 COMPANION_BYTES = PAGE // 2
-"""How far in its page the line lies that warms the target's translation: beyond what neighbours of a line bring in."""
+"""How far in its page the line lies whose flush warms the target's translation: none that a ring uses."""
 
 LEAST_LINES, GROWTH = 256, 1.5
 """Lines tried until the target is gone; many times the ways of any first cache, which they have to empty of it."""
@@ -141,7 +141,7 @@ class Thinning:
             machine.link(self._region, ring)
             probe = probe.chase(RING, len(ring)).fence()
             placements[RING] = np.full(times + 1, ring[0])
-        probe = probe.load(TARGET + target.beside).fence().start().load(TARGET).stop()
+        probe = probe.flush(TARGET + target.beside).fence().start().load(TARGET).stop()
         ticks = machine.run(probe, placements, cpu=cpu, warmup=1).ravel()
         if not len(lines):
             return mean_ticks(ticks, self._step)
@@ -165,5 +165,6 @@ class _Target:
 
     @property
     def beside(self) -> int:
-        """Offset of a line of the same page that is loaded only for its translation."""
+        """Offset of a line of the same page that is flushed only for its translation: loaded, it would teach a region
+        prefetcher to bring the target back in."""
         return COMPANION_BYTES if self.address % PAGE < COMPANION_BYTES else -COMPANION_BYTES

@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from quiet_machines import quiet
+from quiet_machines import HUGE, quiet
 
 from setebench.hierarchy.capacities import Capacities
+from setebench.hierarchy.cores import Transfers
 from setebench.hierarchy.faults import page_fault
-from setebench.hierarchy.first_level import first_level, line_size
+from setebench.hierarchy.findings import walked_finding
+from setebench.hierarchy.first_level import Geometry, first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.hierarchy.outer_levels import way_bytes
-from setebench.hierarchy.tlb import Pages, first_table, second_table
-from setebench.infer.inclusion import SPARED
+from setebench.hierarchy.outer_levels import Outer, private_walk, way_bytes
+from setebench.hierarchy.tlb import Pages, Table, first_table, second_table
+from setebench.infer.inclusion import SPARED, UNKEPT
 from setebench.judge import Judgement, Verdict
 from setebench.measure.eviction import Sets
 from setebench.measure.page_classes import PageClasses
@@ -65,6 +67,53 @@ def test_a_first_cache_of_few_lines_is_not_taken_for_a_tlb() -> None:
     machine = quiet(l1={"ways": 2})
     pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
     assert first_table(pages).entries == 64
+
+
+def test_a_walk_is_told_apart_from_lines_crowded_out_of_a_small_first_cache() -> None:
+    """Next lines of lines that are spread over pages belong to nobody, those of packed ones to the ring."""
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=27.0),
+        l2_4k=spec.TlbTable(entries=2048, ways=8, miss_penalty_cycles=46.0),
+    )
+    machine = quiet(
+        l1={"ways": 4, "replacement": "random"}, prefetchers=(spec.NextLine(level=1, fills="l1"),), tlb=tables
+    )
+    pages = Pages(Context(machine=machine), machine.allocate(2 * MEMORY, 4096), 4096, 204)
+    second = second_table(pages, first_table(pages))
+    assert second.entries == 2048
+    assert second.penalty == pytest.approx(46.0, abs=0.5)
+
+
+def test_lines_of_large_pages_are_not_all_in_few_sets_of_an_inclusive_second_cache() -> None:
+    """In the first 4 KiB of every page they would share 64 of them, and leave the first cache when those are full."""
+    tables = spec.Tlb(
+        l1_2m=spec.TlbTable(entries=16, miss_penalty_cycles=19.0),
+        l2_2m=spec.TlbTable(entries=1024, ways=8, miss_penalty_cycles=49.0),
+    )
+    second, memory = {"sets": 1024, "ways": 4, "inclusion": "inclusive"}, spec.Memory(bytes=2 << 30)
+    pairs = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))
+    machine = quiet(l1={"ways": 12}, l2=second, tlb=tables, memory=memory, prefetchers=pairs)
+    region = machine.allocate(768 * HUGE, HUGE, populate=False)
+    pages = Pages(Context(machine=machine), region, HUGE, 320)
+    found = second_table(pages, first_table(pages))
+    assert found.entries is None
+    assert found.highest is None
+    assert found.at_least is not None
+    assert 320 <= found.at_least <= 1024
+
+
+def test_no_penalty_where_few_lines_miss_a_second_tlb() -> None:
+    """Two numbers of pages cut off at the same most lines would agree, though two thirds of the lines still hit."""
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=7.0),
+        l2_4k=spec.TlbTable(entries=640, ways=5, miss_penalty_cycles=40.0),
+    )
+    machine = quiet(l1={"ways": 2}, tlb=tables)
+    context = Context(machine=machine)
+    second = second_table(Pages(context, machine.allocate(MEMORY, 4096), 4096, 84), Table(entries=64, penalty=7.0))
+    assert second.entries == 640
+    assert second.penalty is None
+    assert second.penalty_reason
 
 
 @pytest.mark.parametrize(
@@ -121,6 +170,20 @@ def test_size_and_ways_of_the_second_cache(second: dict[str, object], prefetcher
     assert way_bytes(classes.count()) == second["sets"] * 64  # type: ignore[operator]
 
 
+def test_a_region_prefetcher_brings_no_lines_of_an_overfull_set_back_in() -> None:
+    """It learns what visits of a page touch together. Under the order of use all lines of an overfull set are gone."""
+    region_prefetcher = spec.Region(level=1, fills="l2", region_size_bytes=4096, active_regions=8, entries=32)
+    second = {"sets": 512, "inclusion": "inclusive"}
+    machine = quiet(l1={"replacement": "tree_plru"}, l2=second, prefetchers=(region_prefetcher,))
+    context = Context(machine=machine)
+    region = machine.allocate(4 * MEMORY, 4096)
+    found = Sets(context, region, 8, CLOSE).find()
+    assert found is not None
+    classes = PageClasses(context, region, 8, CLOSE, found)
+    assert classes.sure()
+    assert classes.gone(found.lines[-1:]) > found.ways - 1
+
+
 GUEST_CLOCK = spec.Clock(step_ticks=36.0, brackets={"lfence": 20, "mfence": 20, "cpuid": 20})
 """A clock so coarse that no lines of one set can be found of a hashed cache in reasonable time."""
 
@@ -174,7 +237,18 @@ def test_inclusion_without_sets(inclusion: str) -> None:
     region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
     wanted = (True, "") if inclusion == "inclusive" else (None, SPARED)
     assert first_in_second(context, region, 512, 8192.0, cycles) == wanted
-    assert second_in_third(context, region, 8192.0, 65536.0, cycles) == wanted
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=True) == wanted
+
+
+def test_a_second_cache_that_gives_up_lines_in_use_tells_no_inclusion() -> None:
+    """It loses them as often as an inclusive third one would take them: once after each time that the third has."""
+    third = {"sets": 4096, "replacement": "random", "inclusion": "neither"}
+    machine = quiet(l1={"ways": 4}, l2={"replacement": "random", "hashed_index": True}, l3=third)
+    context = Context(machine=machine)
+    region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
+    answer, reason = second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=False)
+    assert answer is None
+    assert reason == UNKEPT
 
 
 def test_too_little_memory_for_a_stream_tells_nothing() -> None:
@@ -182,7 +256,22 @@ def test_too_little_memory_for_a_stream_tells_nothing() -> None:
     context = Context(machine=machine)
     region, cycles = machine.allocate(8 << 20, 4096), [4.0, 14.0, 46.0, 300.0]
     assert Capacities(context, region, 512, cycles).third(32768.0) is None
-    assert second_in_third(context, region, 8192.0, 65536.0, cycles)[0] is None
+    assert second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=True)[0] is None
+
+
+@pytest.mark.parametrize(("most_bytes", "kept"), [(1 << 20, False), (1 << 16, True)])
+def test_a_shared_line_that_the_reader_lost(most_bytes: int, kept: bool) -> None:
+    """Two cores, and a second cache of 512 KiB that replaces at random, of which a bound is known, right or not."""
+    machine = quiet(l1={"ways": 8}, l2={"replacement": "random"}, l3={"sets": 8192}, core=spec.Core(cores=2))
+    context = Context(machine=machine)
+    region = machine.allocate(4 * MEMORY, 4096)
+    outer = {"l2": Outer(Geometry(None, None, most_bytes=most_bytes), "")}
+    estimate, share = Transfers(context, region, private_walk(context, region, outer)).cycles(0, 1, "shared")
+    cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
+    assert (walked_finding("x", estimate, cycles) is not None) == kept
+    if not kept:
+        assert share > 0.8
+        assert estimate.value == pytest.approx(46.0, abs=1.0)
 
 
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:

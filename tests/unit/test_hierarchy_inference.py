@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from setebench.hierarchy.cores import further_cpu
 from setebench.hierarchy.faults import Fault
-from setebench.hierarchy.findings import fault_finding, tlb_findings, transfer_finding, without_second
+from setebench.hierarchy.findings import fault_finding, tlb_findings, transfer_finding, walked_finding, without_second
 from setebench.hierarchy.first_level import line_from_means
 from setebench.hierarchy.inclusion import Costs, told_inclusive
 from setebench.hierarchy.outer_levels import way_bytes
@@ -149,6 +149,16 @@ def test_a_line_with_two_pasts_is_not_told() -> None:
     assert transfer_finding("x", steady, 1.0, -200.0).outcome is Outcome.UNRESOLVED
     assert transfer_finding("x", steady, 0.4, 0.0).outcome is Outcome.UNRESOLVED
     assert transfer_finding("x", Estimate(100.0, 60.0, 140.0), 1.0, 0.0).outcome is Outcome.UNRESOLVED
+
+
+def test_a_walk_that_lost_too_little_or_too_much_tells_nothing_of_other_cores() -> None:
+    cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
+    for answer in (15.0, 290.0):
+        finding = walked_finding("x", Estimate(answer, answer - 1, answer + 1), cycles)
+        assert finding is not None
+        assert finding.outcome is Outcome.UNRESOLVED
+    assert walked_finding("x", Estimate(46.0, 45.0, 47.0), cycles) is None
+    assert walked_finding("x", Estimate(290.0, 289.0, 291.0), {"l1": 4.0, "l2": 14.0, "memory": 300.0}) is None
 
 
 def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.inclusion import SPARED, Uses, losses_per_pass, told
+from setebench.infer.inclusion import SPARED, UNKEPT, Uses, given_up, losses_per_pass, told
 
 FIRST, BEYOND, PER_PASS = 4.0, 50.0, 128.0
 
@@ -36,6 +38,17 @@ def test_lines_that_the_inner_cache_gives_up_by_itself_tell_nothing() -> None:
     answer, reason = told(uses(1.0 / PER_PASS, anyway=0.2))
     assert answer is None
     assert "random replacement" in reason
+
+
+def test_losses_behind_an_inner_cache_that_may_give_lines_up_tell_nothing() -> None:
+    assert told(replace(uses(1.0 / PER_PASS), keeps=False)) == (None, UNKEPT)
+    assert told(replace(uses(0.0), keeps=False)) == (None, SPARED)
+
+
+def test_lines_given_up_are_counted_where_the_clock_parts_the_levels() -> None:
+    assert given_up(loads(0.1, 1.0, 1), BEYOND - FIRST, 1.0) == pytest.approx(0.1, abs=0.01)
+    assert given_up(loads(0.0, 1.0, 1), BEYOND - FIRST, 1.0) == pytest.approx(0.0, abs=0.001)
+    assert given_up(loads(0.1, 30.0, 1), BEYOND - FIRST, 30.0) is None
 
 
 def test_far_more_losses_than_one_per_pass_tell_nothing() -> None:
