@@ -112,8 +112,8 @@ def _find(lab: Laboratory) -> Found:
     region = find_region(lab)
     tell("neighbouring lines")
     near = find_neighbours(lab)
-    if near.next_line and (near.next_trigger or 1) > 1 and not near.flushed:
-        lab.next_repeats = near.next_trigger
+    lab.next_repeats, lab.next_counts_misses = near.next_trigger, near.flushed
+    lab.outer_next = near.l2_next_line is not False or near.up_down is not False
     lab.next_in_l1 = near.next_line is not False and near.next_trigger in (None, 1)
     tell("strides")
     strides = find_l1_stride(lab), find_l2_stride(lab)

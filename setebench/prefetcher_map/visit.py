@@ -201,7 +201,8 @@ class Builder:
         # what pushed a line out may have had its next line brought as well, which pushed out the one kept warm
         probe = self._loads(probe, [line for line in visit.warm if line - 1 in visit.demoted])
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
-        probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
+        pushed = sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"})
+        probe = self._loads(self._demote(probe, pushed), [line for line in visit.warm if line in pushed])
         probe = self._flushes(probe, visit)
         if (
             visit.warm or visit.demoted or visit.anchor is not None

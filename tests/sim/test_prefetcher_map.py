@@ -166,11 +166,19 @@ def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ..
 
 
 @pytest.mark.parametrize("enough", [1, 0])
-def test_one_request_of_level_one_starts_a_stream_or_does_not(enough: int) -> None:
+@pytest.mark.parametrize("asking", [NEXT_LINE, ALWAYS_NEXT, replace(NEXT_LINE, only_misses=True)])
+def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextLine, enough: int) -> None:
     streamer = replace(L2_STREAM, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=enough)
-    with closing(quiet(prefetchers=(NEXT_LINE, streamer), **SHAPE)) as machine:
+    with closing(quiet(prefetchers=(asking, streamer), **SHAPE)) as machine:
         told = {finding.parameter: finding.value for finding in surveyed(machine)}
     assert told["prefetcher.l2.stream.trigger_by_l1_prefetcher"] == (enough or None)
+
+
+def test_one_line_ahead_may_be_a_next_line_prefetcher_s() -> None:
+    """One request of level 1 brings the line after as well: by the stream or by level 2's next-line prefetcher."""
+    streamer = replace(L2_STREAM, degree=1, trained_by=("load", "l1_prefetcher"))
+    beside = replace(L2_NEXT, trained_by=("load", "l1_prefetcher"))
+    assert wrong(judged(NEXT_LINE, beside, streamer)) == []
 
 
 def test_a_line_that_one_access_brings_hides_no_stream() -> None:
