@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbours import even_line
+from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.streams import ahead, next_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
@@ -28,18 +30,31 @@ def tell_waking(lab: Laboratory, degree: int | None, told: Told) -> None:
             "it brings one line, as would a next-line prefetcher of level 2; switch that off and run again",
         )
         return
+    if lab.next_counts_misses and lab.next_repeats > 1:
+        told.unresolved("trigger_by_l1_prefetcher", "what would push the line out each time has its own lines watched")
+        return
     line = even_line(lab)
     target = line + 1 + min(degree, 2)
-    asking = _repeated(lab, line, lab.next_repeats)
+    asking = Visit((Access(line * lab.line_size),) * lab.next_repeats, demoted=(line,))
     woken, asleep = (lab.brings(visit, target) for visit in (asking, replace(asking, warm=(line + 1,))))
     reason = NOT_ONE if woken is False else "lines ahead come without the request, or in some repetitions only"
     told.value("trigger_by_l1_prefetcher", 1 if woken and asleep is False else None, METHOD, reason)
 
 
-def _repeated(lab: Laboratory, line: int, count: int) -> Visit:
-    """Accesses to a line that is in level 2 alone; for each where the prefetcher counts misses of level 1."""
-    where = line * lab.line_size
-    steps = [Access(where)]
-    for _ in range(count - 1):
-        steps += [Access(where, "demote")] * lab.next_counts_misses + [Access(where)]
-    return Visit(tuple(steps), demoted=(line,))
+def hears_requests(rules: Rules) -> bool | None:
+    """Whether a run's last access may be a request of level 1's next-line prefetcher: the line before it is in level 2
+    and is accessed, so that nothing else misses there. None where that stays unclear."""
+    lab = rules.lab
+    lines = rules.low_run(rules.found.trigger or 0)
+    asking = lines[-1] - 1
+    visit = Visit(
+        tuple(Access(line * lab.line_size) for line in (*lines[:-1], asking)),
+        warm=next_lines(lab, lines[:-1]),
+        demoted=(asking,),
+        thrash=True,
+    )
+    targets = [line for line in ahead(lines, 1, 4, rules.down) if line != asking]
+    alone = lab.scan(replace(visit, steps=visit.steps[-1:]), targets)
+    if alone[targets[0]] is not False:  # a next-line prefetcher of level 2 brings it, and a stream perhaps no other
+        return None
+    return lab.any_of(visit, [line for line in targets if alone[line] is False])

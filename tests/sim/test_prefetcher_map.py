@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from quiet_machines import quiet
+from quiet_machines import levels, quiet
 
 from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
@@ -19,6 +19,7 @@ from setebench.prefetcher_map.laboratory import MOST_OPERATIONS, Laboratory
 from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.stream_tables import per_page, streams
 from setebench.prefetcher_map.streams import Stream
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
@@ -72,7 +73,6 @@ def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
     with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
         told = surveyed(machine)
     shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
-    from quiet_machines import levels
 
     file = spec.Machine(name="quiet", levels=levels(**shape), prefetchers=prefetchers, **changes)
     true = [finding for finding in truth(file) if finding.parameter.startswith("prefetcher.")]
@@ -166,12 +166,34 @@ def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ..
 
 
 @pytest.mark.parametrize("enough", [1, 0])
-@pytest.mark.parametrize("asking", [NEXT_LINE, ALWAYS_NEXT, replace(NEXT_LINE, only_misses=True)])
+@pytest.mark.parametrize("asking", [NEXT_LINE, ALWAYS_NEXT])
 def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextLine, enough: int) -> None:
+    """Nor do requests that come with every access make other values wrong."""
     streamer = replace(L2_STREAM, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=enough)
-    with closing(quiet(prefetchers=(asking, streamer), **SHAPE)) as machine:
-        told = {finding.parameter: finding.value for finding in surveyed(machine)}
-    assert told["prefetcher.l2.stream.trigger_by_l1_prefetcher"] == (enough or None)
+    judgements = judged(asking, streamer)
+    assert wrong(judgements) == []
+    name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
+    assert (judgements[name].verdict is Verdict.RIGHT) if enough else name not in judgements
+    assert judgements["prefetcher.l2.stream.trigger"].verdict is Verdict.RIGHT
+
+
+def test_two_runs_of_a_page_are_told_where_level_two_leads_them_on() -> None:
+    inner = spec.Streamer(level=1, fills="l2", trigger=5, degree=4, max_distance=16, streams=8, streams_per_page=2)
+    outer = spec.Streamer(
+        level=2,
+        trigger=2,
+        degree=4,
+        ramp=(2, 3),
+        max_distance=8,
+        directions="up",
+        streams=8,
+        trained_by=("load", "l1_prefetcher"),
+        trigger_by_l1_prefetcher=1,
+    )
+    with closing(quiet(prefetchers=(inner, outer), **SHAPE)) as machine:
+        rules = Rules(laboratory(machine), Stream(present=True, trigger=5), inner=True)
+        assert per_page(rules, "both") == 2
+        assert streams(rules) == 8
 
 
 def test_one_line_ahead_may_be_a_next_line_prefetcher_s() -> None:
