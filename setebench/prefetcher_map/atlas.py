@@ -12,7 +12,13 @@ from setebench.prefetcher_map.agree import LEAST, agreed, open_questions
 from setebench.prefetcher_map.confirm import confirmed
 from setebench.prefetcher_map.dense import METHOD, find_inner_stream, tell_dense_stream
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.neighbour_rules import tell_next_line, tell_next_line_of_two, tell_pair, tell_up_down
+from setebench.prefetcher_map.neighbour_rules import (
+    HIDDEN,
+    tell_next_line,
+    tell_next_line_of_two,
+    tell_pair,
+    tell_up_down,
+)
 from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.page_strides import find_l2_stride, tell_page_stride
 from setebench.prefetcher_map.region_rules import tell_region
@@ -34,7 +40,6 @@ LED_BY_L1 = (
 FENCES = (
     "it shows where addresses order the accesses, not where fences do: look at a pointer chase with equal distances"
 )
-HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 
 SURVEYS, FAST_SURVEYS = (3, 4), (2, 3)
 """Surveys at least, and at most while something was told that is not sure yet; see `agree`."""

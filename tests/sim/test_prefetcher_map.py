@@ -16,6 +16,7 @@ from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import MOST_OPERATIONS, Laboratory
+from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
@@ -175,6 +176,21 @@ def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextL
     name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
     assert (judgements[name].verdict is Verdict.RIGHT) if enough else name not in judgements
     assert judgements["prefetcher.l2.stream.trigger"].verdict is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("core", [spec.Core(), spec.Core(out_of_order=False, blocking_load=True)])
+@pytest.mark.parametrize("beside", [(), (L2_NEXT,), (PAIR,)], ids=["alone", "next line", "pair"])
+def test_next_lines_of_level_two_are_told_behind_those_of_level_one(beside: tuple[Any, ...], core: spec.Core) -> None:
+    """Level 1's own requests are dropped while all its miss entries are taken, also where only prefetches can take
+    them."""
+    with closing(quiet(prefetchers=(ALWAYS_NEXT, *beside), core=core, **SHAPE)) as machine:
+        found = find_neighbours(laboratory(machine))
+    assert (found.hidden, found.l2_next_line) == (True, L2_NEXT in beside)
+
+
+def test_next_lines_stay_open_where_level_one_waits_for_an_entry() -> None:
+    with closing(quiet(prefetchers=(replace(ALWAYS_NEXT, when_full="stalls"), L2_NEXT), **SHAPE)) as machine:
+        assert find_neighbours(laboratory(machine)).l2_next_line is None
 
 
 def test_two_runs_of_a_page_are_told_where_level_two_leads_them_on() -> None:
