@@ -116,6 +116,10 @@ def _tell_reach(rules: Rules, told: Told) -> int | None:
             )
         return None
     degree = rules.degree()
+    if rules.asked_along:  # a hit and the request that follows it may draw a batch each, the second from a line later
+        for parameter in ("degree", "max_distance"):
+            told.unresolved(parameter, ASKED_ALONG)
+        return degree
     told.value(
         "degree",
         degree,
@@ -130,8 +134,6 @@ def _tell_reach(rules: Rules, told: Told) -> int | None:
         told.unresolved("max_distance", "where hits bring no more, no one distance explains; look at the chart", method)
         return degree
     low, high = bounds
-    if rules.asked_along:  # hits that a request follows, of the line behind them, draw what one further on would
-        low -= 1
     reached = low + degree - 1
     room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
     if reached >= room - 1:
