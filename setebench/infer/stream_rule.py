@@ -16,10 +16,10 @@ def batches(frontiers: Sequence[int]) -> list[int]:
 
 
 def steady_degree(frontiers: Sequence[int]) -> int | None:
-    """Lines per batch once a stream runs steadily: the last two batches, if they are alike. `frontiers` are the
-    furthest lines after each access, while the stream still grows."""
+    """Lines per batch once a stream runs steadily: the last two batches, if they are alike and none was larger.
+    `frontiers` are the furthest lines after each access, while the stream still grows."""
     grown = [step for step in batches(frontiers) if step > 0]
-    if len(grown) < 2 or grown[-1] != grown[-2] or min(batches(frontiers)) < 0:
+    if len(grown) < 2 or grown[-1] != max(grown) or grown[-1] != grown[-2] or min(batches(frontiers)) < 0:
         return None
     return grown[-1]
 

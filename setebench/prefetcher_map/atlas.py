@@ -12,7 +12,13 @@ from setebench.prefetcher_map.agree import LEAST, agreed, open_questions
 from setebench.prefetcher_map.confirm import confirmed
 from setebench.prefetcher_map.dense import METHOD, find_inner_stream, tell_dense_stream
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.neighbour_rules import tell_next_line, tell_next_line_of_two, tell_pair, tell_up_down
+from setebench.prefetcher_map.neighbour_rules import (
+    HIDDEN,
+    tell_next_line,
+    tell_next_line_of_two,
+    tell_pair,
+    tell_up_down,
+)
 from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.page_strides import find_l2_stride, tell_page_stride
 from setebench.prefetcher_map.region_rules import tell_region
@@ -34,7 +40,6 @@ LED_BY_L1 = (
 FENCES = (
     "it shows where addresses order the accesses, not where fences do: look at a pointer chase with equal distances"
 )
-HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 
 SURVEYS, FAST_SURVEYS = (3, 4), (2, 3)
 """Surveys at least, and at most while something was told that is not sure yet; see `agree`."""
@@ -112,8 +117,8 @@ def _find(lab: Laboratory) -> Found:
     region = find_region(lab)
     tell("neighbouring lines")
     near = find_neighbours(lab)
-    if near.next_line and (near.next_trigger or 1) > 1 and not near.flushed:
-        lab.next_repeats = near.next_trigger
+    lab.next_repeats, lab.next_counts_misses = near.next_trigger, near.flushed
+    lab.outer_next = near.l2_next_line is not False or near.up_down is not False
     lab.next_in_l1 = near.next_line is not False and near.next_trigger in (None, 1)
     tell("strides")
     strides = find_l1_stride(lab), find_l2_stride(lab)

@@ -68,6 +68,8 @@ class Laboratory:
         self.inner_streams = True
         self.inner_starts_at_ends = True
         self.next_repeats: int | None = None
+        self.next_counts_misses = False
+        self.outer_next = True
         self.outer_streams = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)

@@ -11,6 +11,7 @@ from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
+HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 MOST_LINES = 60
 ONE = "it remembers nothing that threads could share: one access is enough"
 
@@ -67,10 +68,25 @@ def tell_pair(lab: Laboratory, told: Told) -> None:
 
 def tell_next_line_of_two(lab: Laboratory, huge: Laboratory | None, found: Neighbours, told: Told) -> None:
     """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
+    if found.hidden:
+        _tell_hidden(lab, huge, told)
+        return
     line = odd_line(lab)
     _tell_one_access(lab, downwards(lab, line), line + 1, told)
     told.value("directions", "up", "the page's accesses going up and down", "")
     _tell_page_end(lab, huge, found.up_down is False, told)
+    if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
+        told.unresolved("shared_by_smt", ONE)
+
+
+def _tell_hidden(lab: Laboratory, huge: Laboratory | None, told: Told) -> None:
+    """What follows from a prefetcher's being one of the next line; nothing shows its other rules."""
+    for parameter in ("trigger", "degree", "max_distance"):
+        told.value(parameter, 1, "one access", "")
+    told.value("directions", "up", "one access", "")
+    crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
+    for parameter in ("trained_by", "fills", *crossing):
+        told.unresolved(parameter, HIDDEN)
     if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
         told.unresolved("shared_by_smt", ONE)
 

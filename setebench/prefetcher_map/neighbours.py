@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.visit import Access, Kind, Visit
+
+BURSTS: tuple[tuple[int, Literal["load", "t0"]], ...] = (
+    *((count, "load") for count in (16, 32, 64, 128)),
+    *((count, "t0") for count in (16, 32, 64, 128)),
+)
+"""Loads that may use up level 1's miss entries, from some of the counts that CPUs have to more; most likely first."""
 
 MOST_REPEATED = 6
 """Accesses to one line after which a next-line prefetcher is no longer waited for."""
@@ -14,7 +21,8 @@ MOST_REPEATED = 6
 @dataclass
 class Neighbours:
     """What was found; None where it stays unclear. `next_trigger` counts accesses to one line; `flushed` says that they
-    had to miss each time."""
+    had to miss each time; `hidden`
+    that level 1 brings the next line on every access, so that level 2's prefetcher of it hardly shows."""
 
     next_line: bool | None = None
     next_trigger: int | None = None
@@ -22,6 +30,7 @@ class Neighbours:
     flushed: bool = False
     pair: bool | None = None
     l2_next_line: bool | None = None
+    hidden: bool = False
     up_down: bool | None = None
 
 
@@ -105,6 +114,21 @@ def _level_two(lab: Laboratory, found: Neighbours) -> None:
     lab.next_after_hits = found.next_line is not False
     found.up_down = lab.brings(downwards(lab, even), even - 1)
     if found.next_line is not False and found.next_trigger in (None, 1):
-        return  # level 1 brings the next line anyway
+        found.hidden, found.l2_next_line = True, _without_entries(lab)
+        return
     after = lab.brings(repeated(lab, 1, False), odd + 1)
     found.l2_next_line = after if not after else lab.brings(downwards(lab, odd), odd + 1)
+
+
+def _without_entries(lab: Laboratory) -> bool | None:
+    """Whether level 2 brings the next line where level 1 does after every access, too: behind a burst of misses, level
+    1 may have no entry left for its own request, and drop it. Then the line is in an outer cache, or nowhere; if it
+    still is in level 1, nothing follows."""
+    odd = odd_line(lab)
+    for burst, how in BURSTS:
+        if how != "load" and how not in lab.context.machine.facts.prefetch_hints:
+            continue
+        level = lab.level(replace(downwards(lab, odd), burst=burst, burst_how=how), odd + 1)
+        if level not in (None, "l1"):
+            return level != "memory"
+    return None

@@ -24,6 +24,7 @@ class Rules:
         self.lab, self.found, self.inner = lab, found, inner
         self.down = found.down
         self.fills_l1 = False
+        self.asked_along = False
 
     # -- visits -------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,17 @@ HITS = 2
 """Hits on the first line ahead of a run by which it is taken up again: a prefetcher of neighbouring lines may have
 brought what the first of them would."""
 
+HITS_LED_ON = 6
+"""The same where level 2 leads on what level 1's streams ask for: it is a batch of its own ahead of them, so the next
+line comes only when they have gone so far."""
+
 Run = tuple[list[int], bool]
 """The lines of a run, and whether it goes downwards."""
+
+
+def led_on(rules: Rules) -> bool:
+    """Whether level 2 may go on where the stream, one of level 1, stops."""
+    return rules.inner and not rules.fills_l1 and rules.lab.level_two_listens
 
 
 def streams(rules: Rules) -> int | None:
@@ -49,6 +58,8 @@ def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
 
 def first_hits(rules: Rules, lines: list[int]) -> list[Access]:
     """Hits on the first line ahead of a run, in the visited page, by which it goes on."""
+    if led_on(rules):
+        return _taken_up(rules, (lines, rules.down), HITS_LED_ON)
     if rules.lab.next_in_l1:  # it has brought that line to level 1, and one more on its own
         return _taken_up(rules, (lines, rules.down), HITS)
     # nothing is pushed out of level 1: next to so many pages, level 2 may not hold what does that
@@ -60,7 +71,7 @@ def further(rules: Rules, lines: list[int]) -> int | None:
     before = rules.frontier_at_start()
     if before is None:
         return None
-    return ahead(lines, 1, before + (HITS if rules.lab.next_in_l1 else 1), rules.down)[-1]
+    return ahead(lines, 1, before + (HITS if rules.lab.next_in_l1 or led_on(rules) else 1), rules.down)[-1]
 
 
 def hit_lines(rules: Rules, lines: list[int]) -> list[int]:
@@ -95,12 +106,13 @@ def per_page(rules: Rules, directions: str) -> int | None:
     size = rules.lab.line_size
     turns = [Access(line * size) for line in in_turn(first[0], second[0])]
     following = [ahead(lines, 1, 1, down)[0] for lines, down in (first, second)]
+    hits = HITS_LED_ON if led_on(rules) else HITS
     told = []
     for run, steps in ((first, turns), (second, [*turns, *_taken_up(rules, first, 1)])):
         target = ahead(run[0], before + HITS, before + HITS, run[1])[0]
         if not 0 <= target < rules.lab.page_lines:
             return None
-        visit = visit_with(rules, [*steps, *_taken_up(rules, run, HITS)], following, [*first[0], *second[0]])
+        visit = visit_with(rules, [*steps, *_taken_up(rules, run, hits)], following, [*first[0], *second[0]])
         told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
     if None in told:
         return None

@@ -13,9 +13,12 @@ from setebench.prefetcher_map.stream_tables import per_page, streams
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
-from setebench.prefetcher_map.wakers import tell_waking
+from setebench.prefetcher_map.wakers import hears_requests, tell_waking
 
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
+ASKED_ALONG = (
+    "level 1's next-line prefetcher asks for a line of its own with every access of a run; switch it off and run again"
+)
 NEEDS_TRIGGER = (
     *("trigger_at_page_edge", "degree", "max_distance"),
     *("streams", "replacement", "streams_per_page", "trained_by"),
@@ -46,17 +49,27 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     ways = _directions(rules)
     told.value("directions", ways, run, UNCLEAR)
     _tell_edges(rules, ways, told)
+    rules.asked_along = not inner and lab.next_in_l1 and hears_requests(rules) is not False
     degree = _tell_reach(rules, told)
     if not inner:
         tell_waking(lab, degree, told)
+    _tell_tables(rules, ways, told)
+    tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
+    tell_across_cores(lab, visit, trigger_steps(visit, found.trigger), targets, told)
+    _tell_crossing(rules, lab, huge, told)
+
+
+def _tell_tables(rules: Rules, ways: str | None, told: Told) -> None:
+    """Tell how many streams there are at once, and which of them is given up."""
+    if rules.asked_along:
+        for parameter in ("streams", "replacement", "streams_per_page"):
+            told.unresolved(parameter, ASKED_ALONG)
+        return
     entries = streams(rules)
     told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
     tell_replacement(of_streams(rules), entries, told)
     if ways is not None:
         told.value("streams_per_page", per_page(rules, ways), "two runs in turn in one page", ONE_RUN)
-    tell_shared(lab, visit, trigger_steps(visit, found.trigger), targets, told)
-    tell_across_cores(lab, visit, trigger_steps(visit, found.trigger), targets, told)
-    _tell_crossing(rules, lab, huge, told)
 
 
 def trigger_steps(visit: Visit, trigger: int) -> int:
@@ -103,6 +116,10 @@ def _tell_reach(rules: Rules, told: Told) -> int | None:
             )
         return None
     degree = rules.degree()
+    if rules.asked_along:  # a hit and the request that follows it may draw a batch each, the second from a line later
+        for parameter in ("degree", "max_distance"):
+            told.unresolved(parameter, ASKED_ALONG)
+        return degree
     told.value(
         "degree",
         degree,

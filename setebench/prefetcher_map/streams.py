@@ -160,6 +160,7 @@ def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
     for line in hammered:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
     # level 1's next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams
-    # take that for an access one line further on
-    warm = next_lines(lab, [*lines, *hammered]) if lab.next_after_hits else ()
-    return Visit(tuple(steps), warm=warm, thrash=True)
+    # take that for an access one line further on; where it asks after every access, that goes for the run as well
+    asking = [*lines, *hammered] if lab.next_after_hits else []
+    warm = {*next_lines(lab, asking), *(next_lines(lab, lines) if lab.next_in_l1 else ())}
+    return Visit(tuple(steps), warm=tuple(sorted(warm)), thrash=True)

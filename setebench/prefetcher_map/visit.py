@@ -52,6 +52,13 @@ has ways, so that they miss it again in every round, while level 2 holds them.""
 FRESH_STEP = 65
 """Instruction addresses this far apart differ in their low six bits, up to 64 of them, and don't overlap."""
 
+BURST_FIRST_PAGE = 100
+"""In a block of other pages, the first of those."""
+
+BURST_PAGES, PUSHING_PAGES = 2, 14
+"""Pages whose lines a burst loads, and pages that push those out of level 1: with them, more lines per page offset than
+any level 1 has ways, and together no more than a small level 2 holds."""
+
 Kind = Literal["load", "store", "flush", "demote", "thrash", "t0", "t1", "t2", "nta", "w"]
 
 
@@ -82,7 +89,10 @@ class Visit:
     of the crowd, before everything else. `anchor`: a line in level 1 that is loaded before every software prefetch,
     because some cores drop those to another page than the latest load's. `chained`: each access's address depends on
     the value of the one before, and no fence stands between them: some prefetchers of level 1 are quiet while a fence
-    waits. For loads alone."""
+    waits. For loads alone. `burst`: so many loads (or prefetches, which
+    block no core) of lines that level 2 holds and level 1 lacks stand right before the
+    last access, without a fence, so that level 1 has no miss entry left for what its prefetchers ask then, and level 2
+    has."""
 
     steps: tuple[Access, ...]
     warm: tuple[int, ...] = ()
@@ -93,6 +103,8 @@ class Visit:
     lessons: tuple[Access, ...] = ()
     anchor: int | None = None
     chained: bool = False
+    burst: int = 0
+    burst_how: Literal["load", "t0"] = "load"
 
     def untrained(self) -> Visit:
         """The same without its accesses: what the page's lines are like anyway."""
@@ -132,6 +144,8 @@ class Builder:
         if visit.chained:
             return self.ending(self._chain(probe, visit))
         for number, access in enumerate(visit.steps):
+            if number == len(visit.steps) - 1:
+                probe = self._loaded(probe, self._burst_lines()[: visit.burst], visit.burst_how)
             probe = self.step(probe, visit, access, number)
         return self.ending(probe)
 
@@ -201,7 +215,8 @@ class Builder:
         # what pushed a line out may have had its next line brought as well, which pushed out the one kept warm
         probe = self._loads(probe, [line for line in visit.warm if line - 1 in visit.demoted])
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
-        probe = self._demote(probe, sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"}))
+        pushed = sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"})
+        probe = self._loads(self._demote(probe, pushed), [line for line in visit.warm if line in pushed])
         probe = self._flushes(probe, visit)
         if (
             visit.warm or visit.demoted or visit.anchor is not None
@@ -214,7 +229,29 @@ class Builder:
             access.how == "thrash" for access in visit.steps
         ):  # bring the pages of the walk to level 2
             probe = self._thrash(probe)
+        if visit.burst:
+            probe = self._loaded(self._loaded(probe, self._burst_lines()).fence(), self._pushing_lines())
         return probe.fence().wait(SETTLE_CYCLES).fence()
+
+    def _burst_lines(self) -> list[Operand]:
+        return self._shuffled(0, BURST_PAGES)
+
+    def _pushing_lines(self) -> list[Operand]:
+        return self._shuffled(BURST_PAGES, PUSHING_PAGES)
+
+    def _shuffled(self, first: int, pages: int) -> list[Operand]:
+        """All lines of some other pages, those next to each other far apart: neither a run nor equal distances. Lines
+        around each are among them, so that what prefetchers bring in addition is there as well."""
+        lines = PAGE_BYTES // self.line_size
+        places = [(page, line) for page in range(first, first + pages) for line in range(lines)]
+        order = np.random.default_rng(first).permutation(len(places))
+        return [self.other(DUMMY, BURST_FIRST_PAGE + places[n][0], places[n][1] * self.line_size) for n in order]
+
+    @staticmethod
+    def _loaded(probe: Probe, places: Iterable[Operand], how: Literal["load", "t0"] = "load") -> Probe:
+        for place in places:
+            probe = probe.load(place) if how == "load" else probe.prefetch(place, how)
+        return probe
 
     @staticmethod
     def _kept_warm(visit: Visit) -> tuple[int, ...]:

@@ -61,6 +61,7 @@ def _remembers(prefetcher: spec.AnyPrefetcher) -> bool:
 def _own_facts(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
     if isinstance(prefetcher, spec.Streamer):
         yield from _streamer(prefetcher)
+        yield from _woken_by_level_one(machine, prefetcher)
     elif isinstance(prefetcher, spec.Stride):
         yield from _stride(machine, prefetcher)
     elif isinstance(prefetcher, spec.Region):
@@ -92,6 +93,15 @@ def _streamer(prefetcher: spec.Streamer) -> Facts:
     yield "streams", prefetcher.streams, "streams"
     yield from _replacement(prefetcher.streams, prefetcher.replacement)
     yield "streams_per_page", prefetcher.streams_per_page, "streams"
+
+
+def _woken_by_level_one(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
+    """Whether one request of level 1's next-line prefetcher is enough (Table VI); nothing where it isn't, or where
+    there is no such prefetcher."""
+    asked = any(isinstance(each, spec.NextLine) and each.level == 1 for each in machine.prefetchers)
+    needed = prefetcher.trigger_by_l1_prefetcher or prefetcher.trigger
+    if asked and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by and needed == 1:
+        yield "trigger_by_l1_prefetcher", 1, "accesses"
 
 
 def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:

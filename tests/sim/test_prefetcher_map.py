@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from quiet_machines import quiet
+from quiet_machines import levels, quiet
 
 from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
@@ -16,9 +16,11 @@ from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import MOST_OPERATIONS, Laboratory
+from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.stream_tables import per_page, streams
 from setebench.prefetcher_map.streams import Stream
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
@@ -72,7 +74,6 @@ def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
     with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
         told = surveyed(machine)
     shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
-    from quiet_machines import levels
 
     file = spec.Machine(name="quiet", levels=levels(**shape), prefetchers=prefetchers, **changes)
     true = [finding for finding in truth(file) if finding.parameter.startswith("prefetcher.")]
@@ -166,11 +167,56 @@ def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ..
 
 
 @pytest.mark.parametrize("enough", [1, 0])
-def test_one_request_of_level_one_starts_a_stream_or_does_not(enough: int) -> None:
+@pytest.mark.parametrize("asking", [NEXT_LINE, ALWAYS_NEXT])
+def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextLine, enough: int) -> None:
+    """Nor do requests that come with every access make other values wrong."""
     streamer = replace(L2_STREAM, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=enough)
-    with closing(quiet(prefetchers=(NEXT_LINE, streamer), **SHAPE)) as machine:
-        told = {finding.parameter: finding.value for finding in surveyed(machine)}
-    assert told["prefetcher.l2.stream.trigger_by_l1_prefetcher"] == (enough or None)
+    judgements = judged(asking, streamer)
+    assert wrong(judgements) == []
+    name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
+    assert (judgements[name].verdict is Verdict.RIGHT) if enough else name not in judgements
+    assert judgements["prefetcher.l2.stream.trigger"].verdict is Verdict.RIGHT
+
+
+@pytest.mark.parametrize("core", [spec.Core(), spec.Core(out_of_order=False, blocking_load=True)])
+@pytest.mark.parametrize("beside", [(), (L2_NEXT,), (PAIR,)], ids=["alone", "next line", "pair"])
+def test_next_lines_of_level_two_are_told_behind_those_of_level_one(beside: tuple[Any, ...], core: spec.Core) -> None:
+    """Level 1's own requests are dropped while all its miss entries are taken, also where only prefetches can take
+    them."""
+    with closing(quiet(prefetchers=(ALWAYS_NEXT, *beside), core=core, **SHAPE)) as machine:
+        found = find_neighbours(laboratory(machine))
+    assert (found.hidden, found.l2_next_line) == (True, L2_NEXT in beside)
+
+
+def test_next_lines_stay_open_where_level_one_waits_for_an_entry() -> None:
+    with closing(quiet(prefetchers=(replace(ALWAYS_NEXT, when_full="stalls"), L2_NEXT), **SHAPE)) as machine:
+        assert find_neighbours(laboratory(machine)).l2_next_line is None
+
+
+def test_two_runs_of_a_page_are_told_where_level_two_leads_them_on() -> None:
+    inner = spec.Streamer(level=1, fills="l2", trigger=5, degree=4, max_distance=16, streams=8, streams_per_page=2)
+    outer = spec.Streamer(
+        level=2,
+        trigger=2,
+        degree=4,
+        ramp=(2, 3),
+        max_distance=8,
+        directions="up",
+        streams=8,
+        trained_by=("load", "l1_prefetcher"),
+        trigger_by_l1_prefetcher=1,
+    )
+    with closing(quiet(prefetchers=(inner, outer), **SHAPE)) as machine:
+        rules = Rules(laboratory(machine), Stream(present=True, trigger=5), inner=True)
+        assert per_page(rules, "both") == 2
+        assert streams(rules) == 8
+
+
+def test_one_line_ahead_may_be_a_next_line_prefetcher_s() -> None:
+    """One request of level 1 brings the line after as well: by the stream or by level 2's next-line prefetcher."""
+    streamer = replace(L2_STREAM, degree=1, trained_by=("load", "l1_prefetcher"))
+    beside = replace(L2_NEXT, trained_by=("load", "l1_prefetcher"))
+    assert wrong(judged(NEXT_LINE, beside, streamer)) == []
 
 
 def test_a_line_that_one_access_brings_hides_no_stream() -> None:

@@ -47,7 +47,10 @@ def test_no_distance_explains_what_no_stream_does() -> None:
     assert distance_bounds({1: 9, 2: 30}, 2) is None
 
 
-@pytest.mark.parametrize(("frontiers", "degree"), [([2, 5, 9, 13], 4), ([2, 3, 4], 1), ([2, 5, 9], None), ([4], None)])
+@pytest.mark.parametrize(
+    ("frontiers", "degree"),
+    [([2, 5, 9, 13], 4), ([2, 3, 4], 1), ([2, 5, 9], None), ([4], None), ([2, 6, 8, 10], None)],
+)
 def test_the_degree_is_that_of_the_last_batches(frontiers: list[int], degree: int | None) -> None:
     assert steady_degree(frontiers) == degree
     assert sum(batches(frontiers)) == frontiers[-1] - frontiers[0]

@@ -42,6 +42,7 @@ PATTERNS = {
     r"software_prefetch\.store_after\.(shared|exclusive)": "cycles",
     rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt|shared_by_cores)": "bool",
     rf"prefetcher\.{ID}\.trigger": "accesses",
+    r"prefetcher\.l2\.stream\.trigger_by_l1_prefetcher": "accesses",
     rf"prefetcher\.{ID}\.(trigger_at_page_edge|trained_by|ip_bits)": "list",
     rf"prefetcher\.{ID}\.(degree|max_distance)": "lines",
     rf"prefetcher\.{ID}\.(directions|indexed_by|fills|replacement)": "string",
@@ -182,6 +183,7 @@ def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, 
         "l2.pair": {"trigger": 1, "degree": 1, "fills": "l2"},
         "l2.stream": {
             "trigger": 5,
+            "trigger_by_l1_prefetcher": 1,
             "degree": 2,
             "max_distance": 20,
             "streams": 32,
@@ -198,9 +200,22 @@ def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, 
     crossing = [value for name, value in sandybridge.items() if ".crosses_" in name]
     assert crossing
     assert not any(crossing)
-    streamer = loader.load("sandybridge").prefetchers[-1]
-    assert isinstance(streamer, spec.Streamer)
-    assert streamer.trigger_by_l1_prefetcher == 1
+
+
+def test_what_one_request_of_level_one_starts_is_told_where_something_asks() -> None:
+    name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
+    streamer = spec.Streamer(level=2, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=1)
+    asking = spec.NextLine(level=1, fills="l1", trigger=1)
+    plain = loader.load("plain")
+    told = [
+        values(msgspec.structs.replace(plain, prefetchers=each)).get(name)
+        for each in (
+            (asking, streamer),
+            (streamer,),
+            (asking, msgspec.structs.replace(streamer, trigger_by_l1_prefetcher=0)),
+        )
+    ]
+    assert told == [1, None, None]
 
 
 def test_where_the_core_s_clock_drifts_ticks_are_told_as_a_range() -> None:
