@@ -24,6 +24,7 @@ from setebench.measure.layout import REPEATED_SHIFTS
 from setebench.measure.placing import WALK, Place, Walk, single_cycles
 from setebench.measure.rounds import Rounds
 from setebench.measure.sweep import find_walks, working_memory
+from setebench.measure.walks import FINE_STEP_CYCLES
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
@@ -167,7 +168,9 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
     else:
         found.share.append(float(own.mean()))
         found.lines = len(own)
-    found.single_excess.append(timed.excess(own, step) * ruler.cycles_per_tick**2)
+    fine = step * ruler.cycles_per_tick < FINE_STEP_CYCLES
+    excess_ticks2 = timed.excess_ticks2(own, step) if fine else 0.0
+    found.single_excess_cycles2.append(excess_ticks2 * ruler.cycles_per_tick**2)
     found.first_ticks = mean_ticks(timed.loads[own], step)
     for loads, told in ((timed.loads[own], found.single), (timed.loads, found.all_singles)):
         told.append(single_cycles(loads, timed.additions, step, ruler.cycles_per_tick))

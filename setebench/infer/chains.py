@@ -53,11 +53,16 @@ class Chained:
 @dataclass(frozen=True)
 class Stepped:
     """Cycles per step, a value per round; by how much a chain's variance grows with each step, cycles squared; and
-    whether that is surely lopsided upwards, as from lines of a level further out, not of a nearer one."""
+    by how many standard errors it is lopsided upwards, as from lines of a level further out, not of a nearer one."""
 
     cycles: list[float]
     excess: float
-    upwards: bool = False
+    upwards_errors: float = 0.0
+
+    @property
+    def upwards(self) -> bool:
+        """Whether lines of a level further out are likelier than those of a nearer one."""
+        return self.upwards_errors > 1.0
 
 
 def slope(ticks: Mapping[int, NDArray[np.int64]]) -> float | None:
@@ -129,9 +134,9 @@ def _quantised_third(mean_ticks: float, step_ticks: float) -> float:
     return quantised_variance(mean_ticks, step_ticks) * (1.0 - 2.0 * above) * step_ticks
 
 
-def _spread(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> tuple[float, bool]:
-    """How much the variance of chains grows with each step, over all rounds, each about its own mean; and whether their
-    third moment grows by more than its standard error. Steps are independent, so both add up over them; what reading
+def _spread(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> tuple[float, float]:
+    """How much the variance of chains grows with each step, over all rounds, each about its own mean; and by how
+    many of its standard errors their third moment grows. Steps are independent, so both add up over them; what reading
     the clock adds is left out of both."""
     per_tick = float(np.mean([one.cycles_per_tick for one in rounds]))
     moments = []
@@ -145,9 +150,9 @@ def _spread(rounds: Sequence[Chained], spans: Spans, step_ticks: float) -> tuple
             read = quantised_variance(mean, step_ticks), _quantised_third(mean, step_ticks)
             moments.append((length, second, second - read[0], third - read[1], free))
     if len(moments) < 2:
-        return 0.0, False
+        return 0.0, 0.0
     lengths, as_read, variances, thirds, counts = (np.array(each) for each in zip(*moments, strict=True))
     excess = np.polyfit(lengths, variances, 1, w=np.sqrt(counts))[0]
     errors = np.sqrt(6.0 / counts) * np.maximum(as_read, 1.0) ** 1.5
     (growth, _), covariance = np.polyfit(lengths, thirds, 1, w=1.0 / errors, cov="unscaled")
-    return float(excess) * per_tick**2, bool(growth > covariance[0, 0] ** 0.5)
+    return float(excess) * per_tick**2, float(growth / covariance[0, 0] ** 0.5)

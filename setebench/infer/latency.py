@@ -66,9 +66,10 @@ def findings(
             doubt = doubt or _changed(name, own, (searched or {}).get(name, 0.0))
         nearer, last = last, over_replicates(own.single).value
         agreed = _agreed(f"latency.{name}", own, mixed_in)
-        if name not in ("l1", "memory") and _parted(own):
-            agreed = _with_nearer_lines(agreed, _nearer_in_group_cycles(own, nearer))
-        elif not own.upwards and not _mixture(own, mixed_in):  # else the variance comes from lines further out
+        if _mixture(own, mixed_in):  # so single loads are told
+            room = 0.0 if name in ("l1", "memory") else _nearer_in_group_cycles(own, nearer)
+            agreed = _with_nearer_lines(agreed, room)
+        elif not own.upwards:  # else the chains' variance comes from lines further out
             agreed = _with_nearer_lines(agreed, nearer_in)
         if doubt and name != "memory":
             agreed = _unresolved(f"latency.{name}", doubt)
@@ -211,7 +212,7 @@ def _mixed_in_cycles(own: Samples, nearer_cycles: float, further_cycles: float) 
 def _nearer_in_group_cycles(own: Samples, nearer_cycles: float) -> float:
     """By how much lines of the level before (`nearer_cycles`) may lower the single loads' largest group, as far as its
     spread surely is more than the clock's: a jitter as long as what parts the levels hides them in it."""
-    surely = over_replicates(own.single_excess).low
+    surely = over_replicates(own.single_excess_cycles2).low
     apart = over_replicates(own.single).value - nearer_cycles
     return max(surely, 0.0) / apart if apart > 0 else 0.0
 

@@ -13,6 +13,9 @@ from setebench.infer.chains import Chained, steps_alone
 LEAST_ROUNDS = 4
 """Rounds that chains without lost lines should come from."""
 
+SURE_ERRORS = 2.0
+"""Chains surely had lines from further out if their third moment grows by so many standard errors."""
+
 
 @dataclass
 class Samples:
@@ -27,12 +30,12 @@ class Samples:
     `upwards` says that it is lines from further out that make it grow.
     `chained` are the chains' own ticks (see `infer.chains`), none in L1, and of memory none of whole rounds;
     `first_ticks` is what single loads of the largest group read in the last round, brackets included;
-    `lines` is of how many lines a round's share is. `single_excess` is by how much single loads of the largest group
-    spread further than additions do (variance, cycles squared)."""
+    `lines` is of how many lines a round's share is. `single_excess_cycles2` is by how much single loads of the largest
+    group spread further than additions do (variance, cycles squared; 0 on a clock too coarse to show it)."""
 
     single: list[float] = field(default_factory=list)
     all_singles: list[float] = field(default_factory=list)
-    single_excess: list[float] = field(default_factory=list)
+    single_excess_cycles2: list[float] = field(default_factory=list)
     share: list[float] = field(default_factory=list)
     all_chains: list[float] = field(default_factory=list)
     excess: list[float] = field(default_factory=list)
@@ -47,7 +50,7 @@ class Samples:
 
     def add_mean(self, parts: Samples) -> None:
         """Add one round that was measured in parts, each of which weighs the same."""
-        for name in ("single", "all_singles", "single_excess", "share", "all_chains", "excess", "chain"):
+        for name in ("single", "all_singles", "single_excess_cycles2", "share", "all_chains", "excess", "chain"):
             getattr(self, name).append(float(np.mean(getattr(parts, name))))
         self.raw = parts.raw
 
@@ -62,7 +65,7 @@ class Samples:
         return Samples(
             single=chosen(self.single),
             all_singles=chosen(self.all_singles),
-            single_excess=chosen(self.single_excess),
+            single_excess_cycles2=chosen(self.single_excess_cycles2),
             share=chosen(self.share),
             all_chains=chosen(self.all_chains, of_chains),
             excess=chosen(self.excess, of_chains),
@@ -73,10 +76,11 @@ class Samples:
             raw=self.raw,
         )
 
-    def calm(self, step_ticks: float) -> Samples:
+    def without_bursts(self, step_ticks: float) -> Samples:
         """Without the rounds in which lines were pushed out, if chains say that some were. Single loads are judged by
         chains, chains by single loads (`infer.bursts`)."""
-        if not self.with_whole_chains(step_ticks).upwards:
+        alone = steps_alone(self.chained, step_ticks) if self.chained else None
+        if alone is None or alone.upwards_errors < SURE_ERRORS:
             return self  # what is mixed in isn't slower: the lowest rounds would have the most lines of a nearer level
         return self.of(calm_rounds(self.single, self.all_chains), calm_rounds(self.chain, self.all_singles))
 

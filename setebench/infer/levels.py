@@ -98,9 +98,9 @@ LONGER_WALK_SHARE = 0.95
 """A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. A level is told behind
 the longest walk that leaves it so much of its largest share."""
 
-ALONE_RELATIVE = 0.04
-"""A level is alone behind a walk if lines of the level before lower what it takes by no more than this, beyond what its
-own spread makes them seem to behind any walk."""
+MIXED_IN_RELATIVE = 0.04
+"""A level is as good as alone behind a walk if lines of the level before lower what it takes by no more than this: that
+much is left open from walk to walk anyway (`latency.WALK_TO_WALK`)."""
 
 MORE_WALKS = 3
 """Walks each half as large again as the one before, which together make up for a first level that prefetchers made
@@ -121,18 +121,29 @@ class Answer:
     share: float
     walk: int
     error_cycles: float = 0.0
-    excess: float = 0.0
+    excess_cycles2: float = 0.0
     mixed_in_cycles: float = 0.0
 
-    def without_nearer(self, nearer: float) -> Answer:
-        """The group without the lines that a nearer level (`nearer` cycles) may have in it, as many as its spread
-        allows: a jitter as long as what parts two levels leaves their lines in one group.
+    def without_nearer(self, nearer_cycles: float) -> Answer:
+        """The group without the lines that a nearer level may have in it, as many as its spread allows: a jitter as
+        long as what parts two levels leaves their lines in one group.
 
         A share p of lines that take d cycles less lowers the mean by p d and adds p (1 - p) d ** 2 to the variance."""
-        apart = self.cycles - nearer
-        mixed_in = max(self.excess, 0.0) / apart
+        apart = self.cycles - nearer_cycles
+        mixed_in = max(self.excess_cycles2, 0.0) / apart
         share = self.share * apart / (apart + mixed_in)
         return replace(self, cycles=self.cycles + mixed_in, share=share, mixed_in_cycles=mixed_in)
+
+
+def _borne_out(answers: list[Answer], nearer_cycles: float) -> list[Answer]:
+    """The answers, without lines of a nearer level where another walk, behind which there are hardly any, shows the
+    level that is left. Where none does, they spread for another reason: lines from further out, or slices."""
+    without = [each.without_nearer(nearer_cycles) for each in answers]
+    pure = [each.cycles for each in without if each.mixed_in_cycles <= MIXED_IN_RELATIVE * each.cycles]
+    return [
+        purer if any(abs(purer.cycles - cycles) <= MIXED_IN_RELATIVE * cycles for cycles in pure) else each
+        for each, purer in zip(answers, without, strict=True)
+    ]
 
 
 def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[list[Answer], float]:
@@ -143,7 +154,7 @@ def levels_between(answers: list[Answer], first: float, memory: float) -> tuple[
 
     Where the clock is fine enough to part levels, this also finds those that no walk leaves alone: the inner level
     still holds some lines where the outer one has taken others."""
-    purer = [each.without_nearer(first) for each in answers if each.cycles > SAME_LEVEL_RATIO * first]
+    purer = _borne_out([each for each in answers if each.cycles > SAME_LEVEL_RATIO * first], first)
     between = sorted((each for each in purer if each.cycles < memory / SAME_LEVEL_RATIO), key=lambda each: each.cycles)
     clusters: list[list[Answer]] = []
     for each in between:
@@ -166,7 +177,7 @@ def _longest_alike(cluster: list[Answer], more_walks: int) -> Answer:
     may hide in a level's group, where a step of the clock is no shorter than what parts the two."""
     fair = [each for each in cluster if each.share >= OWN_SHARE]
     purest = min((each.mixed_in_cycles for each in fair), default=float("inf"))
-    pure = [each for each in fair if each.mixed_in_cycles <= purest + ALONE_RELATIVE * each.cycles] or cluster
+    pure = [each for each in fair if each.mixed_in_cycles <= purest + MIXED_IN_RELATIVE * each.cycles] or cluster
     largest = max(each.share for each in pure)
     alike = [each for each in pure if each.share >= LONGER_WALK_SHARE * largest]
     shortest = min(each.walk for each in alike)

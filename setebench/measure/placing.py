@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.lines import fastest_lines
-from setebench.infer.ticks import ALIKE_SHARE, dominant, mean_ticks, quantised_variance, undisturbed
+from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.layout import (
     BOX_LINES,
@@ -29,6 +28,7 @@ from setebench.measure.layout import (
     no_like_neighbours,
     repeated_bases,
 )
+from setebench.measure.timed import Timed
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 
@@ -42,9 +42,6 @@ WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 JUDGED_TURNS = 4
 """Each line that is timed again and again gets so many turns, however long the walk: half of them judge the other half,
 and on a coarse clock one reading judges nothing."""
-
-ONE_GROUP_SHARE, WIDER_RATIO = 0.9, 1.25
-"""Additions are one group if so many of them are; groups are told by so much wider gaps until they are."""
 
 LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
 """Walks of more steps are done as seldom as possible."""
@@ -87,40 +84,6 @@ class Walk:
     bytes: float = 0.0
     turns: int = 1
     repeated: bool = False
-
-
-@dataclass(frozen=True)
-class Timed:
-    """Ticks of single loads, the number of each one's line and in which of the line's turns it was, shape (n,) each;
-    ticks of the additions timed in the same places; and over how many pages lines are spread (line n lies in page n
-    modulo `pages`)."""
-
-    loads: NDArray[np.int64]
-    additions: NDArray[np.int64]
-    line: NDArray[np.int64]
-    turn: NDArray[np.int64]
-    pages: int
-
-    def alike_ticks(self, step_ticks: float) -> float:
-        """By how much loads of one level differ: a share of what loads take longer than the additions. The bracket is
-        the same in both, and a share of it would hide the way from one level to the next. But no less than what leaves
-        the additions in one group: they are all alike, so what parts them is the bracket's own doing."""
-        alike = ALIKE_SHARE * max(float(np.median(self.loads)) - float(np.median(self.additions)), 0.0)
-        while dominant(self.additions, step_ticks, alike).mean() < ONE_GROUP_SHARE:
-            alike = WIDER_RATIO * max(alike, step_ticks)
-        return alike
-
-    def excess(self, chosen: NDArray[np.bool_], step_ticks: float) -> float:
-        """By how much the variance of some loads (shape (n,)) exceeds that of the additions, ticks squared. These are
-        all alike, so what they differ by is the bracket and the clock; what loads differ by beyond that is the lines'
-        own. What a coarse step adds to either depends on how long each took, so it is left out of both."""
-        own = [self.loads[chosen], self.additions[undisturbed(self.additions, step_ticks)]]
-        loads, additions = (float(ticks.var()) - quantised_variance(float(ticks.mean()), step_ticks) for ticks in own)
-        return loads - additions
-
-    def fastest(self, step_ticks: float) -> NDArray[np.bool_]:
-        """Which of the loads, shape (n,), are of the lines that answer fastest, where lines are timed repeatedly."""
-        return fastest_lines(self.loads, self.line, self.turn, self.pages, step_ticks)
 
 
 def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:

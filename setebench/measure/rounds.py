@@ -56,7 +56,7 @@ class Rounds:
         # what vector loads take longer is measured in the first few rounds: of these all calm ones are needed
         return {
             name: replace(
-                own.calm(self._step_ticks).with_whole_chains(self._step_ticks),
+                own.without_bursts(self._step_ticks).with_whole_chains(self._step_ticks),
                 longer=self.samples[name].of(calm).longer,
             )
             for name, own in chosen.items()

@@ -79,8 +79,8 @@ def _gentler(shorter: Rung, longer: Rung) -> bool:
         )
     )
     saved, faster = longer.cycles - shorter.cycles, longer.fastest_cycles - shorter.fastest_cycles
-    as_slow = shorter.fastest_cycles > longer.fastest_cycles / AS_SLOW_RATIO
-    return as_slow and saved > max(faster, 0.0) + fastest_error + error
+    as_slow = faster <= min(fastest_error, (1 - 1 / AS_SLOW_RATIO) * longer.fastest_cycles)
+    return as_slow and saved > fastest_error + error
 
 
 def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:

@@ -216,7 +216,7 @@ class Ladder:
             own = single_cycles(timed.loads[group], timed.additions, self._step, self._per_tick)
             error = float(timed.loads[group].std()) / max(float(group.sum()) - 1.0, 1.0) ** 0.5 * self._per_tick
             found.append(
-                Answer(own, float(group.mean()), 0, error, timed.excess(group, self._step) * self._per_tick**2)
+                Answer(own, float(group.mean()), 0, error, timed.excess_ticks2(group, self._step) * self._per_tick**2)
             )
         error, fastest_error = (
             float(timed.loads[own].std()) / float(own.sum()) ** 0.5 * self._per_tick for own in (near, chosen)

@@ -12,9 +12,10 @@ from setebench.infer.levels import Plateau
 from setebench.infer.ticks import dominant
 from setebench.machine import Region
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import Place, Timed, Walk
+from setebench.measure.placing import Place, Walk
 from setebench.measure.rungs import Rung, last_level, shortest_alike, steadiest
 from setebench.measure.swept import SweptLevels
+from setebench.measure.timed import Timed
 from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, turns, walk_beyond
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -219,13 +220,15 @@ def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
 
-@pytest.mark.parametrize(("fastest", "mean", "chosen"), [(14.1, 14.9, 63), (14.1, 17.0, 155), (12.5, 14.9, 155)])
+@pytest.mark.parametrize(
+    ("fastest", "mean", "chosen"), [(14.1, 14.9, 63), (14.1, 17.0, 155), (13.6, 14.4, 155), (12.5, 14.9, 155)]
+)
 def test_where_somebody_takes_lines_meanwhile_a_walk_no_longer_than_it_must_be_is_taken(
     fastest: float, mean: float, chosen: int
 ) -> None:
     """One that leaves lines in the first level, as its fastest lines show, is too short."""
-    found = [Rung(Walk(63 * KIB), mean, 1.0, fastest, [], 0.2, 0.2)]
-    found += [Rung(Walk(size * KIB), 17.6, 1.0, 14.2, [], 0.2, 0.2) for size in (104, 155)]
+    found = [Rung(Walk(63 * KIB), mean, 1.0, fastest, [], 0.2, 0.1)]
+    found += [Rung(Walk(size * KIB), 17.6, 1.0, 14.2, [], 0.2, 0.1) for size in (104, 155)]
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
 
@@ -258,16 +261,14 @@ def test_a_bracket_of_two_modes_parts_no_loads() -> None:
     assert dominant(timed.loads, 1.0, timed.alike_ticks(1.0)).mean() == 1.0
 
 
-@pytest.mark.parametrize("step", [1.0, 26.0])
-def test_loads_spread_further_than_additions_by_what_their_lines_differ_by(step: float) -> None:
-    """Whatever the clock's step adds to either, and the bracket to both."""
+def test_loads_spread_further_than_additions_by_what_their_lines_differ_by() -> None:
+    """Whatever the bracket and the clock add to both."""
     rng = np.random.default_rng(2)
     level = rng.choice([4.0, 11.0], 40_000, p=[0.2, 0.8])
     loads, additions = (
-        np.floor((60.0 + own + rng.uniform(-4, 4, len(level))) / step + rng.random(len(level))).astype(np.int64)
-        * int(step)
-        for own in (level, np.full(len(level), 8.0))
+        np.rint(60.0 + own + rng.uniform(-4, 4, len(level))).astype(np.int64) for own in (level, np.full(len(level), 8))
     )
     nothing = np.zeros(len(level), dtype=np.int64)
     timed = Timed(loads, additions, nothing, nothing, 1)
-    assert timed.excess(loads > 0, step) == pytest.approx(0.2 * 0.8 * 49.0, abs=1.0 if step == 1.0 else 8.0)
+    assert timed.excess_ticks2(loads > 0, 1.0) == pytest.approx(0.2 * 0.8 * 49.0, abs=0.5)
+    assert timed.excess_ticks2(level > 4.0, 1.0) == pytest.approx(0.0, abs=0.3)

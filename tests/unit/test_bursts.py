@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.bursts import LEAST_CALM, calm_rounds
+from setebench.infer.bursts import LEAST_ROUNDS, calm_rounds
 
 ROUNDS, CYCLES = 96, 14.0
 
@@ -43,8 +43,8 @@ def test_all_rounds_count_where_nobody_disturbed_any() -> None:
     assert np.mean(np.array(kept) == ROUNDS) > 0.85
 
 
-@pytest.mark.parametrize("count", [1, 2, LEAST_CALM, LEAST_CALM + 1])
+@pytest.mark.parametrize("count", [1, 2, LEAST_ROUNDS, LEAST_ROUNDS + 1])
 def test_few_rounds_are_all_there_is(count: int) -> None:
     told, beside = rounds(0.5, 0.5, 1)
     kept = calm_rounds(told[:count], beside[:count])
-    assert len(kept) >= min(count, LEAST_CALM) and set(kept) <= set(range(count))
+    assert len(kept) >= min(count, LEAST_ROUNDS) and set(kept) <= set(range(count))

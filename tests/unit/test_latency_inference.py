@@ -26,7 +26,7 @@ def level(
     noise: float = 0.003,
     share: float = 1.0,
     excess: float = 0.0,
-    single_excess: float = 0.0,
+    single_excess_cycles2: float = 0.0,
     vector: float | None = None,
     seed: int = 1,
 ) -> Samples:
@@ -42,7 +42,7 @@ def level(
     return Samples(
         single=around(alone),
         all_singles=around(alone),
-        single_excess=[single_excess] * rounds,
+        single_excess_cycles2=[single_excess_cycles2] * rounds,
         share=[share] * rounds,
         all_chains=around(cycles),
         excess=[excess] * rounds,
@@ -150,9 +150,14 @@ def test_lines_that_the_level_before_still_held_leave_room_upwards(upwards: bool
 
 
 @pytest.mark.parametrize("spread", [False, True])
-def test_lines_of_the_level_before_in_one_group_with_this_ones_leave_room_upwards(spread: bool) -> None:
+@pytest.mark.parametrize(("share", "upwards"), [(0.8, False), (0.8, True), (1.0, False)])
+def test_lines_of_the_level_before_in_one_group_with_this_ones_leave_room_upwards(
+    spread: bool, share: float, upwards: bool
+) -> None:
     """A tenth of lines answered from L2, and a jitter as long as the way to L3 hides them; lost lines lie apart."""
-    own = level(45.0 - 3.1, share=0.8, single_excess=0.1 * 0.9 * 31.0**2 if spread else 0.0)
+    mixed = 0.1 * 0.9 * 31.0**2 if spread else 0.0
+    own = level(45.0 - 3.1, share=share, excess=mixed, single_excess_cycles2=mixed)
+    own.upwards = upwards
     assert holds(told(l3=own)["latency.l3"], 44.9) is spread
 
 

@@ -51,7 +51,7 @@ def disturbed(level: float, elsewhere: float, shares: list[float], seed: int) ->
             (own.chain, step),
             (own.all_chains, step),
             (own.excess, 0.0),
-            (own.single_excess, 0.0),
+            (own.single_excess_cycles2, 0.0),
         ):
             values.append(value)
     return own
@@ -60,7 +60,7 @@ def disturbed(level: float, elsewhere: float, shares: list[float], seed: int) ->
 def test_rounds_in_which_somebody_took_lines_are_left_out_though_no_load_shows_it() -> None:
     """The way to the next level is as long as a clock step."""
     shares = [0.15 if n // 5 % 2 else 0.0 for n in range(96)]
-    calm = [disturbed(14.0, 50.0, shares, seed).calm(STEP).with_whole_chains(STEP) for seed in range(4)]
+    calm = [disturbed(14.0, 50.0, shares, seed).without_bursts(STEP).with_whole_chains(STEP) for seed in range(4)]
     for values in ([own.single for own in calm], [own.chain for own in calm]):
         assert np.mean([np.mean(each) for each in values]) == pytest.approx(14.0, abs=0.6)
     assert np.mean(disturbed(14.0, 50.0, shares, 1).all_chains) > 16.0
@@ -69,4 +69,4 @@ def test_rounds_in_which_somebody_took_lines_are_left_out_though_no_load_shows_i
 def test_rounds_with_lines_of_a_nearer_level_are_not_preferred_for_being_fast() -> None:
     shares = [0.15 if n // 5 % 2 else 0.0 for n in range(96)]
     own = disturbed(50.0, 14.0, shares, 1)
-    assert len(own.calm(STEP).single) == len(own.calm(STEP).chain) == len(shares)
+    assert len(own.without_bursts(STEP).single) == len(own.without_bursts(STEP).chain) == len(shares)

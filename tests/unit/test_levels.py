@@ -140,3 +140,24 @@ def test_a_level_whose_own_lines_differ_is_taken_as_it_is() -> None:
     levels, _ = levels_between(answers, 4.0, 450.0)
     assert [level.walk for level in levels] == [0, 5]
     assert levels[1].cycles == pytest.approx(50.0, rel=0.02)
+
+
+@pytest.mark.parametrize("further", [25.0, 26.0])
+def test_lines_of_the_next_level_in_one_group_with_the_seconds_make_none_between_either(further: float) -> None:
+    """They spread as far, but no walk shows the level that nearer lines would leave."""
+    shares = ((0.02, 0), (0.1, 1), (0.2, 2))
+    answers = [
+        Answer(14.0 + p * (further - 14.0), 1.0, walk, 0.1, p * (1 - p) * (further - 14.0) ** 2) for p, walk in shares
+    ]
+    levels, _ = levels_between([*answers, Answer(further, 0.95, 3, 0.1)], 4.0, 300.0)
+    assert len(levels) == 2 and 14.0 < levels[0].cycles < 17.0
+    assert levels[1].cycles == further
+
+
+def test_a_cache_whose_lines_are_partly_memorys_is_not_moved_towards_memory() -> None:
+    answers = [Answer(14.0, 1.0, 0, 0.1)] + [
+        Answer(90.0 + p * 110.0, 1.0, walk, 0.5, p * (1 - p) * 110.0**2) for p, walk in ((0.05, 4), (0.1, 5))
+    ]
+    levels, hidden = levels_between(answers, 4.0, 200.0)
+    assert [level.cycles for level in levels] == pytest.approx([14.0, 95.0], abs=6.0)
+    assert hidden == float("inf")
