@@ -153,7 +153,7 @@ def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidenc
 
 def no_sharing_finding(parameter: str) -> Finding:
     """A shared line that the reader can't be made to lose."""
-    reason = "needs a third core that is further away, or the second cache's size, so that the reader can lose its copy"
+    reason = "needs a third core that is further away, or the second cache's size and memory to outgrow it with"
     return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
 
 

@@ -14,7 +14,7 @@ from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
-from setebench.measure.layout import by_windows, lay
+from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.page_classes import Classes, PageClasses
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies
@@ -209,10 +209,13 @@ def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
 
 def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> Lines:
     """Lines to walk over so that a core's private caches lose what they held; none where nothing bounds the second
-    cache's size, since a walk that is too short would leave lines where nobody else's answer is asked for."""
+    cache's size or memory for it isn't to be had, since a walk that is too short would leave lines where nobody else's
+    answer is asked for."""
     size = outer["l2"].geometry.size or outer["l2"].geometry.most_bytes if "l2" in outer else None
     if size is None:
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
+    if span_bytes(WALK_CAPACITIES * size, ground.line_size) > ground.size:
+        return np.zeros(0, dtype=np.int64)
     return by_windows(lay(ground, WALK_CAPACITIES * size, rng), rng)

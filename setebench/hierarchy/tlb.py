@@ -206,7 +206,7 @@ def _with_walk(pages: Pages, first: Table, told: Table, stride: int) -> Table:
     least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
     while stride <= LONGEST_STRIDE_PAGES:
         few, many = _missing_counts(pages, told.entries // stride, stride, least)
-        if many >= APART_RATIO * few:
+        if many >= APART_RATIO * few and many <= told.entries:  # else the control's pages in a row don't fit either
             both = tuple(first.penalty + _beyond_first(pages, count, stride) for count in (few, many))
             return replace(told, penalty=_common(both), penalties=both)
         stride *= 2

@@ -9,7 +9,7 @@ from setebench.prefetcher_map.led_runs import UNCLEAR, directions
 from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
-from setebench.prefetcher_map.stream_tables import per_page, streams
+from setebench.prefetcher_map.stream_tables import led_on, per_page, streams
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
@@ -19,6 +19,8 @@ ONE_RUN = "two runs in one page could not be taken up again one by one; run agai
 ASKED_ALONG = (
     "level 1's next-line prefetcher asks for a line of its own with every access of a run; switch it off and run again"
 )
+TABLES = "runs in many pages, the first continued"
+LED_ON = "level 2's streams lead these on, and their table may be the smaller one; switch those off and run again"
 NEEDS_TRIGGER = (
     *("trigger_at_page_edge", "degree", "max_distance"),
     *("streams", "replacement", "streams_per_page", "trained_by"),
@@ -66,8 +68,12 @@ def _tell_tables(rules: Rules, ways: str | None, told: Told) -> None:
             told.unresolved(parameter, ASKED_ALONG)
         return
     entries = streams(rules)
-    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
-    tell_replacement(of_streams(rules), entries, told)
+    if entries is not None and led_on(rules):
+        told.at_least("streams", entries, TABLES, LED_ON)
+        told.unresolved("replacement", LED_ON)
+    else:
+        told.value("streams", entries, TABLES, UNCLEAR)
+        tell_replacement(of_streams(rules), entries, told)
     if ways is not None:
         told.value("streams_per_page", per_page(rules, ways), "two runs in turn in one page", ONE_RUN)
 

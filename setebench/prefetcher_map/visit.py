@@ -144,7 +144,7 @@ class Builder:
         if visit.chained:
             return self.ending(self._chain(probe, visit))
         for number, access in enumerate(visit.steps):
-            if number == len(visit.steps) - 1:
+            if visit.burst and number == len(visit.steps) - 1:
                 probe = self._loaded(probe, self._burst_lines()[: visit.burst], visit.burst_how)
             probe = self.step(probe, visit, access, number)
         return self.ending(probe)

@@ -116,6 +116,28 @@ def test_no_penalty_where_few_lines_miss_a_second_tlb() -> None:
     assert second.penalty_reason
 
 
+@pytest.mark.parametrize(("entries", "ways", "penalty"), [(128, 8, 40.0), (256, 4, 30.0)])
+def test_the_penalty_of_a_small_second_tlb(entries: int, ways: int, penalty: float) -> None:
+    """One page more than it holds, in a row, would miss it as well, and what that costs be taken off."""
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=32, miss_penalty_cycles=7.0),
+        l2_4k=spec.TlbTable(entries=entries, ways=ways, miss_penalty_cycles=penalty),
+    )
+    machine = quiet(tlb=tables)
+    context = Context(machine=machine)
+    pages = Pages(context, machine.allocate(MEMORY, 4096), 4096, 400)
+    second = second_table(pages, first_table(pages))
+    assert second.entries == entries
+    assert second.penalty == pytest.approx(penalty, abs=0.2)
+
+
+def test_a_walk_that_memory_has_no_room_for_is_none() -> None:
+    machine = quiet(core=spec.Core(cores=2))
+    region = machine.allocate(MEMORY, 4096)
+    outer = {"l2": Outer(Geometry(None, None, most_bytes=MEMORY // 8), "")}
+    assert not len(private_walk(Context(machine=machine), region, outer))
+
+
 @pytest.mark.parametrize(
     ("first_ways", "second"),
     [

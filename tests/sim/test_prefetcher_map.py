@@ -212,6 +212,16 @@ def test_two_runs_of_a_page_are_told_where_level_two_leads_them_on() -> None:
         assert streams(rules) == 8
 
 
+def test_a_table_behind_which_level_two_leads_on_is_told_as_a_bound() -> None:
+    """Level 2's is the smaller one: what it forgot isn't led on, whatever level 1 remembers."""
+    inner = spec.Streamer(level=1, fills="l2", trigger=5, degree=4, max_distance=16, streams=32, streams_per_page=2)
+    listening = {"trained_by": ("load", "l1_prefetcher"), "trigger_by_l1_prefetcher": 1}
+    outer = spec.Streamer(level=2, trigger=2, degree=4, max_distance=32, streams=8, **listening)
+    judgements = judged(inner, outer)
+    assert wrong(judgements) == []
+    assert judgements["prefetcher.l1.stream.streams"].outcome == "at_least"
+
+
 def test_one_line_ahead_may_be_a_next_line_prefetcher_s() -> None:
     """One request of level 1 brings the line after as well: by the stream or by level 2's next-line prefetcher."""
     streamer = replace(L2_STREAM, degree=1, trained_by=("load", "l1_prefetcher"))

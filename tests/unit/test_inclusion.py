@@ -48,6 +48,7 @@ def test_losses_behind_an_inner_cache_that_may_give_lines_up_tell_nothing() -> N
 def test_lines_given_up_are_counted_where_the_clock_parts_the_levels() -> None:
     assert given_up(loads(0.1, 1.0, 1), BEYOND - FIRST, 1.0) == pytest.approx(0.1, abs=0.01)
     assert given_up(loads(0.0, 1.0, 1), BEYOND - FIRST, 1.0) == pytest.approx(0.0, abs=0.001)
+    assert given_up(loads(0.6, 1.0, 1), BEYOND - FIRST, 1.0) == pytest.approx(0.6, abs=0.02)
     assert given_up(loads(0.1, 30.0, 1), BEYOND - FIRST, 30.0) is None
 
 
