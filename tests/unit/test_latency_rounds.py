@@ -70,3 +70,15 @@ def test_rounds_with_lines_of_a_nearer_level_are_not_preferred_for_being_fast() 
     shares = [0.15 if n // 5 % 2 else 0.0 for n in range(96)]
     own = disturbed(50.0, 14.0, shares, 1)
     assert len(own.without_bursts(STEP).single) == len(own.without_bursts(STEP).chain) == len(shares)
+
+
+def test_a_third_level_is_not_told_from_the_rounds_in_which_the_second_held_most_of_its_lines() -> None:
+    """Somebody gave way, and now and then two thirds of the lines answered from the second level."""
+    shares = [0.35 if n // 5 % 2 else 1.0 for n in range(96)]
+    rounds = Rounds(("l1", "l2", "l3", "memory"), STEP)
+    rounds.rulers = [Ruler(40.0, PER_TICK)] * len(shares)
+    for name, cycles in (("l1", 4.0), ("l2", 14.0), ("memory", 500.0)):
+        rounds.samples[name] = disturbed(cycles, cycles, [0.0] * len(shares), 1)
+    rounds.samples["l3"] = disturbed(14.0, 50.0, shares, 2)
+    assert len(rounds.calm_samples()["l3"].single) == len(shares)
+    assert len(rounds.samples["l3"].without_bursts(STEP).single) < len(shares)
