@@ -67,7 +67,7 @@ def findings(
         nearer, last = last, over_replicates(own.single).value
         agreed = _agreed(f"latency.{name}", own, mixed_in)
         if _mixture(own, mixed_in):  # so single loads are told
-            room = 0.0 if name in ("l1", "memory") else _nearer_in_group_cycles(own, nearer)
+            room = 0.0 if name in ("l1", "memory") else _nearer_in_group_cycles(own, nearer, nearer_in)
             agreed = _with_nearer_lines(agreed, room)
         elif not own.upwards:  # else the chains' variance comes from lines further out
             agreed = _with_nearer_lines(agreed, nearer_in)
@@ -209,9 +209,12 @@ def _mixed_in_cycles(own: Samples, nearer_cycles: float, further_cycles: float) 
     return excess / longer if longer > 0 else 0.0, excess / shorter if shorter > 0 else 0.0
 
 
-def _nearer_in_group_cycles(own: Samples, nearer_cycles: float) -> float:
+def _nearer_in_group_cycles(own: Samples, nearer_cycles: float, nearer_in_chains_cycles: float) -> float:
     """By how much lines of the level before (`nearer_cycles`) may lower the single loads' largest group, as far as its
-    spread surely is more than the clock's: a jitter as long as what parts the levels hides them in it."""
+    spread surely is more than the clock's: a jitter as long as what parts the levels hides them in it. A clock that is
+    too coarse for that leaves it to the chains of the same lines, where their spread isn't from lines further out."""
+    if not any(own.single_excess_cycles2):
+        return 0.0 if own.upwards else nearer_in_chains_cycles
     surely = over_replicates(own.single_excess_cycles2).low
     apart = over_replicates(own.single).value - nearer_cycles
     return max(surely, 0.0) / apart if apart > 0 else 0.0

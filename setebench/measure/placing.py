@@ -79,11 +79,13 @@ class Walk:
 
     More than once where the inner level may replace at random: lines stay in it that one turn missed, while the outer
     level holds the walk's lines from turn to turn and loses none of its own. `repeated` targets are few, and used again
-    and again (see `layout.repeated_bases`), which costs as many walks."""
+    and again (see `layout.repeated_bases`), which costs as many walks. `settling` is how many repetitions to throw away
+    before lines stay: the first ones bring lines that the outer level never had, at the cost of whatever it holds."""
 
     bytes: float = 0.0
     turns: int = 1
     repeated: bool = False
+    settling: int = 0
 
 
 def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -126,7 +128,7 @@ class Place:
         self.long = len(self._walk) * walk.turns > LONG_WALK
         # a repeated line settles in a level that replaces at random only after it was used; beside a long walk it
         # matters little what is warm
-        self.warmup = REPEATED_SHIFTS if walk.repeated else 0 if self.long else 1
+        self.warmup = max(REPEATED_SHIFTS if walk.repeated else 0 if self.long else 1, walk.settling)
         groups = LONG_GROUPS if self.long else 1
         pages = REPEATED_PAGES if walk.repeated else groups * GROUP_PAGES
         self.chain_lengths = REPEATED_CHAINS if walk.repeated else groups * MIXED_CHAINS

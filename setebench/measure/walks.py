@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 from setebench.infer.ticks import dominant, groups, mean_ticks
@@ -19,6 +20,7 @@ from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import span_bytes
 from setebench.measure.placing import BASELINE_ADDITIONS, Place, Walk, single_cycles
 from setebench.measure.rungs import AS_SLOW_RATIO, SEEN_SHARE, Rung, jump, steadiest
+from setebench.measure.timed import Timed
 from setebench.scenario import Context
 
 FINE_STEP_CYCLES = 2.0
@@ -51,6 +53,9 @@ CAREFUL = 6
 """Walks behind which the second level is looked for are repeated so many times more often: they are short, and on a
 clock whose step is longer than a load few loads tell no level from a mixture."""
 
+SETTLING_LOOKS = 4
+"""How often to look again, at most, whether more lines stay in their level now that the walk has been gone before."""
+
 GONE_SHARE = 0.8
 """With so many lines in memory there is nothing left to be seen of any level."""
 
@@ -76,6 +81,10 @@ def walk_beyond(inner_end: float, end: float) -> Walk:
 
 STAYED_SHARE = 0.98
 """With so many lines left where they should be, there is no need to look for a gentler walk."""
+
+SPARED_SHARE = 0.25
+"""A longer walk may cost so many lines more: what is lost to memory is seen and left out, and just costs samples, but
+what is left in the level before can't be told apart on a coarse clock, and lowers the mean."""
 
 LONGER_RATIOS, GENTLEST_ROUNDS = (1.0, 1.25, 1.6), 6
 """Walks so many times the shortest are tried, so often."""
@@ -164,7 +173,7 @@ class Ladder:
         rung = self._rung(walk)
         all_there = rung.share >= STAYED_SHARE and rung.cycles > cycles / AS_SLOW_RATIO
         if walk.repeated or (walk.bytes >= shortest_bytes and all_there):
-            return walk, rung.cycles
+            return rung.walk, rung.cycles
         others = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
         walks = [walk, *(each for each in others if each.bytes > min(walk.bytes, REPEATED_BYTES))]
         # all in turn, so that what comes and goes falls on all alike
@@ -180,10 +189,11 @@ class Ladder:
         # the slowest counts as far as it is sure: where few lines are left in a cache their mean says little
         errors = np.std([[rung.cycles for rung in own] for own in rungs], axis=0) / GENTLEST_ROUNDS**0.5
         alike = seen & (means > (means - errors)[seen].max() / AS_SLOW_RATIO)
-        # of those that keep nearly as many lines the longest: it leaves the fewest in the level before
-        gentle = alike & (stayed >= stayed[alike].max() - (1 - STAYED_SHARE))
+        # of those that don't cost too many lines the longest: it leaves the fewest in the level before
+        gentle = alike & (stayed >= stayed[alike].max() - SPARED_SHARE)
         best = int(np.argmax(np.where(gentle, [each.bytes * each.turns for each in walks], 0.0)))
-        return walks[best], float(means[best])
+        settling = max(own[best].walk.settling for own in rungs)
+        return replace(walks[best], settling=settling), float(means[best])
 
     def _walk(self, number: int) -> Walk:
         size = FIRST_RATIO * self._first_end * WALK_RATIO**number
@@ -196,12 +206,35 @@ class Ladder:
         cycles = max(min(0.9 * self.memory, self._fast_memory) - step, 0.6 * self.memory) - BASELINE_ADDITIONS
         return cycles / self._per_tick
 
+    def _settled(self, place: Place, count: int) -> tuple[Timed, int]:
+        """`count` groups of single loads once lines stay where they should be, and how many repetitions that took.
+
+        Lines that the outer level never held can only come into it in place of others. Where programs beside this one
+        use it too, these are not the oldest: the first walks find most of their own lines, and the targets, gone. Lines
+        that are already there just change places with the inner level's."""
+        timed = place.time_singles(self._context, count)
+        settling = 0
+        if place.repeated:  # the small walk is warm before anything is timed
+            return timed, settling
+        for _ in range(SETTLING_LOOKS):
+            stayed = self._cached(timed).mean()
+            again = timed if stayed >= STAYED_SHARE else place.time_singles(self._context, count)
+            if self._cached(again).mean() <= stayed:
+                break
+            timed, settling = again, settling + count + place.warmup
+        return timed, settling
+
+    def _cached(self, timed: Timed) -> NDArray[np.bool_]:
+        """Which single loads didn't come from memory, shape (n,)."""
+        return timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
+
     def _rung(self, walk: Walk, effort: int = 1) -> Rung:
         place = Place(self._context, self._region, "walk", walk)
         count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS, effort)
-        timed = place.time_singles(self._context, count)
+        timed, settling = self._settled(place, count)
+        walk = replace(walk, settling=settling)
         alike = timed.alike_ticks(self._step)
-        near = timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
+        near = self._cached(timed)
         if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean
             near[near] = dominant(timed.loads[near], self._step, alike)
         share = float(near.mean())
