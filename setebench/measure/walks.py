@@ -53,8 +53,9 @@ CAREFUL = 6
 """Walks behind which the second level is looked for are repeated so many times more often: they are short, and on a
 clock whose step is longer than a load few loads tell no level from a mixture."""
 
-SETTLING_LOOKS = 4
-"""How often to look again, at most, whether more lines stay in their level now that the walk has been gone before."""
+VAIN_LOOKS, MOST_SETTLING = 2, 16
+"""Whether more lines stay in their level now that the walk has been gone before is looked at until it was in vain so
+often in a row; and so many repetitions are thrown away for it at most."""
 
 GONE_SHARE = 0.8
 """With so many lines in memory there is nothing left to be seen of any level."""
@@ -213,16 +214,15 @@ class Ladder:
         use it too, these are not the oldest: the first walks find most of their own lines, and the targets, gone. Lines
         that are already there just change places with the inner level's."""
         timed = place.time_singles(self._context, count)
-        settling = 0
-        if place.repeated:  # the small walk is warm before anything is timed
-            return timed, settling
-        for _ in range(SETTLING_LOOKS):
-            stayed = self._cached(timed).mean()
-            again = timed if stayed >= STAYED_SHARE else place.time_singles(self._context, count)
-            if self._cached(again).mean() <= stayed:
-                break
-            timed, settling = again, settling + count + place.warmup
-        return timed, settling
+        settling, done, vain = 0, count + place.warmup, 0
+        while not place.repeated and vain < VAIN_LOOKS and self._cached(timed).mean() < STAYED_SHARE:
+            again = place.time_singles(self._context, count)
+            if self._cached(again).mean() > self._cached(timed).mean():
+                timed, settling, vain = again, done, 0
+            else:
+                vain += 1
+            done += count + place.warmup
+        return timed, min(settling, MOST_SETTLING)
 
     def _cached(self, timed: Timed) -> NDArray[np.bool_]:
         """Which single loads didn't come from memory, shape (n,)."""

@@ -241,6 +241,47 @@ def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
     assert [group.cycles for group in rung.groups if group.share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
 
 
+class BesideAnother:
+    """A machine on which somebody else uses the outer level too: of the lines that a new walk has just brought there,
+    most are gone again at first, fewer from time to time, and none once it has been gone round `UNSETTLED` times."""
+
+    UNSETTLED = 9
+
+    def __init__(self, machine: Any) -> None:
+        self._machine, self._gone_round = machine, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+    def link(self, region: Region, addresses: Any) -> None:
+        self._gone_round = 0
+        self._machine.link(region, addresses)
+
+    def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
+        ticks = self._machine.run(probe, placements, cpu=cpu, warmup=warmup)
+        number = self._gone_round + warmup + np.arange(len(ticks))
+        self._gone_round += warmup + len(ticks)
+        lost = np.random.default_rng(number[0]).random(ticks.shape) < 0.8 - 0.8 * (number / self.UNSETTLED)[:, None]
+        lost[:, 1::2] = False  # additions
+        return ticks + lost * int(MEMORY)
+
+
+def test_lines_count_once_a_walk_has_been_gone_so_often_that_they_stay() -> None:
+    """The first walks bring lines that a shared level never held, and lose most of them."""
+    machine: Any = BesideAnother(quiet(clock=COARSE))
+    context = Context(machine=machine, seed=1, fast=True)
+    region = machine.allocate(64 << 20, 4096)
+    rung = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(Walk(1024 * KIB, 1))
+    assert rung.share > 0.95 and rung.cycles == pytest.approx(L3, rel=0.15)
+    assert rung.walk.settling >= BesideAnother.UNSETTLED - 1
+    place = Place(context, region, "l3", rung.walk)
+    assert float(np.mean(place.time_singles(context, 4).loads - OVERHEAD < MEMORY)) > 0.95
+
+
+def test_where_nobody_takes_lines_no_walk_is_gone_in_vain() -> None:
+    assert ladder(32 * KIB, clock=COARSE)._rung(Walk(1024 * KIB, 1)).walk.settling == 0
+
+
 def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
     """A prefetcher that had learned from the walk that whole regions are used fetched one behind every load."""
     region = spec.Region(level=1, fills="l1", indexed_by="offset", region_size_bytes=1024, active_regions=32)
