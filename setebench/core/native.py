@@ -24,6 +24,7 @@ from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinne
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host.environment import read_environment
 from setebench.infer.clock import clock_step
+from setebench.infer.ticks import mean_ticks
 from setebench.machine import PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
 
@@ -208,12 +209,20 @@ class NativeMachine:
         began = time.perf_counter()
         waits = [self._run(Probe().start().wait(1 + n * n).stop(), 24, 4, None).ravel() for n in range(48)]
         self.step_ticks = clock_step(np.concatenate(waits))
-        short, long = (self._run(Probe().start().add(n).stop(), 400, 8, None).mean() for n in (200, 1200))
-        cycles_per_tick = 1000.0 / max(float(long - short), 1.0)
-        self._dither_cycles = max(self.step_ticks * cycles_per_tick, 4.0)
+        self._dither_cycles = max(self.step_ticks * self._cycles_per_tick(), 4.0)
         time.sleep(max(0.0, 0.02 - (time.perf_counter() - began)))
         end = _engine.clock_pair(50)
         self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * 1e9
+
+    def _cycles_per_tick(self) -> float:
+        """From chained additions, in turn, each block without its stalls: one repetition that was cut short by another
+        program would make the dither hundreds of steps long or none at all, and with it every sample that follows."""
+        blocks = [
+            [mean_ticks(self._run(Probe().start().add(n).stop(), 80, 8, None).ravel(), self.step_ticks) for n in chains]
+            for chains in [(200, 1200)] * 5
+        ]
+        thousand_ticks = float(np.median([long - short for short, long in blocks]))
+        return 1000.0 / max(thousand_ticks, 1.0)
 
 
 def _own(region: Region) -> NativeRegion:

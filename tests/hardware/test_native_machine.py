@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from native_fixture import LINE, in_python
 
 from setebench.core.native import NativeMachine
 from setebench.errors import ProbeError, UnsupportedError, UsageError
-from setebench.machine import Machine, Region
-from setebench.probe import Probe
+from setebench.machine import Machine, Region, Ticks
+from setebench.probe import Placements, Probe
 
 EMPTY = Probe().start().stop()
 TIMED = Probe().start().load(LINE).stop()
@@ -237,6 +238,24 @@ def test_another_thread_may_run_probes(native: NativeMachine, region: Region) ->
 
 
 # ---- regions ------------------------------------------------------------------------------------------------------
+
+
+class CutShort(NativeMachine):
+    """One repetition in forty is interrupted by another program for milliseconds."""
+
+    def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: Any) -> Ticks:
+        ticks = super()._run(probe, placements, warmup, meeting)
+        ticks[::40] *= 10**4  # still whole clock steps
+        return ticks
+
+
+def test_what_interrupts_the_calibration_does_not_change_the_dither(native: NativeMachine) -> None:
+    """A mean over all repetitions made waits of hundreds of clock steps out of it, or none."""
+    disturbed = CutShort()
+    try:
+        assert native._dither_cycles / 2 < disturbed._dither_cycles < 2 * native._dither_cycles
+    finally:
+        disturbed.close()
 
 
 def test_a_released_region_is_refused(native: NativeMachine) -> None:
