@@ -12,19 +12,8 @@ from setebench.infer.footprint import BROUGHT, Footprint
 from setebench.infer.mixture import Shares, mostly
 from setebench.machine import Region
 from setebench.measure.serving import References
-from setebench.prefetcher_map.visit import (
-    ALONE,
-    BESIDE,
-    BLOCK_PAGES,
-    CROWD,
-    DUMMY,
-    PAGE,
-    PAGE_BYTES,
-    PROBED,
-    Access,
-    Builder,
-    Visit,
-)
+from setebench.prefetcher_map.builder import ALONE, BESIDE, CROWD, DUMMY, PAGE, PROBED, Builder
+from setebench.prefetcher_map.visit import BLOCK_PAGES, PAGE_BYTES, Access, Visit
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
