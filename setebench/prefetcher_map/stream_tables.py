@@ -98,7 +98,10 @@ def _taken_up(rules: Rules, run: Run, times: int) -> list[Access]:
 
 
 def per_page(rules: Rules, directions: str) -> int | None:
-    """Whether two runs in one page are remembered at once: one each way where both are followed, else both alike."""
+    """Whether two runs in one page are remembered at once: one each way where both are followed, else both alike.
+
+    A run that isn't taken up again says that the other one took its place only if it is taken up where it is alone:
+    a stream that already is as far ahead as it goes answers no hit on its first line."""
     before = rules.frontier_at_start()
     if before is None:
         return None
@@ -112,11 +115,13 @@ def per_page(rules: Rules, directions: str) -> int | None:
         target = ahead(run[0], before + HITS, before + HITS, run[1])[0]
         if not 0 <= target < rules.lab.page_lines:
             return None
-        visit = visit_with(rules, [*steps, *_taken_up(rules, run, hits)], following, [*first[0], *second[0]])
-        told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
-    if None in told:
+        for trained in (steps, [Access(line * size) for line in run[0]]):
+            visit = visit_with(rules, [*trained, *_taken_up(rules, run, hits)], following, [*first[0], *second[0]])
+            told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
+    together, alone = told[::2], told[1::2]
+    if None in together or alone != [True, True]:
         return None
-    return 2 if all(told) else 1
+    return 2 if all(together) else 1
 
 
 def page_runs(rules: Rules, directions: str) -> tuple[Run, Run]:

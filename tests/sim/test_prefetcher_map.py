@@ -235,6 +235,14 @@ def test_a_line_that_one_access_brings_hides_no_stream() -> None:
     assert judgements["prefetcher.l2.stream.streams_per_page"].verdict is not Verdict.WRONG
 
 
+def test_runs_that_are_not_taken_up_alone_say_nothing_of_two_in_a_page() -> None:
+    """A batch goes further than the distance, so hits on the first line ahead bring nothing more."""
+    streamer = spec.Streamer(level=2, trigger=3, degree=16, max_distance=8, streams=16, streams_per_page=2)
+    with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
+        rules = Rules(laboratory(machine), Stream(present=True, trigger=3), inner=False)
+        assert per_page(rules, "both") is None
+
+
 def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
     for shared in (True, False):
         streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
