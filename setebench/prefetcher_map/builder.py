@@ -23,20 +23,27 @@ STEP_CYCLES = 1500
 
 CONFLICT_PAGES, CONFLICT_ROUNDS = 20, 2
 """Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
-few that they and the line stay in level 2."""
+few that they and the line stay in most level 2; see `walks` for those that hold fewer."""
 
 FORGET_ALONE, FORGET_AGAIN = 4, 2
 """Pages opened by each access alone, more than the visits after which a footprint is believed; and once more after
 lines of the visited page were placed, which taught something."""
+
+TOUCHED_LINE = 20
+"""A line of a page that opens it and is on no walk, nor next to a line that is."""
 
 UNWATCH_LINE, UNWATCH_IP = 9, 0x3CAA
 """The access that opens further regions: none of a visit, so what it recalls disturbs nothing."""
 
 ANCHOR_IP = 0x10F5
 
-THRASH_OFFSETS, THRASH_PAGES = 3, 20
-"""Pages walked over to make level 1's prefetchers forget a page. At each of three page offsets more lines than level 1
-has ways, so that they miss it again in every round, while level 2 holds them."""
+THRASH_PAGES, THRASH_LINES = 60, (52, 56, 60, 54, 58, 62, 50)
+"""Pages walked over, at least, to make level 1's prefetchers forget a page, and the page offsets of the lines that are
+loaded there. At each offset more lines than level 1 has ways, so that they miss it again in every round, while level 2
+holds them."""
+
+THRASH_FIRST_PAGE = 60
+"""In a block of other pages, the first of those."""
 
 BURST_FIRST_PAGE = 100
 """In a block of other pages, the first of those."""
@@ -64,6 +71,7 @@ class Builder:
 
     def __init__(self, line_size: int, rng: np.random.Generator) -> None:
         self.line_size = line_size
+        self.conflict_pages = CONFLICT_PAGES
         self._order: NDArray[np.int64] = rng.permutation(BLOCK_PAGES)
 
     def other(self, base: Base, number: int, at: int) -> Operand:
@@ -205,7 +213,7 @@ class Builder:
     def _demote(self, probe: Probe, lines: Iterable[int]) -> Probe:
         for line in lines:
             for _ in range(CONFLICT_ROUNDS):
-                for page in range(CONFLICT_PAGES):
+                for page in range(self.conflict_pages):
                     probe = probe.load(self.other(DUMMY, page, line * self.line_size))
             probe = probe.fence()
         return probe
@@ -230,10 +238,22 @@ class Builder:
             probe = probe.load(operand)
         return probe.fence()
 
+    def walk(self) -> list[Operand]:
+        """The lines, each in a page of its own, that make level 1 forget what it knows of other pages."""
+        offsets = THRASH_LINES[: -(-THRASH_PAGES // self.conflict_pages)]
+        lines = [offsets[number % len(offsets)] for number in range(len(offsets) * self.conflict_pages)]
+        return [self.other(DUMMY, THRASH_FIRST_PAGE + n, line * self.line_size) for n, line in enumerate(lines)]
+
     def _thrash(self, probe: Probe) -> Probe:
-        for page in range(THRASH_OFFSETS * THRASH_PAGES):
-            probe = probe.load(self.other(DUMMY, 60 + page, (52 + 4 * (page % THRASH_OFFSETS)) * self.line_size))
-        return probe.fence()
+        return self._loaded(probe, self.walk()).fence()
+
+    def walked(self, most: int) -> tuple[Probe, Operand]:
+        """Two walks, then the first `most` lines of a third one, and the next of its lines timed; and that line. Its
+        page is touched elsewhere right before, for a TLB miss looks like a further level."""
+        lines = self.walk()
+        probe = self._loaded(self._thrash(self._thrash(Probe())), lines[:most])
+        touched = self.other(DUMMY, THRASH_FIRST_PAGE + most, TOUCHED_LINE * self.line_size)
+        return self.ending(probe.load(touched)), lines[most]
 
     def _opening(self, visit: Visit) -> list[tuple[int, Access]]:
         """Accesses that may open the visited page, with their numbers: the visit's own and its anchor."""

@@ -60,6 +60,7 @@ class Laboratory:
         self.next_counts_misses = False
         self.outer_next = True
         self.outer_streams = True
+        self.walks_fit = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -89,6 +90,7 @@ class Laboratory:
         )
         self.forget, self.next_in_l1 = other.forget, other.next_in_l1
         self.next_after_hits = other.next_after_hits
+        self.builder.conflict_pages, self.walks_fit = other.builder.conflict_pages, other.walks_fit
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -118,6 +120,15 @@ class Laboratory:
             ALONE: self._rng.choice(self._blocks[2::3], count),
             BESIDE: np.full(count, beside, dtype=np.int64),
         }
+
+    def walked(self, most: int, repetitions: int) -> NDArray[np.int64]:
+        """Ticks of so many loads of one line of a walk, in its turn (`Builder.walked`)."""
+        probe, where = self.builder.walked(most)
+        placed = self.placements(np.zeros(repetitions + 2, dtype=np.int64))
+        placed[PROBED] = placed[DUMMY] + where.offset
+        self.visits += repetitions + 2
+        self.operations += (repetitions + 2) * len(probe)
+        return self.context.machine.run(probe, placed, cpu=self.context.cpu, warmup=2)[:, 0]
 
     def _run(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
         warmed = np.concatenate([np.resize(targets, 2), targets])
