@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from quiet_machines import levels, quiet
 
 from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
-from setebench.measure.serving import measure_references
+from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.chart import charts
@@ -248,6 +249,28 @@ def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
         streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
         judgements = judged(streamer, core=spec.Core(threads_per_core=2))
         assert judgements["prefetcher.l2.stream.shared_by_smt"].verdict is Verdict.RIGHT
+
+
+def test_threads_that_slow_each_other_down_hide_no_stream() -> None:
+    """A load beside a sibling takes longer than any reference of its level, and still much less than from memory."""
+    core = spec.Core(threads_per_core=2, smt_extra_cycles=10.0)
+    streamer = replace(L1_STREAM, fills="l2", shared_by_smt=True)
+    with closing(quiet(prefetchers=(streamer,), core=core, **SHAPE)) as machine:
+        lab, told = laboratory(machine), Told("l1.stream")
+        rarely_later = {name: np.append(ticks, ticks.max() + 1) for name, ticks in lab.references.ticks.items()}
+        lab.references = References(rarely_later)
+        visit, targets = Rules(lab, Stream(present=True, trigger=3), inner=True).training_visit()
+        tell_shared(lab, visit, 2, targets, told)
+    assert [finding.value for finding in told] == [True]
+
+
+def test_streams_are_found_where_level_two_holds_few_lines_per_offset() -> None:
+    """What pushes lines out of level 1 must not miss level 2, whose streams would forget the run in question."""
+    streamer = replace(L2_STREAM, degree=1, streams=8)
+    judgements = judged(L2_NEXT, streamer, l1={"ways": 10}, l2={"sets": 512, "ways": 4}, l3={"sets": 8192, "ways": 16})
+    assert wrong(judgements) == []
+    assert judgements["prefetcher.l2.stream.present"].verdict is Verdict.RIGHT
+    assert judgements["prefetcher.l2.stream.streams"].verdict is Verdict.RIGHT
 
 
 @pytest.mark.parametrize("shared", [True, False])
