@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.stream_tables import per_page, streams
-from setebench.prefetcher_map.streams import Stream
+from setebench.prefetcher_map.streams import Stream, find_l1_stream
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Finding
@@ -262,6 +262,21 @@ def test_threads_that_slow_each_other_down_hide_no_stream() -> None:
         visit, targets = Rules(lab, Stream(present=True, trigger=3), inner=True).training_visit()
         tell_shared(lab, visit, 2, targets, told)
     assert [finding.value for finding in told] == [True]
+
+
+@pytest.mark.parametrize("fills", ["l1", "l2"])
+def test_a_stream_of_two_lines_is_not_told_absent_beside_one_that_goes_far(fills: Literal["l1", "l2"]) -> None:
+    """What level 2 leads far explains runs of neighbouring lines, but not what comes while it hears only hits."""
+    near = spec.Streamer(level=1, fills=fills, trigger=3, degree=1, max_distance=2, streams=16)
+    far = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=16)
+    with closing(quiet(prefetchers=(near, far), **SHAPE)) as machine:
+        assert find_l1_stream(laboratory(machine)).present is None
+
+
+@pytest.mark.parametrize("beside", [EARLY_STRIDE, UP_DOWN, L2_NEXT, PAIR], ids=["stride", "up/down", "next", "pair"])
+def test_what_neighbours_and_strides_bring_next_to_a_run_is_no_stream(beside: Any) -> None:
+    with closing(quiet(prefetchers=(ALWAYS_NEXT, beside), **SHAPE)) as machine:
+        assert find_l1_stream(laboratory(machine)).present is False
 
 
 def test_streams_are_found_where_level_two_holds_few_lines_per_offset() -> None:
