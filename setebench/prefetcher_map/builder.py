@@ -21,9 +21,10 @@ that none is dropped for want of a miss entry, and a flush under way slows nothi
 
 STEP_CYCLES = 1500
 
-CONFLICT_PAGES, CONFLICT_ROUNDS = 20, 2
+CONFLICT_PAGES, CONFLICT_LOADS = 20, 40
 """Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
-few that they and the line stay in most level 2; see `walks` for those that hold fewer."""
+few that they and the line stay in most level 2; see `walks` for those that hold fewer. They are loaded in rounds, so
+many times at least in all: a level 1 that replaces at random gives a line up only after many misses."""
 
 FORGET_ALONE, FORGET_AGAIN = 4, 2
 """Pages opened by each access alone, more than the visits after which a footprint is believed; and once more after
@@ -212,7 +213,7 @@ class Builder:
 
     def _demote(self, probe: Probe, lines: Iterable[int]) -> Probe:
         for line in lines:
-            for _ in range(CONFLICT_ROUNDS):
+            for _ in range(-(-CONFLICT_LOADS // self.conflict_pages)):
                 for page in range(self.conflict_pages):
                     probe = probe.load(self.other(DUMMY, page, line * self.line_size))
             probe = probe.fence()

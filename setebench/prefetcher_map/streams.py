@@ -66,18 +66,17 @@ def find_l1_stream(lab: Laboratory) -> Stream:
     if found.present is False and not _placed(lab):
         found.present = None
         found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
-    if found.present is False and _nearest_led(lab) is not False:
+    if found.present is False and _nearest_led(lab):
         found.present = None
         found.reason = "runs bring a line or two right ahead, nothing further by which a stream could be followed"
     return found
 
 
-def _nearest_led(lab: Laboratory) -> bool | None:
-    """Whether a run that level 2 holds brings one of the next two lines, which neither its last access alone does nor
-    those before it: a stream that goes no further shows nothing where others look ahead of a run, and what hits would
-    draw, a next-line prefetcher brings as well. (Where two accesses are enough for a stride prefetcher of level 2, it
+def _nearest_led(lab: Laboratory) -> bool:
+    """Whether a run that level 2 holds surely brings one of the next two lines, which neither its last access alone does
+    nor those before it: a stream that goes no further shows nothing where others look ahead of a run, and what hits
+    would draw, a next-line prefetcher brings as well. (Where two accesses are enough for a stride prefetcher of level 2, it
     takes the last gap but one for a stride, and is there before the run.)"""
-    told: list[bool | None] = []
     for down in (False, True):
         for count in range(2, LONGEST + 1):
             lines = gap_lines(lab, count, down)
@@ -86,10 +85,9 @@ def _nearest_led(lab: Laboratory) -> bool | None:
             visit = Visit(steps, warm=page_kept_warm(lab, lines, targets), demoted=tuple(sorted(lines)))
             parts = [lab.scan(replace(visit, steps=part), targets) for part in (steps[-1:], steps[:-1])]
             free = [target for target in targets if all(part[target] is False for part in parts)]
-            told.append(lab.any_of(visit, free))
-            if told[-1]:
+            if lab.any_of(visit, free):
                 return True
-    return None if None in told else False
+    return False
 
 
 def leads_anyway(lab: Laboratory) -> bool:

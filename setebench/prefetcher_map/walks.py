@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from setebench.prefetcher_map.builder import CONFLICT_PAGES
-from setebench.prefetcher_map.laboratory import PLAIN, Laboratory
+from setebench.prefetcher_map.laboratory import Laboratory
 
 FEWER = (16, 13, 11, 9)
 """Lines per page offset that are tried where the usual number doesn't fit; at least one more than a level 1 of twelve,
@@ -20,20 +20,22 @@ LOST = 0.06
 """Share of a walk's lines that level 2 may lack: four of sixty, so that a table of eight streams still holds half; and
 what a coarse clock takes for more, of none that were lost, is rare."""
 
+SPARED = 0.4
+"""Share of a walk's lines that may still be in level 1: none are if it replaces the line unused longest and has fewer
+ways, all if it has more; where it replaces at random a third is left, and what is pushed out is walked past again."""
+
 ASKED, REPETITIONS = 16, 24
 """Lines of a walk that are asked for, and how often each."""
 
 
 def fit_walks(lab: Laboratory) -> None:
     """Choose how many lines per page offset the laboratory's walks have, and note whether these fit."""
-    spared, lost = _shares(lab, CONFLICT_PAGES)
-    best = (lost, CONFLICT_PAGES)
-    most_spared = max(spared, PLAIN)
+    best = (_shares(lab, CONFLICT_PAGES)[1], CONFLICT_PAGES)
     for pages in FEWER:
         if best[0] <= LOST:
             break
         spared, lost = _shares(lab, pages)
-        if spared <= most_spared:
+        if spared <= SPARED:
             best = min(best, (lost, pages))
     lab.walks_fit, lab.builder.conflict_pages = best[0] <= LOST, best[1]
 
