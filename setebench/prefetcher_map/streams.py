@@ -73,10 +73,11 @@ def find_l1_stream(lab: Laboratory) -> Stream:
 
 
 def _nearest_led(lab: Laboratory) -> bool:
-    """Whether a run that level 2 holds surely brings one of the next two lines, which neither its last access alone does
-    nor those before it: a stream that goes no further shows nothing where others look ahead of a run, and what hits
-    would draw, a next-line prefetcher brings as well. (Where two accesses are enough for a stride prefetcher of level 2, it
-    takes the last gap but one for a stride, and is there before the run.)"""
+    """Whether a run that level 2 holds surely brings one of the next two lines.
+
+    A stream that goes no further shows nothing where others look ahead of a run, and what hits would draw, a next-line
+    prefetcher brings as well. Neither the run's last access alone may bring the line nor those before it: where two
+    accesses are enough for a stride prefetcher of level 2, it takes the last gap but one for a stride."""
     for down in (False, True):
         for count in range(2, LONGEST + 1):
             lines = gap_lines(lab, count, down)
