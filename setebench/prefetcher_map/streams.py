@@ -14,6 +14,10 @@ GAPS = (6, 7)
 access is a miss."""
 
 LONGEST = 7
+NEIGHBOURING = 14
+"""Lines of a run of neighbouring ones, about as many as half of a page of 32 has: what wants more accesses than a run
+with gaps can have in a page shows there."""
+
 HAMMERED = 16
 """Hits on one line that a stream owns: each draws the next batch, up to the stream's distance."""
 
@@ -96,7 +100,7 @@ def leads_anyway(lab: Laboratory) -> bool:
     fences between the accesses, or ordered by their addresses alone."""
     for down in (False, True):
         first = lab.page_lines // 4 + 4
-        lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(8)]
+        lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(NEIGHBOURING)]
         plain = Visit(tuple(Access(line * lab.line_size) for line in lines))
         for visit in (plain, replace(plain, chained=True)):
             for target in ahead(lines, 3, 6, down):

@@ -23,6 +23,8 @@ from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.stream_tables import per_page, streams
 from setebench.prefetcher_map.streams import Stream, find_l1_stream
+from setebench.prefetcher_map.stride_rules import Rules as StrideRules
+from setebench.prefetcher_map.strides import find_l1_stride
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Finding
@@ -262,6 +264,25 @@ def test_threads_that_slow_each_other_down_hide_no_stream() -> None:
         visit, targets = Rules(lab, Stream(present=True, trigger=3), inner=True).training_visit()
         tell_shared(lab, visit, 2, targets, told)
     assert [finding.value for finding in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "stride", [replace(L1_STRIDE, directions="down"), replace(L1_STRIDE, max_stride_bytes=256)], ids=["down", "short"]
+)
+def test_what_indexes_strides_is_asked_with_runs_that_are_followed(stride: spec.Stride) -> None:
+    with closing(quiet(prefetchers=(stride,), **SHAPE)) as machine:
+        lab = laboratory(machine)
+        rules = StrideRules(lab, find_l1_stride(lab))
+        rules.trigger = stride.trigger
+        assert rules.indexed_by() == "ip"
+
+
+@pytest.mark.parametrize("trigger", [8, 12])
+def test_a_stream_that_wants_more_accesses_than_are_asked_is_not_told_absent(trigger: int) -> None:
+    streamer = spec.Streamer(level=2, trigger=trigger, degree=2, max_distance=16, streams=16)
+    judgements = judged(streamer)
+    assert wrong(judgements) == []
+    assert judgements["prefetcher.l2.stream.present"].verdict is Verdict.UNRESOLVED
 
 
 @pytest.mark.parametrize("fills", ["l1", "l2"])
