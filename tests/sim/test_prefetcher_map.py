@@ -305,8 +305,8 @@ def test_streams_are_found_where_level_two_holds_few_lines_per_offset() -> None:
     streamer = replace(L2_STREAM, degree=1, streams=8)
     judgements = judged(L2_NEXT, streamer, l1={"ways": 10}, l2={"sets": 512, "ways": 4}, l3={"sets": 8192, "ways": 16})
     assert wrong(judgements) == []
-    assert judgements["prefetcher.l2.stream.present"].verdict is Verdict.RIGHT
-    assert judgements["prefetcher.l2.stream.streams"].verdict is Verdict.RIGHT
+    right = ("present", "trigger", "degree", "max_distance", "directions")
+    assert {judgements[f"prefetcher.l2.stream.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
 
 @pytest.mark.parametrize("shared", [True, False])
