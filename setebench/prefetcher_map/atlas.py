@@ -29,6 +29,7 @@ from setebench.prefetcher_map.streams import Stream, find_l2_stream, leads_anywa
 from setebench.prefetcher_map.stride_rules import tell_stride
 from setebench.prefetcher_map.strides import fences_hide_stride, find_l1_stride
 from setebench.prefetcher_map.tell import Told
+from setebench.prefetcher_map.walks import fit_walks
 from setebench.results import Finding
 from setebench.scenario import Context
 
@@ -37,6 +38,7 @@ UNCLEAR = "some lines were there in some repetitions only; run again at a quiete
 LED_BY_L1 = (
     "runs of neighbouring lines, which it may want, are led by level 1; switch that prefetcher off and run again"
 )
+CROWDED = "the lines that push others out of level 1 do not fit into level 2, whose streams they may end"
 FENCES = (
     "it shows where addresses order the accesses, not where fences do: look at a pointer chase with equal distances"
 )
@@ -113,6 +115,8 @@ def survey(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator[F
 def _find(lab: Laboratory) -> Found:
     """Region prefetchers first: what they remember of former visits must not disturb the rest."""
     tell = lab.context.progress
+    tell("what level 2 holds")
+    fit_walks(lab)
     tell("region prefetchers")
     region = find_region(lab)
     tell("neighbouring lines")
@@ -145,6 +149,8 @@ def _doubt(lab: Laboratory, found: Found) -> None:
     if found.l1_stream.dense and found.l2_stream.present is False:
         found.l2_stream.present, found.l2_stream.reason = None, LED_BY_L1
         return
+    if found.l2_stream.present is False and not lab.walks_fit:
+        found.l2_stream.present, found.l2_stream.reason = None, CROWDED
     streams = (found.l1_stream, found.l2_stream)
     explained = found.l2_stride.present or any(stream.present for stream in streams)
     if not explained and leads_anyway(lab):

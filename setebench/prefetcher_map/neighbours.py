@@ -114,21 +114,26 @@ def _level_two(lab: Laboratory, found: Neighbours) -> None:
     lab.next_after_hits = found.next_line is not False
     found.up_down = lab.brings(downwards(lab, even), even - 1)
     if found.next_line is not False and found.next_trigger in (None, 1):
-        found.hidden, found.l2_next_line = True, _without_entries(lab)
+        found.hidden, found.l2_next_line = True, _without_entries(lab, found)
         return
     after = lab.brings(repeated(lab, 1, False), odd + 1)
     found.l2_next_line = after if not after else lab.brings(downwards(lab, odd), odd + 1)
 
 
-def _without_entries(lab: Laboratory) -> bool | None:
+def _without_entries(lab: Laboratory, found: Neighbours) -> bool | None:
     """Whether level 2 brings the next line where level 1 does after every access, too: behind a burst of misses, level
     1 may have no entry left for its own request, and drop it. Then the line is in an outer cache, or nowhere; if it
-    still is in level 1, nothing follows."""
+    still is in level 1, nothing follows. Nor does anything from its being nowhere if others that level 2 is known to
+    have bring nothing behind a burst either: some cores pause all their prefetchers then."""
     odd = odd_line(lab)
     for burst, how in BURSTS:
         if how != "load" and how not in lab.context.machine.facts.prefetch_hints:
             continue
-        level = lab.level(replace(downwards(lab, odd), burst=burst, burst_how=how), odd + 1)
-        if level not in (None, "l1"):
-            return level != "memory"
+        visit = replace(downwards(lab, odd), burst=burst, burst_how=how)
+        level = lab.level(visit, odd + 1)
+        if level in (None, "l1"):
+            continue
+        if level == "memory" and (found.pair or found.up_down) and not lab.brings(visit, odd - 1):
+            return None
+        return level != "memory"
     return None

@@ -11,6 +11,10 @@ from setebench.prefetcher_map.table_size import bisect
 from setebench.prefetcher_map.visit import Access, Visit
 
 MOST_STREAMS = 100
+CROWDED_LOOKS, OFTEN = 120, 0.25
+"""Repetitions that tell whether level 2 loses a line, and the share that counts: what is left of it beside a coarse
+clock's error, where about half of the lines of a page offset are lost once there are more than level 2 holds."""
+
 HITS = 2
 """Hits on the first line ahead of a run by which it is taken up again: a prefetcher of neighbouring lines may have
 brought what the first of them would."""
@@ -30,7 +34,20 @@ def led_on(rules: Rules) -> bool:
 
 def streams(rules: Rules) -> int | None:
     """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
-    return bisect(lambda pages: _followed(rules, pages), MOST_STREAMS)
+    entries = bisect(lambda pages: _followed(rules, pages), MOST_STREAMS)
+    return None if entries is None or _crowded(rules, entries + 1) else entries
+
+
+def _crowded(rules: Rules, pages: int) -> bool:
+    """Whether level 2 often lost the line that is hit, after runs in so many pages: then it lost lines that push it out
+    of level 1 as well, and their misses, not the runs, may have taken the table's entries."""
+    lines = rules.low_run(rules.found.trigger or 0)
+    hits = first_hits(rules, lines)
+    if rules.inner or hits[0].how != "demote":
+        return False
+    visit = visit_with(rules, [*begun(rules, lines, range(pages)), hits[0]], hit_lines(rules, lines), lines)
+    found = rules.lab.sample(visit, [hits[0].at // rules.lab.line_size], CROWDED_LOOKS)
+    return float(found.trained.of("l3", "memory")[0]) > OFTEN
 
 
 def _followed(rules: Rules, pages: int) -> bool | None:
@@ -98,7 +115,10 @@ def _taken_up(rules: Rules, run: Run, times: int) -> list[Access]:
 
 
 def per_page(rules: Rules, directions: str) -> int | None:
-    """Whether two runs in one page are remembered at once: one each way where both are followed, else both alike."""
+    """Whether two runs in one page are remembered at once: one each way where both are followed, else both alike.
+
+    A run that isn't taken up again says that the other one took its place only if it is taken up where it is alone:
+    a stream that already is as far ahead as it goes answers no hit on its first line."""
     before = rules.frontier_at_start()
     if before is None:
         return None
@@ -112,11 +132,13 @@ def per_page(rules: Rules, directions: str) -> int | None:
         target = ahead(run[0], before + HITS, before + HITS, run[1])[0]
         if not 0 <= target < rules.lab.page_lines:
             return None
-        visit = visit_with(rules, [*steps, *_taken_up(rules, run, hits)], following, [*first[0], *second[0]])
-        told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
-    if None in told:
+        for trained in (steps, [Access(line * size) for line in run[0]]):
+            visit = visit_with(rules, [*trained, *_taken_up(rules, run, hits)], following, [*first[0], *second[0]])
+            told.append(rules.brings(replace(visit, thrash=not rules.inner), target))
+    together, alone = told[::2], told[1::2]
+    if None in together or alone != [True, True]:
         return None
-    return 2 if all(told) else 1
+    return 2 if all(together) else 1
 
 
 def page_runs(rules: Rules, directions: str) -> tuple[Run, Run]:

@@ -14,6 +14,10 @@ GAPS = (6, 7)
 access is a miss."""
 
 LONGEST = 7
+NEIGHBOURING = 14
+"""Lines of a run of neighbouring ones, about as many as half of a page of 32 has: what wants more accesses than a run
+with gaps can have in a page shows there."""
+
 HAMMERED = 16
 """Hits on one line that a stream owns: each draws the next batch, up to the stream's distance."""
 
@@ -66,7 +70,29 @@ def find_l1_stream(lab: Laboratory) -> Stream:
     if found.present is False and not _placed(lab):
         found.present = None
         found.reason = "the lines of the run could not be kept in level 2 alone, nor the others in level 1"
+    if found.present is False and _nearest_led(lab):
+        found.present = None
+        found.reason = "runs bring a line or two right ahead, nothing further by which a stream could be followed"
     return found
+
+
+def _nearest_led(lab: Laboratory) -> bool:
+    """Whether a run that level 2 holds surely brings one of the next two lines.
+
+    A stream that goes no further shows nothing where others look ahead of a run, and what hits would draw, a next-line
+    prefetcher brings as well. Neither the run's last access alone may bring the line nor those before it: where two
+    accesses are enough for a stride prefetcher of level 2, it takes the last gap but one for a stride."""
+    for down in (False, True):
+        for count in range(2, LONGEST + 1):
+            lines = gap_lines(lab, count, down)
+            targets = ahead(lines, 1, 2, down)
+            steps = tuple(Access(line * lab.line_size) for line in lines)
+            visit = Visit(steps, warm=page_kept_warm(lab, lines, targets), demoted=tuple(sorted(lines)))
+            parts = [lab.scan(replace(visit, steps=part), targets) for part in (steps[-1:], steps[:-1])]
+            free = [target for target in targets if all(part[target] is False for part in parts)]
+            if lab.any_of(visit, free):
+                return True
+    return False
 
 
 def leads_anyway(lab: Laboratory) -> bool:
@@ -74,7 +100,7 @@ def leads_anyway(lab: Laboratory) -> bool:
     fences between the accesses, or ordered by their addresses alone."""
     for down in (False, True):
         first = lab.page_lines // 4 + 4
-        lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(8)]
+        lines = [lab.page_lines - 1 - first - n if down else first + n for n in range(NEIGHBOURING)]
         plain = Visit(tuple(Access(line * lab.line_size) for line in lines))
         for visit in (plain, replace(plain, chained=True)):
             for target in ahead(lines, 3, 6, down):

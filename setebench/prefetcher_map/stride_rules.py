@@ -168,13 +168,18 @@ class Rules:
 
     def indexed_by(self) -> str | None:
         """Whether a run goes on into the next page, and with other instructions."""
-        size, count = self.lab.line_size, self.trigger
+        size, count, stride = self.lab.line_size, self.trigger, self.found.stride
         # the last access lies in the next page, so that nothing has to be fetched across the boundary
-        lines = [self.lab.page_lines + 4 - 7 * (count - 1 - number) for number in range(count)]
+        last = self.lab.page_lines + min(4, stride - 1)
+        lines = [last - stride * (count - 1 - number) for number in range(count)]
+        target = last + stride
+        if self.found.down:  # the same seen from the second page's end: a run upwards would not be followed anyway
+            lines = [2 * self.lab.page_lines - 1 - line for line in lines]
+            target = 2 * self.lab.page_lines - 1 - target
         steps = tuple(Access(line * size, ip=SAME) for line in lines)
         warm = tuple(sorted(lines)) if self.found.warm else ()
         visit = Visit(steps, warm=warm, window=(0, 2 * self.lab.page_lines))
-        told = self.lab.brings(visit, lines[-1] + 7)
+        told = self.lab.brings(visit, target)
         return None if told is None else ("ip" if told else "ip+page")
 
     def ip_bits(self) -> tuple[int, ...] | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from quiet_machines import levels, quiet
 
 from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
-from setebench.measure.serving import measure_references
+from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.chart import charts
@@ -21,7 +22,9 @@ from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.stream_tables import per_page, streams
-from setebench.prefetcher_map.streams import Stream
+from setebench.prefetcher_map.streams import Stream, find_l1_stream
+from setebench.prefetcher_map.stride_rules import Rules as StrideRules
+from setebench.prefetcher_map.strides import find_l1_stride
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Finding
@@ -235,11 +238,75 @@ def test_a_line_that_one_access_brings_hides_no_stream() -> None:
     assert judgements["prefetcher.l2.stream.streams_per_page"].verdict is not Verdict.WRONG
 
 
+def test_runs_that_are_not_taken_up_alone_say_nothing_of_two_in_a_page() -> None:
+    """A batch goes further than the distance, so hits on the first line ahead bring nothing more."""
+    streamer = spec.Streamer(level=2, trigger=3, degree=16, max_distance=8, streams=16, streams_per_page=2)
+    with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
+        rules = Rules(laboratory(machine), Stream(present=True, trigger=3), inner=False)
+        assert per_page(rules, "both") is None
+
+
 def test_threads_of_a_core_train_one_stream_or_their_own() -> None:
     for shared in (True, False):
         streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
         judgements = judged(streamer, core=spec.Core(threads_per_core=2))
         assert judgements["prefetcher.l2.stream.shared_by_smt"].verdict is Verdict.RIGHT
+
+
+def test_threads_that_slow_each_other_down_hide_no_stream() -> None:
+    """A load beside a sibling takes longer than any reference of its level, and still much less than from memory."""
+    core = spec.Core(threads_per_core=2, smt_extra_cycles=10.0)
+    streamer = replace(L1_STREAM, fills="l2", shared_by_smt=True)
+    with closing(quiet(prefetchers=(streamer,), core=core, **SHAPE)) as machine:
+        lab, told = laboratory(machine), Told("l1.stream")
+        rarely_later = {name: np.append(ticks, ticks.max() + 1) for name, ticks in lab.references.ticks.items()}
+        lab.references = References(rarely_later)
+        visit, targets = Rules(lab, Stream(present=True, trigger=3), inner=True).training_visit()
+        tell_shared(lab, visit, 2, targets, told)
+    assert [finding.value for finding in told] == [True]
+
+
+@pytest.mark.parametrize(
+    "stride", [replace(L1_STRIDE, directions="down"), replace(L1_STRIDE, max_stride_bytes=256)], ids=["down", "short"]
+)
+def test_what_indexes_strides_is_asked_with_runs_that_are_followed(stride: spec.Stride) -> None:
+    with closing(quiet(prefetchers=(stride,), **SHAPE)) as machine:
+        lab = laboratory(machine)
+        rules = StrideRules(lab, find_l1_stride(lab))
+        rules.trigger = stride.trigger
+        assert rules.indexed_by() == "ip"
+
+
+@pytest.mark.parametrize("trigger", [8, 12])
+def test_a_stream_that_wants_more_accesses_than_are_asked_is_not_told_absent(trigger: int) -> None:
+    streamer = spec.Streamer(level=2, trigger=trigger, degree=2, max_distance=16, streams=16)
+    judgements = judged(streamer)
+    assert wrong(judgements) == []
+    assert judgements["prefetcher.l2.stream.present"].verdict is Verdict.UNRESOLVED
+
+
+@pytest.mark.parametrize("fills", ["l1", "l2"])
+def test_a_stream_of_two_lines_is_not_told_absent_beside_one_that_goes_far(fills: Literal["l1", "l2"]) -> None:
+    """What level 2 leads far explains runs of neighbouring lines, but not what comes while it hears only hits."""
+    near = spec.Streamer(level=1, fills=fills, trigger=3, degree=1, max_distance=2, streams=16)
+    far = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=16)
+    with closing(quiet(prefetchers=(near, far), **SHAPE)) as machine:
+        assert find_l1_stream(laboratory(machine)).present is None
+
+
+@pytest.mark.parametrize("beside", [EARLY_STRIDE, UP_DOWN, L2_NEXT, PAIR], ids=["stride", "up/down", "next", "pair"])
+def test_what_neighbours_and_strides_bring_next_to_a_run_is_no_stream(beside: Any) -> None:
+    with closing(quiet(prefetchers=(ALWAYS_NEXT, beside), **SHAPE)) as machine:
+        assert find_l1_stream(laboratory(machine)).present is False
+
+
+def test_streams_are_found_where_level_two_holds_few_lines_per_offset() -> None:
+    """What pushes lines out of level 1 must not miss level 2, whose streams would forget the run in question."""
+    streamer = replace(L2_STREAM, degree=1, streams=8)
+    judgements = judged(L2_NEXT, streamer, l1={"ways": 10}, l2={"sets": 512, "ways": 4}, l3={"sets": 8192, "ways": 16})
+    assert wrong(judgements) == []
+    right = ("present", "trigger", "degree", "max_distance", "directions")
+    assert {judgements[f"prefetcher.l2.stream.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -7,8 +7,9 @@ import pytest
 
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares
+from setebench.prefetcher_map.builder import UNWATCH_IP
 from setebench.prefetcher_map.table_size import bisect, others_first
-from setebench.prefetcher_map.visit import UNWATCH_IP, fresh
+from setebench.prefetcher_map.visit import fresh
 
 
 def test_a_table_holds_as_many_as_were_followed() -> None:

@@ -6,9 +6,10 @@ from typing import cast
 
 import numpy as np
 
+from setebench.prefetcher_map.builder import Builder
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.strides import SAME, fences_hide_stride
-from setebench.prefetcher_map.visit import Access, Builder, Visit
+from setebench.prefetcher_map.visit import Access, Visit
 
 
 def accesses_and_fences(visit: Visit) -> tuple[int, int]:
