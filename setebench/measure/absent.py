@@ -28,14 +28,14 @@ KEPT_TIMES = 64
 class Absent:
     """Tells lines that a cache holds from those that only the level behind it does.
 
-    One line of every page, the `free` one, is never used otherwise: its flush warms the translation. A load there would
-    teach prefetchers to bring the line that is timed."""
+    The last line of every page, number `free`, must not be used otherwise: its flush warms the translation. A load there
+    would teach prefetchers to bring the line that is timed."""
 
-    def __init__(self, context: Context, region: Region, latencies: Latencies, free: int) -> None:
-        self._context, self._region, self._cycles, self._free = context, region, latencies, free
+    def __init__(self, context: Context, region: Region, latencies: Latencies) -> None:
+        self._context, self._region, self._cycles = context, region, latencies
+        self.free = PAGE // region.line_size - 1
         self._per_tick, self._step = cycles_per_tick(context), step_ticks(context)
-        pages = context.rng(81).permutation(region.size // PAGE)[:KEPT_TIMES]
-        lines: Lines = region.address + pages * PAGE + (PAGE - region.line_size * (1 + free) if free == 0 else 0)
+        lines: Lines = region.address + context.rng(81).permutation(region.size // PAGE)[:KEPT_TIMES] * PAGE
         kept = Probe().load(LINE).fence().flush(BESIDE).fence().start().load(LINE).stop()
         self._kept_ticks = mean_ticks(self._ticks(kept, lines), self._step)
 
@@ -53,11 +53,15 @@ class Absent:
     def gone(self, cycles: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which of these loads came from behind the cache."""
         middle = (self._cycles.own + self._cycles.beyond) / 2
-        most = STALL_RATIO * self._cycles.beyond + self._step * self._per_tick
-        return (cycles > middle) & (cycles < most)
+        return (cycles > middle) & (cycles < self.most_cycles)
+
+    @property
+    def most_cycles(self) -> float:
+        """Cycles from which on a load met a stall."""
+        return STALL_RATIO * self._cycles.beyond + self._step * self._per_tick
 
     def _ticks(self, probe: Probe, lines: Lines) -> NDArray[np.int64]:
-        beside = lines - lines % PAGE + self._free * self._region.line_size
+        beside = lines - lines % PAGE + self.free * self._region.line_size
         places = {LINE: lines, BESIDE: beside}
         ticks: NDArray[np.int64] = self._context.machine.run(probe, places, cpu=self._context.cpu).ravel()
         return ticks

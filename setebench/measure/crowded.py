@@ -8,6 +8,7 @@ that is asked for. Whole pages are used, so that what prefetchers bring along is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,12 +44,14 @@ class Crowd:
     clean: Lines
     missed: NDArray[np.bool_]
 
+    def pages(self) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Every crowded page with its lines that were missing."""
+        yield from zip(self.crowded.tolist(), self.missed, strict=True)
 
-def crowd(context: Context, region: Region, absent: Absent, free: int, capacity: float, least: float) -> Crowd | None:
+
+def crowd(context: Context, region: Region, absent: Absent, capacity: float, least: float) -> Crowd | None:
     """Pages that overfill some sets of a cache of about `capacity` lines; at least so many lines as `least` are walked
-    over, so that the levels before lose them. None where no size of the walk leaves some lines missing, and not many.
-
-    Line number `free` of each page is left alone."""
+    over, so that the levels before lose them. None where no size of the walk leaves some lines missing, and not many."""
     rng = context.rng(82)
     per_page = PAGE // region.line_size
     pages: Lines = region.address + rng.permutation(region.size // PAGE) * PAGE
@@ -59,7 +62,7 @@ def crowd(context: Context, region: Region, absent: Absent, free: int, capacity:
             continue
         tried = count
         context.progress(f"pages that overfill sets of the third cache: {count} pages")
-        missed = _missed(context, region, absent, free, pages[:count])
+        missed = _missed(context, region, absent, pages[:count])
         own = missed.sum(axis=1)
         crowded = own >= LEAST_MISSES
         context.evidence.setdefault("crowded_pages", []).append([count, int(crowded.sum()), int(own.sum())])
@@ -70,11 +73,11 @@ def crowd(context: Context, region: Region, absent: Absent, free: int, capacity:
     return None
 
 
-def _missed(context: Context, region: Region, absent: Absent, free: int, pages: Lines) -> NDArray[np.int64]:
+def _missed(context: Context, region: Region, absent: Absent, pages: Lines) -> NDArray[np.int64]:
     """How often each line of the pages was missing, shape (pages, lines of a page)."""
     rng = context.rng(83)
     offsets = np.arange(PAGE // region.line_size)
-    lines = (pages[:, None] + offsets[None, :] * region.line_size)[:, offsets != free]
+    lines = (pages[:, None] + offsets[None, :] * region.line_size)[:, offsets != absent.free]
     flat: Lines = lines.ravel()
     missed = np.zeros(len(flat), dtype=np.int64)
     for _ in range(PASSES):
@@ -83,5 +86,5 @@ def _missed(context: Context, region: Region, absent: Absent, free: int, pages: 
         context.machine.run(Probe().chase(WALK, len(flat)), {WALK: flat[order][:1]}, cpu=context.cpu)
         missed[order] += absent.gone(absent.cycles(flat[order]))
     table = np.zeros((len(pages), len(offsets)), dtype=np.int64)
-    table[:, offsets != free] = missed.reshape(lines.shape)
+    table[:, offsets != absent.free] = missed.reshape(lines.shape)
     return table

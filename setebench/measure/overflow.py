@@ -1,21 +1,24 @@
-"""Fewest pages and lines that overfill a set of a large cache, by what is missing after each was loaded once.
+"""Lines that overfill one set of a large cache, found by what is missing after each line was loaded once.
 
 Lines that are flushed, loaded once each, and pushed out of the levels before by others that share no set with them, are
 all still there unless a set got more of them than it has ways: whatever is replaced, since empty ways are filled first,
 and whether the cache takes lines in as they are loaded or as the level before gives them up. So nothing but the number
 of lines counts, and whatever can be left out without ending an overflow is left out (group testing; Vila, Köpf and
-Morales 2019).
+Morales 2019): pages first, of which many sets overflow at once, then halves of what is left of every page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.machine import Region
 from setebench.measure.absent import PAGE, Absent
+from setebench.measure.crowded import Crowd
 from setebench.measure.rings import Lines
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -23,52 +26,100 @@ from setebench.scenario import Context
 RING, WALK, WHOLE = Base("ring"), Base("walk"), Base("whole")
 
 PARTS = 16
-"""Into about as many parts as a set has ways lines are split: one in three of them can then be left out, which is the
-quickest."""
+"""Pages are split into about as many parts as a set has ways: one part in three can then be left out, which is the
+quickest way."""
 
-AHEAD, MOST_TIMES = 2, 9
+AHEAD, MOST_TIMES = 2, 7
 """A trial is repeated until one outcome leads by so many, or so often: a stall looks like a missing line."""
 
-PROBED_PER_PAGE = 12
+PROBED, PROBED_PER_PAGE = 600, 12
+"""Lines that are looked at among those of several pages."""
+
+SHARED_SHARE = 0.4
+"""Where pages that overfill one set overfill others too, as an index made of address bits does, one line more than a
+set holds of every page are missing: each page's lines, that is. Fewer are no overflow: stalls, or a set in which
+somebody else's line took a way and isn't replaced soon."""
+
+HALVING_TIMES, CLEAR_HALF = 2, 0.6
+
+SURE_TIMES, OTHER_TIMES, NEAR_TIMES = 12, 4, 16
+SURE_SHARE, NONE_SHARE = 0.8, 0.2
+"""All pages overfill sets in so many trials at least; without any one of them so few lines are missing on average, of
+those that usually are. The cache before must not have kept any line."""
+
+BALLAST_PARTS = 8
+"""Parts of the ballast left out in turn, none of which may matter: it holds no line of the set."""
+
+MOST_LOADS = 150_000_000
+"""Loads that all trials together may take: some seconds, or half a minute on a simulated machine."""
 
 
-class Overflow:
-    """Trials with lines of `region`; `ballast` are the lines that push others out of the levels before, walked `turns`
-    times."""
+class Trials:
+    """Trials with lines of `region`. `ballast` are the lines of pages that push others out of the levels before, walked
+    `turns` times; they must share no set with those that are tried. Shape (pages, lines of a page)."""
 
     def __init__(self, context: Context, region: Region, absent: Absent, ballast: Lines, turns: int) -> None:
-        self._context, self._region, self._absent = context, region, absent
+        self._context, self._region, self.absent = context, region, absent
         self._ballast, self._turns = ballast, turns
-        self._rng = context.rng(84)
-        context.machine.link(region, ballast)
-        self.trials = 0
-        self._loaded: Lines = ballast[:0]
+        self.rng = context.rng(84)
+        self._loaded: Lines = np.zeros(0, dtype=np.int64)
+        self._loads_left = MOST_LOADS
+        self._used = len(ballast)
 
-    def overflows(self, lines: Lines, probed: Lines) -> bool:
-        """Whether some of the lines `probed` are missing after all `lines` were loaded once."""
-        lead = 0
-        for _ in range(MOST_TIMES):
-            lead += 1 if self.missing(lines, probed) else -1
-            if abs(lead) >= AHEAD:
-                break
-        return lead > 0
+    @contextmanager
+    def without_ballast(self) -> Iterator[None]:
+        """Trials that leave lines in the levels before: quick, and enough where the cache takes a line that it evicts
+        out of those too."""
+        self._used = 0
+        try:
+            yield
+        finally:
+            self._used = len(self._ballast)
 
-    def missing(self, lines: Lines, probed: Lines) -> int:
-        """How many of the lines `probed` are missing, once. The first that is missing may push out others."""
-        return int(self._absent.gone(self.cycles(lines, probed)).sum())
+    @property
+    def spent(self) -> bool:
+        """Whether no loads are left."""
+        return self._loads_left < 0
 
-    def cycles(self, lines: Lines, probed: Lines) -> NDArray[np.float64]:
-        self.trials += 1
+    @property
+    def has_ballast(self) -> bool:
+        """Whether there are lines to push others out of the levels before with."""
+        return len(self._ballast) > 0
+
+    def use(self, pages: Lines) -> None:
+        """Lines of these pages may be in the caches: they are flushed before the next trial."""
+        self._loaded = np.union1d(self._loaded, pages)
+
+    def missing(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> int:
+        """How many of the lines `probed` (all by default) are missing after all `lines` were loaded once. The first that
+        is missing may push out others."""
+        return int(self.absent.gone(self.cycles(lines, probed, ballast)).sum())
+
+    def cycles(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> NDArray[np.float64]:
+        """Cycles of one load of each line probed, which are loaded in random order; shape (n,) as `probed`."""
         machine, cpu = self._context.machine, self._context.cpu
-        ring = self._rng.permutation(lines)
+        ring = self.rng.permutation(lines)
         machine.link(self._region, ring)
-        pages = np.unique(lines - lines % PAGE)
-        self._flush(np.union1d(pages, self._loaded))
-        self._loaded = pages
+        # all that the trial before left behind would take ways
+        self.use(lines - lines % PAGE)
+        self._flush(self._loaded)
+        self._loaded = np.unique(lines - lines % PAGE)
         machine.run(Probe().chase(RING, len(ring)), {RING: ring[:1]}, cpu=cpu)
-        walk = Probe().chase(WALK, self._turns * len(self._ballast))
-        machine.run(walk, {WALK: self._ballast[:1]}, cpu=cpu)
-        return self._absent.cycles(self._rng.permutation(probed))
+        walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
+        if len(walk):
+            machine.link(self._region, walk)
+            machine.run(Probe().chase(WALK, self._turns * len(walk)), {WALK: walk[:1]}, cpu=cpu)
+        self._loads_left -= self._turns * len(walk) + 2 * len(lines)
+        probed = lines if probed is None else probed
+        order = self.rng.permutation(len(probed))
+        cycles = np.empty(len(probed))
+        cycles[order] = self.absent.cycles(probed[order])
+        return cycles
+
+    def without_part(self, part: int) -> Lines:
+        """The ballast less one of `BALLAST_PARTS` parts."""
+        rest: Lines = self._ballast[np.arange(len(self._ballast)) % BALLAST_PARTS != part]
+        return rest
 
     def _flush(self, pages: Lines) -> None:
         """All lines of the pages: prefetchers may have brought any of them."""
@@ -77,16 +128,135 @@ class Overflow:
             probe = probe.flush(WHOLE + offset)
         self._context.machine.run(probe, {WHOLE: pages}, cpu=self._context.cpu)
 
-    def reduced(self, items: NDArray[np.int64], overflows: Callable[[NDArray[np.int64]], bool]) -> NDArray[np.int64]:
-        """Numbers `items` without those that can be left out."""
-        parts = PARTS
-        while True:
-            before = len(items)
-            for part in np.array_split(self._rng.permutation(items), min(parts, len(items))):
-                rest = items[~np.isin(items, part)]
-                if len(rest) and overflows(rest):
-                    items = rest
-            if len(items) == before:
-                if parts >= before:
-                    return items
-                parts *= 2
+
+def reduced(
+    trials: Trials, items: NDArray[np.int64], overflows: Callable[[NDArray[np.int64]], bool]
+) -> NDArray[np.int64] | None:
+    """`items` without those that can be left out, as many at a time as it can be; None where loads ran out."""
+    parts = PARTS
+    while not trials.spent:
+        before = len(items)
+        for part in np.array_split(trials.rng.permutation(items), min(parts, len(items))):
+            rest = items[~np.isin(items, part)]
+            if len(rest) and overflows(rest):
+                items = rest
+        if len(items) == before:
+            if parts >= before:
+                return items
+            parts *= 2
+    return None
+
+
+def fewest_pages(trials: Trials, crowd: Crowd, numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Of the crowded pages with these numbers those that are needed to overfill some set; None where they overfill
+    none, or loads ran out."""
+    line = PAGE // crowd.missed.shape[1]
+    offsets = np.delete(np.arange(crowd.missed.shape[1]), trials.absent.free) * line
+    probed = [page + trials.rng.permutation(np.flatnonzero(own) * line) for page, own in crowd.pages()]
+
+    def overfull(chosen: NDArray[np.int64]) -> bool:
+        per_page = min(PROBED_PER_PAGE, -(-PROBED // len(chosen)))
+        lines: Lines = (crowd.crowded[chosen][:, None] + offsets[None, :]).ravel()
+        return trials.missing(lines, np.concatenate([probed[each][:per_page] for each in chosen])) > (
+            SHARED_SHARE * per_page
+        )
+
+    def overflows(chosen: NDArray[np.int64]) -> bool:
+        lead = 0
+        for _ in range(MOST_TIMES):
+            lead += 1 if overfull(chosen) else -1
+            if abs(lead) >= AHEAD:
+                break
+        return lead > 0
+
+    return reduced(trials, numbers, overflows) if overflows(numbers) else None
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """One page more than a set holds lines, each cut down to the `lines` that may share a set with one of every other
+    page; `usual` lines are missing in a trial."""
+
+    lines: list[Lines]
+    usual: float
+
+    @property
+    def ways(self) -> int:
+        """Ways of the cache."""
+        return len(self.lines) - 1
+
+    def without(self, number: int) -> list[Lines]:
+        """The lines of all pages but this one."""
+        return [*self.lines[:number], *self.lines[number + 1 :]]
+
+
+def crossed(trials: Trials, pages: Lines, line_size: int) -> Crossed | None:
+    """A quarter of each page's lines that overfill sets together; None where no half of some page's lines does.
+
+    A page with two lines of the overfull set would count for two, and lose its part in it when it is halved. Halves are
+    told apart by one bit of the offset: an index that is made of address bits alone maps one half of a page onto one
+    half of another, so that many sets overflow as long as many lines are left. Smaller parts than a quarter would be
+    brought in by prefetchers that learn what is used of a page."""
+    offsets = np.delete(np.arange(PAGE // line_size), trials.absent.free)
+    kept: list[Lines] = [page + offsets * line_size for page in pages]
+    bits = int(offsets.max()).bit_length()
+    missing = float(len(offsets))
+    for bit in (bits - 1, bits - 2):
+        for number, lines in enumerate(kept):
+            expected, best, missing = missing, lines, 0.0
+            for side in (0, 1):
+                half = lines[(lines // line_size >> bit) & 1 == side]
+                found = _halved(trials, [*kept[:number], half, *kept[number + 1 :]])
+                if found > missing:
+                    best, missing = half, found
+                if missing > CLEAR_HALF * expected:
+                    break  # the other half has no part in it
+            kept[number] = best
+            if missing < SHARED_SHARE * len(kept[0]) or trials.spent:
+                return None
+    return Crossed(kept, missing)
+
+
+def _halved(trials: Trials, lines: list[Lines]) -> float:
+    """Mean number of lines missing."""
+    return float(np.mean([trials.missing(np.concatenate(lines)) for _ in range(HALVING_TIMES)]))
+
+
+def critical(trials: Trials, found: Crossed) -> bool:
+    """Whether the pages surely are one more than a set holds lines: together they overfill sets in nearly all trials,
+    without any one of them in hardly any."""
+    lines, least = np.concatenate(found.lines), SHARED_SHARE * min(len(each) for each in found.lines)
+    if not _mostly(trials.missing(lines) > least for _ in range(SURE_TIMES)):
+        return False
+    for number in range(len(found.lines)):
+        rest = np.concatenate(found.without(number))
+        if np.mean([trials.missing(rest) for _ in range(OTHER_TIMES)]) > NONE_SHARE * found.usual:
+            return False
+    return True
+
+
+def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
+    """Whether no part of the ballast matters, as it would with a line of the set; and what is there comes from no
+    nearer than `nearest_cycles`: a level before that kept lines would hold them in addition."""
+    lines, parts = np.concatenate(found.lines), np.arange(2 * BALLAST_PARTS) % BALLAST_PARTS
+    return _all_held(trials, found, nearest_cycles) and _mostly(
+        trials.missing(lines, ballast=trials.without_part(part)) > 0 for part in parts
+    )
+
+
+def _all_held(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
+    """Whether lines of all pages but one come from no nearer than so many cycles."""
+    others = found.without(0)
+    lines = np.concatenate(others)
+    cycles, held = np.zeros((2, len(others)))
+    for _ in range(NEAR_TIMES):
+        # one line of each page: what prefetchers then bring along are others
+        own = trials.cycles(lines, np.array([trials.rng.choice(each) for each in others]))
+        there = ~trials.absent.gone(own) & (own < trials.absent.most_cycles)
+        cycles += np.where(there, own, 0.0)
+        held += there
+    return bool((cycles >= nearest_cycles * held).all())
+
+
+def _mostly(outcomes: Iterable[bool]) -> bool:
+    return float(np.mean(list(outcomes))) >= SURE_SHARE
