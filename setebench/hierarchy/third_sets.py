@@ -1,4 +1,4 @@
-"""Ways of a third cache and whether it includes the second, from lines of one of its sets: any index, any replacement."""
+"""Ways of a third cache and whether it includes the second, from lines of its sets: any index, any replacement."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class _Search:
         return sets
 
     def _one(self) -> Crossed | None:
-        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before: of a few
-        pages that one loses none by itself."""
+        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before: of a
+        few pages that one loses none by itself."""
         if self._takes_along:
             with self._trials.without_ballast():
                 one = self._critical()

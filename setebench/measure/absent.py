@@ -28,8 +28,8 @@ KEPT_TIMES = 64
 class Absent:
     """Tells lines that a cache holds from those that only the level behind it does.
 
-    The last line of every page, number `free`, must not be used otherwise: its flush warms the translation. A load there
-    would teach prefetchers to bring the line that is timed."""
+    The last line of every page, number `free`, must not be used otherwise: its flush warms the translation. A load
+    there would teach prefetchers to bring the line that is timed."""
 
     def __init__(self, context: Context, region: Region, latencies: Latencies) -> None:
         self._context, self._region, self._cycles = context, region, latencies

@@ -51,7 +51,7 @@ class Crowd:
 
 def crowd(context: Context, region: Region, absent: Absent, capacity: float, least: float) -> Crowd | None:
     """Pages that overfill some sets of a cache of about `capacity` lines; at least so many lines as `least` are walked
-    over, so that the levels before lose them. None where no size of the walk leaves some lines missing, and not many."""
+    over, so that the levels before lose them. None where no size of the walk leaves some lines missing, not many."""
     rng = context.rng(82)
     per_page = PAGE // region.line_size
     pages: Lines = region.address + rng.permutation(region.size // PAGE) * PAGE

@@ -40,6 +40,9 @@ SHARED_SHARE = 0.4
 set holds of every page are missing: each page's lines, that is. Fewer are no overflow: stalls, or a set in which
 somebody else's line took a way and isn't replaced soon."""
 
+DENSE_SHARE = 0.2
+"""The same where all lines of a part of a page are looked at: prefetchers then bring some before their turn."""
+
 HALVING_TIMES, CLEAR_HALF = 2, 0.6
 
 SURE_TIMES, OTHER_TIMES, NEAR_TIMES = 12, 4, 16
@@ -50,8 +53,9 @@ those that usually are. The cache before must not have kept any line."""
 BALLAST_PARTS = 8
 """Parts of the ballast left out in turn, none of which may matter: it holds no line of the set."""
 
-MOST_LOADS = 150_000_000
-"""Loads that all trials together may take: some seconds, or half a minute on a simulated machine."""
+MOST_LOADS, QUICK_LOADS, TIMED_COST = 120_000_000, 12_000_000, 15
+"""Loads that all trials together may take, and those without ballast: some seconds, or half a minute on a simulated
+machine. A load that is timed takes as long as so many."""
 
 
 class Trials:
@@ -70,11 +74,13 @@ class Trials:
     def without_ballast(self) -> Iterator[None]:
         """Trials that leave lines in the levels before: quick, and enough where the cache takes a line that it evicts
         out of those too."""
-        self._used = 0
+        self._used, before = 0, self._loads_left
+        self._loads_left = min(before, QUICK_LOADS)
+        begin = self._loads_left
         try:
             yield
         finally:
-            self._used = len(self._ballast)
+            self._used, self._loads_left = len(self._ballast), before - (begin - self._loads_left)
 
     @property
     def spent(self) -> bool:
@@ -91,8 +97,8 @@ class Trials:
         self._loaded = np.union1d(self._loaded, pages)
 
     def missing(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> int:
-        """How many of the lines `probed` (all by default) are missing after all `lines` were loaded once. The first that
-        is missing may push out others."""
+        """How many of the lines `probed` (all by default) are missing after all `lines` were loaded once. The first
+        that is missing may push out others."""
         return int(self.absent.gone(self.cycles(lines, probed, ballast)).sum())
 
     def cycles(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> NDArray[np.float64]:
@@ -109,8 +115,9 @@ class Trials:
         if len(walk):
             machine.link(self._region, walk)
             machine.run(Probe().chase(WALK, self._turns * len(walk)), {WALK: walk[:1]}, cpu=cpu)
-        self._loads_left -= self._turns * len(walk) + 2 * len(lines)
         probed = lines if probed is None else probed
+        flushed = len(self._loaded) * PAGE // self._region.line_size
+        self._loads_left -= self._turns * len(walk) + len(lines) + flushed + TIMED_COST * len(probed)
         order = self.rng.permutation(len(probed))
         cycles = np.empty(len(probed))
         cycles[order] = self.absent.cycles(probed[order])
@@ -212,7 +219,7 @@ def crossed(trials: Trials, pages: Lines, line_size: int) -> Crossed | None:
                 if missing > CLEAR_HALF * expected:
                     break  # the other half has no part in it
             kept[number] = best
-            if missing < SHARED_SHARE * len(kept[0]) or trials.spent:
+            if missing < DENSE_SHARE * len(kept[0]) or trials.spent:
                 return None
     return Crossed(kept, missing)
 
@@ -225,7 +232,7 @@ def _halved(trials: Trials, lines: list[Lines]) -> float:
 def critical(trials: Trials, found: Crossed) -> bool:
     """Whether the pages surely are one more than a set holds lines: together they overfill sets in nearly all trials,
     without any one of them in hardly any."""
-    lines, least = np.concatenate(found.lines), SHARED_SHARE * min(len(each) for each in found.lines)
+    lines, least = np.concatenate(found.lines), DENSE_SHARE * min(len(each) for each in found.lines)
     if not _mostly(trials.missing(lines) > least for _ in range(SURE_TIMES)):
         return False
     for number in range(len(found.lines)):
