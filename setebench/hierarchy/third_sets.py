@@ -19,6 +19,7 @@ from setebench.measure.overflow import (
     critical,
     crossed,
     fewest_pages,
+    nearer_share,
     unbiased,
 )
 from setebench.measure.rings import Lines
@@ -33,8 +34,13 @@ RANDOM_CAPACITIES = 6.0
 """Capacities of the second cache that are walked where it may replace at random: it then keeps one line in a hundred
 or less."""
 
-MOST_TRIED, MOST_HELD = 0.5, 0.1
-"""Pages of which the second cache loses few by itself, and surely none, in what it holds."""
+TRIED_RATIO, MOST_TRIED = 0.8, 0.5
+"""Ballast that shows whether a cache that takes lines along was told right; and lines of which the second cache loses
+few by itself, all in what it holds."""
+
+HALF, STILL_SHARE = 0.5, 0.7
+"""Behind lines that fill half of the second cache so many of a set's lines must still be there. If it kept them in few
+of its sets it would lose about half."""
 
 SETS, TRIES = 2, 4
 """Sets that must agree, and searches for one."""
@@ -66,14 +72,14 @@ def third_sets(
     if found is None:
         return ThirdSets(None, "no walk overfills a few of its sets: a neighbour, or it is too small or large a cache")
     trials = _trials(context, region, absent, found, second_lines, by_age)
-    second_pages, nearest = second_lines * region.line_size / PAGE, cycles[1] + NEAREST_SHARE * (cycles[2] - cycles[1])
-    sets = _Search(trials, found, region.line_size, second_pages, nearest).sets(context.progress)
+    nearest = cycles[1] + NEAREST_SHARE * (cycles[2] - cycles[1])
+    sets = _Search(trials, found, region.line_size, second_lines, nearest).sets(context.progress)
     context.evidence["third_sets"] = [{"ways": own.ways, "missing": own.usual} for own in sets]
     if len(sets) < SETS:
         return ThirdSets(None, "no lines that clearly share a set: run again at a quieter time")
     if len({own.ways for own in sets}) > 1:
         return ThirdSets(None, "sets of different numbers of ways, it seems; run again at a quieter time")
-    return ThirdSets(sets[0].ways, inclusive=_inclusive(trials, sets))
+    return ThirdSets(sets[0].ways, inclusive=_inclusive(trials, sets, int(HALF * second_lines), nearest))
 
 
 def _trials(
@@ -82,7 +88,7 @@ def _trials(
     per_page = PAGE // region.line_size
     wanted = max(LONG_RATIO * second_lines, min(BALLAST_RATIO * second_lines, CHEAP_LINES))
     lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + np.arange(per_page) * region.line_size
-    if lines.size < LEAST_RATIO * second_lines:
+    if lines.size < TRIED_RATIO * second_lines:
         lines = lines[:0]
     turns = 1 if by_age or not len(lines) else int(np.ceil(RANDOM_CAPACITIES * second_lines / lines.size))
     trials = Trials(context, region, absent, lines, turns)
@@ -91,15 +97,15 @@ def _trials(
 
 
 class _Search:
-    """Searches for pages that overfill sets of the third cache, `second_pages` being what the second one holds."""
+    """Searches for pages that overfill sets of the third cache, `second_lines` being what the second one holds."""
 
     def __init__(
-        self, trials: Trials, found: Crowd, line_size: int, second_pages: float, nearest_cycles: float
+        self, trials: Trials, found: Crowd, line_size: int, second_lines: float, nearest_cycles: float
     ) -> None:
         self._trials, self._found, self._line_size = trials, found, line_size
-        self._second_pages, self._nearest_cycles = second_pages, nearest_cycles
+        self._second_lines, self._nearest_cycles = second_lines, nearest_cycles
         self._left = np.arange(len(found.crowded))
-        self._takes_along = len(found.crowded) < MOST_TRIED * second_pages
+        self._takes_along = len(found.crowded) * PAGE // line_size < MOST_TRIED * second_lines
 
     def sets(self, progress: Callable[[str], None]) -> list[Crossed]:
         """Pages of `SETS` sets, one more than each holds lines."""
@@ -112,15 +118,15 @@ class _Search:
         return sets
 
     def _one(self) -> Crossed | None:
-        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before: of a
-        few pages that one loses none by itself."""
+        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before. What is
+        found is tried with it all the same: a second cache indexed alike may have lost lines when it was overfull."""
         if self._takes_along:
             with self._trials.without_ballast():
                 one = self._critical()
-            if one is not None and len(one.lines) < MOST_HELD * self._second_pages:
+            if one is not None and self._trials.ballast_lines and critical(self._trials, one):
                 return one
             self._takes_along = False
-        if not self._trials.has_ballast:
+        if self._trials.ballast_lines < LEAST_RATIO * self._second_lines:
             self._left = self._left[:0]
             return None
         one = self._critical()
@@ -135,12 +141,15 @@ class _Search:
         return own if own is not None and critical(self._trials, own) else None
 
 
-def _inclusive(trials: Trials, sets: list[Crossed]) -> tuple[bool | None, str]:
-    """Whether a line is gone for good when its set overflows while the second cache still holds all of them."""
+def _inclusive(trials: Trials, sets: list[Crossed], half_lines: int, nearest_cycles: float) -> tuple[bool | None, str]:
+    """Whether a line is gone for good when its set overflows while the second cache, left alone, holds all of them."""
     with trials.without_ballast():
         share = np.mean([trials.missing(np.concatenate(own.lines)) > 0 for own in sets for _ in range(SURE_TIMES)])
-    if share >= SURE_SHARE:
-        return True, ""
     if share <= NONE_SHARE:
         return False, ""
-    return None, f"a line is lost in {share:.0%} of the times that a set of the third cache is overfull"
+    if share < SURE_SHARE:
+        return None, f"a line is lost in {share:.0%} of the times that a set of the third cache is overfull"
+    still = min(nearer_share(trials, own, half_lines, nearest_cycles) for own in sets)
+    if still < STILL_SHARE:
+        return None, f"the second cache may lose lines of the third one's sets by itself: it keeps {still:.0%} of them"
+    return True, ""

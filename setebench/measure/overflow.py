@@ -88,9 +88,9 @@ class Trials:
         return self._loads_left < 0
 
     @property
-    def has_ballast(self) -> bool:
-        """Whether there are lines to push others out of the levels before with."""
-        return len(self._ballast) > 0
+    def ballast_lines(self) -> int:
+        """Number of lines to push others out of the levels before with."""
+        return int(self._ballast.size)
 
     def use(self, pages: Lines) -> None:
         """Lines of these pages may be in the caches: they are flushed before the next trial."""
@@ -101,7 +101,9 @@ class Trials:
         that is missing may push out others."""
         return int(self.absent.gone(self.cycles(lines, probed, ballast)).sum())
 
-    def cycles(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> NDArray[np.float64]:
+    def cycles(
+        self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None, turns: int | None = None
+    ) -> NDArray[np.float64]:
         """Cycles of one load of each line probed, which are loaded in random order; shape (n,) as `probed`."""
         machine, cpu = self._context.machine, self._context.cpu
         ring = self.rng.permutation(lines)
@@ -112,16 +114,22 @@ class Trials:
         self._loaded = np.unique(lines - lines % PAGE)
         machine.run(Probe().chase(RING, len(ring)), {RING: ring[:1]}, cpu=cpu)
         walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
+        turns = self._turns if turns is None else turns
         if len(walk):
             machine.link(self._region, walk)
-            machine.run(Probe().chase(WALK, self._turns * len(walk)), {WALK: walk[:1]}, cpu=cpu)
+            machine.run(Probe().chase(WALK, turns * len(walk)), {WALK: walk[:1]}, cpu=cpu)
         probed = lines if probed is None else probed
         flushed = len(self._loaded) * PAGE // self._region.line_size
-        self._loads_left -= self._turns * len(walk) + len(lines) + flushed + TIMED_COST * len(probed)
+        self._loads_left -= turns * len(walk) + len(lines) + flushed + TIMED_COST * len(probed)
         order = self.rng.permutation(len(probed))
         cycles = np.empty(len(probed))
         cycles[order] = self.absent.cycles(probed[order])
         return cycles
+
+    def ballast_of(self, lines: int) -> Lines:
+        """About so many lines of the ballast."""
+        own: Lines = self._ballast[: max(1, lines // self._ballast.shape[1])]
+        return own
 
     def without_part(self, part: int) -> Lines:
         """The ballast less one of `BALLAST_PARTS` parts."""
@@ -246,23 +254,33 @@ def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
     """Whether no part of the ballast matters, as it would with a line of the set; and what is there comes from no
     nearer than `nearest_cycles`: a level before that kept lines would hold them in addition."""
     lines, parts = np.concatenate(found.lines), np.arange(2 * BALLAST_PARTS) % BALLAST_PARTS
-    return _all_held(trials, found, nearest_cycles) and _mostly(
-        trials.missing(lines, ballast=trials.without_part(part)) > 0 for part in parts
+    return bool((_held_cycles(trials, found) >= nearest_cycles).all()) and _mostly(
+        trials.missing(lines, ballast=trials.without_part(int(part))) > 0 for part in parts
     )
 
 
-def _all_held(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
-    """Whether lines of all pages but one come from no nearer than so many cycles."""
+def nearer_share(trials: Trials, found: Crossed, ballast_lines: int, nearest_cycles: float) -> float:
+    """Share of the lines of all pages but one that come from nearer than so many cycles, behind so many lines of the
+    ballast walked once."""
+    cycles = _held_cycles(trials, found, trials.ballast_of(ballast_lines), turns=1)
+    return float((cycles < nearest_cycles).mean())
+
+
+def _held_cycles(
+    trials: Trials, found: Crossed, ballast: Lines | None = None, turns: int | None = None
+) -> NDArray[np.float64]:
+    """Mean cycles of lines that are there, by page; of all pages but one."""
     others = found.without(0)
     lines = np.concatenate(others)
     cycles, held = np.zeros((2, len(others)))
     for _ in range(NEAR_TIMES):
         # one line of each page: what prefetchers then bring along are others
-        own = trials.cycles(lines, np.array([trials.rng.choice(each) for each in others]))
+        own = trials.cycles(lines, np.array([trials.rng.choice(each) for each in others]), ballast, turns)
         there = ~trials.absent.gone(own) & (own < trials.absent.most_cycles)
         cycles += np.where(there, own, 0.0)
         held += there
-    return bool((cycles >= nearest_cycles * held).all())
+    mean: NDArray[np.float64] = cycles / np.maximum(held, 1)
+    return mean
 
 
 def _mostly(outcomes: Iterable[bool]) -> bool:
