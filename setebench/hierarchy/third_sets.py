@@ -118,8 +118,8 @@ class _Search:
         return sets
 
     def _one(self) -> Crossed | None:
-        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before. What is
-        found is tried with it all the same: a second cache indexed alike may have lost lines when it was overfull."""
+        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before. What
+        is found is tried with it all the same: a second cache indexed alike may have been what was overfull."""
         if self._takes_along:
             with self._trials.without_ballast():
                 one = self._critical()

@@ -9,7 +9,7 @@ Morales 2019): pages first, of which many sets overflow at once, then halves of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -200,6 +200,11 @@ class Crossed:
         """Ways of the cache."""
         return len(self.lines) - 1
 
+    @property
+    def least(self) -> float:
+        """Lines missing where all sets that the pages share overflow, at least."""
+        return DENSE_SHARE * min(len(each) for each in self.lines)
+
     def without(self, number: int) -> list[Lines]:
         """The lines of all pages but this one."""
         return [*self.lines[:number], *self.lines[number + 1 :]]
@@ -240,8 +245,8 @@ def _halved(trials: Trials, lines: list[Lines]) -> float:
 def critical(trials: Trials, found: Crossed) -> bool:
     """Whether the pages surely are one more than a set holds lines: together they overfill sets in nearly all trials,
     without any one of them in hardly any."""
-    lines, least = np.concatenate(found.lines), DENSE_SHARE * min(len(each) for each in found.lines)
-    if not _mostly(trials.missing(lines) > least for _ in range(SURE_TIMES)):
+    lines = np.concatenate(found.lines)
+    if np.mean([trials.missing(lines) > found.least for _ in range(SURE_TIMES)]) < SURE_SHARE:
         return False
     for number in range(len(found.lines)):
         rest = np.concatenate(found.without(number))
@@ -253,10 +258,12 @@ def critical(trials: Trials, found: Crossed) -> bool:
 def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
     """Whether no part of the ballast matters, as it would with a line of the set; and what is there comes from no
     nearer than `nearest_cycles`: a level before that kept lines would hold them in addition."""
-    lines, parts = np.concatenate(found.lines), np.arange(2 * BALLAST_PARTS) % BALLAST_PARTS
-    return bool((_held_cycles(trials, found) >= nearest_cycles).all()) and _mostly(
-        trials.missing(lines, ballast=trials.without_part(int(part))) > 0 for part in parts
-    )
+    lines = np.concatenate(found.lines)
+    if (_held_cycles(trials, found) < nearest_cycles).any():
+        return False
+    rests = [trials.without_part(part) for part in range(BALLAST_PARTS)]
+    # a stall in one trial must not end the search, a line of the set in one part of the ballast must
+    return all(any(trials.missing(lines, ballast=rest) > found.least for _ in range(2)) for rest in rests)
 
 
 def nearer_share(trials: Trials, found: Crossed, ballast_lines: int, nearest_cycles: float) -> float:
@@ -281,7 +288,3 @@ def _held_cycles(
         held += there
     mean: NDArray[np.float64] = cycles / np.maximum(held, 1)
     return mean
-
-
-def _mostly(outcomes: Iterable[bool]) -> bool:
-    return float(np.mean(list(outcomes))) >= SURE_SHARE
