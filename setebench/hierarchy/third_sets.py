@@ -38,9 +38,9 @@ TRIED_RATIO, MOST_TRIED = 0.8, 0.5
 """Ballast that shows whether a cache that takes lines along was told right; and lines of which the second cache loses
 few by itself, all in what it holds."""
 
-HALF, STILL_SHARE = 0.5, 0.7
-"""Behind lines that fill half of the second cache so many of a set's lines must still be there. If it kept them in few
-of its sets it would lose about half."""
+QUARTER, STILL_SHARE = 0.25, 0.85
+"""Behind lines that fill a quarter of the second cache so many of a set's lines must still be there. If it kept as many
+as it can in few of its own sets, about a quarter would be gone."""
 
 SETS, TRIES = 2, 4
 """Sets that must agree, and searches for one."""
@@ -79,7 +79,7 @@ def third_sets(
         return ThirdSets(None, "no lines that clearly share a set: run again at a quieter time")
     if len({own.ways for own in sets}) > 1:
         return ThirdSets(None, "sets of different numbers of ways, it seems; run again at a quieter time")
-    return ThirdSets(sets[0].ways, inclusive=_inclusive(trials, sets, int(HALF * second_lines), nearest))
+    return ThirdSets(sets[0].ways, inclusive=_inclusive(trials, sets, int(QUARTER * second_lines), nearest))
 
 
 def _trials(
@@ -141,7 +141,9 @@ class _Search:
         return own if own is not None and critical(self._trials, own) else None
 
 
-def _inclusive(trials: Trials, sets: list[Crossed], half_lines: int, nearest_cycles: float) -> tuple[bool | None, str]:
+def _inclusive(
+    trials: Trials, sets: list[Crossed], quarter_lines: int, nearest_cycles: float
+) -> tuple[bool | None, str]:
     """Whether a line is gone for good when its set overflows while the second cache, left alone, holds all of them."""
     with trials.without_ballast():
         share = np.mean([trials.missing(np.concatenate(own.lines)) > 0 for own in sets for _ in range(SURE_TIMES)])
@@ -149,7 +151,7 @@ def _inclusive(trials: Trials, sets: list[Crossed], half_lines: int, nearest_cyc
         return False, ""
     if share < SURE_SHARE:
         return None, f"a line is lost in {share:.0%} of the times that a set of the third cache is overfull"
-    still = min(nearer_share(trials, own, half_lines, nearest_cycles) for own in sets)
+    still = min(nearer_share(trials, own, quarter_lines, nearest_cycles) for own in sets)
     if still < STILL_SHARE:
         return None, f"the second cache may lose lines of the third one's sets by itself: it keeps {still:.0%} of them"
     return True, ""

@@ -30,6 +30,10 @@ PASSES = 3
 """Orders of the walk. Each is gone through twice: the second time the oldest-first order misses all lines of an
 overfull set."""
 
+WARM_ROUNDS = 14
+"""Rounds before anything is timed. Where replacement is random, lines that a set does hold push each other out of it
+until whatever was there before is gone."""
+
 LEAST_MISSES, LEAST_PAGES, MOST_SHARE = 3, 48, 0.4
 """Misses that make a page crowded: a stall may look like one. So many pages at least are needed for a set of few ways,
 and so many others to walk over."""
@@ -80,10 +84,11 @@ def _missed(context: Context, region: Region, absent: Absent, pages: Lines) -> N
     lines = (pages[:, None] + offsets[None, :] * region.line_size)[:, offsets != absent.free]
     flat: Lines = lines.ravel()
     missed = np.zeros(len(flat), dtype=np.int64)
-    for _ in range(PASSES):
+    for number in range(PASSES):
         order = rng.permutation(len(flat))
         context.machine.link(region, flat[order])
-        context.machine.run(Probe().chase(WALK, len(flat)), {WALK: flat[order][:1]}, cpu=context.cpu)
+        rounds = 1 if number else WARM_ROUNDS
+        context.machine.run(Probe().chase(WALK, rounds * len(flat)), {WALK: flat[order][:1]}, cpu=context.cpu)
         missed[order] += absent.gone(absent.cycles(flat[order]))
     table = np.zeros((len(pages), len(offsets)), dtype=np.int64)
     table[:, offsets != absent.free] = missed.reshape(lines.shape)
