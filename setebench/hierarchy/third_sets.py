@@ -141,9 +141,7 @@ class _Search:
         return own if own is not None and critical(self._trials, own) else None
 
 
-def _inclusive(
-    trials: Trials, sets: list[Crossed], quarter_lines: int, nearest_cycles: float
-) -> tuple[bool | None, str]:
+def _inclusive(trials: Trials, sets: list[Crossed], few_lines: int, nearest_cycles: float) -> tuple[bool | None, str]:
     """Whether a line is gone for good when its set overflows while the second cache, left alone, holds all of them."""
     with trials.without_ballast():
         share = np.mean([trials.missing(np.concatenate(own.lines)) > 0 for own in sets for _ in range(SURE_TIMES)])
@@ -151,7 +149,7 @@ def _inclusive(
         return False, ""
     if share < SURE_SHARE:
         return None, f"a line is lost in {share:.0%} of the times that a set of the third cache is overfull"
-    still = min(nearer_share(trials, own, quarter_lines, nearest_cycles) for own in sets)
+    still = min(nearer_share(trials, own, few_lines, nearest_cycles) for own in sets)
     if still < STILL_SHARE:
         return None, f"the second cache may lose lines of the third one's sets by itself: it keeps {still:.0%} of them"
     return True, ""
