@@ -11,6 +11,7 @@ from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
+from setebench.hierarchy.third_sets import third_sets
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
@@ -68,7 +69,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
         if name == "l2" and first.ways is not None:
             found[name] = _second_level(context, region, first.ways, end)
         else:
-            reason = "lines that share a set were not searched for: there are too many sets for lines of random pages"
+            reason = "lines that share a set are only searched for once the capacities of all levels before are known"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
     if first.size is not None and found:
         _add_capacities(context, region, first.size, found)
@@ -76,6 +77,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
 
 
 HOW_LONG = "how long lines of a stream stay"
+OVERFULL = "fewest lines that overfill a set: loaded once each, one is missing"
 
 
 def _add_capacities(context: Context, region: Region, first_bytes: int, found: dict[str, Outer]) -> None:
@@ -103,8 +105,11 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     if third is not None:
         evidence["l3"] = [round(each) for each in third.lines]
         told = second_in_third(context, region, lines, third.lines.value, cycles, by_age)
+        sets = third_sets(context, region, cycles, lines, third.lines.value, by_age)
+        told = sets.inclusive if sets.inclusive[0] is not None else told
+        outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
         before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
-        found["l3"] = replace(with_capacity(found["l3"], third, before, line), inclusive=told)
+        found["l3"] = replace(with_capacity(outer, third, before, line), inclusive=told, method=OVERFULL)
 
 
 def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> Outer:

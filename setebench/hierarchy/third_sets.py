@@ -1,0 +1,155 @@
+"""Ways of a third cache and whether it includes the second, from lines of its sets: any index, any replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.machine import Region
+from setebench.measure.absent import PAGE, Absent
+from setebench.measure.crowded import Crowd, crowd
+from setebench.measure.overflow import (
+    NONE_SHARE,
+    SURE_SHARE,
+    SURE_TIMES,
+    Crossed,
+    Trials,
+    critical,
+    crossed,
+    fewest_pages,
+    nearer_share,
+    unbiased,
+)
+from setebench.measure.rings import Lines
+from setebench.measure.thinning import Latencies
+from setebench.scenario import Context
+
+BALLAST_RATIO, LONG_RATIO, CHEAP_LINES, LEAST_RATIO = 3.5, 2.0, 40_000, 1.25
+"""Lines that push others out of the second cache, in what it holds: so many that random pages fill every set of few
+ways; fewer if they are more than `CHEAP_LINES`; at least."""
+
+RANDOM_CAPACITIES = 6.0
+"""Capacities of the second cache that are walked where it may replace at random: it then keeps one line in a hundred
+or less."""
+
+TRIED_RATIO, MOST_TRIED = 0.8, 0.5
+"""Ballast that shows whether a cache that takes lines along was told right; and lines of which the second cache loses
+few by itself, all in what it holds."""
+
+QUARTER, STILL_SHARE = 0.25, 0.85
+"""Behind lines that fill a quarter of the second cache so many of a set's lines must still be there. If it kept as many
+as it can in few of its own sets, about a quarter would be gone."""
+
+SETS, TRIES = 2, 4
+"""Sets that must agree, and searches for one."""
+
+NEAREST_SHARE = 0.5
+"""A line comes from the third cache if it takes longer than half the way from the second's latency to the third's."""
+
+
+@dataclass(frozen=True)
+class ThirdSets:
+    """Ways of the third cache, or None and why; whether it takes a line along that it evicts from the second, or why
+    that isn't told."""
+
+    ways: int | None
+    reason: str = ""
+    inclusive: tuple[bool | None, str] = (None, "no lines of one set of the third cache were found")
+
+
+def third_sets(
+    context: Context, region: Region, cycles: list[float], second_lines: float, third_lines: float, by_age: bool
+) -> ThirdSets:
+    """`cycles` are latencies, nearest first; the lines are what the second cache holds, and all up to the third.
+    `by_age`: whether the second is known to replace the oldest lines, or about that."""
+    context.progress("lines that share a set of the third cache")
+    absent = Absent(context, region, Latencies(cycles[0], cycles[2], cycles[3]))
+    if not absent.clear:
+        return ThirdSets(None, "the clock's step is too long beside memory's latency to tell single lines apart")
+    found = crowd(context, region, absent, third_lines, LEAST_RATIO * second_lines)
+    if found is None:
+        return ThirdSets(None, "no walk overfills a few of its sets: a neighbour, or it is too small or large a cache")
+    trials = _trials(context, region, absent, found, second_lines, by_age)
+    nearest = cycles[1] + NEAREST_SHARE * (cycles[2] - cycles[1])
+    sets = _Search(trials, found, region.line_size, second_lines, nearest).sets(context.progress)
+    context.evidence["third_sets"] = [{"ways": own.ways, "missing": own.usual} for own in sets]
+    if len(sets) < SETS:
+        return ThirdSets(None, "no lines that clearly share a set: run again at a quieter time")
+    if len({own.ways for own in sets}) > 1:
+        return ThirdSets(None, "sets of different numbers of ways, it seems; run again at a quieter time")
+    return ThirdSets(sets[0].ways, inclusive=_inclusive(trials, sets, int(QUARTER * second_lines), nearest))
+
+
+def _trials(
+    context: Context, region: Region, absent: Absent, found: Crowd, second_lines: float, by_age: bool
+) -> Trials:
+    per_page = PAGE // region.line_size
+    wanted = max(LONG_RATIO * second_lines, min(BALLAST_RATIO * second_lines, CHEAP_LINES))
+    lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + np.arange(per_page) * region.line_size
+    if lines.size < TRIED_RATIO * second_lines:
+        lines = lines[:0]
+    turns = 1 if by_age or not len(lines) else int(np.ceil(RANDOM_CAPACITIES * second_lines / lines.size))
+    trials = Trials(context, region, absent, lines, turns)
+    trials.use(found.crowded)
+    return trials
+
+
+class _Search:
+    """Searches for pages that overfill sets of the third cache, `second_lines` being what the second one holds."""
+
+    def __init__(
+        self, trials: Trials, found: Crowd, line_size: int, second_lines: float, nearest_cycles: float
+    ) -> None:
+        self._trials, self._found, self._line_size = trials, found, line_size
+        self._second_lines, self._nearest_cycles = second_lines, nearest_cycles
+        self._left = np.arange(len(found.crowded))
+        self._takes_along = len(found.crowded) * PAGE // line_size < MOST_TRIED * second_lines
+
+    def sets(self, progress: Callable[[str], None]) -> list[Crossed]:
+        """Pages of `SETS` sets, one more than each holds lines."""
+        sets: list[Crossed] = []
+        for _ in range(TRIES):
+            if len(sets) < SETS and len(self._left) and not self._trials.spent:
+                one = self._one()
+                sets += [] if one is None else [one]
+                progress(f"lines that share a set of the third cache: {len(sets)} of {SETS} sets")
+        return sets
+
+    def _one(self) -> Crossed | None:
+        """At first without ballast, which is enough for a cache that takes what it evicts out of the one before. What
+        is found is tried with it all the same: a second cache indexed alike may have been what was overfull."""
+        if self._takes_along:
+            with self._trials.without_ballast():
+                one = self._critical()
+            if one is not None and self._trials.ballast_lines and critical(self._trials, one):
+                return one
+            self._takes_along = False
+        if self._trials.ballast_lines < LEAST_RATIO * self._second_lines:
+            self._left = self._left[:0]
+            return None
+        one = self._critical()
+        return one if one is not None and unbiased(self._trials, one, self._nearest_cycles) else None
+
+    def _critical(self) -> Crossed | None:
+        numbers = fewest_pages(self._trials, self._found, self._left)
+        if numbers is None:
+            return None
+        self._left = self._left[~np.isin(self._left, numbers)]
+        own = crossed(self._trials, self._found.crowded[numbers], self._line_size)
+        return own if own is not None and critical(self._trials, own) else None
+
+
+def _inclusive(trials: Trials, sets: list[Crossed], few_lines: int, nearest_cycles: float) -> tuple[bool | None, str]:
+    """Whether a line is gone for good when its set overflows while the second cache, left alone, holds all of them."""
+    with trials.without_ballast():
+        share = np.mean([trials.missing(np.concatenate(own.lines)) > 0 for own in sets for _ in range(SURE_TIMES)])
+    if share <= NONE_SHARE:
+        return False, ""
+    if share < SURE_SHARE:
+        return None, f"a line is lost in {share:.0%} of the times that a set of the third cache is overfull"
+    still = min(nearer_share(trials, own, few_lines, nearest_cycles) for own in sets)
+    if still < STILL_SHARE:
+        return None, f"the second cache may lose lines of the third one's sets by itself: it keeps {still:.0%} of them"
+    return True, ""

@@ -1,0 +1,67 @@
+"""Which of many lines a cache holds no longer: single loads, each of a line whose translation is warm."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.ticks import mean_ticks
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import Lines, cycles_per_tick
+from setebench.measure.thinning import Latencies
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+LINE, BESIDE = Base("line"), Base("beside")
+PAGE = 4096
+
+CLEAR_STEPS = 2.0
+"""Clock steps between two levels from which on one reading tells them apart: a reading errs by less than a step."""
+
+STALL_RATIO = 1.4
+"""A load that takes so many times what the outer level does met an interrupt or a stall, which says nothing of it."""
+
+KEPT_TIMES = 64
+
+
+class Absent:
+    """Tells lines that a cache holds from those that only the level behind it does.
+
+    The last line of every page, number `free`, must not be used otherwise: its flush warms the translation. A load
+    there would teach prefetchers to bring the line that is timed."""
+
+    def __init__(self, context: Context, region: Region, latencies: Latencies) -> None:
+        self._context, self._region, self._cycles = context, region, latencies
+        self.free = PAGE // region.line_size - 1
+        self._per_tick, self._step = cycles_per_tick(context), step_ticks(context)
+        lines: Lines = region.address + context.rng(81).permutation(region.size // PAGE)[:KEPT_TIMES] * PAGE
+        kept = Probe().load(LINE).fence().flush(BESIDE).fence().start().load(LINE).stop()
+        self._kept_ticks = mean_ticks(self._ticks(kept, lines), self._step)
+
+    @property
+    def clear(self) -> bool:
+        """Whether the clock is fine enough for single loads to tell the two levels apart."""
+        return CLEAR_STEPS * self._step * self._per_tick < self._cycles.beyond - self._cycles.own
+
+    def cycles(self, lines: Lines) -> NDArray[np.float64]:
+        """Cycles of one load of each line, in this order; shape (n,) as `lines`."""
+        ticks = self._ticks(Probe().flush(BESIDE).fence().start().load(LINE).stop(), lines)
+        more: NDArray[np.float64] = ticks.astype(np.float64) - self._kept_ticks
+        return more * self._per_tick + self._cycles.first
+
+    def gone(self, cycles: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of these loads came from behind the cache."""
+        middle = (self._cycles.own + self._cycles.beyond) / 2
+        return (cycles > middle) & (cycles < self.most_cycles)
+
+    @property
+    def most_cycles(self) -> float:
+        """Cycles from which on a load met a stall."""
+        return STALL_RATIO * self._cycles.beyond + self._step * self._per_tick
+
+    def _ticks(self, probe: Probe, lines: Lines) -> NDArray[np.int64]:
+        beside = lines - lines % PAGE + self.free * self._region.line_size
+        places = {LINE: lines, BESIDE: beside}
+        ticks: NDArray[np.int64] = self._context.machine.run(probe, places, cpu=self._context.cpu).ravel()
+        return ticks

@@ -1,0 +1,290 @@
+"""Lines that overfill one set of a large cache, found by what is missing after each line was loaded once.
+
+Lines that are flushed, loaded once each, and pushed out of the levels before by others that share no set with them, are
+all still there unless a set got more of them than it has ways: whatever is replaced, since empty ways are filled first,
+and whether the cache takes lines in as they are loaded or as the level before gives them up. So nothing but the number
+of lines counts, and whatever can be left out without ending an overflow is left out (group testing; Vila, Köpf and
+Morales 2019): pages first, of which many sets overflow at once, then halves of what is left of every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.machine import Region
+from setebench.measure.absent import PAGE, Absent
+from setebench.measure.crowded import Crowd
+from setebench.measure.rings import Lines
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+RING, WALK, WHOLE = Base("ring"), Base("walk"), Base("whole")
+
+PARTS = 16
+"""Pages are split into about as many parts as a set has ways: one part in three can then be left out, which is the
+quickest way."""
+
+AHEAD, MOST_TIMES = 2, 7
+"""A trial is repeated until one outcome leads by so many, or so often: a stall looks like a missing line."""
+
+PROBED, PROBED_PER_PAGE = 600, 12
+"""Lines that are looked at among those of several pages."""
+
+SHARED_SHARE = 0.4
+"""Where pages that overfill one set overfill others too, as an index made of address bits does, one line more than a
+set holds of every page are missing: each page's lines, that is. Fewer are no overflow: stalls, or a set in which
+somebody else's line took a way and isn't replaced soon."""
+
+DENSE_SHARE = 0.2
+"""The same where all lines of a part of a page are looked at: prefetchers then bring some before their turn."""
+
+HALVING_TIMES, CLEAR_HALF = 2, 0.6
+
+SURE_TIMES, OTHER_TIMES, NEAR_TIMES = 12, 4, 16
+SURE_SHARE, NONE_SHARE = 0.8, 0.2
+"""All pages overfill sets in so many trials at least; without any one of them so few lines are missing on average, of
+those that usually are. The cache before must not have kept any line."""
+
+BALLAST_PARTS = 8
+"""Parts of the ballast left out in turn, none of which may matter: it holds no line of the set."""
+
+MOST_LOADS, QUICK_LOADS, TIMED_COST = 120_000_000, 12_000_000, 15
+"""Loads that all trials together may take, and those without ballast: some seconds, or half a minute on a simulated
+machine. A load that is timed takes as long as so many."""
+
+
+class Trials:
+    """Trials with lines of `region`. `ballast` are the lines of pages that push others out of the levels before, walked
+    `turns` times; they must share no set with those that are tried. Shape (pages, lines of a page)."""
+
+    def __init__(self, context: Context, region: Region, absent: Absent, ballast: Lines, turns: int) -> None:
+        self._context, self._region, self.absent = context, region, absent
+        self._ballast, self._turns = ballast, turns
+        self.rng = context.rng(84)
+        self._loaded: Lines = np.zeros(0, dtype=np.int64)
+        self._loads_left = MOST_LOADS
+        self._used = len(ballast)
+
+    @contextmanager
+    def without_ballast(self) -> Iterator[None]:
+        """Trials that leave lines in the levels before: quick, and enough where the cache takes a line that it evicts
+        out of those too."""
+        self._used, before = 0, self._loads_left
+        self._loads_left = min(before, QUICK_LOADS)
+        begin = self._loads_left
+        try:
+            yield
+        finally:
+            self._used, self._loads_left = len(self._ballast), before - (begin - self._loads_left)
+
+    @property
+    def spent(self) -> bool:
+        """Whether no loads are left."""
+        return self._loads_left < 0
+
+    @property
+    def ballast_lines(self) -> int:
+        """Number of lines to push others out of the levels before with."""
+        return int(self._ballast.size)
+
+    def use(self, pages: Lines) -> None:
+        """Lines of these pages may be in the caches: they are flushed before the next trial."""
+        self._loaded = np.union1d(self._loaded, pages)
+
+    def missing(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> int:
+        """How many of the lines `probed` (all by default) are missing after all `lines` were loaded once. The first
+        that is missing may push out others."""
+        return int(self.absent.gone(self.cycles(lines, probed, ballast)).sum())
+
+    def cycles(
+        self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None, turns: int | None = None
+    ) -> NDArray[np.float64]:
+        """Cycles of one load of each line probed, which are loaded in random order; shape (n,) as `probed`."""
+        machine, cpu = self._context.machine, self._context.cpu
+        ring = self.rng.permutation(lines)
+        machine.link(self._region, ring)
+        # all that the trial before left behind would take ways
+        self.use(lines - lines % PAGE)
+        self._flush(self._loaded)
+        self._loaded = np.unique(lines - lines % PAGE)
+        machine.run(Probe().chase(RING, len(ring)), {RING: ring[:1]}, cpu=cpu)
+        walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
+        turns = self._turns if turns is None else turns
+        if len(walk):
+            machine.link(self._region, walk)
+            machine.run(Probe().chase(WALK, turns * len(walk)), {WALK: walk[:1]}, cpu=cpu)
+        probed = lines if probed is None else probed
+        flushed = len(self._loaded) * PAGE // self._region.line_size
+        self._loads_left -= turns * len(walk) + len(lines) + flushed + TIMED_COST * len(probed)
+        order = self.rng.permutation(len(probed))
+        cycles = np.empty(len(probed))
+        cycles[order] = self.absent.cycles(probed[order])
+        return cycles
+
+    def ballast_of(self, lines: int) -> Lines:
+        """About so many lines of the ballast."""
+        own: Lines = self._ballast[: max(1, lines // self._ballast.shape[1])]
+        return own
+
+    def without_part(self, part: int) -> Lines:
+        """The ballast less one of `BALLAST_PARTS` parts."""
+        rest: Lines = self._ballast[np.arange(len(self._ballast)) % BALLAST_PARTS != part]
+        return rest
+
+    def _flush(self, pages: Lines) -> None:
+        """All lines of the pages: prefetchers may have brought any of them."""
+        probe = Probe()
+        for offset in range(0, PAGE, self._region.line_size):
+            probe = probe.flush(WHOLE + offset)
+        self._context.machine.run(probe, {WHOLE: pages}, cpu=self._context.cpu)
+
+
+def reduced(
+    trials: Trials, items: NDArray[np.int64], overflows: Callable[[NDArray[np.int64]], bool]
+) -> NDArray[np.int64] | None:
+    """`items` without those that can be left out, as many at a time as it can be; None where loads ran out."""
+    parts = PARTS
+    while not trials.spent:
+        before = len(items)
+        for part in np.array_split(trials.rng.permutation(items), min(parts, len(items))):
+            rest = items[~np.isin(items, part)]
+            if len(rest) and overflows(rest):
+                items = rest
+        if len(items) == before:
+            if parts >= before:
+                return items
+            parts *= 2
+    return None
+
+
+def fewest_pages(trials: Trials, crowd: Crowd, numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Of the crowded pages with these numbers those that are needed to overfill some set; None where they overfill
+    none, or loads ran out."""
+    line = PAGE // crowd.missed.shape[1]
+    offsets = np.delete(np.arange(crowd.missed.shape[1]), trials.absent.free) * line
+    probed = [page + trials.rng.permutation(np.flatnonzero(own) * line) for page, own in crowd.pages()]
+
+    def overfull(chosen: NDArray[np.int64]) -> bool:
+        per_page = min(PROBED_PER_PAGE, -(-PROBED // len(chosen)))
+        lines: Lines = (crowd.crowded[chosen][:, None] + offsets[None, :]).ravel()
+        return trials.missing(lines, np.concatenate([probed[each][:per_page] for each in chosen])) > (
+            SHARED_SHARE * per_page
+        )
+
+    def overflows(chosen: NDArray[np.int64]) -> bool:
+        lead = 0
+        for _ in range(MOST_TIMES):
+            lead += 1 if overfull(chosen) else -1
+            if abs(lead) >= AHEAD:
+                break
+        return lead > 0
+
+    return reduced(trials, numbers, overflows) if overflows(numbers) else None
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """One page more than a set holds lines, each cut down to the `lines` that may share a set with one of every other
+    page; `usual` lines are missing in a trial."""
+
+    lines: list[Lines]
+    usual: float
+
+    @property
+    def ways(self) -> int:
+        """Ways of the cache."""
+        return len(self.lines) - 1
+
+    @property
+    def least(self) -> float:
+        """Lines missing where all sets that the pages share overflow, at least."""
+        return DENSE_SHARE * min(len(each) for each in self.lines)
+
+    def without(self, number: int) -> list[Lines]:
+        """The lines of all pages but this one."""
+        return [*self.lines[:number], *self.lines[number + 1 :]]
+
+
+def crossed(trials: Trials, pages: Lines, line_size: int) -> Crossed | None:
+    """A quarter of each page's lines that overfill sets together; None where no half of some page's lines does.
+
+    A page with two lines of the overfull set would count for two, and lose its part in it when it is halved. Halves are
+    told apart by one bit of the offset: an index that is made of address bits alone maps one half of a page onto one
+    half of another, so that many sets overflow as long as many lines are left. Smaller parts than a quarter would be
+    brought in by prefetchers that learn what is used of a page."""
+    offsets = np.delete(np.arange(PAGE // line_size), trials.absent.free)
+    kept: list[Lines] = [page + offsets * line_size for page in pages]
+    bits = int(offsets.max()).bit_length()
+    missing = float(len(offsets))
+    for bit in (bits - 1, bits - 2):
+        for number, lines in enumerate(kept):
+            expected, best, missing = missing, lines, 0.0
+            for side in (0, 1):
+                half = lines[(lines // line_size >> bit) & 1 == side]
+                found = _halved(trials, [*kept[:number], half, *kept[number + 1 :]])
+                if found > missing:
+                    best, missing = half, found
+                if missing > CLEAR_HALF * expected:
+                    break  # the other half has no part in it
+            kept[number] = best
+            if missing < DENSE_SHARE * len(kept[0]) or trials.spent:
+                return None
+    return Crossed(kept, missing)
+
+
+def _halved(trials: Trials, lines: list[Lines]) -> float:
+    """Mean number of lines missing."""
+    return float(np.mean([trials.missing(np.concatenate(lines)) for _ in range(HALVING_TIMES)]))
+
+
+def critical(trials: Trials, found: Crossed) -> bool:
+    """Whether the pages surely are one more than a set holds lines: together they overfill sets in nearly all trials,
+    without any one of them in hardly any."""
+    lines = np.concatenate(found.lines)
+    if np.mean([trials.missing(lines) > found.least for _ in range(SURE_TIMES)]) < SURE_SHARE:
+        return False
+    for number in range(len(found.lines)):
+        rest = np.concatenate(found.without(number))
+        if np.mean([trials.missing(rest) for _ in range(OTHER_TIMES)]) > NONE_SHARE * found.usual:
+            return False
+    return True
+
+
+def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
+    """Whether no part of the ballast matters, as it would with a line of the set; and what is there comes from no
+    nearer than `nearest_cycles`: a level before that kept lines would hold them in addition."""
+    lines = np.concatenate(found.lines)
+    if (_held_cycles(trials, found) < nearest_cycles).any():
+        return False
+    rests = [trials.without_part(part) for part in range(BALLAST_PARTS)]
+    # a stall in one trial must not end the search, a line of the set in one part of the ballast must
+    return all(any(trials.missing(lines, ballast=rest) > found.least for _ in range(2)) for rest in rests)
+
+
+def nearer_share(trials: Trials, found: Crossed, ballast_lines: int, nearest_cycles: float) -> float:
+    """Share of the lines of all pages but one that come from nearer than so many cycles, behind so many lines of the
+    ballast walked once."""
+    cycles = _held_cycles(trials, found, trials.ballast_of(ballast_lines), turns=1)
+    return float((cycles < nearest_cycles).mean())
+
+
+def _held_cycles(
+    trials: Trials, found: Crossed, ballast: Lines | None = None, turns: int | None = None
+) -> NDArray[np.float64]:
+    """Mean cycles of lines that are there, by page; of all pages but one."""
+    others = found.without(0)
+    lines = np.concatenate(others)
+    cycles, held = np.zeros((2, len(others)))
+    for _ in range(NEAR_TIMES):
+        # one line of each page: what prefetchers then bring along are others
+        own = trials.cycles(lines, np.array([trials.rng.choice(each) for each in others]), ballast, turns)
+        there = ~trials.absent.gone(own) & (own < trials.absent.most_cycles)
+        cycles += np.where(there, own, 0.0)
+        held += there
+    mean: NDArray[np.float64] = cycles / np.maximum(held, 1)
+    return mean
