@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.recency import TARGETS_PER_STOP, Stream
-from setebench.infer.filling import Filling, told
+from setebench.hierarchy.recency import Stream
+from setebench.infer.filling import Filling, told, whitening
 from setebench.infer.residence import plain_sizes
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
@@ -77,8 +77,8 @@ def filling(context: Context, region: Region, first_lines: int, room: float, mis
     cycles = np.minimum(timed, STALL_RATIO * miss)
     lines = spacing * np.arange(1, stops + 1, dtype=np.float64)
     counts = lines > max(FIRST_RATIO * room, 1.5 * latest)
-    error = cycles.std(axis=(0, 2)) / (fills * TARGETS_PER_STOP) ** 0.5
-    return Filling(lines[counts], cycles.mean(axis=(0, 2))[counts], error[counts], latest, page_lines)
+    means = cycles.mean(axis=2)[:, counts]
+    return Filling(lines[counts], means.mean(axis=0), whitening(means), latest, page_lines)
 
 
 def _cleared(context: Context, region: Region, lines: float) -> None:
@@ -90,7 +90,7 @@ def _cleared(context: Context, region: Region, lines: float) -> None:
 def _filled(
     context: Context, region: Region, spacing: int, stops: int, latest: int, number: int
 ) -> NDArray[np.float64]:
-    """One filling, with the lines flushed before, since linking them brought them in, and after; shape (stops, loads)."""
+    """One filling, its lines flushed before, since linking them brought them in, and after; shape (stops, loads)."""
     page_lines = TLB_PAGE_BYTES // region.line_size
     walk = Stream(context, region, spacing * stops + page_lines, 1000 + number, any_pages=True)
     walk.flush()

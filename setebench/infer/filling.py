@@ -36,8 +36,9 @@ misses."""
 NEARER_CYCLES = 2.0
 """Standard deviation of what a few lines in the cache before take off, where all its lines are half of all."""
 
-SAME_RATIO = 1.2
-"""The ways that are told lie within this ratio of the number that explains the curve best, whatever it goes with."""
+NEAR_BY = 6.0
+"""And the ways that are told, explain the curve so nearly as well as any number does, whether or not it goes with a
+size: two and a half standard errors."""
 
 TAKEN_SHARE, SPARE_SHARE = 0.12, 0.03
 """Of a cache's lines, so many may be taken by what nobody asked for; and so many more may seem to be there."""
@@ -46,13 +47,31 @@ TAKEN_SHARE, SPARE_SHARE = 0.12, 0.03
 @dataclass(frozen=True)
 class Filling:
     """After so many `lines` (shape (stops,)), the mean cycles of loads of those of them that passed before the `latest`
-    ones, and their errors; `page_lines` lines in a row share a page."""
+    ones; `whitened`, shape (stops, stops), makes errors of such means independent and of one; `page_lines` lines in a
+    row share a page."""
 
     lines: Values
     cycles: Values
-    error: Values
+    whitened: Values
     latest: int
     page_lines: int
+
+
+def whitening(cycles: Values) -> Values:
+    """What makes the errors of the means over several fillings independent and of one; `cycles`, shape (fillings,
+    stops), are the means of each. All stops of a filling share its pages, so their errors hang together, more so the
+    fewer classes of pages there are; of that what is clearly more than chance counts."""
+    fillings, stops = cycles.shape
+    centred = cycles - cycles.mean(axis=0)
+    error = np.sqrt((centred**2).sum(axis=0) / (fillings - 1) / fillings)
+    error = np.maximum(error, 0.5 * float(np.median(error)) + 1e-6)
+    correlation = (centred / error).T @ (centred / error) / (fillings - 1) / fillings
+    value, vector = np.linalg.eigh(correlation)
+    # eigenvalues of so few independent fillings lie below this (Marchenko and Pastur)
+    common = np.where(value > (1.0 + (stops / fillings) ** 0.5) ** 2, value - 1.0, 0.0)
+    covariance = np.eye(stops) + (vector * common) @ vector.T
+    whitened: Values = np.linalg.inv(np.linalg.cholesky(covariance)) / error[None, :]
+    return whitened
 
 
 @dataclass(frozen=True)
@@ -105,7 +124,7 @@ def told(measured: Filling, sizes: Sequence[int], room: float, hit: float, miss:
         return Told(possible, None, "the ways that would explain how an empty cache fills don't go with its size")
     if len(near) > 1:
         return Told(possible, None, f"an empty cache fills as one of {' or '.join(map(str, near))} ways does")
-    if max(near[0] / best.ways, best.ways / near[0]) > SAME_RATIO:
+    if known[near[0]].left > best.left + clear * NEAR_BY / BEST_BY:
         return Told(
             possible, None, f"an empty cache fills as one of {best.ways} ways does, which don't go with its size"
         )
@@ -146,7 +165,7 @@ def _left(measured: Filling, lost: Values, hit: float, miss: float) -> float:
     height = max(LEAST_HEIGHT_CYCLES, HEIGHT_SHARE * (miss - hit))
     columns = (np.ones_like(among), among, measured.latest / measured.lines)
     known = np.diag(1.0 / np.array([OFFSET_CYCLES, height, NEARER_CYCLES]))
-    rows = np.vstack([np.stack(columns, axis=1) / measured.error[:, None], known])
-    right = np.append(measured.cycles / measured.error, [hit / OFFSET_CYCLES, (miss - hit) / height, 0.0])
+    rows = np.vstack([measured.whitened @ np.stack(columns, axis=1), known])
+    right = np.append(measured.whitened @ measured.cycles, [hit / OFFSET_CYCLES, (miss - hit) / height, 0.0])
     solution, *_ = np.linalg.lstsq(rows, right, rcond=None)
     return float(((rows @ solution - right) ** 2).sum())
