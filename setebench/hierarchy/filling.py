@@ -1,4 +1,4 @@
-"""The second cache's ways and size from filling it while it is empty, whatever it replaces and however sets are chosen.
+"""The second cache's ways from filling it while it is empty, whatever it replaces and however sets are chosen.
 
 All lines are flushed, then a walk goes through pages that no cache holds, and stops now and then to time lines that
 passed at any time. What happens then is told by the ways alone, not by replacement: see `infer.filling`.
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.recency import Stream
 from setebench.infer.filling import Filling, told, whitening
-from setebench.infer.residence import plain_sizes
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.scenario import Context
@@ -33,9 +32,6 @@ LEAST_RATIO = 5.0
 CLEARING_RATIO = 4.0
 """Lines that pass before all are flushed, so that what was in the caches is gone: random replacement keeps 2 in 100."""
 
-SIZES_RATIO = (0.7, 1.4)
-"""Sizes thought of, in those that lines of a stream tell."""
-
 MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
 
 STALL_RATIO = 1.3
@@ -46,15 +42,17 @@ def with_ways(
     context: Context, region: Region, own: Geometry, room: float, first_lines: int, cycles: Sequence[float]
 ) -> Geometry:
     """The second cache's geometry with its ways, should filling tell them; about `room` lines find room in it. `cycles`
-    are latencies, nearest first."""
+    are latencies, nearest first.
+
+    Only ways of a size that is known are told: a neighbour on the core takes room away, so that filling alone would
+    seem to be that of a smaller cache."""
+    if own.size is None:
+        return own
     context.progress("how the second cache fills")
     measured = filling(context, region, first_lines, room, cycles[2])
     if measured is None:
         return own
-    line = region.line_size
-    bounds = (low_share * room * line for low_share in SIZES_RATIO)
-    sizes = plain_sizes(*bounds) if own.size is None else {own.size}
-    found = told(measured, [size // line for size in sizes], room, cycles[1], cycles[2], first_lines)
+    found = told(measured, own.size // region.line_size, cycles[1], cycles[2], first_lines)
     context.evidence["filling"] = {
         "lines": measured.lines.tolist(),
         "cycles": measured.cycles.round(2).tolist(),

@@ -9,7 +9,7 @@ no machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Values = NDArray[np.float64]
 
 ROOM = np.exp(np.linspace(np.log(0.75), np.log(1.25), 61))
-"""Lines that find room, tried around what is expected."""
+"""Lines that find room, tried, in those of the cache."""
 
 MOST_WAYS = 40
 
@@ -29,7 +29,7 @@ errors."""
 MOST_MISFIT = 3.0
 """Squared errors per degree of freedom at most."""
 
-OFFSET_CYCLES, HEIGHT_SHARE, LEAST_HEIGHT_CYCLES = 2.0, 0.08, 1.5
+OFFSET_CYCLES, HEIGHT_SHARE, LEAST_HEIGHT_CYCLES = 1.0, 0.08, 1.5
 """Standard deviations of what is known beforehand: cycles of a load that hits, and how many more one takes that
 misses."""
 
@@ -85,9 +85,8 @@ class Explained:
 
 @dataclass(frozen=True)
 class Told:
-    """What filling told: sizes in lines that are possible, and the ways where one number only explains the curve."""
+    """The ways, where one number only explains the curve; else why not."""
 
-    sizes: frozenset[int]
     ways: int | None
     reason: str = ""
 
@@ -107,32 +106,24 @@ def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None) ->
     return lost
 
 
-def told(measured: Filling, sizes: Sequence[int], room: float, hit: float, miss: float, before: int) -> Told:
-    """Sizes and ways; `sizes` in lines are those to choose from, `room` is about how many lines find room, `hit` and
-    `miss` are cycles of loads, `before` the lines of the cache before, which may come on top."""
-    trials = [_explained(measured, ways, room, hit, miss) for ways in range(1, MOST_WAYS + 1)]
+def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> Told:
+    """Ways of a cache of `size` lines; `hit` and `miss` are cycles of loads, `before` the lines of the cache before,
+    which may come on top."""
+    trials = [_explained(measured, ways, size, hit, miss) for ways in range(1, MOST_WAYS + 1)]
     known = {each.ways: each for each in trials if each is not None}
     best = min(known.values(), key=lambda each: each.left, default=None)
     if best is None or best.left > MOST_MISFIT * len(measured.lines):
-        return Told(frozenset(), None, "no number of ways explains how an empty cache fills")
+        return Told(None, "no number of ways explains how an empty cache fills")
+    if not (1.0 - TAKEN_SHARE) * size < best.room < (1.0 + SPARE_SHARE) * (size + before):
+        return Told(None, "an empty cache doesn't fill as one of its size does; a neighbour may use it")
     # where the curve isn't quite explained, errors are larger than thought
-    clear = BEST_BY * max(1.0, best.left / max(len(measured.lines) - 4, 1))
-    possible = frozenset(size for size in sizes if _fits(best.room, size, before))
-    rivals = {ways for size in possible for ways in _divisors(size) if ways in known}
-    near = sorted(ways for ways in rivals if known[ways].left < best.left + clear)
-    if not near:
-        return Told(possible, None, "the ways that would explain how an empty cache fills don't go with its size")
+    scale = max(1.0, best.left / max(len(measured.lines) - 4, 1))
+    near = [ways for ways in _divisors(size) if ways in known and known[ways].left < best.left + scale * BEST_BY]
     if len(near) > 1:
-        return Told(possible, None, f"an empty cache fills as one of {' or '.join(map(str, near))} ways does")
-    if known[near[0]].left > best.left + clear * NEAR_BY / BEST_BY:
-        return Told(
-            possible, None, f"an empty cache fills as one of {best.ways} ways does, which don't go with its size"
-        )
-    return Told(possible, near[0])
-
-
-def _fits(room: float, size: int, before: int) -> bool:
-    return (1.0 - TAKEN_SHARE) * size < room < (1.0 + SPARE_SHARE) * (size + before)
+        return Told(None, f"an empty cache fills as one of {' or '.join(map(str, sorted(near)))} ways does")
+    if not near or known[near[0]].left > best.left + scale * NEAR_BY:
+        return Told(None, f"an empty cache fills as one of {best.ways} ways does, which don't go with its size")
+    return Told(near[0])
 
 
 def _divisors(size: int) -> Iterator[int]:

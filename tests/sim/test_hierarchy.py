@@ -10,6 +10,7 @@ from quiet_machines import HUGE, quiet
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.cores import Transfers
 from setebench.hierarchy.faults import page_fault
+from setebench.hierarchy.filling import with_ways
 from setebench.hierarchy.findings import walked_finding
 from setebench.hierarchy.first_level import Geometry, first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
@@ -277,6 +278,36 @@ def test_capacity_without_sets(second: dict[str, object], prefetchers: tuple[spe
     assert found.lines.value == pytest.approx(lines, rel=0.08)
     assert found.lines.low < lines < found.lines.high
     assert found.steady == (second.get("replacement") != "random")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "known"),
+    [
+        ({"ways": 8}, {"ways": 16, "hashed_index": True, "replacement": "tree_plru", "inclusion": "exclusive"}, True),
+        ({"ways": 4, "replacement": "random"}, {"ways": 8, "sets": 2048, "replacement": "random"}, True),
+        ({"ways": 8}, {"ways": 16, "hashed_index": True}, False),
+    ],
+)
+def test_ways_without_sets(first: dict[str, object], second: dict[str, object], known: bool) -> None:
+    """From how the empty cache fills, under any replacement and index; not where the size is not known."""
+    prefetchers = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))
+    machine = quiet(l1=first, l2=second, l3={"sets": 8192, "ways": 12}, prefetchers=prefetchers, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    lines = int(second.get("sets", 1024) * second["ways"])  # type: ignore[operator]
+    own = Geometry(None, None, "no sets", whole_bytes=64 * lines if known else None)
+    region = machine.allocate(8 * MEMORY, 4096)
+    found = with_ways(context, region, own, 1.04 * lines, 64 * int(first["ways"]), [4.0, 14.0, 46.0, 300.0])  # type: ignore[call-overload]
+    assert found.ways == (second["ways"] if known else None)
+
+
+def test_a_neighbour_that_takes_half_of_a_cache_leaves_its_ways_open() -> None:
+    """A cache half as large seems to fill then; here it is only half as large, and taken for more."""
+    machine = quiet(l1={"ways": 4}, l2={"ways": 8, "hashed_index": True}, clock=GUEST_CLOCK)
+    context = Context(machine=machine)
+    own = Geometry(None, None, "no sets", whole_bytes=64 * 16384)
+    found = with_ways(context, machine.allocate(8 * MEMORY, 4096), own, 9000.0, 256, [4.0, 14.0, 46.0, 300.0])
+    assert found.ways is None
+    assert "neighbour" in found.ways_reason
 
 
 def test_a_third_cache_that_nobody_found_leaves_a_bound() -> None:
