@@ -33,6 +33,8 @@ CLEARING_RATIO = 4.0
 """Lines that pass before all are flushed, so that what was in the caches is gone: random replacement keeps 2 in 100."""
 
 MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
+MOST_ROUNDS = 3
+"""So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
 
 STALL_RATIO = 1.3
 """Loads count at most so many times what the next level takes: an interrupt is no level."""
@@ -49,10 +51,15 @@ def with_ways(
     if own.size is None:
         return own
     context.progress("how the second cache fills")
-    measured = filling(context, region, first_lines, room, cycles[2])
-    if measured is None:
+    fills = _Fills(context, region, first_lines, room)
+    if not fills.possible:
         return own
-    found = told(measured, own.size // region.line_size, cycles[1], cycles[2], first_lines)
+    for _ in range(MOST_ROUNDS):
+        fills.more()
+        measured = fills.measured(cycles[2])
+        found = told(measured, own.size // region.line_size, cycles[1], cycles[2], first_lines)
+        if not found.close:
+            break
     context.evidence["filling"] = {
         "lines": measured.lines.tolist(),
         "cycles": measured.cycles.round(2).tolist(),
@@ -61,37 +68,46 @@ def with_ways(
     return replace(own, ways=found.ways, ways_reason=found.reason)
 
 
-def filling(context: Context, region: Region, first_lines: int, room: float, miss: float) -> Filling | None:
-    """How a cache fills of which about `room` lines find room, the next one answering after `miss` cycles; None where
-    memory or the cache is too small beside the one before it."""
-    page_lines = TLB_PAGE_BYTES // region.line_size
-    spacing, latest = int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING)), int(LATEST_RATIO * first_lines)
-    stops = int(FILLED_RATIO * room / spacing)
-    if room < LEAST_RATIO * first_lines or 2 * CLEARING_RATIO * room > region.lines:
-        return None
-    _cleared(context, region, CLEARING_RATIO * room)
-    fills = int(np.clip(MOST_LINES / (stops * spacing), LEAST_FILLS, MOST_FILLS))
-    timed = np.stack([_filled(context, region, spacing, stops, latest, number) for number in range(fills)])
-    cycles = np.minimum(timed, STALL_RATIO * miss)
-    lines = spacing * np.arange(1, stops + 1, dtype=np.float64)
-    counts = lines > max(FIRST_RATIO * room, 1.5 * latest)
-    means = cycles.mean(axis=2)[:, counts]
-    return Filling(lines[counts], means.mean(axis=0), whitening(means), latest, page_lines)
+class _Fills:
+    """Fillings of a cache in which about `room` lines find room, behind one of `first_lines`."""
 
+    def __init__(self, context: Context, region: Region, first_lines: int, room: float) -> None:
+        self._context, self._region, self._room = context, region, room
+        self._spacing, self._latest = (
+            int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING)),
+            int(LATEST_RATIO * first_lines),
+        )
+        self._stops = int(FILLED_RATIO * room / self._spacing)
+        self._timed: list[NDArray[np.float64]] = []
+        self.possible = room > LEAST_RATIO * first_lines and 2 * CLEARING_RATIO * room < region.lines
 
-def _cleared(context: Context, region: Region, lines: float) -> None:
-    walk = Stream(context, region, lines, 98, any_pages=True)
-    walk.advance(len(walk))
-    walk.flush()
+    def more(self) -> None:
+        """Fill it some more times."""
+        if not self._timed:
+            self._clear()
+        fills = int(np.clip(MOST_LINES / (self._stops * self._spacing), LEAST_FILLS, MOST_FILLS))
+        for _ in range(fills):
+            self._timed.append(self._filled(1000 + len(self._timed)))
 
+    def measured(self, miss: float) -> Filling:
+        """What the fillings told, the next level answering after `miss` cycles."""
+        means = np.minimum(np.stack(self._timed), STALL_RATIO * miss).mean(axis=2)
+        lines = self._spacing * np.arange(1, self._stops + 1, dtype=np.float64)
+        counts = lines > max(FIRST_RATIO * self._room, 1.5 * self._latest)
+        means = means[:, counts]
+        page_lines = TLB_PAGE_BYTES // self._region.line_size
+        return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, page_lines)
 
-def _filled(
-    context: Context, region: Region, spacing: int, stops: int, latest: int, number: int
-) -> NDArray[np.float64]:
-    """One filling, its lines flushed before, since linking them brought them in, and after; shape (stops, loads)."""
-    page_lines = TLB_PAGE_BYTES // region.line_size
-    walk = Stream(context, region, spacing * stops + page_lines, 1000 + number, any_pages=True)
-    walk.flush()
-    timed = walk.filled(spacing, stops, latest)
-    walk.flush()
-    return timed
+    def _clear(self) -> None:
+        walk = Stream(self._context, self._region, CLEARING_RATIO * self._room, 98, any_pages=True)
+        walk.advance(len(walk))
+        walk.flush()
+
+    def _filled(self, purpose: int) -> NDArray[np.float64]:
+        """One filling, its lines flushed before, as linking them brought them in, and after; shape (stops, loads)."""
+        page_lines = TLB_PAGE_BYTES // self._region.line_size
+        walk = Stream(self._context, self._region, self._spacing * self._stops + page_lines, purpose, any_pages=True)
+        walk.flush()
+        timed = walk.filled(self._spacing, self._stops, self._latest)
+        walk.flush()
+        return timed

@@ -85,10 +85,11 @@ class Explained:
 
 @dataclass(frozen=True)
 class Told:
-    """The ways, where one number only explains the curve; else why not."""
+    """The ways, where one number only explains the curve; else why not, and whether further fillings may tell."""
 
     ways: int | None
     reason: str = ""
+    close: bool = False
 
 
 def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None) -> Values:
@@ -120,7 +121,7 @@ def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> 
     scale = max(1.0, best.left / max(len(measured.lines) - 4, 1))
     near = [ways for ways in _divisors(size) if ways in known and known[ways].left < best.left + scale * BEST_BY]
     if len(near) > 1:
-        return Told(None, f"an empty cache fills as one of {' or '.join(map(str, sorted(near)))} ways does")
+        return Told(None, f"an empty cache fills as one of {' or '.join(map(str, sorted(near)))} ways does", close=True)
     if not near or known[near[0]].left > best.left + scale * NEAR_BY:
         return Told(None, f"an empty cache fills as one of {best.ways} ways does, which don't go with its size")
     return Told(near[0])
