@@ -300,11 +300,11 @@ def test_ways_without_sets(first: dict[str, object], second: dict[str, object], 
     assert found.ways == (second["ways"] if known else None)
 
 
-def test_a_neighbour_that_takes_half_of_a_cache_leaves_its_ways_open() -> None:
-    """A cache half as large seems to fill then; here it is only half as large, and taken for more."""
+def test_a_neighbour_that_takes_a_part_of_a_cache_leaves_its_ways_open() -> None:
+    """A smaller cache seems to fill then; here it is smaller, and taken for more."""
     machine = quiet(l1={"ways": 4}, l2={"ways": 8, "hashed_index": True}, clock=GUEST_CLOCK)
     context = Context(machine=machine)
-    own = Geometry(None, None, "no sets", whole_bytes=64 * 16384)
+    own = Geometry(None, None, "no sets", whole_bytes=64 * 10240)
     found = with_ways(context, machine.allocate(8 * MEMORY, 4096), own, 9000.0, 256, [4.0, 14.0, 46.0, 300.0])
     assert found.ways is None
     assert "neighbour" in found.ways_reason
