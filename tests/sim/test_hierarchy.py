@@ -339,6 +339,17 @@ def test_inclusion_without_sets(inclusion: str) -> None:
     assert second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=True) == wanted
 
 
+def test_lines_that_an_inclusive_third_cache_takes_are_not_the_second_one_s_doing() -> None:
+    """It is but three times as large as the second, which takes none, and loses lines in use to the same stream."""
+    levels = {"l2": {"ways": 20, "sets": 2048, "inclusion": "exclusive", "hashed_index": True}}
+    third = {"sets": 8192, "ways": 16, "inclusion": "inclusive"}
+    machine = quiet(l1={"ways": 8}, l3=third, clock=GUEST_CLOCK, **levels)
+    region = machine.allocate(4 * MEMORY, 4096)
+    answer, reason = first_in_second(Context(machine=machine), region, 512, 40960.0, [4.0, 14.0, 46.0, 300.0])
+    assert answer is None
+    assert reason == SPARED
+
+
 def test_a_second_cache_that_gives_up_lines_in_use_tells_no_inclusion() -> None:
     """It loses them as often as an inclusive third one would take them: once after each time that the third has."""
     third = {"sets": 4096, "replacement": "random", "inclusion": "neither"}
