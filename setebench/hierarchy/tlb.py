@@ -120,7 +120,8 @@ def first_table(pages: Pages) -> Table:
         reason = "spreading lines over pages costs less than a second TLB's answer does; run again at a quieter time"
         return Table(None, None, None, None, both, reason)
     if not found.exact:
-        return Table(None, found.fits, found.spills, None, both, "the step is blurred; run again at a quieter time")
+        # what doesn't fit bounds nothing: a sibling thread or a neighbour takes entries away
+        return Table(None, found.fits, None, None, both, "the step is blurred; run again at a quieter time")
     return Table(found.fits, None, None, penalty, both)
 
 
