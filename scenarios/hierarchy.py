@@ -29,8 +29,9 @@ from setebench.hierarchy.findings import (
 )
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.outer_levels import Outer, inclusion_findings, outer_levels, private_walk
+from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, second_table
+from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
@@ -48,6 +49,10 @@ MOST_HUGE_PAGES = 320
 """Large pages that are used at most: 640 MiB."""
 
 SPLINTER_BYTES = 16 << 20
+SCATTERED_SHARE = 0.25
+"""Of the second cache's lines, so many of random pages stay there, and as many again that prefetchers bring: with two
+lines in a set on average, one set in some thousand gets more than eight."""
+
 LEAST_LINES = 256
 """Lines of the first cache where its size was not found: the smallest of the last twenty years hold so many."""
 
@@ -123,12 +128,14 @@ def _faults_and_starts(context: Context) -> Iterator[Finding]:
 
 def _small_tables(context: Context, region: Region, known: _Known) -> tuple[Table, Table]:
     context.progress("TLBs, small pages")
-    return _tables(Pages(context, region, TRANSLATED_BYTES, known.most_lines), "4k")
+    pages, second = Pages(context, region, TRANSLATED_BYTES, known.most_lines), known.outer.get("l2")
+    held = 0.0 if second is None else SCATTERED_SHARE * second.geometry.held_bytes / region.line_size
+    return _tables(pages, "4k", int(held))
 
 
-def _tables(pages: Pages, name: str) -> tuple[Table, Table]:
+def _tables(pages: Pages, name: str, second_cache_lines: int = 0) -> tuple[Table, Table]:
     first = first_table(pages)
-    second = second_table(pages, first)
+    second = second_table(pages, first, second_cache_lines)
     pages.context.evidence[f"tlb_{name}"] = pages.evidence
     return first, second
 

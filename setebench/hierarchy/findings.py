@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from setebench.hierarchy.faults import Fault
 from setebench.hierarchy.first_level import Geometry
@@ -81,7 +82,7 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
         return
     if table.entries is not None:
         yield Finding(parameter=entries, value=table.entries, unit="entries", method=method, evidence=evidence)
-    elif table.at_least and table.highest is None:
+    elif table.at_least and table.highest is None and not table.doubtful:
         yield Finding(
             parameter=entries,
             value=table.at_least,
@@ -91,11 +92,13 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
             method=method,
             evidence=evidence,
         )
-    else:
-        apart = table.at_least != table.highest  # strides that contradict each other at one number bound nothing
-        yield _missing(
-            entries, "entries", table.reason, method, (table.at_least, table.highest) if apart else UNBOUNDED
+    elif table.doubtful:
+        reason = (
+            f"{table.reason}; either it holds more, or there is none and what looks like its answers are page walks"
         )
+        yield _missing(entries, "entries", reason, method)
+    else:
+        yield _missing(entries, "entries", table.reason, method, (table.at_least, table.highest))
     penalty = f"tlb.{level}.miss_penalty.{pages}"
     if table.penalty is None:
         reason = table.penalty_reason or table.reason or "the penalty depends on how many pages are used"
@@ -117,11 +120,10 @@ def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
 def without_second(first: Table, second: Table, small_first: Table, small_second: Table) -> Table:
     """`second`, the second TLB for large pages, where no step of it showed: whether there is one at all is told by what
     a miss in the first costs, which is either as cheap as for small pages or a walk."""
-    if second.entries is not None or first.penalty is None or small_first.penalty is None:
+    if not second.doubtful or first.penalty is None or small_first.penalty is None:
         return second
-    cheap = first.penalty < small_first.penalty + WALK_CYCLES / 2
-    if cheap or second.highest is not None:
-        return second
+    if first.penalty < small_first.penalty + WALK_CYCLES / 2:
+        return replace(second, doubtful=False)
     if small_second.penalty is not None and first.penalty > small_second.penalty - WALK_CYCLES:
         return Table(absent=True, reason="a miss in the first TLB costs as much as a page walk does for small pages")
     return Table(reason="a miss in the first TLB costs more than for small pages, but it is no clear page walk")

@@ -92,6 +92,11 @@ class Geometry:
             return self.whole_bytes
         return self.ways * self.way_bytes if self.ways and self.way_bytes else None
 
+    @property
+    def held_bytes(self) -> float:
+        """Bytes that it holds at least, by whatever told that; 0 if nothing did."""
+        return float(self.size or self.least_bytes or self.low_bytes or 0)
+
 
 def first_level(context: Context, region: Region) -> Geometry:
     """Ways and way size of the first data cache.

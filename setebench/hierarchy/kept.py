@@ -5,6 +5,8 @@ these uses, gives each of them up once per capacity, and if it is inclusive take
 
 from __future__ import annotations
 
+import numpy as np
+
 from setebench.hierarchy.recency import Stream
 from setebench.infer.inclusion import KEPT_LOSSES, Cycles, Uses, given_up, told
 from setebench.machine import Region
@@ -48,7 +50,18 @@ def first_in_second(
     first, offsets = _targets(context, region)
     idle_cycles = idle.kept(first, offsets, IDLE_EVERY, IDLE_EVERY * IDLE_STOPS)
     held, stream = _held_and_passing(context, region, second_lines, every, passes)
+    stream, held, idle_cycles = (without_far(each, cycles) for each in (stream, held, idle_cycles))
     return told(Uses(stream, held, idle_cycles, second_lines / every, cycles[2] - cycles[0]))
+
+
+def without_far(loads: Cycles, cycles: list[float]) -> Cycles:
+    """The loads, those that memory answered as if nothing had been lost, where a third cache lies between.
+
+    What the second cache evicted the third one still has. A line that is gone from there as well was taken out by the
+    third one, should that include the first: a stream that the second can't hold may be too long for both."""
+    if len(cycles) < 4:
+        return loads
+    return np.where(loads > (cycles[2] + cycles[3]) / 2, float(np.median(loads)), loads)
 
 
 def second_in_third(

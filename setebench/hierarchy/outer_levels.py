@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from setebench.hierarchy.capacities import Capacities
+from setebench.hierarchy.filling import with_ways
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
@@ -76,7 +77,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
     return found
 
 
-HOW_LONG = "how long lines of a stream stay"
+HOW_LONG, HOW_FULL = "how long lines of a stream stay", "how many lines an empty cache keeps"
 OVERFULL = "fewest lines that overfill a set: loaded once each, one is missing"
 
 
@@ -98,6 +99,8 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
             found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
+            if found["l2"].geometry.ways is None and not measure.hidden:
+                found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line)
     if "l3" not in found or lines is None:
         return
     context.progress("how long lines stay in the third cache")
@@ -110,6 +113,13 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
         outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
         before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
         found["l3"] = replace(with_capacity(outer, third, before, line), inclusive=told, method=OVERFULL)
+
+
+def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int) -> Outer:
+    """The second cache with its ways, from how it fills."""
+    cycles = list(context.known["level_cycles"].values())
+    own = with_ways(context, region, outer.geometry, lines, first_lines, cycles)
+    return replace(outer, geometry=own, method=HOW_FULL if own.ways is not None else outer.method)
 
 
 def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> Outer:

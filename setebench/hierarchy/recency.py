@@ -57,14 +57,22 @@ class Passed(NamedTuple):
 
 class Stream:
     """A walk over the first `lines` lines of `region` round and round; `scattered`: page by page in random order, and
-    in random order within each."""
+    in random order within each; `any_pages`: only the pages are random ones."""
 
-    def __init__(self, context: Context, region: Region, lines: float, purpose: int, scattered: bool = False) -> None:
+    def __init__(
+        self,
+        context: Context,
+        region: Region,
+        lines: float,
+        purpose: int,
+        scattered: bool = False,
+        any_pages: bool = False,
+    ) -> None:
         self._context, self._rng = context, context.rng(purpose)
         self._near_lines = COMPANION_BYTES // region.line_size
         pages = min(region.size, int(lines) * region.line_size) // TLB_PAGE_BYTES
         begin = region.address + np.arange(pages) * TLB_PAGE_BYTES
-        if scattered:
+        if scattered or any_pages:
             begin = region.address + self._rng.permutation(region.size // TLB_PAGE_BYTES)[:pages] * TLB_PAGE_BYTES
         own = begin[:, None] + np.arange(0, TLB_PAGE_BYTES, region.line_size)[None, :]
         order = self._rng.permuted(own, axis=1) if scattered else own
@@ -104,6 +112,22 @@ class Stream:
         extra = 1.0 + TARGETS_PER_STOP * GONE_PER_TARGET / STOP_LINES
         return Passed(np.concatenate(distances).ravel() * extra + 1.0, np.concatenate(cycles).ravel())
 
+    def filled(self, spacing: int, stops: int, latest: int) -> NDArray[np.float64]:
+        """Cycles of loads of lines that passed at any time, but for the `latest` ones, at a stop after every so many
+        lines of the walk, from its beginning; shape (stops, loads). Stops with no more lines than that tell none."""
+        ends = spacing * np.arange(1, stops + 1)
+        among = np.searchsorted(self._targets, np.maximum(ends - latest, 1))
+        at = self._order[self._targets[(self._rng.random((stops, TARGETS_PER_STOP)) * among[:, None]).astype(np.int64)]]
+        return self._timed(at, ends - spacing, 0, spacing)
+
+    def flush(self) -> None:
+        """Take all of its lines out of every cache."""
+        line = self._order[1] - self._order[0]
+        probe = Probe()
+        for place in range(0, TLB_PAGE_BYTES, int(line)):
+            probe = probe.flush(WALK + place)
+        self._context.machine.run(probe, {WALK: self._order[:: TLB_PAGE_BYTES // line]}, cpu=self._context.cpu)
+
     def kept(self, first: int, offsets: Sequence[int], every: int, lines: float) -> NDArray[np.float64]:
         """Cycles of loads of the same few lines (at most `TARGETS_PER_STOP` offsets to an address), to which the walk
         never comes, after every so many lines of the walk, until so many have passed; shape (stops, offsets).
@@ -126,9 +150,11 @@ class Stream:
         more: NDArray[np.float64] = ticks[:, :loads].astype(np.float64) - base
         return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS
 
-    def _timed(self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int) -> NDArray[np.float64]:
-        """Cycles of single loads, shape (stops, targets)."""
-        probe = Probe().chase(WALK, STOP_LINES).fence()
+    def _timed(
+        self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int, lines: int = STOP_LINES
+    ) -> NDArray[np.float64]:
+        """Cycles of single loads after so many lines of the walk each time, shape (stops, targets)."""
+        probe = Probe().chase(WALK, lines).fence()
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
         # the companion also fetches the target's address, which would else be fetched while the clock runs
         for number, target in enumerate(TARGETS):

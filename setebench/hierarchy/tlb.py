@@ -1,13 +1,12 @@
-"""Entries and miss penalties of the data TLBs, told apart from cache misses.
+"""Entries and miss penalty of the first data TLB, told apart from cache misses; what lines spread over pages cost.
 
 The same number of lines is chased twice: spread one per page, and packed in few pages. The lines stay in the first
-cache either way, so what spreading costs is translation. Pages in a row use all sets of a TLB alike; to find a large
-TLB with few lines, only every second, fourth, ... page is used, which leaves the same share of its sets.
+cache either way, so what spreading costs is translation. Pages in a row use all sets of a TLB alike.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,13 +28,17 @@ at six cycles and more each."""
 LEAST_PENALTY_CYCLES = 3.0
 """No second TLB answers sooner: it is asked after the first, and is larger. What costs less comes from elsewhere."""
 
-LONGEST_STRIDE_PAGES = 256
-CLEAR_MARGIN = 1.2
-"""So many times the first TLB's entries in pages miss it all, so that the second one is asked for every access."""
-
 MISSING_RATIO = (1.6, 2.0)
 """Numbers of pages, in capacities, at which every access misses, whatever is replaced; the penalties found at both
 must agree."""
+
+FEWER_RATIO = 1.25
+"""The same where a second TLB is so small that the larger numbers miss it too. A first one that replaces the oldest
+entries misses all of these; where one replaces others, they don't agree with more."""
+
+WALK_CYCLES = 8.0
+"""A page walk reads at least one more entry from beyond the first cache, so a miss in both TLBs costs so much more than
+a miss in the first. What rises by less is something else."""
 
 APART_RATIO = 1.2
 """Numbers of pages that were cut off at the most lines are one number, which agrees with itself."""
@@ -44,16 +47,13 @@ AGREE_CYCLES, AGREE_RATIO = 1.0, 0.06
 LINES_SHARE = 0.8
 """Of the first cache's lines, so many are used at most: a tag hash or a tree replacement spoils a full cache."""
 
-WALK_CYCLES = 8.0
-"""A page walk reads at least one more entry from beyond the first cache, so a miss in both TLBs costs so much more than
-a miss in the first. What rises by less is something else."""
-
 
 @dataclass(frozen=True)
 class Table:
     """What was found of one TLB. `entries` is None where it is not known; `at_least` is how many it holds anyway.
     `penalty` in cycles, over a hit in the first TLB, with what two measurements of it gave; `penalty_reason` why it is
-    missing, should that be another reason than the size's."""
+    missing, should that be another reason than the size's. `doubtful`: there may be no such TLB at all, and what looks
+    like its hits be page walks."""
 
     entries: int | None = None
     at_least: int | None = None
@@ -63,6 +63,7 @@ class Table:
     reason: str = ""
     absent: bool = False
     penalty_reason: str = ""
+    doubtful: bool = False
 
 
 @dataclass
@@ -109,7 +110,7 @@ def first_table(pages: Pages) -> Table:
         return Table(reason=f"spreading {FIRST_PAGES} lines over as many pages costs something already")
     if found.spills is None:
         return Table(at_least=found.fits, reason=f"no step up to {found.fits} pages")
-    penalty, both = _penalty(pages, found.fits, 1)
+    penalty, both = _penalty(pages, found.fits)
     if again is None or again.spills is None or again.fits != found.fits:  # somebody else used entries, once
         fits = [found.fits] if again is None else [found.fits, again.fits]
         return Table(
@@ -119,7 +120,8 @@ def first_table(pages: Pages) -> Table:
         reason = "spreading lines over pages costs less than a second TLB's answer does; run again at a quieter time"
         return Table(None, None, None, None, both, reason)
     if not found.exact:
-        return Table(None, found.fits, found.spills, None, both, "the step is blurred; run again at a quieter time")
+        # what doesn't fit bounds nothing: a sibling thread or a neighbour takes entries away
+        return Table(None, found.fits, None, None, both, "the step is blurred; run again at a quieter time")
     return Table(found.fits, None, None, penalty, both)
 
 
@@ -127,107 +129,19 @@ def _first_step(pages: Pages) -> Capacity | None:
     return capacity(twice(lambda n: pages.excess(n, 1), STEP_CYCLES), FIRST_PAGES, pages.reach(1), STEP_CYCLES)
 
 
-@dataclass(frozen=True)
-class _Second:
-    """What one stride told of the second TLB."""
-
-    stride: int
-    found: Capacity
-    penalties: tuple[float, ...]
-
-
-def second_table(pages: Pages, first: Table) -> Table:
-    """The second TLB: pages at such strides that those it holds are more than the first one's, and few enough lines."""
-    if first.entries is None or first.penalty is None:
-        return Table(reason="the first TLB is not known")
-    least = int(CLEAR_MARGIN * first.entries) + 1
-    steps: list[_Second] = []
-    stride, held = 1, 0
-    while not _agreed(steps) and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
-        found = _second_step(pages, first.penalty, stride, least)
-        if found is None:
-            break
-        if isinstance(found, _Second):
-            steps.append(found)
-        else:
-            held = max(held, found * stride)
-        stride *= 2
-    if not steps:
-        return Table(at_least=held or None, reason=f"no second step up to {held} pages")
-    return _with_walk(pages, first, _second_from_steps(steps), steps[-1].stride)
+def _penalty(pages: Pages, fits: int) -> tuple[float | None, tuple[float, ...]]:
+    """Cycles that an access costs when all miss, and what it was at two numbers of pages; None where they differ, or
+    where fewer pages cost a walk less, so that a small second TLB may lie between."""
+    few = typical(pages, int(FEWER_RATIO * fits) + 1, 1)
+    both = tuple(typical(pages, count, 1) for count in missing_counts(pages, fits, 1))
+    told = common(both)
+    if told is None and common((few, both[0])) is not None:
+        both = (few, both[0])
+        return common(both), both
+    return None if told is None or few < told - WALK_CYCLES else told, both
 
 
-def _agreed(steps: list[_Second]) -> bool:
-    """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
-    cache and raise the curve too early; the larger the stride, the cleaner it is."""
-    return len(steps) > 1 and _exact_entries(steps[-1:]) == _exact_entries(steps[-2:-1]) is not None
-
-
-def _exact_entries(steps: list[_Second]) -> int | None:
-    return steps[0].found.fits * steps[0].stride if steps[0].found.exact else None
-
-
-def _second_step(pages: Pages, first_penalty: float, stride: int, least: int) -> _Second | int | None:
-    """The second step at one stride; or how many pages fit if there is none; None where the fewest don't."""
-    base = _typical(pages, least, stride)
-    if base > first_penalty + WALK_CYCLES:
-        return None
-
-    def excess(count: int) -> float:
-        return pages.excess(count, stride) - base
-
-    found = capacity(twice(excess, STEP_CYCLES), least, pages.reach(stride), STEP_CYCLES)
-    if found is None or found.spills is None:
-        return None if found is None else found.fits
-    both = tuple(_typical(pages, count, stride) for count in _missing_counts(pages, found.fits, stride))
-    if min(both) < first_penalty + WALK_CYCLES:
-        return found.fits
-    return _Second(stride, found, both)
-
-
-def _second_from_steps(steps: list[_Second]) -> Table:
-    """Entries, where the last two strides agree, or the only one is exact."""
-    last = steps[-1]
-    steps = steps[-2:]
-    low = min(each.found.fits * each.stride for each in steps)
-    high = max((each.found.spills or 0) * each.stride for each in steps)
-    sizes = {each.found.fits * each.stride for each in steps}
-    if len(sizes) == 1 and all(each.found.exact for each in steps):
-        return Table(sizes.pop(), penalties=last.penalties)
-    reason = "pages at different strides tell different sizes (a hashed index?)"
-    return Table(None, low, high, None, last.penalties, reason)
-
-
-def _with_walk(pages: Pages, first: Table, told: Table, stride: int) -> Table:
-    """The second TLB with its penalty, if its size is known: at the stride that told it, or at a larger one where that
-    needs too many lines for two numbers of them that all miss."""
-    if told.entries is None or first.entries is None or first.penalty is None:
-        return told
-    least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
-    while stride <= LONGEST_STRIDE_PAGES:
-        few, many = _missing_counts(pages, told.entries // stride, stride, least)
-        if many >= APART_RATIO * few and many <= told.entries:  # else the control's pages in a row don't fit either
-            both = tuple(first.penalty + _beyond_first(pages, count, stride) for count in (few, many))
-            return replace(told, penalty=_common(both), penalties=both)
-        stride *= 2
-    reason = "too few lines fit into the first cache for the penalty at two numbers of pages"
-    return replace(told, penalties=(), penalty_reason=reason)
-
-
-def _beyond_first(pages: Pages, count: int, stride: int) -> float:
-    """Cycles that an access costs more at this stride than over as many pages in a row, which the second TLB holds.
-
-    The same number of lines, so what prefetchers crowd out of a small first cache costs the same in both."""
-    return _typical(pages, count, stride) - _typical(pages, count, 1)
-
-
-def _penalty(pages: Pages, fits: int, stride: int) -> tuple[float | None, tuple[float, ...]]:
-    """Cycles that an access costs when all miss, and what it was at two numbers of pages; None where they differ."""
-    both = tuple(_typical(pages, count, stride) for count in _missing_counts(pages, fits, stride))
-    return _common(both), both
-
-
-def _missing_counts(pages: Pages, fits: int, stride: int, least: int = 0) -> tuple[int, int]:
+def missing_counts(pages: Pages, fits: int, stride: int, least: int = 0) -> tuple[int, int]:
     """Two numbers of pages at which all miss where `fits` do fit, not less than `least` and about that; no more than
     there are lines for."""
     few, many = (int(ratio * fits) + 1 for ratio in MISSING_RATIO)
@@ -236,11 +150,12 @@ def _missing_counts(pages: Pages, fits: int, stride: int, least: int = 0) -> tup
     return min(few, pages.reach(stride)), min(many, pages.reach(stride))
 
 
-def _typical(pages: Pages, count: int, stride: int) -> float:
+def typical(pages: Pages, count: int, stride: int) -> float:
+    """Cycles per access that spreading so many lines costs, the middle one of three measurements."""
     return float(np.median([pages.excess(count, stride) for _ in range(3)]))
 
 
-def _common(both: tuple[float, ...]) -> float | None:
+def common(both: tuple[float, ...]) -> float | None:
     """The mean, unless they are further apart than chance and frequency put them."""
     apart = abs(both[0] - both[1]) > max(AGREE_CYCLES, AGREE_RATIO * max(both))
     return None if apart else float(np.mean(both))

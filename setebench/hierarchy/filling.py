@@ -1,0 +1,113 @@
+"""The second cache's ways from filling it while it is empty, whatever it replaces and however sets are chosen.
+
+All lines are flushed, then a walk goes through pages that no cache holds, and stops now and then to time lines that
+passed at any time. What happens then is told by the ways alone, not by replacement: see `infer.filling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.recency import Stream
+from setebench.infer.filling import Filling, told, whitening
+from setebench.machine import Region
+from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.scenario import Context
+
+MOST_STOPS_PER_ROOM, LEAST_SPACING, FILLED_RATIO, FIRST_RATIO = 40, 600, 1.8, 0.3
+"""Stops while as many lines pass as find room, at most, and lines between two stops at least, beside which those that
+a stop brings in are few; lines that pass in all, in these; and from where on stops count."""
+
+LATEST_RATIO = 2.0
+"""Lines that passed later than so many capacities of the first cache ago may be in that one still."""
+
+LEAST_RATIO = 5.0
+"""A second cache that holds fewer times the first one's lines leaves too few to be timed."""
+
+CLEARING_RATIO = 4.0
+"""Lines that pass before all are flushed, so that what was in the caches is gone: random replacement keeps 2 in 100."""
+
+MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
+MOST_ROUNDS = 3
+"""So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
+
+STALL_RATIO = 1.3
+"""Loads count at most so many times what the next level takes: an interrupt is no level."""
+
+
+def with_ways(
+    context: Context, region: Region, own: Geometry, room: float, first_lines: int, cycles: Sequence[float]
+) -> Geometry:
+    """The second cache's geometry with its ways, should filling tell them; about `room` lines find room in it. `cycles`
+    are latencies, nearest first.
+
+    Only ways of a size that is known are told: a neighbour on the core takes room away, so that filling alone would
+    seem to be that of a smaller cache."""
+    if own.size is None:
+        return own
+    context.progress("how the second cache fills")
+    fills = _Fills(context, region, first_lines, room)
+    if not fills.possible:
+        return own
+    for _ in range(MOST_ROUNDS):
+        fills.more()
+        measured = fills.measured(cycles[2])
+        found = told(measured, own.size // region.line_size, cycles[1], cycles[2], first_lines)
+        if not found.close:
+            break
+    context.evidence["filling"] = {
+        "lines": measured.lines.tolist(),
+        "cycles": measured.cycles.round(2).tolist(),
+        "ways": found.ways,
+    }
+    return replace(own, ways=found.ways, ways_reason=found.reason)
+
+
+class _Fills:
+    """Fillings of a cache in which about `room` lines find room, behind one of `first_lines`."""
+
+    def __init__(self, context: Context, region: Region, first_lines: int, room: float) -> None:
+        self._context, self._region, self._room = context, region, room
+        self._spacing, self._latest = (
+            int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING)),
+            int(LATEST_RATIO * first_lines),
+        )
+        self._stops = int(FILLED_RATIO * room / self._spacing)
+        self._timed: list[NDArray[np.float64]] = []
+        self.possible = room > LEAST_RATIO * first_lines and 2 * CLEARING_RATIO * room < region.lines
+
+    def more(self) -> None:
+        """Fill it some more times."""
+        if not self._timed:
+            self._clear()
+        fills = int(np.clip(MOST_LINES / (self._stops * self._spacing), LEAST_FILLS, MOST_FILLS))
+        for _ in range(fills):
+            self._timed.append(self._filled(1000 + len(self._timed)))
+
+    def measured(self, miss: float) -> Filling:
+        """What the fillings told, the next level answering after `miss` cycles."""
+        means = np.minimum(np.stack(self._timed), STALL_RATIO * miss).mean(axis=2)
+        lines = self._spacing * np.arange(1, self._stops + 1, dtype=np.float64)
+        counts = lines > max(FIRST_RATIO * self._room, 1.5 * self._latest)
+        means = means[:, counts]
+        page_lines = TLB_PAGE_BYTES // self._region.line_size
+        return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, page_lines)
+
+    def _clear(self) -> None:
+        walk = Stream(self._context, self._region, CLEARING_RATIO * self._room, 98, any_pages=True)
+        walk.advance(len(walk))
+        walk.flush()
+
+    def _filled(self, purpose: int) -> NDArray[np.float64]:
+        """One filling, its lines flushed before, as linking them brought them in, and after; shape (stops, loads)."""
+        page_lines = TLB_PAGE_BYTES // self._region.line_size
+        walk = Stream(self._context, self._region, self._spacing * self._stops + page_lines, purpose, any_pages=True)
+        walk.flush()
+        timed = walk.filled(self._spacing, self._stops, self._latest)
+        walk.flush()
+        return timed

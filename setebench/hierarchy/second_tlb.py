@@ -1,0 +1,239 @@
+"""Entries and miss penalty of the second data TLB: pages at strides, so that the lines that it takes stay few.
+
+Where a stride of two, four, ... pages leaves the same share of its sets, few lines overfill it while they all still fit
+into the first cache. How the numbers that fit at several strides hang together tells what the table is like, so none
+is multiplied by its stride unless another one confirms it (`infer.table_sets`). A table that strides don't take sets
+from, fully associative or of a folded index, is looked for with more lines, which the second cache holds: there a walk
+shows as well, but not to the entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from setebench.hierarchy.tlb import (
+    APART_RATIO,
+    STEP_CYCLES,
+    WALK_CYCLES,
+    Pages,
+    Table,
+    common,
+    missing_counts,
+    typical,
+)
+from setebench.infer.capacity import capacity, twice
+from setebench.infer.table_sets import Fits, Shapes, may_be_folded, shapes
+from setebench.measure.rings import Lines, rings_cycles, shuffled
+
+LONGEST_STRIDE_PAGES = 256
+CLEAR_MARGIN = 1.2
+"""So many times the first TLB's entries in pages miss it all, so that the second one is asked for every access."""
+
+HELD_CYCLES, HELD_SHARE = 2.0, 0.1
+"""The fewest pages that are tried fit at a stride if they cost so much more than the first TLB's penalty at most."""
+
+SURE_SHARE = 1.0 - STEP_CYCLES / WALK_CYCLES
+"""Of the pages that fit, so many surely do: a few more may miss before a step shows."""
+
+MOST_PER_PAGE = 4
+"""Lines per page of the control for many pages: so far apart that no next line is one of them."""
+
+WIDE_GROWTH = 1.19
+"""Numbers of pages tried where the second cache holds the lines."""
+
+FAR_RATIO, STEEP_SHARE = 2.0, 0.8
+"""So many times the pages that don't fit miss altogether; where each set replaces its oldest entries and gets its share
+of the pages, so much of that cost is there at a fifth more than fits already."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What one stride told of the second TLB, and what an access cost at two numbers of pages that all miss it; none
+    where everything tried fits, or too little does."""
+
+    fits: Fits
+    penalties: tuple[float, ...] = ()
+
+    @property
+    def found(self) -> bool:
+        """Whether there was a step as high as a walk."""
+        return bool(self.penalties)
+
+
+def second_table(pages: Pages, first: Table, second_cache_lines: int = 0) -> Table:
+    """The second TLB; `second_cache_lines` of one line per page stay in the second cache for sure, 0 if that is not
+    known."""
+    if first.entries is None or first.penalty is None:
+        what = "the first TLB" if first.entries is None else "what a miss in the first TLB costs"
+        return Table(reason=f"{what} is not known")
+    least = int(CLEAR_MARGIN * first.entries) + 1
+    steps, wide = _steps(pages, first.penalty, least), None
+    if not any(each.found for each in steps) or may_be_folded(_weighed(steps)):
+        pages.context.progress("TLBs: more pages than the first cache has lines for")
+        wide = _wide(pages, least, second_cache_lines)
+    return _told(pages, first, steps, wide)
+
+
+def _steps(pages: Pages, penalty: float, least: int) -> list[_Step]:
+    """Strides of 1, 2, 4, ... pages, until two agree or too few pages fit."""
+    steps: list[_Step] = []
+    stride = 1
+    while not _agreed(steps) and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
+        step = _step(pages, penalty, stride, least)
+        steps.append(step)
+        if not step.fits.low:
+            break
+        stride *= 2
+    return steps
+
+
+def _agreed(steps: list[_Step]) -> bool:
+    """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
+    cache and raise the curve too early; the larger the stride, the cleaner it is."""
+    if len(steps) < 2 or not (steps[-1].found and steps[-2].found):
+        return False
+    found = shapes(_weighed(steps))
+    return found is not None and found.value is not None
+
+
+def _weighed(steps: list[_Step]) -> list[Fits]:
+    """What the strides told, each as far as it is believed: what doesn't fit by the last two steps alone."""
+    last = [each for each in steps if each.found][-2:]
+    return [each.fits if each in last or not each.found else replace(each.fits, high=None) for each in steps]
+
+
+def _step(pages: Pages, penalty: float, stride: int, least: int) -> _Step:
+    """The second step at one stride."""
+    base = typical(pages, least, stride)
+    if base > penalty + max(HELD_CYCLES, HELD_SHARE * penalty):
+        return _Step(Fits(stride, 0, least))
+    base = max(base, penalty)
+
+    def excess(count: int) -> float:
+        return pages.excess(count, stride) - base
+
+    found = capacity(twice(excess, STEP_CYCLES), least, pages.reach(stride), STEP_CYCLES)
+    if found is None:
+        return _Step(Fits(stride, 0, None))
+    if found.spills is None:
+        return _Step(Fits(stride, found.fits, None))
+    both = tuple(typical(pages, count, stride) for count in missing_counts(pages, found.fits, stride))
+    if min(both) < penalty + WALK_CYCLES:
+        return _Step(Fits(stride, found.fits, None))
+    return _Step(Fits(stride, found.fits, found.spills), both)
+
+
+def _told(pages: Pages, first: Table, steps: list[_Step], wide: _Step | None) -> Table:
+    """Entries where only one number explains all strides; else what fits at once."""
+    found = [each for each in steps if each.found]
+    seen = _weighed(steps) + ([] if wide is None else [wide.fits])
+    fits = int(SURE_SHARE * max((each.low for each in seen), default=0))
+    if not found:
+        return _without_steps(fits, wide)
+    penalties = found[-1].penalties
+    shape = None if may_be_folded(seen) else shapes(seen)
+    if shape is None:  # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
+        reason = "pages at different strides tell different sizes (a folded index?)"
+        return Table(None, fits, None, None, penalties, reason)
+    if shape.value is None:
+        reason = "the step is blurred; run again at a quieter time"
+        return Table(None, shape.low, shape.high, None, penalties, reason)
+    return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
+
+
+def _without_steps(fits: int, wide: _Step | None) -> Table:
+    """The second TLB by its pages in a row alone, where strides show no step."""
+    if wide is None or not wide.found:
+        return Table(at_least=fits or None, reason=f"no second step up to {fits} pages", doubtful=True)
+    high = None if wide.fits.high is None else wide.fits.high - 1
+    reason = "no stride leaves out sets of it (fully associative, or a folded index), and many lines tell no entry"
+    return Table(None, fits, high, reason=reason)
+
+
+# -- what a walk costs ---------------------------------------------------------------------------
+
+
+def _with_walk(pages: Pages, first: Table, told: Table, shape: Shapes, stride: int) -> Table:
+    """The second TLB with its penalty: at the stride that told it, or at a larger one where that needs too many lines
+    for two numbers of them that all miss."""
+    if told.entries is None or first.entries is None or first.penalty is None:
+        return told
+    if not shape.share:  # no pages in a row to compare with would fit
+        few, many = missing_counts(pages, told.entries, stride)
+        return replace(told, penalty=common(told.penalties) if many >= APART_RATIO * few else None)
+    least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
+    while stride <= LONGEST_STRIDE_PAGES:
+        few, many = missing_counts(pages, told.entries // stride, stride, least)
+        if many >= APART_RATIO * few and many <= told.entries:  # else the control's pages in a row don't fit either
+            both = tuple(first.penalty + _beyond_first(pages, count, stride) for count in (few, many))
+            if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
+                return replace(told, penalty=common(both), penalties=both)
+        stride *= 2
+    reason = "too few lines fit into the first cache for the penalty at two numbers of pages"
+    return replace(told, penalties=(), penalty_reason=reason)
+
+
+def _beyond_first(pages: Pages, count: int, stride: int) -> float:
+    """Cycles that an access costs more at this stride than over as many pages in a row, which the second TLB holds.
+
+    The same number of lines, so what prefetchers crowd out of a small first cache costs the same in both."""
+    return typical(pages, count, stride) - typical(pages, count, 1)
+
+
+# -- more pages than the first cache has lines ---------------------------------------------------
+
+
+def _wide(pages: Pages, least: int, most: int) -> _Step | None:
+    """About how many pages in a row fit, from rings of which the first cache holds little; None where the fewest of
+    them, which do fit, cost something, or it can't be told how high the step is."""
+    limit = min(most, pages.region.size // pages.page_bytes)
+    count, held = 2 * least, 0
+    while count <= limit:
+        if _walks(pages, count, least):
+            return _bounded(pages, held, count, least, limit) if held else None
+        held, count = count, int(WIDE_GROWTH * count) + 1
+    return _Step(Fits(1, held, None)) if held else None
+
+
+def _walks(pages: Pages, count: int, least: int) -> bool:
+    """Whether so many pages in a row cost half of the shortest walk or more per access; three times of three."""
+    return all(_wide_excess(pages, count, least) > WALK_CYCLES / 2 for _ in range(3))
+
+
+def _bounded(pages: Pages, held: int, spills: int, least: int, limit: int) -> _Step | None:
+    """Bounds of the entries from the last number of pages that fit and the first that didn't, should the height of the
+    step be seen. All accesses miss soon behind a step that is one of all sets; one of a few sets that an uneven index
+    fills first bounds nothing from above."""
+    far = int(FAR_RATIO * spills)
+    if far > limit:
+        return None
+    walk, beyond, before = (
+        float(np.median([_wide_excess(pages, count, least) for _ in range(3)]))
+        for count in (far, int(WIDE_GROWTH * spills), held)
+    )
+    fitting = 1.0 - max(before, 0.0) / walk
+    return _Step(Fits(1, int(fitting * held), spills if beyond > STEEP_SHARE * walk else None), (walk,))
+
+
+def _wide_excess(pages: Pages, count: int, least: int) -> float:
+    """Cycles per access that spreading lines one per page costs above a few lines per page, in so many pages fewer, but
+    no fewer than `least`, so that all accesses of both miss the first TLB."""
+    line, context = pages.region.line_size, pages.context
+    per_page = min(MOST_PER_PAGE, count // least)
+    places = pages.page_bytes // line
+    spread = _lines(pages, shuffled(context, np.arange(count)), places)
+    # page after page, and again: in any other order some accesses would hit the first TLB
+    fewer = shuffled(context, np.arange(count // per_page))
+    rounds = [
+        _lines(pages, fewer, places // per_page) + number * (places // per_page) * line for number in range(per_page)
+    ]
+    own, control = rings_cycles(context, pages.region, (spread, np.concatenate(rounds)))
+    return own - control
+
+
+def _lines(pages: Pages, numbers: Lines, places: int) -> Lines:
+    """One line of each of these pages, among the first `places` places in it, all of them used alike."""
+    place = shuffled(pages.context, np.arange(len(numbers))) % places
+    return pages.region.address + numbers * pages.page_bytes + place * pages.region.line_size
