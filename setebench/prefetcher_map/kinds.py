@@ -10,6 +10,8 @@ from setebench.prefetcher_map.visit import Kind, Visit
 
 Test = Callable[[Visit], bool | None]
 
+ALL_KINDS = ("load", "store", "prefetch")
+
 
 def by_kind(visit: Visit, how: Kind, anchor: int | None) -> Visit:
     """The visit with its loads replaced by accesses of another kind."""
@@ -21,7 +23,8 @@ def trained_by(lab: Laboratory, visit: Visit, test: Test, anchor: int) -> tuple[
     """Kinds of access that a visit (which loads train) works with too, in the order load, store, prefetch; or why that
     can't be told. A software prefetch counts if any hint trains: hints go to different levels."""
     found: list[str] = []
-    for name, kinds in (("load", ("load",)), ("store", ("store",)), ("prefetch", _hints(lab))):
+    asked: tuple[tuple[Kind, ...], ...] = (("load",), ("store",), _hints(lab))
+    for name, kinds in zip(ALL_KINDS, asked, strict=True):
         told = [test(by_kind(visit, kind, _anchor(lab, visit, kind, anchor))) for kind in kinds]
         if True in told:
             found.append(name)

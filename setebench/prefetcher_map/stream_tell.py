@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.prefetcher_map.across_cores import tell_across_cores
-from setebench.prefetcher_map.kinds import trained_by
+from setebench.prefetcher_map.kinds import ALL_KINDS, trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.led_runs import UNCLEAR, directions
 from setebench.prefetcher_map.replacement import of_streams, tell_replacement
@@ -21,6 +21,7 @@ ASKED_ALONG = (
 )
 TABLES = "runs in many pages, the first continued"
 LED_ON = "level 2's streams lead these on, and their table may be the smaller one; switch those off and run again"
+OF_LEVEL_TWO = "prefetchers of level 2 may go on where this one stops; switch those off and run again"
 NEEDS_TRIGGER = (
     *("trigger_at_page_edge", "degree", "max_distance"),
     *("streams", "replacement", "streams_per_page", "trained_by"),
@@ -37,7 +38,11 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
             told.unresolved(parameter, "the number of accesses that start it is not known; run again at a quieter time")
         return
     visit, targets = rules.training_visit()
+    rules.asked_along = not inner and lab.next_in_l1 and hears_requests(rules) is not False
     kinds, reason = trained_by(lab, visit, lambda each: rules.streams_in(each, targets), lab.page_lines - 2)
+    if rules.asked_along and kinds is not None and len(kinds) < len(ALL_KINDS):
+        # loads have a request of level 1's own with each, so a run of another kind may just be too short
+        kinds, reason = None, ASKED_ALONG
     told.value("trained_by", kinds, "the same run by other kinds of access", reason)
     present = [target for target in targets if lab.brings(visit, target)]
     level = lab.level(visit, present[0]) if present else None
@@ -51,7 +56,6 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     ways = _directions(rules)
     told.value("directions", ways, run, UNCLEAR)
     _tell_edges(rules, ways, told)
-    rules.asked_along = not inner and lab.next_in_l1 and hears_requests(rules) is not False
     degree = _tell_reach(rules, told)
     if not inner:
         tell_waking(lab, degree, told)
@@ -108,18 +112,21 @@ def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
             "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",
         )
         return
+    unlike = any(edge not in (None, trigger) for edge in edges)
+    if unlike and led_on(rules):
+        told.unresolved(
+            "trigger_at_page_edge", "level 2's streams may start at a page's ends; switch those off and run again"
+        )
+        return
     told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
 def _tell_reach(rules: Rules, told: Told) -> int | None:
     """Tell degree and distance; returns the degree."""
     method = "hits on one line that the stream has fetched"
-    if rules.inner and not rules.fills_l1 and rules.lab.level_two_listens:
+    if led_on(rules):
         for parameter in ("degree", "max_distance"):
-            told.unresolved(
-                parameter,
-                "prefetchers of level 2 may go on where this one stops; switch those off and run again",
-            )
+            told.unresolved(parameter, OF_LEVEL_TWO)
         return None
     degree = rules.degree()
     if rules.asked_along:  # a hit and the request that follows it may draw a batch each, the second from a line later

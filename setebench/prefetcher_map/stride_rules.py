@@ -222,9 +222,12 @@ class Rules:
         count = self.trigger + 1
         lines = [lab.page_lines - 3 - 7 * (count - 1 - number) for number in range(count)]
         steps = tuple(Access(line * lab.line_size, ip=SAME) for line in lines)
-        warm = tuple(sorted(lines)) if self.found.warm else ()
-        visit = Visit(steps, warm=warm, window=(0, 2 * lab.page_lines))
-        return lab.brings(visit, lines[-1] + 7)
+        missing = Visit(steps, window=(0, 2 * lab.page_lines))
+        if not self.found.warm:
+            return lab.brings(missing, lines[-1] + 7)
+        told = lab.brings(replace(missing, warm=tuple(sorted(lines))), lines[-1] + 7)
+        # what hits never bring, misses may: of this prefetcher, or of another level's, which isn't told here
+        return told if told is not False or lab.brings(missing, lines[-1] + 7) is False else None
 
 
 def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:
