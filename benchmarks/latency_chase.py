@@ -111,6 +111,8 @@ def sizes_bytes() -> list[int]:
     for cache in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         if (cache / "type").read_text().strip() != "Instruction":
             found[int((cache / "level").read_text())] = 1024 * int((cache / "size").read_text().strip().rstrip("K"))
+    if not found:
+        raise SystemExit("the system tells no cache sizes, by which the chase by hand goes")
     sizes = [found[level] for level in sorted(found)]
     return [sizes[0] // 2, *(factor * size // 4 for factor, size in zip((16, 7), sizes[:-1], strict=False))]
 
@@ -125,7 +127,7 @@ def measured() -> list[Level]:
         Level(f"l{number}", findings.get(f"latency.l{number}", {}), size // LINE_BYTES, SHORT if number > 2 else LONG)
         for number, size in enumerate(sizes, 1)
     ]
-    return [*levels, Level("memory", findings["latency.memory"], MOST_LINES, SHORT)]
+    return [*levels, Level("memory", findings.get("latency.memory", {}), MOST_LINES, SHORT)]
 
 
 def compare(chase: Chase, rows: dict[str, list[tuple[float, float]]]) -> None:

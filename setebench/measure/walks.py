@@ -19,7 +19,7 @@ from setebench.machine import Region
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import span_bytes
 from setebench.measure.placing import BASELINE_ADDITIONS, Place, Walk, single_cycles
-from setebench.measure.rungs import AS_SLOW_RATIO, SEEN_SHARE, Rung, jump, steadiest
+from setebench.measure.rungs import AS_SLOW_RATIO, MOSTLY_SHARE, SEEN_SHARE, Rung, jump, steadiest
 from setebench.measure.timed import Timed
 from setebench.scenario import Context
 
@@ -53,9 +53,9 @@ CAREFUL = 6
 """Walks behind which the second level is looked for are repeated so many times more often: they are short, and on a
 clock whose step is longer than a load few loads tell no level from a mixture."""
 
-VAIN_LOOKS, MOST_SETTLING = 2, 16
+VAIN_LOOKS, MOST_SETTLING = 2, 24
 """Whether more lines stay in their level now that the walk has been gone before is looked at until it was in vain so
-often in a row; and so many repetitions are thrown away for it at most."""
+often in a row, or the walk has been gone so often."""
 
 GONE_SHARE = 0.8
 """With so many lines in memory there is nothing left to be seen of any level."""
@@ -191,7 +191,8 @@ class Ladder:
         errors = np.std([[rung.cycles for rung in own] for own in rungs], axis=0) / GENTLEST_ROUNDS**0.5
         alike = seen & (means > (means - errors)[seen].max() / AS_SLOW_RATIO)
         # of those that don't cost too many lines the longest: it leaves the fewest in the level before
-        gentle = alike & (stayed >= stayed[alike].max() - SPARED_SHARE)
+        most = stayed[alike].max()
+        gentle = alike & (stayed >= max(most - SPARED_SHARE, min(most, MOSTLY_SHARE)))
         best = int(np.argmax(np.where(gentle, [each.bytes * each.turns for each in walks], 0.0)))
         settling = max(own[best].walk.settling for own in rungs)
         return replace(walks[best], settling=settling), float(means[best])
@@ -207,22 +208,25 @@ class Ladder:
         cycles = max(min(0.9 * self.memory, self._fast_memory) - step, 0.6 * self.memory) - BASELINE_ADDITIONS
         return cycles / self._per_tick
 
-    def _settled(self, place: Place, count: int) -> tuple[Timed, int]:
-        """`count` groups of single loads once lines stay where they should be, and how many repetitions that took.
+    def _settled(self, place: Place, count: int, settling: int) -> tuple[Timed, int]:
+        """`count` groups of single loads once lines stay where they should be, and how many repetitions that took:
+        `settling` if those that are known to be needed were enough.
 
         Lines that the outer level never held can only come into it in place of others. Where programs beside this one
         use it too, these are not the oldest: the first walks find most of their own lines, and the targets, gone. Lines
         that are already there just change places with the inner level's."""
         timed = place.time_singles(self._context, count)
-        settling, done, vain = 0, count + place.warmup, 0
-        while not place.repeated and vain < VAIN_LOOKS and self._cached(timed).mean() < STAYED_SHARE:
+        done, vain = count + place.warmup, 0
+        while not place.repeated and vain < VAIN_LOOKS and done <= MOST_SETTLING:
+            if self._cached(timed).mean() >= STAYED_SHARE:
+                break
             again = place.time_singles(self._context, count)
             if self._cached(again).mean() > self._cached(timed).mean():
                 timed, settling, vain = again, done, 0
             else:
                 vain += 1
             done += count + place.warmup
-        return timed, min(settling, MOST_SETTLING)
+        return timed, settling
 
     def _cached(self, timed: Timed) -> NDArray[np.bool_]:
         """Which single loads didn't come from memory, shape (n,)."""
@@ -231,7 +235,7 @@ class Ladder:
     def _rung(self, walk: Walk, effort: int = 1) -> Rung:
         place = Place(self._context, self._region, "walk", walk)
         count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS, effort)
-        timed, settling = self._settled(place, count)
+        timed, settling = self._settled(place, count, walk.settling)
         walk = replace(walk, settling=settling)
         alike = timed.alike_ticks(self._step)
         near = self._cached(timed)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from setebench.infer.footprint import BROUGHT, Footprint
 from setebench.infer.mixture import Shares, mostly
+from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
 from setebench.measure.serving import References
 from setebench.prefetcher_map.builder import ALONE, BESIDE, CROWD, DUMMY, PAGE, PROBED, Builder
 from setebench.prefetcher_map.visit import BLOCK_PAGES, PAGE_BYTES, Access, Visit
@@ -60,7 +62,7 @@ class Laboratory:
         self.next_counts_misses = False
         self.outer_next = True
         self.outer_streams = True
-        self.walks_fit = True
+        self.walks_fit = self.walks_whole = True
         pages = region.size // PAGE_BYTES
         others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
         self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
@@ -90,7 +92,8 @@ class Laboratory:
         )
         self.forget, self.next_in_l1 = other.forget, other.next_in_l1
         self.next_after_hits = other.next_after_hits
-        self.builder.conflict_pages, self.walks_fit = other.builder.conflict_pages, other.walks_fit
+        self.builder.conflict_pages = other.builder.conflict_pages
+        self.walks_fit, self.walks_whole = other.walks_fit, other.walks_whole
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -145,9 +148,12 @@ class Laboratory:
         probes = self.builder.split(replace(visit, forget=self.forget), makers, len(cpus))
         times = self._times_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
         # beside its sibling a core takes some cycles longer for each load than when the references were taken: such
-        # times lie between those of two levels, where their mixture says nothing, but far from those of memory
+        # times lie between those of two levels, where their mixture says nothing, but far from those of memory. Means,
+        # as a coarse clock may read a load from a cache as late as one from memory
         *_, cache, memory = (float(ticks.mean()) for ticks in self.references.ticks.values())
-        return _any_came([float(np.mean(each < (cache + memory) / 2)) for each in times])
+        step = step_ticks(self.context)
+        shares = [(memory - mean_ticks(each, step)) / (memory - cache) for each in times]
+        return _any_came([min(max(share, 0.0), 1.0) for share in shares])
 
     def brings_across(
         self, visit: Visit, parts: tuple[int, int, int], targets: Sequence[int], cpus: tuple[int, int]

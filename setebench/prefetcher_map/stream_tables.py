@@ -32,8 +32,15 @@ def led_on(rules: Rules) -> bool:
     return rules.inner and not rules.fills_l1 and rules.lab.level_two_listens
 
 
+def walked_between(rules: Rules) -> bool:
+    """Whether lines are pushed out of level 1 between the accesses of runs (see `begun`)."""
+    return rules.lab.inner_streams and not rules.inner
+
+
 def streams(rules: Rules) -> int | None:
     """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
+    if walked_between(rules) and not rules.lab.walks_fit:
+        return None  # what those walks miss takes entries too
     entries = bisect(lambda pages: _followed(rules, pages), MOST_STREAMS)
     return None if entries is None or _crowded(rules, entries + 1) else entries
 
@@ -63,7 +70,7 @@ def _followed(rules: Rules, pages: int) -> bool | None:
 def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
     """Runs of these lines in some pages, one after the other."""
     lab, size = rules.lab, rules.lab.line_size
-    if not lab.inner_streams or rules.inner:
+    if not walked_between(rules):
         return [Access(line * size, page=page) for page in pages for line in lines]
     # line by line, and level 1's tables forget the pages after each, or its own streams would go on in them
     chosen, steps = list(pages), []
@@ -138,7 +145,10 @@ def per_page(rules: Rules, directions: str) -> int | None:
     together, alone = told[::2], told[1::2]
     if None in together or alone != [True, True]:
         return None
-    return 2 if all(together) else 1
+    if all(together):
+        return 2
+    # lines that the walks miss take entries, and between a run's accesses there are more walks if there is another run
+    return 1 if rules.inner or rules.lab.walks_fit else None
 
 
 def page_runs(rules: Rules, directions: str) -> tuple[Run, Run]:

@@ -9,7 +9,7 @@ from setebench.prefetcher_map.led_runs import UNCLEAR, directions
 from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
-from setebench.prefetcher_map.stream_tables import led_on, per_page, streams
+from setebench.prefetcher_map.stream_tables import led_on, per_page, streams, walked_between
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
@@ -22,6 +22,7 @@ ASKED_ALONG = (
 TABLES = "runs in many pages, the first continued"
 LED_ON = "level 2's streams lead these on, and their table may be the smaller one; switch those off and run again"
 OF_LEVEL_TWO = "prefetchers of level 2 may go on where this one stops; switch those off and run again"
+NOT_WHOLE = "level 2 loses some of the lines that push others out of level 1, and their misses take entries too"
 NEEDS_TRIGGER = (
     *("trigger_at_page_edge", "degree", "max_distance"),
     *("streams", "replacement", "streams_per_page", "trained_by"),
@@ -75,6 +76,9 @@ def _tell_tables(rules: Rules, ways: str | None, told: Told) -> None:
     if entries is not None and led_on(rules):
         told.at_least("streams", entries, TABLES, LED_ON)
         told.unresolved("replacement", LED_ON)
+    elif entries is not None and walked_between(rules) and not rules.lab.walks_whole:
+        told.at_least("streams", entries, TABLES, NOT_WHOLE)
+        told.unresolved("replacement", NOT_WHOLE)
     else:
         told.value("streams", entries, TABLES, UNCLEAR)
         tell_replacement(of_streams(rules), entries, told)

@@ -219,15 +219,20 @@ class Rules:
 
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run's next line is fetched where it lies in the next page."""
-        count = self.trigger + 1
-        lines = [lab.page_lines - 3 - 7 * (count - 1 - number) for number in range(count)]
+        count, stride = self.trigger + 1, self.found.stride
+        last = lab.page_lines - min(3, stride)
+        lines = [last - stride * (count - 1 - number) for number in range(count)]
+        target = last + stride
+        if self.found.down:  # the same seen from the second page's end
+            lines = [2 * lab.page_lines - 1 - line for line in lines]
+            target = 2 * lab.page_lines - 1 - target
         steps = tuple(Access(line * lab.line_size, ip=SAME) for line in lines)
         missing = Visit(steps, window=(0, 2 * lab.page_lines))
         if not self.found.warm:
-            return lab.brings(missing, lines[-1] + 7)
-        told = lab.brings(replace(missing, warm=tuple(sorted(lines))), lines[-1] + 7)
+            return lab.brings(missing, target)
+        told = lab.brings(replace(missing, warm=tuple(sorted(lines))), target)
         # what hits never bring, misses may: of this prefetcher, or of another level's, which isn't told here
-        return told if told is not False or lab.brings(missing, lines[-1] + 7) is False else None
+        return told if told is not False or lab.brings(missing, target) is False else None
 
 
 def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:

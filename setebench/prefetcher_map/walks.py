@@ -20,6 +20,9 @@ LOST = 0.06
 """Share of a walk's lines that level 2 may lack: four of sixty, so that a table of eight streams still holds half; and
 what a coarse clock takes for more, of none that were lost, is rare."""
 
+LOST_LINES = 0.5
+"""Lines that level 2 lacks on average in a walk that counts as whole: each more takes an entry of a table of streams."""
+
 SPARED = 0.4
 """Share of a walk's lines that may still be in level 1: none are if it replaces the line unused longest and has fewer
 ways, all if it has more; where it replaces at random a third is left, and what is pushed out is walked past again."""
@@ -29,7 +32,7 @@ ASKED, REPETITIONS = 16, 24
 
 
 def fit_walks(lab: Laboratory) -> None:
-    """Choose how many lines per page offset the laboratory's walks have, and note whether these fit."""
+    """Choose how many lines per page offset the laboratory's walks have, and note whether these fit, and are whole."""
     best = (_shares(lab, CONFLICT_PAGES)[1], CONFLICT_PAGES)
     for pages in FEWER:
         if best[0] <= LOST:
@@ -38,6 +41,7 @@ def fit_walks(lab: Laboratory) -> None:
         if spared <= SPARED:
             best = min(best, (lost, pages))
     lab.walks_fit, lab.builder.conflict_pages = best[0] <= LOST, best[1]
+    lab.walks_whole = best[0] * len(lab.builder.walk()) < LOST_LINES
 
 
 def _shares(lab: Laboratory, pages: int) -> tuple[float, float]:

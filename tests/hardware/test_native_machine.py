@@ -253,7 +253,7 @@ def test_what_interrupts_the_calibration_does_not_change_the_dither(native: Nati
     """A mean over all repetitions made waits of hundreds of clock steps out of it, or none."""
     disturbed = CutShort()
     try:
-        assert native._dither_cycles / 2 < disturbed._dither_cycles < 2 * native._dither_cycles
+        assert native._cycles_per_tick() / 2 < disturbed._cycles_per_tick() < 2 * native._cycles_per_tick()
     finally:
         disturbed.close()
 

@@ -274,6 +274,8 @@ def test_lines_count_once_a_walk_has_been_gone_so_often_that_they_stay() -> None
     rung = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(Walk(1024 * KIB, 1))
     assert rung.share > 0.95 and rung.cycles == pytest.approx(L3, rel=0.15)
     assert rung.walk.settling >= BesideAnother.UNSETTLED - 1
+    again = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(rung.walk)
+    assert again.share > 0.95 and again.walk.settling == rung.walk.settling
     place = Place(context, region, "l3", rung.walk)
     assert float(np.mean(place.time_singles(context, 4).loads - OVERHEAD < MEMORY)) > 0.95
 
