@@ -37,6 +37,12 @@ def walked_between(rules: Rules) -> bool:
     return rules.lab.inner_streams and not rules.inner
 
 
+def may_be_pushed_out(rules: Rules) -> bool:
+    """Whether lines that a walk doesn't find in level 2 may take entries that the runs had: there is one between their
+    accesses, or before the line that is hit."""
+    return walked_between(rules) or (rules.lab.next_in_l1 and not rules.inner)
+
+
 def streams(rules: Rules) -> int | None:
     """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
     if walked_between(rules) and not rules.lab.walks_fit:
@@ -69,7 +75,7 @@ def _followed(rules: Rules, pages: int) -> bool | None:
 
 def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
     """Runs of these lines in some pages, one after the other."""
-    lab, size = rules.lab, rules.lab.line_size
+    size = rules.lab.line_size
     if not walked_between(rules):
         return [Access(line * size, page=page) for page in pages for line in lines]
     # line by line, and level 1's tables forget the pages after each, or its own streams would go on in them

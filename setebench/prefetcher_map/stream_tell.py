@@ -9,7 +9,7 @@ from setebench.prefetcher_map.led_runs import UNCLEAR, directions
 from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
-from setebench.prefetcher_map.stream_tables import led_on, per_page, streams, walked_between
+from setebench.prefetcher_map.stream_tables import led_on, may_be_pushed_out, per_page, streams
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
@@ -76,7 +76,7 @@ def _tell_tables(rules: Rules, ways: str | None, told: Told) -> None:
     if entries is not None and led_on(rules):
         told.at_least("streams", entries, TABLES, LED_ON)
         told.unresolved("replacement", LED_ON)
-    elif entries is not None and walked_between(rules) and not rules.lab.walks_whole:
+    elif entries is not None and may_be_pushed_out(rules) and not rules.lab.walks_whole:
         told.at_least("streams", entries, TABLES, NOT_WHOLE)
         told.unresolved("replacement", NOT_WHOLE)
     else:
