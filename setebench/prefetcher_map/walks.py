@@ -21,7 +21,7 @@ LOST = 0.06
 what a coarse clock takes for more, of none that were lost, is rare."""
 
 LOST_LINES = 0.5
-"""Fewer lines than this, on average, level 2 lacks in a walk that is whole: each takes an entry of a table of streams."""
+"""Fewer lines than this, on average, a whole walk misses in level 2: each takes an entry of a table of streams."""
 
 SPARED = 0.4
 """Share of a walk's lines that may still be in level 1: none are if it replaces the line unused longest and has fewer
