@@ -26,8 +26,9 @@ a stop brings in are few; lines that pass in all, in these; and from where on st
 LATEST_RATIO = 2.0
 """Lines that passed later than so many capacities of the first cache ago may be in that one still."""
 
-LEAST_RATIO = 5.0
-"""A second cache that holds fewer times the first one's lines leaves too few to be timed."""
+LEAST_RATIO = 7.5
+"""A second cache that holds fewer times the first one's lines leaves too few to be timed, and if it gets lines only as
+the first gives them up, it fills so much later than it is asked that the curve looks like one of more ways."""
 
 CLEARING_RATIO = 4.0
 """Lines that pass before all are flushed, so that what was in the caches is gone: random replacement keeps 2 in 100."""

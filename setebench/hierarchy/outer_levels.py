@@ -35,6 +35,12 @@ POWER_OCTAVES = 0.35
 ROOM_RATIO = 1.4
 """Prefetchers and other users take less than a third of a cache, in the better of all walks."""
 
+SLICES = (1, 3, 5, 7)
+"""Sets of a shared cache are a power of two or so many times that: it is made of as many parts as there are cores."""
+
+Inclusive = tuple[bool | None, str]
+"""Whether lines are taken along, or None and why that isn't told."""
+
 FINDS = 3
 """Searches for a set. Two have to find one, of the same number of ways."""
 
@@ -109,10 +115,19 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
         evidence["l3"] = [round(each) for each in third.lines]
         told = second_in_third(context, region, lines, third.lines.value, cycles, by_age)
         sets = third_sets(context, region, cycles, lines, third.lines.value, by_age)
-        told = sets.inclusive if sets.inclusive[0] is not None else told
+        told = _of_both(told, sets.inclusive)
         outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
         before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
-        found["l3"] = replace(with_capacity(outer, third, before, line), inclusive=told, method=OVERFULL)
+        found["l3"] = replace(with_capacity(outer, third, before, line, shared=True), inclusive=told, method=OVERFULL)
+
+
+def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
+    """Whether the third cache includes the second, from a stream and from sets: not told where they contradict."""
+    if by_sets[0] is None:
+        return by_stream
+    if by_stream[0] is not None and by_stream[0] != by_sets[0]:
+        return None, "lines in use and lines of one set tell different things; run again at a quieter time"
+    return by_sets
 
 
 def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int) -> Outer:
@@ -122,12 +137,16 @@ def _filled(context: Context, region: Region, outer: Outer, lines: float, first_
     return replace(outer, geometry=own, method=HOW_FULL if own.ways is not None else outer.method)
 
 
-def with_capacity(outer: Outer, held: Held, before: list[float], line: int) -> Outer:
+def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, shared: bool = False) -> Outer:
     """A level with its size, if one only is possible; else with what it holds at least. Each of `before` is a number of
-    bytes that levels before it may hold in addition, as an exclusive one does."""
+    bytes that levels before it may hold in addition, as an exclusive one does. A `shared` one may have lost any part of
+    its room to others, so its walks must agree, and its sets may be a few times a power of two (slices)."""
     own = outer.geometry
     spans = [(held.lines.low * line - each, held.lines.high * line - each) for each in before]
-    if own.ways is not None:
+    if own.ways is not None and shared:
+        several = (sizes_with_ways(low, high, own.ways, line, SLICES) for low, high in spans)
+        sizes = set().union(*several) if held.steady else set()
+    elif own.ways is not None:
         # room that is lost moves no size to half or twice itself
         sizes = set().union(*(sizes_with_ways(low, ROOM_RATIO * high, own.ways, line) for low, high in spans))
     else:

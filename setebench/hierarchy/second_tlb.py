@@ -139,7 +139,8 @@ def _told(pages: Pages, first: Table, steps: list[_Step], wide: _Step | None) ->
         return Table(None, fits, None, None, penalties, reason)
     if shape.value is None:
         reason = "the step is blurred; run again at a quieter time"
-        return Table(None, shape.low, shape.high, None, penalties, reason)
+        # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
+        return Table(None, shape.low, None, None, penalties, reason)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
 
 
@@ -194,7 +195,8 @@ def _wide(pages: Pages, least: int, most: int) -> _Step | None:
         if _walks(pages, count, least):
             return _bounded(pages, held, count, least, limit) if held else None
         held, count = count, int(WIDE_GROWTH * count) + 1
-    return _Step(Fits(1, held, None)) if held else None
+    # of a table that replaces at random a few may be gone before a walk shows
+    return _Step(Fits(1, int(held / WIDE_GROWTH), None)) if held else None
 
 
 def _walks(pages: Pages, count: int, least: int) -> bool:
@@ -214,7 +216,9 @@ def _bounded(pages: Pages, held: int, spills: int, least: int, limit: int) -> _S
         for count in (far, int(WIDE_GROWTH * spills), held)
     )
     fitting = 1.0 - max(before, 0.0) / walk
-    return _Step(Fits(1, int(fitting * held), spills if beyond > STEEP_SHARE * walk else None), (walk,))
+    return _Step(
+        Fits(1, int(fitting * held), int(WIDE_GROWTH * spills) if beyond > STEEP_SHARE * walk else None), (walk,)
+    )
 
 
 def _wide_excess(pages: Pages, count: int, least: int) -> float:

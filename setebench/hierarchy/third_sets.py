@@ -136,6 +136,9 @@ class _Search:
         numbers = fewest_pages(self._trials, self._found, self._left)
         if numbers is None:
             return None
+        if len(numbers) < 2:  # a single line is missing: such a cache takes in no line that is used once
+            self._left = self._left[:0]
+            return None
         self._left = self._left[~np.isin(self._left, numbers)]
         own = crossed(self._trials, self._found.crowded[numbers], self._line_size)
         return own if own is not None and critical(self._trials, own) else None

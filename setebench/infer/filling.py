@@ -128,10 +128,11 @@ def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> 
 
 
 def _divisors(size: int) -> Iterator[int]:
-    """Ways that make such a size with a power of two of sets."""
+    """Ways that make such a size with a power of two of sets. Not one: a cache that replaces any way, also while others
+    are empty, fills as one of single ways does."""
     sets = 1
     while size % sets == 0:
-        if size // sets <= MOST_WAYS:
+        if 1 < size // sets <= MOST_WAYS:
             yield size // sets
         sets *= 2
 

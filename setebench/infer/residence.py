@@ -219,7 +219,7 @@ def plain_sizes(low: float, high: float) -> set[int]:
     return found
 
 
-def sizes_with_ways(low: float, high: float, ways: int, line_bytes: int) -> set[int]:
-    """Sizes in bytes of a power of two of sets of so many ways."""
-    sizes = {ways * line_bytes << power for power in range(30)}
+def sizes_with_ways(low: float, high: float, ways: int, line_bytes: int, times: tuple[int, ...] = (1,)) -> set[int]:
+    """Sizes in bytes of a power of two of sets of so many ways, or so many `times` that."""
+    sizes = {each * ways * line_bytes << power for power in range(30) for each in times}
     return {size for size in sizes if low <= size <= high}

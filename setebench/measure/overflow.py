@@ -107,17 +107,20 @@ class Trials:
         """Cycles of one load of each line probed, which are loaded in random order; shape (n,) as `probed`."""
         machine, cpu = self._context.machine, self._context.cpu
         ring = self.rng.permutation(lines)
+        walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
+        turns = self._turns if turns is None else turns
+        # both before anything is loaded: linking goes through as much memory again, which would push out lines
         machine.link(self._region, ring)
+        if len(walk):
+            machine.link(self._region, walk)
         # all that the trial before left behind would take ways
         self.use(lines - lines % PAGE)
         self._flush(self._loaded)
         self._loaded = np.unique(lines - lines % PAGE)
-        machine.run(Probe().chase(RING, len(ring)), {RING: ring[:1]}, cpu=cpu)
-        walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
-        turns = self._turns if turns is None else turns
+        probe, placed = Probe().chase(RING, len(ring)), {RING: ring[:1]}
         if len(walk):
-            machine.link(self._region, walk)
-            machine.run(Probe().chase(WALK, turns * len(walk)), {WALK: walk[:1]}, cpu=cpu)
+            probe, placed[WALK] = probe.chase(WALK, turns * len(walk)), walk[:1]
+        machine.run(probe, placed, cpu=cpu)
         probed = lines if probed is None else probed
         flushed = len(self._loaded) * PAGE // self._region.line_size
         self._loads_left -= turns * len(walk) + len(lines) + flushed + TIMED_COST * len(probed)
@@ -127,8 +130,9 @@ class Trials:
         return cycles
 
     def ballast_of(self, lines: int) -> Lines:
-        """About so many lines of the ballast."""
-        own: Lines = self._ballast[: max(1, lines // self._ballast.shape[1])]
+        """About so many lines of the ballast, of other pages each time: a few may happen to miss a set's lines."""
+        pages = self.rng.permutation(len(self._ballast))[: max(1, lines // self._ballast.shape[1])]
+        own: Lines = self._ballast[pages]
         return own
 
     def without_part(self, part: int) -> Lines:
@@ -153,6 +157,8 @@ def reduced(
         before = len(items)
         for part in np.array_split(trials.rng.permutation(items), min(parts, len(items))):
             rest = items[~np.isin(items, part)]
+            if trials.spent:
+                return None
             if len(rest) and overflows(rest):
                 items = rest
         if len(items) == before:
@@ -165,6 +171,8 @@ def reduced(
 def fewest_pages(trials: Trials, crowd: Crowd, numbers: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Of the crowded pages with these numbers those that are needed to overfill some set; None where they overfill
     none, or loads ran out."""
+    if not len(numbers):
+        return None
     line = PAGE // crowd.missed.shape[1]
     offsets = np.delete(np.arange(crowd.missed.shape[1]), trials.absent.free) * line
     probed = [page + trials.rng.permutation(np.flatnonzero(own) * line) for page, own in crowd.pages()]
@@ -269,20 +277,23 @@ def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
 def nearer_share(trials: Trials, found: Crossed, ballast_lines: int, nearest_cycles: float) -> float:
     """Share of the lines of all pages but one that come from nearer than so many cycles, behind so many lines of the
     ballast walked once."""
-    cycles = _held_cycles(trials, found, trials.ballast_of(ballast_lines), turns=1)
+    cycles = _held_cycles(trials, found, ballast_lines)
     return float((cycles < nearest_cycles).mean())
 
 
-def _held_cycles(
-    trials: Trials, found: Crossed, ballast: Lines | None = None, turns: int | None = None
-) -> NDArray[np.float64]:
-    """Mean cycles of lines that are there, by page; of all pages but one."""
+def _held_cycles(trials: Trials, found: Crossed, ballast_lines: int | None = None) -> NDArray[np.float64]:
+    """Mean cycles of lines that are there, by page; of all pages but one. Behind all of the ballast, or so many lines
+    of it walked once."""
     others = found.without(0)
     lines = np.concatenate(others)
     cycles, held = np.zeros((2, len(others)))
     for _ in range(NEAR_TIMES):
         # one line of each page: what prefetchers then bring along are others
-        own = trials.cycles(lines, np.array([trials.rng.choice(each) for each in others]), ballast, turns)
+        probed = np.array([trials.rng.choice(each) for each in others])
+        if ballast_lines is None:
+            own = trials.cycles(lines, probed)
+        else:
+            own = trials.cycles(lines, probed, trials.ballast_of(ballast_lines), turns=1)
         there = ~trials.absent.gone(own) & (own < trials.absent.most_cycles)
         cycles += np.where(there, own, 0.0)
         held += there
