@@ -141,6 +141,9 @@ def _told(pages: Pages, first: Table, steps: list[_Step], wide: _Step | None) ->
         reason = "the step is blurred; run again at a quieter time"
         # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
         return Table(None, shape.low, None, None, penalties, reason)
+    if not shape.share:  # the first cache is full of as many lines at any stride, with those that prefetchers bring
+        reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
+        return Table(at_least=shape.low, reason=reason, doubtful=True)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
 
 
@@ -161,9 +164,6 @@ def _with_walk(pages: Pages, first: Table, told: Table, shape: Shapes, stride: i
     for two numbers of them that all miss."""
     if told.entries is None or first.entries is None or first.penalty is None:
         return told
-    if not shape.share:  # no pages in a row to compare with would fit
-        few, many = missing_counts(pages, told.entries, stride)
-        return replace(told, penalty=common(told.penalties) if many >= APART_RATIO * few else None)
     least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
     while stride <= LONGEST_STRIDE_PAGES:
         few, many = missing_counts(pages, told.entries // stride, stride, least)
