@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.hierarchy.recency import Passed, Stream
 from setebench.infer.residence import BOOTSTRAPS, Curve, Fit, Held, Known, agreed, curve, fit, held, improved
@@ -63,9 +64,22 @@ FAR_SHARE, HIDDEN_SHARE, SLOWER_RATIO = 0.25, 0.02, 1.5
 of them at least, so much more slowly than the second one."""
 
 
+INSIDE_SHARE = 0.6
+"""Of the lines of a level, those that passed no longer ago than that mostly are still there, whatever it replaces."""
+
+
 def hidden_level(passed: Passed, reach: float, second: float, memory: float) -> float | None:
     """Cycles of a level between the second one and memory that answers a few of the lines that passed long ago."""
-    far = passed.cycles[passed.distance > FAR_SHARE * reach]
+    return _slower(passed.cycles[passed.distance > FAR_SHARE * reach], second, memory)
+
+
+def level_within(passed: Passed, lines: float, second: float, memory: float) -> float | None:
+    """The same of the lines that should all still be in a second level of so many `lines`."""
+    inside = (passed.distance > FAR_SHARE * lines) & (passed.distance < INSIDE_SHARE * lines)
+    return _slower(passed.cycles[inside], second, memory)
+
+
+def _slower(far: NDArray[np.float64], second: float, memory: float) -> float | None:
     near = far[far < (second + memory) / 2]
     if len(near) < HIDDEN_SHARE * len(far) or not len(near):
         return None
@@ -112,11 +126,17 @@ class Capacities:
         """About where the second step is; None where none is seen. Where memory seems to follow the second level, a
         third one that others keep nearly full may still have answered a few loads: its step is what was seen then."""
         guess = fit(self._nearby(passed), self._known_nearby(), self._starts(reach))
-        if self._plausible(guess, reach / 2):
-            return guess
-        cycles = None if len(self._cycles) != 3 else hidden_level(passed, reach, self._cycles[1], self._cycles[2])
+        plausible = self._plausible(guess, reach / 2)
+        cycles = None
+        if len(self._cycles) == 3:
+            _, second, memory = self._cycles
+            cycles = (
+                level_within(passed, guess.steps[1].lines, second, memory)
+                if plausible
+                else hidden_level(passed, reach, second, memory)
+            )
         if cycles is None:
-            return None
+            return guess if plausible else None
         self._cycles.insert(2, cycles)
         self.hidden = True
         guess = fit(self._nearby(passed), self._known_nearby(), self._starts(reach))
