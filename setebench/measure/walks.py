@@ -171,14 +171,14 @@ class Ladder:
         A cache that others use too loses lines while the walk goes on, so the walk should be no longer than it must. A
         shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
         should it be shorter than that."""
-        rung = self._rung(walk)
+        rung = self._rung(walk, settle=True)
         all_there = rung.share >= STAYED_SHARE and rung.cycles > cycles / AS_SLOW_RATIO
         if walk.repeated or (walk.bytes >= shortest_bytes and all_there):
             return rung.walk, rung.cycles
         others = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
         walks = [walk, *(each for each in others if each.bytes > min(walk.bytes, REPEATED_BYTES))]
         # all in turn, so that what comes and goes falls on all alike
-        rungs = [[self._rung(each) for each in walks] for _ in range(GENTLEST_ROUNDS)]
+        rungs = [[self._rung(each, settle=True) for each in walks] for _ in range(GENTLEST_ROUNDS)]
         share = np.array([[rung.share for rung in own] for own in rungs])
         means = (share * [[rung.cycles for rung in own] for own in rungs]).sum(axis=0) / np.maximum(
             share.sum(axis=0), 1e-9
@@ -232,11 +232,16 @@ class Ladder:
         """Which single loads didn't come from memory, shape (n,)."""
         return timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
 
-    def _rung(self, walk: Walk, effort: int = 1) -> Rung:
+    def _rung(self, walk: Walk, effort: int = 1, *, settle: bool = False) -> Rung:
+        """What answers behind a walk; with `settle` once lines stay, which is only for a level that is there for sure:
+        the look at which the most of them seem to stay may be the one at which memory seemed the fastest."""
         place = Place(self._context, self._region, "walk", walk)
         count = place.repetitions(REPEATED_ROUNDS if walk.repeated else WALK_REPETITIONS, effort)
-        timed, settling = self._settled(place, count, walk.settling)
-        walk = replace(walk, settling=settling)
+        if settle:
+            timed, settling = self._settled(place, count, walk.settling)
+            walk = replace(walk, settling=settling)
+        else:
+            timed = place.time_singles(self._context, count)
         alike = timed.alike_ticks(self._step)
         near = self._cached(timed)
         if near.any():  # a few that were disturbed, or nearly as slow as memory, would carry the mean

@@ -271,17 +271,17 @@ def test_lines_count_once_a_walk_has_been_gone_so_often_that_they_stay() -> None
     machine: Any = BesideAnother(quiet(clock=COARSE))
     context = Context(machine=machine, seed=1, fast=True)
     region = machine.allocate(64 << 20, 4096)
-    rung = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(Walk(1024 * KIB, 1))
+    rung = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(Walk(1024 * KIB, 1), settle=True)
     assert rung.share > 0.95 and rung.cycles == pytest.approx(L3, rel=0.15)
     assert rung.walk.settling >= BesideAnother.UNSETTLED - 1
-    again = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(rung.walk)
+    again = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(rung.walk, settle=True)
     assert again.share > 0.95 and again.walk.settling == rung.walk.settling
     place = Place(context, region, "l3", rung.walk)
     assert float(np.mean(place.time_singles(context, 4).loads - OVERHEAD < MEMORY)) > 0.95
 
 
 def test_where_nobody_takes_lines_no_walk_is_gone_in_vain() -> None:
-    assert ladder(32 * KIB, clock=COARSE)._rung(Walk(1024 * KIB, 1)).walk.settling == 0
+    assert ladder(32 * KIB, clock=COARSE)._rung(Walk(1024 * KIB, 1), settle=True).walk.settling == 0
 
 
 def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
