@@ -14,22 +14,14 @@ from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.serving import References
-from setebench.prefetcher_map.builder import ALONE, BESIDE, CROWD, DUMMY, PAGE, PROBED, Builder
-from setebench.prefetcher_map.visit import BLOCK_PAGES, PAGE_BYTES, Access, Visit
-from setebench.probe import Base, Probe
+from setebench.prefetcher_map.bench import Bench
+from setebench.prefetcher_map.visit import Access, Visit
+from setebench.probe import Probe
 from setebench.scenario import Context
-
-APART_PAGES = 4
-"""Visited pages lie at least so far apart: what runs past the end of one is not in the next."""
 
 SCAN, AGAIN, MOST = 12, 60, 1920
 """Repetitions per line of a first look, of a second look at lines that it left unclear, and at most, where neighbouring
 levels must be told apart on a coarse clock."""
-
-MOST_OPERATIONS, MOST_OPERATIONS_FAST = 60_000_000, 20_000_000
-"""Operations of a survey after which what stays unclear is left so: some 20 s and 7 s on a CPU of today, so that
-surveys beside a busy neighbour end too. Counted, not timed: what is asked must not depend on how busy the computer is,
-or no recording could be asked again."""
 
 CLEAR_MARGIN = 9.0
 """Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
@@ -37,22 +29,15 @@ CLEAR_MARGIN = 9.0
 PLAIN = 0.15
 """A line that comes in less than this share of repetitions comes nearly never; what noise alone takes is less."""
 
-LABORATORY_RNG = 7100
-"""Purpose of a laboratory's random numbers; each turn of the same questions has other pages, in another order."""
-
 BLOCKS = 3
 """Trained and untrained visits take turns so often, so that drift and neighbours fall on both alike."""
 
 
-class Laboratory:
-    """Runs visits on a machine. `region` gives the pages, `references` tell the levels apart."""
+class Laboratory(Bench):
+    """Asks what visits bring, and keeps what is known of the machine, on which questions depend."""
 
     def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
-        self.context, self.region, self.references = context, region, references
-        self._rng = context.rng(LABORATORY_RNG + turn)
-        self.builder = Builder(region.line_size, self._rng)
-        self.line_size = region.line_size
-        self.page_lines = PAGE_BYTES // region.line_size
+        super().__init__(context, region, references, turn)
         self.forget = 0
         self.next_in_l1 = self.next_after_hits = True
         self.level_two_listens = True
@@ -63,18 +48,9 @@ class Laboratory:
         self.outer_next = True
         self.outer_streams = True
         self.walks_fit = self.walks_whole = True
-        pages = region.size // PAGE_BYTES
-        others = max(min(pages // 4, 8192) // BLOCK_PAGES, 4)
-        self._blocks = region.address + (pages - np.arange(1, others + 1) * BLOCK_PAGES) * PAGE_BYTES
-        own = pages - others * BLOCK_PAGES
-        self._pages = region.address + np.arange(2 * APART_PAGES, own - APART_PAGES, APART_PAGES) * PAGE_BYTES
-        self._next = len(self._pages)
         self._known: dict[tuple[Visit, int], bool | None] = {}
         self._levels: dict[tuple[Visit, int], str | None] = {}
         self._inner: dict[tuple[Visit, int], bool | None] = {}
-        self.visits = 0
-        self.operations = 0
-        self._most_operations = MOST_OPERATIONS_FAST if context.fast else MOST_OPERATIONS
 
     # -- what is known of the machine, which questions depend on ------------------------------------------------------
 
@@ -94,51 +70,6 @@ class Laboratory:
         self.next_after_hits = other.next_after_hits
         self.builder.conflict_pages = other.builder.conflict_pages
         self.walks_fit, self.walks_whole = other.walks_fit, other.walks_whole
-
-    # -- running ------------------------------------------------------------------------------------------------------
-
-    def _fresh_pages(self, count: int) -> NDArray[np.int64]:
-        """Addresses of pages in random order, each used once before any is used again."""
-        taken: list[NDArray[np.int64]] = []
-        missing = count
-        while missing:
-            if self._next >= len(self._pages):
-                self._pages, self._next = self._rng.permutation(self._pages), 0
-            part = self._pages[self._next : self._next + missing]
-            taken.append(part)
-            self._next += len(part)
-            missing -= len(part)
-        return np.concatenate(taken)
-
-    def placements(self, targets: NDArray[np.int64]) -> dict[Base, NDArray[np.int64]]:
-        """One repetition per target (lines from the page's beginning), each in a page of its own."""
-        count = len(targets)
-        pages = self._fresh_pages(count)
-        beside = self._blocks[0] + 63 * self.line_size
-        return {
-            PAGE: pages,
-            PROBED: pages + targets * self.line_size,
-            CROWD: self._rng.choice(self._blocks[3::3], count),
-            DUMMY: self._rng.choice(self._blocks[1::3], count),
-            ALONE: self._rng.choice(self._blocks[2::3], count),
-            BESIDE: np.full(count, beside, dtype=np.int64),
-        }
-
-    def walked(self, most: int, repetitions: int) -> NDArray[np.int64]:
-        """Ticks of so many loads of one line of a walk, in its turn (`Builder.walked`)."""
-        probe, where = self.builder.walked(most)
-        placed = self.placements(np.zeros(repetitions + 2, dtype=np.int64))
-        placed[PROBED] = placed[DUMMY] + where.offset
-        self.visits += repetitions + 2
-        self.operations += (repetitions + 2) * len(probe)
-        return self.context.machine.run(probe, placed, cpu=self.context.cpu, warmup=2)[:, 0]
-
-    def _run(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-        warmed = np.concatenate([np.resize(targets, 2), targets])
-        self.visits += len(warmed)
-        self.operations += len(warmed) * len(probe)
-        ticks = self.context.machine.run(probe, self.placements(warmed), cpu=self.context.cpu, warmup=2)
-        return ticks[:, 0]
 
     def brings_shared(
         self, visit: Visit, makers: Sequence[int], targets: Sequence[int], cpus: tuple[int, ...]
@@ -166,7 +97,7 @@ class Laboratory:
 
     def _times_together(self, probes: dict[int, Probe], targets: Sequence[int], own: int) -> list[NDArray[np.int64]]:
         """Ticks of loads of each target after the probes of several CPUs, of which `own` times."""
-        asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
+        asked = self.rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), AGAIN))
         ticks = self.context.machine.run_together(
             probes, self.placements(np.concatenate([np.resize(asked, 2), asked])), warmup=2
         )
@@ -187,8 +118,8 @@ class Laboratory:
                 repeated = np.repeat(
                     np.asarray(targets, dtype=np.int64), per_block if is_trained else -(-per_block // 3)
                 )
-                order = self._rng.permutation(repeated)
-                ticks[is_trained].append(self._run(trained if is_trained else untrained, order))
+                order = self.rng.permutation(repeated)
+                ticks[is_trained].append(self.timed(trained if is_trained else untrained, order))
                 asked[is_trained].append(order)
         shares = []
         for is_trained in (True, False):
@@ -198,14 +129,9 @@ class Laboratory:
 
     def levels_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
         """What part of the loads of each target, `repetitions` after the visit, each level served."""
-        asked = self._rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
-        times = self._run(self.builder.probe(replace(visit, forget=self.forget)), asked)
+        asked = self.rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
+        times = self.timed(self.builder.probe(replace(visit, forget=self.forget)), asked)
         return self.references.shares([times[asked == target] for target in targets])
-
-    @property
-    def spent(self) -> bool:
-        """Whether enough was run: second looks are taken still, but none that takes long."""
-        return self.operations > self._most_operations
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
@@ -279,7 +205,7 @@ class Laboratory:
         probe = self.builder.probe(replace(visit, forget=self.forget))
         repetitions = AGAIN
         while repetitions <= MOST and not (sets and self.spent):
-            sets.append(self._run(probe, np.full(repetitions, target, dtype=np.int64)))
+            sets.append(self.timed(probe, np.full(repetitions, target, dtype=np.int64)))
             yield mostly(self.references.ticks, np.concatenate(sets))
             repetitions *= 4
 
