@@ -82,16 +82,17 @@ class Builder:
     def place_of(self, access: Access) -> Operand:
         return self.other(CROWD, access.page, access.at) if access.page else PAGE + access.at
 
-    def probe(self, visit: Visit) -> Probe:
-        """The whole visit and one timed load of `PROBED`."""
+    def probe(self, visit: Visit, loaded: bool = False) -> Probe:
+        """The whole visit and one timed load of `PROBED`; `loaded`: of that line when it was just loaded."""
         probe = self.prelude(visit)
         if visit.chained:
-            return self.ending(self._chain(probe, visit))
-        for number, access in enumerate(visit.steps):
-            if visit.burst and number == len(visit.steps) - 1:
-                probe = self._loaded(probe, self._burst_lines()[: visit.burst], visit.burst_how)
-            probe = self.step(probe, visit, access, number)
-        return self.ending(probe)
+            probe = self._chain(probe, visit)
+        else:
+            for number, access in enumerate(visit.steps):
+                if visit.burst and number == len(visit.steps) - 1:
+                    probe = self._loaded(probe, self._burst_lines()[: visit.burst], visit.burst_how)
+                probe = self.step(probe, visit, access, number)
+        return self.ending(probe.fence().wait(SETTLE_CYCLES).load(PROBED) if loaded else probe)
 
     def _chain(self, probe: Probe, visit: Visit) -> Probe:
         """The visit's loads, one after the other by their addresses alone; the first depends on one elsewhere, so that

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -179,13 +179,6 @@ class Laboratory(Bench):
             self._inner[visit, target] = self._in_l1(visit, target) if brought else brought
         return self._inner[visit, target]
 
-    def _in_l1(self, visit: Visit, target: int) -> bool | None:
-        for likely in self._growing(visit, target):
-            outer = max(value for name, value in likely.items() if name != "l1")
-            if abs(likely["l1"] - outer) > CLEAR_MARGIN:
-                return likely["l1"] > outer
-        return None
-
     def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> bool | None:
         """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
 
@@ -193,31 +186,41 @@ class Laboratory(Bench):
         like level 2."""
         beside = next(each for each in visit.warm if abs(each - line) > 2)
         placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
-        for likely in self._growing(placed, line):
-            outer = max(value for name, value in likely.items() if name != "l1")
-            if abs(likely["l1"] - outer) > CLEAR_MARGIN:
-                return likely["l1"] > outer
-        return None
+        return self._in_l1(placed, line)
 
-    def _growing(self, visit: Visit, target: int) -> Iterator[dict[str, float]]:
-        """Log likelihoods of the levels from more and more loads."""
-        sets: list[NDArray[np.int64]] = []
-        probe = self.builder.probe(replace(visit, forget=self.forget))
-        repetitions = AGAIN
-        while repetitions <= MOST and not (sets and self.spent):
-            sets.append(self.timed(probe, np.full(repetitions, target, dtype=np.int64)))
-            yield mostly(self.references.ticks, np.concatenate(sets))
-            repetitions *= 4
+    def _in_l1(self, visit: Visit, target: int) -> bool | None:
+        level = self._mostly_in(visit, target)
+        return None if level is None else level == "l1"
 
     def _level(self, visit: Visit, target: int) -> str | None:
         brought = self.brings(visit, target)
         if not brought:
             return None if brought is None else "memory"
-        for likely in self._growing(visit, target):
-            second, first = sorted(likely, key=lambda name: likely[name])[-2:]
-            if likely[first] - likely[second] > CLEAR_MARGIN:
-                return first
+        return self._mostly_in(visit, target, every=True)
+
+    def _mostly_in(self, visit: Visit, target: int, every: bool = False) -> str | None:
+        """The level that serves most loads of the target after the visit, from more and more of them; None where that
+        stays unclear. Levels behind the first are told apart only if `every` is wanted.
+
+        A busy sibling makes loads from level 1 look like some from behind it, from one moment to the next. That a line
+        isn't in level 1 is therefore only told if, in turns with it, the same line reads as level 1's when it was just
+        loaded."""
+        visit = replace(visit, forget=self.forget)
+        loaded = self._growing(self.builder.probe(visit, loaded=True), target)
+        for likely in self._growing(self.builder.probe(visit), target):
+            level = _clearly(likely, every)
+            if level == "l1" or (level and _clearly(next(loaded, {}), every=False) == "l1"):
+                return level
         return None
+
+    def _growing(self, probe: Probe, target: int) -> Iterator[dict[str, float]]:
+        """Log likelihoods of the levels from more and more loads."""
+        sets: list[NDArray[np.int64]] = []
+        repetitions = AGAIN
+        while repetitions <= MOST and not (sets and self.spent):
+            sets.append(self.timed(probe, np.full(repetitions, target, dtype=np.int64)))
+            yield mostly(self.references.ticks, np.concatenate(sets))
+            repetitions *= 4
 
 
 def _any_came(shares: Sequence[float]) -> bool | None:
@@ -225,3 +228,14 @@ def _any_came(shares: Sequence[float]) -> bool | None:
     one is unclear."""
     told = [share > BROUGHT if abs(share - 0.5) > BROUGHT - 0.5 else None for share in shares]
     return True if True in told else (None if None in told else False)
+
+
+def _clearly(likely: Mapping[str, float], every: bool) -> str | None:
+    """The level that log likelihoods clearly speak for; unless `every`, all behind the first count as one, which goes
+    by the name of the likeliest of them."""
+    if len(likely) < 2:
+        return None
+    second, first = sorted(likely, key=lambda name: likely[name])[-2:]
+    if not every and first != "l1":
+        second = "l1"
+    return first if likely[first] - likely[second] > CLEAR_MARGIN else None

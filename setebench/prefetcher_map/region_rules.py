@@ -20,13 +20,9 @@ def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
     told.value("streams", found.active, "regions opened before any is continued", UNCLEAR)
     told.value("region_size", _size(lab), method, UNCLEAR)
     visit = test_visit(lab, lesson(lab, FOLLOWER))
-    level = lab.level(visit, FOLLOWER)
-    # a busy sibling makes loads from level 1 look like level 2's; then so does the line that was just accessed
-    if level == "l2" and lab.in_l1(visit, visit.steps[-1].at // lab.line_size) is not True:
-        level = None
     told.value(
         "fills",
-        level,
+        lab.level(visit, FOLLOWER),
         "level of the line",
         "its level stays unclear; run again without --fast, at a quieter time",
     )

@@ -15,8 +15,8 @@ from setebench.judge import Judgement, Verdict, judge
 from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
-from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.bench import MOST_OPERATIONS
+from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.pattern import ask
