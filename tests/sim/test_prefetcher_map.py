@@ -55,6 +55,9 @@ ONE_LINE_AT_A_TIME = spec.Streamer(level=2, trigger=5, degree=1, max_distance=16
 REGION_OF_TWO_VISITS = spec.Region(
     level=1, fills="l1", trigger=2, region_size_bytes=4096, active_regions=8, indexed_by="ip+offset"
 )
+SHORT_STRIDES = spec.Stride(
+    level=2, trigger=3, degree=2, max_distance=4, max_stride_bytes=256, indexed_by="page", entries=16
+)
 FAR_STRIDE = spec.Stride(level=2, trigger=3, degree=2, max_distance=6, indexed_by="page", entries=16)
 EARLY_STREAM = spec.Streamer(level=1, fills="l2", trigger=2, degree=2, max_distance=8, directions="up", streams=32)
 EARLY_STRIDE = spec.Stride(level=2, trigger=2, degree=2, max_distance=2, indexed_by="page", entries=8)
@@ -109,9 +112,13 @@ def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
         (PAIR, set()),
         (L2_NEXT, set()),
         (L2_STRIDE, set()),
+        (SHORT_STRIDES, set()),
         (L2_STREAM, set()),
     ],
-    ids=["next line", "l1 stream", "l1 stride", "region", "pair", "l2 next line", "l2 stride", "l2 stream"],
+    ids=[
+        *("next line", "l1 stream", "l1 stride", "region", "pair"),
+        *("l2 next line", "l2 stride", "l2 short strides", "l2 stream"),
+    ],
 )
 def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions: set[str]) -> None:
     judgements = judged(prefetcher)
