@@ -34,6 +34,7 @@ from setebench.results import Finding
 from setebench.scenario import Context
 
 HUGE_BYTES, HUGE_REGION_BYTES = 2 << 20, 32 << 20
+UP_DOWN_UNCLEAR = "streams of level 1 may bring the line too, or it was there in some repetitions only; switch them off"
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 LED_BY_L1 = (
     "runs of neighbouring lines, which it may want, are led by level 1; switch that prefetcher off and run again"
@@ -197,12 +198,12 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         HIDDEN,
         lambda told: tell_next_line_of_two(lab, huge, near, told),
     )
-    if near.up_down:
+    if near.up_down_seen:  # no machine is said to lack one: only some have a prefetcher of this kind at all
         yield Entry(
             "l2.up_down",
-            True,
+            near.up_down,
             "the neighbouring line on the side to which the page's accesses went",
-            UNCLEAR,
+            UP_DOWN_UNCLEAR,
             lambda told: tell_up_down(lab, huge, near, told),
         )
     yield _stream(lab, huge, found.l2_stream, False, "lines ahead of a run of misses")

@@ -21,8 +21,8 @@ MOST_REPEATED = 6
 @dataclass
 class Neighbours:
     """What was found; None where it stays unclear. `next_trigger` counts accesses to one line; `flushed` says that they
-    had to miss each time; `hidden`
-    that level 1 brings the next line on every access, so that level 2's prefetcher of it hardly shows."""
+    had to miss each time; `up_down_seen` that what going down brings was there, or may have been, whatever explains it;
+    `hidden` that level 1 brings the next line on every access, so that level 2's prefetcher of it hardly shows."""
 
     next_line: bool | None = None
     next_trigger: int | None = None
@@ -32,6 +32,7 @@ class Neighbours:
     l2_next_line: bool | None = None
     hidden: bool = False
     up_down: bool | None = None
+    up_down_seen: bool = False
 
 
 def odd_line(lab: Laboratory) -> int:
@@ -113,6 +114,7 @@ def _level_two(lab: Laboratory, found: Neighbours) -> None:
     odd, even = odd_line(lab), even_line(lab)
     lab.next_after_hits = found.next_line is not False
     found.up_down = lab.brings(downwards(lab, even), even - 1)
+    found.up_down_seen = found.up_down is not False
     if found.next_line is not False and found.next_trigger in (None, 1):
         found.hidden, found.l2_next_line = True, _without_entries(lab, found)
         return

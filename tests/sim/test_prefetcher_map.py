@@ -347,6 +347,13 @@ def test_the_chart_of_a_sequential_run_is_the_papers_figure_7() -> None:
     assert [run["ahead"][line] + 1 for line in (0, 1, 2, 3, 4, 5, 6, 7, 8, 11)] == [3, 5, 8, 11, 14, 17, 16, 19, 18, 19]
 
 
+def test_what_going_down_brings_is_left_open_beside_streams_that_two_accesses_start() -> None:
+    two_accesses = spec.Streamer(level=1, fills="l1", trigger=2, degree=2, max_distance=12, streams=16)
+    told = judged(two_accesses, UP_DOWN)
+    assert told["prefetcher.l2.up_down.present"].verdict is Verdict.UNRESOLVED
+    assert "prefetcher.l2.up_down.present" not in judged(two_accesses)
+
+
 def test_a_pattern_says_which_lines_are_where() -> None:
     with closing(quiet(prefetchers=(L2_STREAM,), **SHAPE)) as machine:
         lab = laboratory(machine)
