@@ -26,7 +26,7 @@ from setebench.prefetcher_map.regions import find_region
 from setebench.prefetcher_map.shown import Found, all_shown
 from setebench.prefetcher_map.stream_tell import tell_stream
 from setebench.prefetcher_map.streams import Stream, find_l2_stream, leads_anyway
-from setebench.prefetcher_map.stride_rules import tell_stride
+from setebench.prefetcher_map.stride_tell import tell_stride
 from setebench.prefetcher_map.strides import fences_hide_stride, find_l1_stride
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.walks import fit_walks

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.led_runs import UNCLEAR, LedRun, tell_led_run
-from setebench.prefetcher_map.replacement import MOST_INSTRUCTIONS, of_strides, tell_replacement
 from setebench.prefetcher_map.strides import SAME, Stride
 from setebench.prefetcher_map.table_size import bisect, others_first
-from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
 
 MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 8, 1 << 25, 16, 60, 8
 ACCESS_BYTES = 8
+REACH_STRIDES = (3, 5)
+"""Lines apart; what streams bring beside reaches as many lines, not as many strides, at each."""
 
 
 class Rules:
@@ -72,22 +71,28 @@ class Rules:
         return None
 
     def ahead(self, count: int, stride: int) -> int | None:
-        """How many strides ahead lines are there after `count` accesses."""
+        """How many strides ahead lines are there after `count` accesses. None where those beside the edge come now and
+        then: some CPUs bring lines to level 1, or only to level 2, as they find room."""
         for number in range(1, MOST_AHEAD + 1):
             visit, target = self.run(count, stride, start=1, ahead=number)
-            if not 0 <= target < self.lab.page_lines:
-                return None
-            told = self.brings(visit, target)
+            told = self.brings(visit, target) if 0 <= target < self.lab.page_lines else None
             if told is None:
                 return None
             if not told:
-                return number - 1
+                return number - 1 if self._ends_plainly(visit, target, stride, number) else None
         return None
 
+    def _ends_plainly(self, visit: Visit, target: int, stride: int, number: int) -> bool:
+        further = [target] if not 0 <= target + stride < self.lab.page_lines else [target, target + stride]
+        nearest = [target - stride] if number > 1 else []
+        asked = [*((line, True) for line in nearest), *((line, False) for line in further)]
+        return all(self.lab.plainly(visit, line, self.fills_l1) is there for line, there in asked)
+
     def reach(self) -> tuple[int | None, int | None]:
-        """(strides that the first triggering access brings, strides ahead after many accesses)."""
+        """(strides that the first triggering access brings, at any distance; strides ahead after many accesses)."""
         sign = -1 if self.found.down else 1
-        first = self.ahead(self.trigger, 3 * sign)
+        firsts = {self.ahead(self.trigger, stride * sign) for stride in REACH_STRIDES if stride <= self.found.stride}
+        first = firsts.pop() if len(firsts) == 1 else None
         later = [self.ahead(self.trigger + more, 3 * sign) for more in (5, 6, 7)]
         settled = later[-1] if len(set(later)) == 1 else None
         return first, settled
@@ -233,64 +238,3 @@ class Rules:
         told = lab.brings(replace(missing, warm=tuple(sorted(lines))), target)
         # what hits never bring, misses may: of this prefetcher, or of another level's, which isn't told here
         return told if told is not False or lab.brings(missing, target) is False else None
-
-
-def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:
-    """Ask and tell everything of a stride prefetcher of level 1 that is there."""
-    rules = Rules(lab, found)
-    sign = -1 if found.down else 1
-    method = "equal distances"
-    trigger = rules.find_trigger(sign)
-    told.value("trigger", trigger, method, UNCLEAR)
-    if trigger is None:
-        return
-    rules.trigger = trigger
-    rules.fills_l1 = lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
-    ways = {way < 0: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
-    visit, target = rules.run(trigger, sign * found.stride)
-    tell_led_run(lab, LedRun(visit, target, ways, lambda each: rules.followed(each, target)), method, told)
-    _tell_reach(rules, told)
-    _tell_table(rules, told)
-    told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
-    if huge is not None:
-        told.value("crosses_4k_in_2m", rules.crosses(huge), "a run to the end of a page", UNCLEAR)
-
-
-def _tell_reach(rules: Rules, told: Told) -> None:
-    first, later = rules.reach()
-    method = "strides ahead after the first triggering access, and after many"
-    told.value("degree", first or None, method, UNCLEAR)
-    if first and later == first == 1:
-        told.at_least("max_distance", 1, method, "it never runs further ahead, so no limit shows")
-    else:
-        told.value(
-            "max_distance",
-            later or None,
-            method,
-            "it does not settle at one distance within the page; look at the chart",
-        )
-
-
-def _tell_table(rules: Rules, told: Told) -> None:
-    entries = rules.entries()
-    told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
-    tell_replacement(of_strides(rules), entries, told, MOST_INSTRUCTIONS)
-    indexed = rules.indexed_by()
-    told.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
-    bits = rules.ip_bits()
-    told.value("ip_bits", None if bits is None else list(bits), "the last access from another address", UNCLEAR)
-    largest = rules.largest(indexed != "ip")
-    smallest = rules.smallest(False) or rules.smallest(True)
-    if largest is None:
-        told.unresolved("max_stride", UNCLEAR)
-    elif largest[1]:
-        high = largest[0] + rules.lab.line_size - 1
-        told.value("max_stride", largest[0], "runs of growing stride", "", largest[0], high)
-    else:
-        told.at_least("max_stride", largest[0], "runs of growing stride", "no larger stride was asked")
-    if smallest is None:
-        told.unresolved(
-            "min_stride", "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
-        )
-    else:
-        told.value("min_stride", smallest[0], "runs of small stride", "", smallest[0], smallest[1])
