@@ -42,8 +42,6 @@ def test_lines_that_always_come_are_counted() -> None:
 
 
 def test_lines_that_come_now_and_then_leave_the_reach_open() -> None:
-    assert (
-        ahead(1.0, 0.98, 0.39, 0.29, 0.76) is None
-    )  # as seen on a CPU that brings the further ones to level 2 instead
+    assert ahead(1.0, 0.98, 0.39, 0.29, 0.76) is None  # seen on a CPU that brings some to level 2 instead
     assert ahead(1.0, 0.7) is None
     assert ahead(0.98, 0.97, 0.05, 0.77) is None
