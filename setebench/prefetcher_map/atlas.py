@@ -211,7 +211,7 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         "l2.stride",
         found.l2_stride.present,
         "equal distances in a page, against uneven ones",
-        UNCLEAR,
+        found.l2_stride.reason or UNCLEAR,
         lambda told: tell_page_stride(lab, huge, found.l2_stride, told),
     )
 

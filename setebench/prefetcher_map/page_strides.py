@@ -23,8 +23,10 @@ MOST_ACCESSES, MOST_AHEAD, MOST_ENTRIES = 8, 8, 60
 ROOM = 12
 """Lines before a run's first, for those of its control, where there is space."""
 SHORT_STRIDE = 3
-"""Lines apart, where nothing follows the usual run: the shortest that can be told from shorter uneven distances."""
-
+SHORT_LED = (
+    "distances of three lines are led, of seven not: a stride prefetcher that follows short ones alone, or streams; "
+    "switch those off and run again"
+)
 REACH_STRIDES = (STRIDE, 5, SHORT_STRIDE)
 """Lines apart, in this order: what lies further apart than a stream's batch is led by strides alone, what lies nearer
 leaves more room to run ahead."""
@@ -67,43 +69,49 @@ class Run:
     def by(self, visit: Visit, target: int) -> bool | None:
         """The same for a visit that makes the run in its own way, by stores or software prefetches, say."""
         told = self.lab.brings(visit, target)
-        return self._only_even(visit, target, uneven(self.lines)) if told else told
+        if not told:
+            return told
+        return True if self._anyway(visit, target, uneven(self.lines)) is False else None
 
-    def next_is_led(self) -> bool | None:
-        """Whether the next line comes, to an outer cache, and not after distances of which some are longer, nor after
-        shorter ones: a stream may take steps up to some length."""
-        led = self.leads(1)
-        step = abs(self.lines[-1] - self.lines[-2])
-        if led and step < STRIDE:
-            led = self._only_even(self.visit(self.lines), self.ahead[0], uneven(self.lines, nearer=True))
-        if not led:
-            return led
-        inner = self.lab.in_l1(self.visit(self.lines), self.ahead[0])
-        return None if inner is None else not inner
+    def may_be_led(self) -> bool:
+        """Whether the next line comes, or may, unlike after uneven distances, longer or shorter ones: where those bring
+        it as well it says nothing."""
+        visit, target = self.visit(self.lines), self.ahead[0]
+        if self.lab.brings(visit, target) is False:
+            return False
+        controls = (uneven(self.lines), uneven(self.lines, nearer=True))
+        return not any(self._anyway(visit, target, moved) for moved in controls)
 
-    def _only_even(self, visit: Visit, target: int, moved: list[int]) -> bool | None:
+    def _anyway(self, visit: Visit, target: int, moved: list[int]) -> bool | None:
+        """Whether the target comes after accesses to other lines; None also where the page has no room for them."""
         if min(moved) < 0 or max(moved) >= self.window:
             return None
         steps = (replace(access, at=at * self.lab.line_size) for access, at in zip(visit.steps, moved, strict=True))
         control = replace(visit, steps=tuple(steps), warm=page_kept_warm(self.lab, moved, self.ahead))
-        return True if self.lab.brings(control, target) is False else None
+        return self.lab.brings(control, target)
 
 
 def find_l2_stride(lab: Laboratory) -> Stride:
     """Equal distances in a page, whatever instructions they come from, against uneven ones.
 
-    Short ones are asked as well, for prefetchers that follow no others; but where streams bring the same lines, that
-    they stay unclear says nothing."""
+    Where none are led, shorter ones are looked at as well, but only leave it open: a stream whose batches end where the
+    run goes on leads them too."""
     found = Stride()
     told: list[bool | None] = []
-    for stride, down in ((STRIDE, False), (STRIDE, True), (SHORT_STRIDE, False), (SHORT_STRIDE, True)):
-        led = Run(lab, run_lines(lab, stride, down), lab.page_lines).next_is_led()
-        if led:
-            found.present, found.stride, found.down = True, stride, down
+    for down in (False, True):
+        run = Run(lab, run_lines(lab, STRIDE, down), lab.page_lines)
+        even = run.leads(1)
+        if even:
+            inner = lab.in_l1(run.visit(run.lines), run.ahead[0])
+            even = None if inner is None else not inner
+        told.append(even)
+        if even:
+            found.present, found.down = True, down
             return found
-        if stride == STRIDE:
-            told.append(led)
     found.present = None if None in told else False
+    short = (Run(lab, run_lines(lab, SHORT_STRIDE, down), lab.page_lines) for down in (False, True))
+    if found.present is False and any(run.may_be_led() for run in short):
+        found.present, found.reason = None, SHORT_LED
     return found
 
 
@@ -111,7 +119,7 @@ class PageRules:
     """Questions about one stride prefetcher of level 2 that has been found."""
 
     def __init__(self, lab: Laboratory, found: Stride) -> None:
-        self.lab, self.down, self.stride = lab, found.down, found.stride
+        self.lab, self.down = lab, found.down
         self.trigger = 0
 
     def run(self, count: int, stride: int, down: bool | None = None) -> Run:
@@ -125,7 +133,7 @@ class PageRules:
     def find_trigger(self) -> int | None:
         """Accesses before the first prefetch."""
         for count in range(2, MOST_ACCESSES + 1):
-            told = self.run(count, self.stride).leads(1) if count <= COUNT else None
+            told = self.run(count, STRIDE).leads(1) if count <= COUNT else None
             if told is None or told:
                 return count if told else None
         return None
@@ -159,16 +167,17 @@ class PageRules:
 
         return self._first_known(asked)
 
-    def _first_known(self, ask: Callable[[int], int | None]) -> int | None:
+    @staticmethod
+    def _first_known(ask: Callable[[int], int | None]) -> int | None:
         for stride in REACH_STRIDES:
-            told = ask(stride) if stride <= self.stride else None
+            told = ask(stride)
             if told is not None:
                 return told
         return None
 
     def entries(self) -> int | None:
         """Pages whose runs are remembered at once: the first is taken up again after the others."""
-        run = self.run(self.trigger, self.stride)
+        run = self.run(self.trigger, STRIDE)
         size = self.lab.line_size
         visit = run.visit(run.lines)
 
@@ -181,7 +190,7 @@ class PageRules:
 
     def largest(self) -> tuple[int, bool] | None:
         """(largest stride followed, whether a larger one was seen not to be), in lines, as far as a page has room."""
-        low, high = self.stride, (self.lab.page_lines - 2) // self.trigger
+        low, high = STRIDE, (self.lab.page_lines - 2) // self.trigger
         if high <= low:
             return low, False
         if self.run(self.trigger, high).leads(1):
@@ -197,7 +206,7 @@ class PageRules:
     def crosses(self, lab: Laboratory) -> bool | None:
         """Whether a run upwards to a page's end goes on in the next page."""
         count = self.trigger + 1
-        lines = [lab.page_lines - 3 - self.stride * (count - 1 - number) for number in range(count)]
+        lines = [lab.page_lines - 3 - STRIDE * (count - 1 - number) for number in range(count)]
         return Run(lab, lines, 2 * lab.page_lines).leads(1)
 
 
@@ -210,9 +219,9 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     if trigger is None:
         return
     rules.trigger = trigger
-    run = rules.run(trigger, rules.stride)
+    run = rules.run(trigger, STRIDE)
     visit, target = run.visit(run.lines), run.ahead[0]
-    ways = {down: rules.run(trigger, rules.stride, down).leads(1) for down in (False, True)}
+    ways = {down: rules.run(trigger, STRIDE, down).leads(1) for down in (False, True)}
     tell_led_run(lab, LedRun(visit, target, ways, lambda each: run.by(each, target)), method, told)
     degree = _tell_reach(rules, told)
     entries = rules.entries()

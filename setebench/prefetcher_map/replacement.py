@@ -15,6 +15,7 @@ from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.stream_rules import Rules as StreamRules
 from setebench.prefetcher_map.stream_tables import begun, first_hits, further, hit_lines, visit_with
 from setebench.prefetcher_map.streams import ahead
+from setebench.prefetcher_map.strides import STRIDE
 from setebench.prefetcher_map.table_size import others_first
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import BLOCK_PAGES, Access, Visit, fresh
@@ -133,7 +134,7 @@ def of_strides(rules: StrideRules) -> GoesOn:
 
 def of_page_strides(rules: PageRules) -> GoesOn:
     """Runs in one page each, which level 2 hears of."""
-    run = rules.run(rules.trigger, rules.stride)
+    run = rules.run(rules.trigger, STRIDE)
 
     def goes_on(history: History) -> bool | None:
         steps = _in_pages(history, run.lines[:-1], run.lines[-1], rules.lab.line_size)

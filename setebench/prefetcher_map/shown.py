@@ -11,7 +11,7 @@ from setebench.prefetcher_map.neighbours import MOST_REPEATED, Neighbours, downw
 from setebench.prefetcher_map.regions import Region, lesson, test_visit
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.streams import Stream, ahead
-from setebench.prefetcher_map.strides import SAME, Stride, run_lines, visit_of
+from setebench.prefetcher_map.strides import SAME, STRIDE, Stride, run_lines, visit_of
 from setebench.prefetcher_map.visit import Visit
 
 FOLLOWERS = (7, 12)
@@ -69,7 +69,7 @@ def _strides(lab: Laboratory, found: Found) -> Iterator[Shown]:
         visit, target = visit_of(lab, lines, SAME, found.l1_stride.warm), 2 * lines[-1] - lines[-2]
         yield Shown("l1.stride", ((visit, target),), inner=lab.in_l1(visit, target) is True)
     if found.l2_stride.present:
-        run = page_strides.Run(lab, run_lines(lab, found.l2_stride.stride, found.l2_stride.down), lab.page_lines)
+        run = page_strides.Run(lab, run_lines(lab, STRIDE, found.l2_stride.down), lab.page_lines)
         yield Shown("l2.stride", ((run.visit(run.lines), run.ahead[0]),))
 
 

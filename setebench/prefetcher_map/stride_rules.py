@@ -12,7 +12,7 @@ from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
 
 MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 8, 1 << 25, 16, 60, 8
 ACCESS_BYTES = 8
-REACH_STRIDES = (3, 5)
+REACH_STRIDES, SHORT_REACH_STRIDES = (3, 5), (2, 3)
 """Lines apart; what streams bring beside reaches as many lines, not as many strides, at each."""
 
 
@@ -89,10 +89,14 @@ class Rules:
         return all(self.lab.plainly(visit, line, self.fills_l1) is there for line, there in asked)
 
     def reach(self) -> tuple[int | None, int | None]:
-        """(strides that the first triggering access brings, at any distance; strides ahead after many accesses)."""
+        """(strides that the first triggering access brings, at two distances alike; strides ahead after many accesses,
+        where the former are known)."""
         sign = -1 if self.found.down else 1
-        firsts = {self.ahead(self.trigger, stride * sign) for stride in REACH_STRIDES if stride <= self.found.stride}
+        strides = REACH_STRIDES if self.found.stride >= max(REACH_STRIDES) else SHORT_REACH_STRIDES
+        firsts = {self.ahead(self.trigger, stride * sign) for stride in strides}
         first = firsts.pop() if len(firsts) == 1 else None
+        if first is None:
+            return None, None
         later = [self.ahead(self.trigger + more, 3 * sign) for more in (5, 6, 7)]
         settled = later[-1] if len(set(later)) == 1 else None
         return first, settled

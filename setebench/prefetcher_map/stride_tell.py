@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.led_runs import UNCLEAR, LedRun, tell_led_run
+from setebench.prefetcher_map.led_runs import LEVEL_UNCLEAR, UNCLEAR, LedRun, tell_led_run
 from setebench.prefetcher_map.replacement import MOST_INSTRUCTIONS, of_strides, tell_replacement
 from setebench.prefetcher_map.stride_rules import Rules
 from setebench.prefetcher_map.strides import Stride
@@ -20,11 +20,16 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: T
     if trigger is None:
         return
     rules.trigger = trigger
-    rules.fills_l1 = lab.in_l1(*rules.run(trigger, sign * found.stride)) is True
+    inner = lab.in_l1(*rules.run(trigger, sign * found.stride))
+    rules.fills_l1 = inner is True
     ways = {way < 0: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
     visit, target = rules.run(trigger, sign * found.stride)
     tell_led_run(lab, LedRun(visit, target, ways, lambda each: rules.followed(each, target)), method, told)
-    _tell_reach(rules, told)
+    if inner is None and lab.level_two_listens:  # lines further ahead may be level 2's own doing
+        for parameter in ("degree", "max_distance"):
+            told.unresolved(parameter, LEVEL_UNCLEAR)
+    else:
+        _tell_reach(rules, told)
     _tell_table(rules, told)
     told.value("crosses_4k", rules.crosses(lab), "a run to the end of a page", UNCLEAR)
     if huge is not None:

@@ -19,6 +19,7 @@ from setebench.prefetcher_map.bench import MOST_OPERATIONS
 from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbours import find_neighbours
+from setebench.prefetcher_map.page_strides import SHORT_LED, find_l2_stride
 from setebench.prefetcher_map.pattern import ask
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
@@ -112,13 +113,9 @@ def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
         (PAIR, set()),
         (L2_NEXT, set()),
         (L2_STRIDE, set()),
-        (SHORT_STRIDES, set()),
         (L2_STREAM, set()),
     ],
-    ids=[
-        *("next line", "l1 stream", "l1 stride", "region", "pair"),
-        *("l2 next line", "l2 stride", "l2 short strides", "l2 stream"),
-    ],
+    ids=["next line", "l1 stream", "l1 stride", "region", "pair", "l2 next line", "l2 stride", "l2 stream"],
 )
 def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions: set[str]) -> None:
     judgements = judged(prefetcher)
@@ -345,6 +342,17 @@ def test_the_chart_of_a_sequential_run_is_the_papers_figure_7() -> None:
     assert fetched == {0: 2, 1: 3, 2: 4, 3: 4, **dict.fromkeys(steady, 4), 47: 2}
     # the paper counts to where the next batch starts, one line further
     assert [run["ahead"][line] + 1 for line in (0, 1, 2, 3, 4, 5, 6, 7, 8, 11)] == [3, 5, 8, 11, 14, 17, 16, 19, 18, 19]
+
+
+@pytest.mark.parametrize(
+    "prefetcher",
+    [SHORT_STRIDES, spec.Streamer(level=2, trigger=3, degree=3, max_distance=2, streams=16)],
+    ids=["short strides", "batches of three"],
+)
+def test_runs_three_lines_apart_leave_open_what_leads_them(prefetcher: Any) -> None:
+    with closing(quiet(prefetchers=(prefetcher,), **SHAPE)) as machine:
+        found = find_l2_stride(laboratory(machine))
+    assert (found.present, found.reason) == (None, SHORT_LED)
 
 
 def test_what_going_down_brings_is_left_open_beside_streams_that_two_accesses_start() -> None:

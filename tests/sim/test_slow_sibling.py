@@ -60,3 +60,12 @@ def test_levels_are_told_in_quiet_alone(
         slowed(monkeypatch, lab.references)
         assert lab.brings(other, LINE + 3) is True
         assert (lab.level(other, LINE + 3), lab.in_l1(other, LINE + 3)) == (None, None)
+
+
+def test_a_line_that_stayed_behind_level_1_is_told_by_a_clock_of_long_steps_too() -> None:
+    brackets = {"lfence": 20.0, "mfence": 20.0, "cpuid": 20.0}
+    clock = spec.Clock(step_ticks=36.0, ticks_per_cycle=0.5, brackets=brackets)
+    with closing(quiet(prefetchers=(PAIR,), l3=None, l2={"sets": 512}, clock=clock)) as machine:
+        lab = laboratory(machine)
+        told = [lab.in_l1(Visit((Access(line * 64),)), line + 1) for line in (8, 20, 32, 44)]
+    assert told == [False] * 4
