@@ -12,6 +12,17 @@ settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile("setebench")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers are dealt files in the order that the hook below makes, not those of many tests first."""
+    config.addinivalue_line("markers", "long: a file that takes half a minute or more, and so begins before the others")
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first, or one worker would be left with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def heeding_interrupts() -> None:
     """A shell without job control has what it starts in the background ignore SIGINT, and that is inherited: programs
