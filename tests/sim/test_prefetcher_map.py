@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,8 @@ from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.truth import truth
+
+pytestmark = pytest.mark.long(350)
 
 SHAPE: dict[str, Any] = {"l3": None, "l2": {"sets": 512}}
 NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3, streams=8)
@@ -84,6 +87,12 @@ def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
     return {judgement.parameter: judgement for judgement in judge("quiet", told, true, known)}
 
 
+@cache
+def judged_once(prefetchers: tuple[Any, ...]) -> dict[str, Judgement]:
+    """For machines that several tests ask something of."""
+    return judged(*prefetchers)
+
+
 def unresolved(judgements: dict[str, Judgement]) -> set[str]:
     return {name for name, judgement in judgements.items() if judgement.verdict is Verdict.UNRESOLVED}
 
@@ -132,7 +141,7 @@ def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions
     ids=lambda pair: "+".join(type(each).__name__ + str(each.level) for each in pair),
 )
 def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[Any, ...]) -> None:
-    judgements = judged(*prefetchers)
+    judgements = judged_once(prefetchers)
     assert wrong(judgements) == []
     present = [judgement for name, judgement in judgements.items() if name.endswith(".present")]
     assert sum(judgement.verdict is Verdict.UNRESOLVED for judgement in present) <= 1
@@ -164,7 +173,7 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
     ],
 )
 def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
-    judgements = judged(*prefetchers)
+    judgements = judged_once(prefetchers)
     assert wrong(judgements) == []
     assert {judgements[f"prefetcher.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
