@@ -18,7 +18,7 @@ from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
 
-pytestmark = pytest.mark.long(70)
+pytestmark = pytest.mark.long(80)
 
 SMALL_WALK = spec.TlbTable(entries=512, ways=8, miss_penalty_cycles=40.0)
 
