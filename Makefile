@@ -2,30 +2,37 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := setup.py pyproject.toml $(wildcard asm/*) $(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h)
+# without what Cython writes itself: every installation would make the one before look old
+SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
+	$(filter-out %/_engine.c,$(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h))
 
-.PHONY: run test check format docs clean
+.PHONY: run test check kernel format docs clean
 
 run: $(VENV)/installed
 	$(BIN)/setebench characterize --report report.html --force
 
-# what measures this CPU runs with nothing beside it, the rest on two CPUs (a file's tests share what they set up)
-test: check
+# What measures this CPU runs with nothing beside it, the rest on two CPUs (a file's tests share what they set up).
+test: $(VENV)/installed-for-development
+	+$(MAKE) --no-print-directory -j2 check kernel
 	$(BIN)/python -m pytest -q tests/hardware
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore tests/hardware
 
-docs: $(VENV)/installed-for-docs
+docs: $(VENV)/installed-for-development
 	$(BIN)/mkdocs build --quiet --strict
 	@echo "the site begins at build/site/index.html"
 
-check: $(VENV)/installed-for-tests
+check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md asm benchmarks docs scenarios setebench tests
 
-format: $(VENV)/installed-for-tests
+# the compiled simulator, once for all processes of the tests that find it missing at the same moment
+kernel: $(VENV)/installed-for-development
+	$(BIN)/python -c 'from setebench.sim import compiled; compiled.prepare()'
+
+format: $(VENV)/installed-for-development
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -38,13 +45,10 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/installed-for-tests: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	@touch $@
-
-$(VENV)/installed-for-docs: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	@touch $@
+# one installation with everything, as each builds the core anew
+$(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable '.[docs,test]'
+	@touch $(VENV)/installed $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/*.so

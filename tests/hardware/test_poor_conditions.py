@@ -26,11 +26,18 @@ def one_line(text: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
-    done = setebench("latency", "--fast", "--format", "json", "-q")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what one measurement says, as JSON and as a plot."""
+    folder = tmp_path_factory.mktemp("latency")
+    done = setebench("latency", "--fast", "-q", "-o", str(folder / "found.json"), "--plot", str(folder / "sweep.svg"))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    found: dict[str, Any] = json.loads(done.stdout)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def document(written: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((written / "found.json").read_text())
     return found
 
 
@@ -61,13 +68,13 @@ def test_levels_are_in_order(document: dict[str, Any]) -> None:
             assert told["latency.l1" + way]["value"] < told["latency.memory" + way]["value"]
 
 
-def test_a_file_is_written_whole(tmp_path: Path) -> None:
-    target = tmp_path / "found.json"
-    done = setebench("latency", "--fast", "-q", "-o", str(target), "--plot", str(tmp_path / "sweep.svg"))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(target.read_text())["findings"]
-    assert (tmp_path / "sweep.svg").read_text().rstrip().endswith("</svg>")
+def test_a_file_is_written_whole(written: Path) -> None:
+    target = written / "found.json"
+    whole = target.read_bytes()
+    assert json.loads(whole)["findings"]
+    assert (written / "sweep.svg").read_text().rstrip().endswith("</svg>")
     again = setebench("latency", "--fast", "-q", "-o", str(target))
+    assert target.read_bytes() == whole
     assert again.returncode == 2
     assert one_line(again.stderr.split("\n", 1)[-1] if again.stderr.startswith("Usage") else again.stderr)
 

@@ -27,6 +27,8 @@ from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
 
+pytestmark = pytest.mark.long(210)
+
 MEMORY = 32 << 20
 CLOSE = Latencies(4.0, 14.0, 50.0)
 """Levels of the quiet machine."""

@@ -9,6 +9,8 @@ import pytest
 from setebench.judge import Judgement, Verdict
 from setebench.score import Task, judge_all, perform
 
+pytestmark = pytest.mark.long(25)
+
 PREFIXES = ("clock.", "latency.l", "latency.memory")
 
 

@@ -24,6 +24,8 @@ from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 
+pytestmark = pytest.mark.long(90)
+
 
 @cache
 def judged(machine: str) -> dict[str, Judgement]:

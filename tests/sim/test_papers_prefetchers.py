@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from setebench.machine import open_machine
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.chart import charts
 from setebench.scenario import Context
+
+pytestmark = pytest.mark.long(50)
 
 TABLES_IV_AND_V: dict[str, Any] = {
     "l2.stream.present": True,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +16,7 @@ from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
 from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
+from setebench.prefetcher_map import atlas
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.bench import MOST_OPERATIONS
 from setebench.prefetcher_map.chart import charts
@@ -34,6 +37,8 @@ from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 from setebench.sim.truth import truth
+
+pytestmark = pytest.mark.long(230)
 
 SHAPE: dict[str, Any] = {"l3": None, "l2": {"sets": 512}}
 NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=3, streams=8)
@@ -77,16 +82,35 @@ def surveyed(machine: SimulatedMachine) -> list[Finding]:
     return repeated_survey(context, region, lambda: measure_references(context, region))[1]
 
 
-def judged(*prefetchers: Any, **changes: Any) -> dict[str, Judgement]:
+def surveyed_once(machine: SimulatedMachine) -> list[Finding]:
+    """What one survey tells by itself, with nothing kept back because another one did not agree."""
+    context = Context(machine=machine, seed=5, fast=True)
+    region = working_memory(context)
+    references = measure_references(context, region)
+    lab = Laboratory(context, region, references)
+    huge = Laboratory(context, machine.allocate(atlas.HUGE_REGION_BYTES, atlas.HUGE_BYTES), references)
+    return list(atlas.survey(lab, huge, atlas._find(lab)))
+
+
+Survey = Callable[[SimulatedMachine], list[Finding]]
+
+
+def judged(*prefetchers: Any, look: Survey = surveyed_once, **changes: Any) -> dict[str, Judgement]:
     changes = {**SHAPE, **changes}
     with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
-        told = surveyed(machine)
+        told = look(machine)
     shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
 
     file = spec.Machine(name="quiet", levels=levels(**shape), prefetchers=prefetchers, **changes)
     true = [finding for finding in truth(file) if finding.parameter.startswith("prefetcher.")]
     known = frozenset(finding.parameter for finding in (*true, *told))
     return {judgement.parameter: judgement for judgement in judge("quiet", told, true, known)}
+
+
+@cache
+def judged_once(prefetchers: tuple[Any, ...]) -> dict[str, Judgement]:
+    """For machines that several tests ask something of."""
+    return judged(*prefetchers)
 
 
 def unresolved(judgements: dict[str, Judgement]) -> set[str]:
@@ -98,7 +122,7 @@ def wrong(judgements: dict[str, Judgement]) -> list[Judgement]:
 
 
 def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
-    judgements = judged()
+    judgements = judged(look=surveyed)
     assert len(judgements) == 8
     assert {judgement.verdict for judgement in judgements.values()} == {Verdict.RIGHT}
 
@@ -118,7 +142,8 @@ def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
     ids=["next line", "l1 stream", "l1 stride", "region", "pair", "l2 next line", "l2 stride", "l2 stream"],
 )
 def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions: set[str]) -> None:
-    judgements = judged(prefetcher)
+    """By surveys at several times, of which the first leave the prefetcher something to remember."""
+    judgements = judged(prefetcher, look=surveyed)
     assert wrong(judgements) == []
     assert unresolved(judgements) <= open_questions
 
@@ -137,7 +162,7 @@ def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions
     ids=lambda pair: "+".join(type(each).__name__ + str(each.level) for each in pair),
 )
 def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[Any, ...]) -> None:
-    judgements = judged(*prefetchers)
+    judgements = judged_once(prefetchers)
     assert wrong(judgements) == []
     present = [judgement for name, judgement in judgements.items() if name.endswith(".present")]
     assert sum(judgement.verdict is Verdict.UNRESOLVED for judgement in present) <= 1
@@ -169,7 +194,7 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
     ],
 )
 def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
-    judgements = judged(*prefetchers)
+    judgements = judged_once(prefetchers)
     assert wrong(judgements) == []
     assert {judgements[f"prefetcher.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
@@ -308,7 +333,8 @@ def test_what_neighbours_and_strides_bring_next_to_a_run_is_no_stream(beside: An
 def test_streams_are_found_where_level_two_holds_few_lines_per_offset() -> None:
     """What pushes lines out of level 1 must not miss level 2, whose streams would forget the run in question."""
     streamer = replace(L2_STREAM, degree=1, streams=8)
-    judgements = judged(L2_NEXT, streamer, l1={"ways": 10}, l2={"sets": 512, "ways": 4}, l3={"sets": 8192, "ways": 16})
+    shape = {"l1": {"ways": 10}, "l2": {"sets": 512, "ways": 4}, "l3": {"sets": 8192, "ways": 16}}
+    judgements = judged(L2_NEXT, streamer, look=surveyed, **shape)
     assert wrong(judgements) == []
     right = ("present", "trigger", "degree", "max_distance", "directions")
     assert {judgements[f"prefetcher.l2.stream.{name}"].verdict for name in right} == {Verdict.RIGHT}
@@ -328,7 +354,7 @@ def test_a_stream_is_dealt_to_two_three_and_four_threads(shared: bool) -> None:
 
 def test_noise_makes_no_wrong_answer() -> None:
     noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
-    assert wrong(judged(L2_STREAM, PAIR, noise=noise)) == []
+    assert wrong(judged(L2_STREAM, PAIR, look=surveyed, noise=noise)) == []
 
 
 def test_the_chart_of_a_sequential_run_is_the_papers_figure_7() -> None:

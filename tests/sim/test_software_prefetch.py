@@ -11,11 +11,14 @@ import pytest
 
 from setebench import registry
 from setebench.judge import Verdict, judge
+from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
+
+pytestmark = pytest.mark.long(80)
 
 SMALL_WALK = spec.TlbTable(entries=512, ways=8, miss_penalty_cycles=40.0)
 
@@ -54,12 +57,17 @@ MACHINES = {
 
 
 @cache
+def _findings(name: str) -> tuple[Finding, ...]:
+    scenario = registry.scenario("software-prefetch")
+    with closing(open_machine_file(MACHINES[name](), 3)) as machine:
+        return tuple(scenario.answer(Context(machine=machine, seed=3, fast=True)))
+
+
 def _told(name: str) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Values by parameter, and parameters by verdict."""
     file = MACHINES[name]()
     scenario = registry.scenario("software-prefetch")
-    with closing(open_machine_file(file, 3)) as machine:
-        findings = list(scenario.answer(Context(machine=machine, seed=3, fast=True)))
+    findings = _findings(name)
     true = truth(file)
     verdicts: dict[str, list[str]] = {verdict: [] for verdict in Verdict}
     for each in judge(name, findings, true, frozenset(f.parameter for f in true)):
@@ -92,8 +100,6 @@ def test_special_machines_are_told_from_plain_ones() -> None:
 
 
 def test_what_a_machine_lacks_is_unavailable_with_the_reason() -> None:
-    scenario = registry.scenario("software-prefetch")
-    with closing(open_machine_file(_in_order(), 3)) as machine:
-        findings = {f.parameter: f for f in scenario.answer(Context(machine=machine, seed=3, fast=True))}
+    findings = {finding.parameter: finding for finding in _findings("in order")}
     assert "no prefetch hint w" in (findings["software_prefetch.fills.w"].reason or "")
     assert "one core" in (findings["software_prefetch.store_after.shared"].reason or "")

@@ -9,7 +9,7 @@ import pytest
 from quiet_machines import LINE, MEMORY, levels, quiet
 
 from setebench.errors import ProbeFault, UnsupportedError
-from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
+from setebench.kernels import BLOCK_BYTES, KERNELS, RANDOM_FACTOR, RANDOM_STEP, Kernel, array_spacing, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.sim import spec
@@ -166,7 +166,7 @@ def test_a_machine_without_the_hint_has_no_such_kernel() -> None:
 def test_random_order_visits_every_chunk_once() -> None:
     chunks, seen, at = 64, [], 0
     for _ in range(chunks):
-        at = (at * 1664525 + 12345) % chunks
+        at = (at * RANDOM_FACTOR + RANDOM_STEP) % chunks
         seen.append(at)
     assert sorted(seen) == list(range(chunks))
     assert max(np.bincount([(b - a) % chunks for a, b in pairwise(seen)])) < chunks / 4

@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import closing
 from functools import cache
 
+import pytest
+
 from setebench import campaign
 from setebench.compare import Agreement, compare
 from setebench.machine import open_machine
 from setebench.measure.sweep import find_walks, working_memory
 from setebench.results import Document
 from setebench.scenario import Context
+
+pytestmark = pytest.mark.long(25)
 
 
 @cache
