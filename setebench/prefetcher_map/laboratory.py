@@ -26,6 +26,10 @@ levels must be told apart on a coarse clock."""
 CLEAR_MARGIN = 9.0
 """Logarithm of a ratio of likelihoods, about 1 in 8,000: a map asks hundreds of such questions."""
 
+ONE_LEVEL, CHANCE_ERRORS = 0.98, 1.0
+"""Share of a level's loads, the others being stalls; and by how many standard errors a difference must clear a bound
+that it only has to confirm: the likelihoods are clear already."""
+
 PLAIN = 0.15
 """A line that comes in less than this share of repetitions comes nearly never; what noise alone takes is less."""
 
@@ -206,27 +210,40 @@ class Laboratory(Bench):
         """The level that serves most loads of the target after the visit, from more and more of them; None where that
         stays unclear. Levels behind the first are told apart only if `every` is wanted.
 
-        A busy sibling makes loads from level 1 look like some from behind it, from one moment to the next. That a line
-        isn't in level 1 is therefore only told if, in turns with it, the same line reads as level 1's when it was just
-        loaded."""
+        A sibling that is busy, or was when the references were taken, makes level 1 look like level 2, or the other way
+        round, from one moment to the next. So whichever is told, the loads must also be nearer to those of the same
+        line when it was just loaded, timed in turns with them, or further from those, than half the way to level 2."""
         visit = replace(visit, forget=self.forget)
         probes = self.builder.probe(visit), self.builder.probe(visit, loaded=True)
-        for likely, loaded in self._growing(probes, target):
-            level = _clearly(likely, every)
-            if level == "l1" or (level and _clearly(loaded, every=False) == "l1"):
+        for times, loaded in self._growing(probes, target):
+            level = _clearly(mostly(self.references.ticks, times), every)
+            if level and self._as_if_loaded(times, loaded) is (level == "l1"):
                 return level
         return None
 
-    def _growing(self, probes: tuple[Probe, Probe], target: int) -> Iterator[tuple[dict[str, float], ...]]:
-        """Log likelihoods of the levels from more and more loads behind each of two probes, in turns."""
+    def _growing(self, probes: tuple[Probe, Probe], target: int) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Ticks of more and more loads behind each of two probes, in turns."""
         sets: tuple[list[NDArray[np.int64]], ...] = ([], [])
         repetitions = AGAIN
         while repetitions <= MOST and not (sets[0] and self.spent):
             for _ in range(BLOCKS):
                 for probe, own in zip(probes, sets, strict=True):
                     own.append(self.timed(probe, np.full(repetitions // BLOCKS, target, dtype=np.int64)))
-            yield tuple(mostly(self.references.ticks, np.concatenate(own)) for own in sets)
+            yield tuple(np.concatenate(own) for own in sets)
             repetitions *= 4
+
+    def _as_if_loaded(self, times: NDArray[np.int64], loaded: NDArray[np.int64]) -> bool | None:
+        """Whether loads take about as long as those of a line just loaded (True) or as long as level 2's at least
+        (False); None where chance may decide."""
+        first, second = list(self.references.ticks.values())[:2]
+        furthest = float(np.quantile(second, ONE_LEVEL)) + step_ticks(self.context)
+        near, control = times[times <= furthest], loaded[loaded <= furthest]
+        if len(near) < len(times) / 2 or len(control) < len(loaded) / 2:
+            return False if len(control) >= len(loaded) / 2 else None
+        way = float(second[second <= furthest].mean() - first[first <= furthest].mean())
+        beyond = float(near.mean() - control.mean()) - way / 2
+        error = float(np.hypot(near.std() / len(near) ** 0.5, control.std() / len(control) ** 0.5))
+        return beyond < 0 if abs(beyond) > CHANCE_ERRORS * error else None
 
 
 def _any_came(shares: Sequence[float]) -> bool | None:
