@@ -7,6 +7,7 @@ cache either way, so what spreading costs is translation. Pages in a row use all
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 import numpy as np
 
@@ -68,37 +69,50 @@ class Table:
 
 @dataclass
 class Pages:
-    """Memory to spread lines over: `region` in steps of `page_bytes`, never more than `most_lines` lines, nor more than
-    `most_pages` pages of the region."""
+    """Memory to spread lines over: `region` in steps of `page_bytes`, never more than `most_lines` lines.
+
+    `way_bytes` of the first cache, 0 if not known. Where a way holds several pages, those at even strides leave some of
+    its sets unused, and fewer lines fit: without that, the cache's end would look like a TLB's."""
 
     context: Context
     region: Region
     page_bytes: int
     most_lines: int
+    way_bytes: int = 0
     evidence: dict[str, list[float]] = field(default_factory=lambda: {"stride_pages": [], "pages": [], "cycles": []})
 
     def reach(self, stride: int) -> int:
         """How many lines can be spread at this stride."""
-        return min(self.most_lines, self.region.size // (self.page_bytes * stride))
+        lines = self.most_lines // gcd(stride, self._pages_per_way)
+        return min(lines, self.region.size // (self.page_bytes * stride))
+
+    @property
+    def _pages_per_way(self) -> int:
+        return max(1, self.way_bytes // self.page_bytes)
 
     def excess(self, count: int, stride: int) -> float:
         """Cycles per access that spreading `count` lines over every `stride`-th page costs."""
         line = self.region.line_size
         empty_sets(self.context, self.region.address + np.arange(int(self.most_lines / LINES_SHARE * 1.3)) * line)
-        own, control = rings_cycles(self.context, self.region, self._rings(count, stride))
+        own, control = rings_cycles(self.context, self.region, self.rings(count, stride))
         self.evidence["stride_pages"].append(stride)
         self.evidence["pages"].append(count)
         self.evidence["cycles"].append(round(own - control, 3))
         return own - control
 
-    def _rings(self, count: int, stride: int) -> tuple[Lines, Lines]:
+    def rings(self, count: int, stride: int) -> tuple[Lines, Lines]:
+        """As many lines, one on every `stride`-th page and packed."""
         line = self.region.line_size
         number = np.arange(count)
         begin = self.region.address
-        # one line in every cache set before any gets a second one; in an order that no page's number foretells
+        # One line in every cache set before any gets a second one; in an order that no page's number foretells.
         # At all places of a large page: were they those of 4 KiB alone, all lines would share few sets of an outer
         # cache, and one that includes the first would take them out of it.
-        place = shuffled(self.context, number) % (self.page_bytes // line)
+        order = shuffled(self.context, number)
+        part = number * stride % self._pages_per_way
+        for each in np.unique(part):  # pages that lie in the same part of a way
+            order[part == each] = np.argsort(np.argsort(order[part == each]))
+        place = order % (self.page_bytes // line)
         spread = begin + number * stride * self.page_bytes + place * line
         return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
 
