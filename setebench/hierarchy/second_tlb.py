@@ -48,13 +48,20 @@ FAR_RATIO, STEEP_SHARE = 2.0, 0.8
 of the pages, so much of that cost is there at a fifth more than fits already."""
 
 
+CLEAR_MISSES = 3.0
+"""One page more than a set of four ways or more holds costs so many misses a round, where each replaces its oldest
+entry. Lines that are crowded out of the first cache cost less."""
+
+
 @dataclass(frozen=True)
 class _Step:
     """What one stride told of the second TLB, and what an access cost at two numbers of pages that all miss it; none
-    where everything tried fits, or too little does."""
+    where everything tried fits, or too little does. `confirms` the step of the stride before, which is known to the
+    page and clearly is that of a TLB, by holding fewer pages."""
 
     fits: Fits
     penalties: tuple[float, ...] = ()
+    confirms: bool = False
 
     @property
     def found(self) -> bool:
@@ -82,11 +89,20 @@ def _steps(pages: Pages, penalty: float, least: int) -> list[_Step]:
     stride = 1
     while not _agreed(steps) and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
         step = _step(pages, penalty, stride, least)
-        steps.append(step)
         if not step.fits.low:
+            steps.append(replace(step, confirms=bool(steps) and _clear(pages, steps[-1])))
             break
+        steps.append(step)
         stride *= 2
     return steps
+
+
+def _clear(pages: Pages, step: _Step) -> bool:
+    """Whether one page more than fits costs as much as a set's pages that all miss."""
+    if not (step.found and step.fits.exact):
+        return False
+    here, there = (typical(pages, count, step.fits.stride) for count in (step.fits.low, step.fits.low + 1))
+    return there - here > CLEAR_MISSES * (min(step.penalties) - here) / step.fits.low
 
 
 def _agreed(steps: list[_Step]) -> bool:
@@ -99,8 +115,9 @@ def _agreed(steps: list[_Step]) -> bool:
 
 
 def _weighed(steps: list[_Step]) -> list[Fits]:
-    """What the strides told, each as far as it is believed: what doesn't fit by the last two steps alone."""
-    last = [each for each in steps if each.found][-2:]
+    """What the strides told, each as far as it is believed: what doesn't fit by the last two steps alone; by the last
+    one where a larger stride confirms it."""
+    last = [each for each in steps if each.found][-1 if steps and steps[-1].confirms else -2 :]
     return [each.fits if each in last or not each.found else replace(each.fits, high=None) for each in steps]
 
 

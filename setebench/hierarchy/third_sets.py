@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from setebench.machine import Region
-from setebench.measure.absent import PAGE, Absent
+from setebench.measure.absent import Absent
 from setebench.measure.crowded import Crowd, crowd
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.overflow import (
     NONE_SHARE,
     SURE_SHARE,
     SURE_TIMES,
     Crossed,
-    Trials,
     critical,
     crossed,
     fewest_pages,
@@ -24,6 +24,7 @@ from setebench.measure.overflow import (
 )
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies
+from setebench.measure.trials import Trials
 from setebench.scenario import Context
 
 BALLAST_RATIO, LONG_RATIO, CHEAP_LINES, LEAST_RATIO = 3.5, 2.0, 40_000, 1.25
@@ -85,7 +86,7 @@ def third_sets(
 def _trials(
     context: Context, region: Region, absent: Absent, found: Crowd, second_lines: float, by_age: bool
 ) -> Trials:
-    per_page = PAGE // region.line_size
+    per_page = TLB_PAGE_BYTES // region.line_size
     wanted = max(LONG_RATIO * second_lines, min(BALLAST_RATIO * second_lines, CHEAP_LINES))
     lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + np.arange(per_page) * region.line_size
     if lines.size < TRIED_RATIO * second_lines:
@@ -105,7 +106,7 @@ class _Search:
         self._trials, self._found, self._line_size = trials, found, line_size
         self._second_lines, self._nearest_cycles = second_lines, nearest_cycles
         self._left = np.arange(len(found.crowded))
-        self._takes_along = len(found.crowded) * PAGE // line_size < MOST_TRIED * second_lines
+        self._takes_along = len(found.crowded) * TLB_PAGE_BYTES // line_size < MOST_TRIED * second_lines
 
     def sets(self, progress: Callable[[str], None]) -> list[Crossed]:
         """Pages of `SETS` sets, one more than each holds lines."""

@@ -34,8 +34,8 @@ UNKEPT = "the inner cache gives up, or may give up, lines that are used all the 
 LATE_RATIO = 1.5
 """A load that takes so many times what the level behind the outer cache does met an interrupt, and tells no level."""
 
-SAME_RATIO = 1.5
-"""Losses per pass of lines used twice as often are the same within this ratio. What makes every load longer, a
+SAME_SHARE = 0.5
+"""Losses per pass of lines used twice as often are the same within this share of them. What makes every load longer, a
 neighbour on the core who comes while the stream passes, looks like twice as many."""
 
 
@@ -110,7 +110,7 @@ def agreed(first: Told, again: Told) -> Told:
     if not first.answer:
         return first
     if again.answer and first.losses and again.losses:
-        if max(first.losses / again.losses, again.losses / first.losses) < SAME_RATIO:
+        if abs(again.losses - first.losses) < SAME_SHARE * first.losses:
             return first
         reason = f"{first.losses:.2f} losses of a line per pass, and {again.losses:.2f} if it is used twice as often"
         return Told(None, f"{reason}: not what an inclusive cache does")
