@@ -10,11 +10,14 @@ shows as well, but not to the entry.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
 from setebench.hierarchy.tlb import (
     APART_RATIO,
+    CLOSER_RATIO,
+    MISSING_RATIO,
     STEP_CYCLES,
     WALK_CYCLES,
     Pages,
@@ -107,11 +110,12 @@ def _clear(pages: Pages, step: _Step) -> bool:
 
 def _agreed(steps: list[_Step]) -> bool:
     """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
-    cache and raise the curve too early; the larger the stride, the cleaner it is."""
+    cache and raise the curve too early; the larger the stride, the cleaner it is. As many pages at both may be that
+    cache's doing, too."""
     if len(steps) < 2 or not (steps[-1].found and steps[-2].found):
         return False
     found = shapes(_weighed(steps))
-    return found is not None and found.value is not None
+    return found is not None and found.value is not None and found.share
 
 
 def _weighed(steps: list[_Step]) -> list[Fits]:
@@ -181,15 +185,16 @@ def _with_walk(pages: Pages, first: Table, told: Table, shape: Shapes, stride: i
     for two numbers of them that all miss."""
     if told.entries is None or first.entries is None or first.penalty is None:
         return told
-    least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
-    while stride <= LONGEST_STRIDE_PAGES:
-        few, many = missing_counts(pages, told.entries // stride, stride, least)
-        if many >= APART_RATIO * few and many <= told.entries:  # else the control's pages in a row don't fit either
-            both = tuple(first.penalty + _beyond_first(pages, count, stride) for count in (few, many))
-            if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
-                return replace(told, penalty=common(both), penalties=both)
-        stride *= 2
-    reason = "too few lines fit into the first cache for the penalty at two numbers of pages"
+    least = int(CLEAR_MARGIN * first.entries) + 1
+    strides = [1 << bits for bits in range(1, LONGEST_STRIDE_PAGES.bit_length()) if 1 << bits >= stride]
+    for ratios, each in product((MISSING_RATIO, CLOSER_RATIO), strides):
+        few, many = missing_counts(pages, told.entries // each, each, least, ratios)
+        if many < APART_RATIO * few or many > told.entries:  # else the control's pages in a row don't fit either
+            continue
+        both = tuple(first.penalty + _beyond_first(pages, count, each) for count in (few, many))
+        if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
+            return replace(told, penalty=common(both), penalties=both)
+    reason = "too few lines, or pages, for the penalty at two numbers of pages"
     return replace(told, penalties=(), penalty_reason=reason)
 
 

@@ -33,6 +33,10 @@ MISSING_RATIO = (1.6, 2.0)
 """Numbers of pages, in capacities, at which every access misses, whatever is replaced; the penalties found at both
 must agree."""
 
+CLOSER_RATIO = (1.2, 1.5)
+"""The same where memory or the first cache has no room for more. Where a table doesn't replace its oldest entries they
+don't agree."""
+
 FEWER_RATIO = 1.25
 """The same where a second TLB is so small that the larger numbers miss it too. A first one that replaces the oldest
 entries misses all of these; where one replaces others, they don't agree with more."""
@@ -155,10 +159,12 @@ def _penalty(pages: Pages, fits: int) -> tuple[float | None, tuple[float, ...]]:
     return None if told is None or few < told - WALK_CYCLES else told, both
 
 
-def missing_counts(pages: Pages, fits: int, stride: int, least: int = 0) -> tuple[int, int]:
+def missing_counts(
+    pages: Pages, fits: int, stride: int, least: int = 0, ratios: tuple[float, float] = MISSING_RATIO
+) -> tuple[int, int]:
     """Two numbers of pages at which all miss where `fits` do fit, not less than `least` and about that; no more than
     there are lines for."""
-    few, many = (int(ratio * fits) + 1 for ratio in MISSING_RATIO)
+    few, many = (int(ratio * fits) + 1 for ratio in ratios)
     few = max(few, least)
     many = max(many, int(APART_RATIO * few) + 1)
     return min(few, pages.reach(stride)), min(many, pages.reach(stride))
