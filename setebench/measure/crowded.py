@@ -54,9 +54,12 @@ class Crowd:
         yield from zip(self.crowded.tolist(), self.missed, strict=True)
 
 
-def crowd(context: Context, region: Region, absent: Absent, capacity: float, least: float) -> Crowd | None:
-    """Pages that overfill some sets of a cache of about `capacity` lines; at least so many lines as `least` are walked
-    over, so that the levels before lose them. None where no size of the walk leaves some lines missing, not many."""
+def crowd(
+    context: Context, region: Region, absent: Absent, capacity: float, least: float, least_pages: int = LEAST_PAGES
+) -> Crowd | None:
+    """Pages, so many at least, that overfill some sets of a cache of about `capacity` lines; at least so many lines as
+    `least` are walked over, so that the levels before lose them. None where no size of the walk leaves some lines
+    missing, not many."""
     rng = context.rng(82)
     per_page = TLB_PAGE_BYTES // region.line_size
     pages: Lines = region.address + rng.permutation(region.size // TLB_PAGE_BYTES) * TLB_PAGE_BYTES
@@ -73,7 +76,7 @@ def crowd(context: Context, region: Region, absent: Absent, capacity: float, lea
         context.evidence.setdefault("crowded_pages", []).append([count, int(crowded.sum()), int(own.sum())])
         if crowded.mean() > MOST_SHARE:
             return None
-        if crowded.sum() >= LEAST_PAGES:
+        if crowded.sum() >= least_pages:
             return Crowd(pages[:count][crowded], pages[:count][own == 0], missed[crowded] > 0)
     return None
 
