@@ -118,6 +118,12 @@ def _agreed(steps: list[_Step]) -> bool:
     return found is not None and found.value is not None and found.share
 
 
+def _alike(found: list[_Step]) -> bool:
+    """Whether the last two strides that show a step may both hold one number of pages."""
+    highs = [each.fits.high for each in found[-2:] if each.fits.high is not None]
+    return len(found) > 1 and max(each.fits.low for each in found[-2:]) < min(highs)
+
+
 def _weighed(steps: list[_Step]) -> list[Fits]:
     """What the strides told, each as far as it is believed: what doesn't fit by the last two steps alone; by the last
     one where a larger stride confirms it."""
@@ -158,13 +164,13 @@ def _told(pages: Pages, first: Table, steps: list[_Step], wide: _Step | None) ->
     if shape is None:  # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
         reason = "pages at different strides tell different sizes (a folded index?)"
         return Table(None, fits, None, None, penalties, reason)
+    if _alike(found):  # the first cache is full of as many lines at any stride, with those that prefetchers bring
+        reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
+        return Table(at_least=shape.low, reason=reason, doubtful=True)
     if shape.value is None:
         reason = "the step is blurred; run again at a quieter time"
         # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
         return Table(None, shape.low, None, None, penalties, reason)
-    if not shape.share:  # the first cache is full of as many lines at any stride, with those that prefetchers bring
-        reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
-        return Table(at_least=shape.low, reason=reason, doubtful=True)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
 
 
