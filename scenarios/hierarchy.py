@@ -76,6 +76,7 @@ class _Known:
     """What the first time found that the second time needs."""
 
     most_lines: int = 0
+    way_bytes: int = 0
     outer: dict[str, Outer] = field(default_factory=dict)
 
 
@@ -94,13 +95,14 @@ def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
             yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)
         yield from inclusion_findings(context, region, first.size, known.outer)
         known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
+        known.way_bytes = first.way_bytes or 0
         small = _small_tables(context, region, known)
         yield from _told("4k", small)
         yield from _other_cores(context, region, private_walk(context, region, known.outer))
         yield from _sibling_threads(context, region)
     finally:
         context.machine.release(region)
-    yield from _large_pages(context, small, known.most_lines)
+    yield from _large_pages(context, small, known)
     yield from _faults_and_starts(context)
 
 
@@ -128,7 +130,7 @@ def _faults_and_starts(context: Context) -> Iterator[Finding]:
 
 def _small_tables(context: Context, region: Region, known: _Known) -> tuple[Table, Table]:
     context.progress("TLBs, small pages")
-    pages, second = Pages(context, region, TRANSLATED_BYTES, known.most_lines), known.outer.get("l2")
+    pages, second = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes), known.outer.get("l2")
     held = 0.0 if second is None else SCATTERED_SHARE * second.geometry.held_bytes / region.line_size
     return _tables(pages, "4k", int(held))
 
@@ -145,7 +147,7 @@ def _told(name: str, tables: tuple[Table, Table]) -> Iterator[Finding]:
         yield from tlb_findings(level, name, table)
 
 
-def _large_pages(context: Context, small: tuple[Table, Table], most_lines: int) -> Iterator[Finding]:
+def _large_pages(context: Context, small: tuple[Table, Table], known: _Known) -> Iterator[Finding]:
     """The TLBs for 2 MiB pages. Where a hypervisor splinters them, their 4 KiB parts are what the TLB holds."""
     facts = context.machine.facts
     if HUGE_PAGE not in facts.page_sizes:
@@ -155,14 +157,14 @@ def _large_pages(context: Context, small: tuple[Table, Table], most_lines: int) 
         yield from _told("2m", (Table(reason=reason), Table(reason=reason)))
         return
     context.progress("TLBs, large pages")
-    if _splintered(context, small[0], most_lines):
+    if _splintered(context, small[0], known):
         region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
-        pages = Pages(context, region, TRANSLATED_BYTES, most_lines)
+        pages = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes)
         context.evidence["splintered"] = True
     else:
         wanted = min(HUGE_BYTES, int(HUGE_SHARE * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
         region = context.machine.allocate(wanted, HUGE_PAGE, populate=False)
-        pages = Pages(context, region, HUGE_PAGE, min(most_lines, MOST_HUGE_PAGES))
+        pages = Pages(context, region, HUGE_PAGE, min(known.most_lines, MOST_HUGE_PAGES), known.way_bytes)
     try:
         first, second = _tables(pages, "2m")
     finally:
@@ -170,13 +172,13 @@ def _large_pages(context: Context, small: tuple[Table, Table], most_lines: int) 
     yield from _told("2m", (first, without_second(first, second, *small)))
 
 
-def _splintered(context: Context, small: Table, most_lines: int) -> bool:
+def _splintered(context: Context, small: Table, known: _Known) -> bool:
     """Whether 4 KiB parts of large pages use up TLB entries one each."""
     if small.entries is None or small.penalty is None:
         return False
     region = context.machine.allocate(SPLINTER_BYTES, HUGE_PAGE)
     try:
-        pages = Pages(context, region, TRANSLATED_BYTES, most_lines)
+        pages = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes)
         count = min(2 * small.entries, pages.reach(1))
         return float(np.median([pages.excess(count, 1) for _ in range(3)])) > small.penalty / 2
     finally:

@@ -64,6 +64,10 @@ FAR_SHARE, HIDDEN_SHARE, SLOWER_RATIO = 0.25, 0.02, 1.5
 of them at least, so much more slowly than the second one."""
 
 
+AROUND_FIRST = (0.75, 1.4)
+"""Distances, in lines of the first cache, that are left out: it gets lines in order, set by set, so if it replaces the
+oldest it ends all at once, as no gamma distribution does. Where it ends is known."""
+
 INSIDE_SHARE = 0.6
 """Of the lines of a level, those that passed no longer ago than that mostly are still there, whatever it replaces."""
 
@@ -172,7 +176,8 @@ class Capacities:
 
     def _nearby(self, passed: Passed, rng: np.random.Generator | None = None) -> Curve:
         cycles = np.minimum(passed.cycles, STALL_RATIO * self._cycles[-1])
-        return curve(passed.distance, cycles, self._beyond, rng)
+        counts = (passed.distance < AROUND_FIRST[0] * self._first) | (passed.distance > AROUND_FIRST[1] * self._first)
+        return curve(passed.distance[counts], cycles[counts], self._beyond, rng)
 
     def _plausible(self, found: Fit, most_lines: float) -> bool:
         """Whether the second step has the height that it should, and lies well inside of what was looked at."""

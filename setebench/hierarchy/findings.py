@@ -47,8 +47,9 @@ def line_findings(line_bytes: int | None, levels: int) -> Iterator[Finding]:
 
 
 def cache_findings(name: str, found: Geometry, method: str, evidence: str, size_method: str = "") -> Iterator[Finding]:
-    """Size and ways of one cache; the size may have been found in another way."""
-    yield _size_finding(f"cache.{name}.size", found, size_method or method, evidence)
+    """Size and ways of one cache; the size may have been found in another way, from how long lines are held."""
+    size_evidence = "held_lines" if size_method else evidence
+    yield _size_finding(f"cache.{name}.size", found, size_method or method, size_evidence)
     if found.ways is None:
         yield _missing(f"cache.{name}.ways", "ways", found.ways_reason or found.reason, method)
     else:

@@ -13,6 +13,7 @@ from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.third_sets import third_sets
+from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.eviction import Congruent, Sets
@@ -111,14 +112,20 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
         return
     context.progress("how long lines stay in the third cache")
     third = measure.third(lines)
-    if third is not None:
-        evidence["l3"] = [round(each) for each in third.lines]
-        told = second_in_third(context, region, lines, third.lines.value, cycles, by_age)
-        sets = third_sets(context, region, cycles, lines, third.lines.value, by_age)
-        told = _of_both(told, sets.inclusive)
-        outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
-        before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
-        found["l3"] = replace(with_capacity(outer, third, before, line, shared=True), inclusive=told, method=OVERFULL)
+    if third is None:
+        reason = "no walk shows lines of a stream leaving the third cache: prefetchers, neighbours, or it is too large"
+        found["l3"] = replace(found["l3"], geometry=replace(found["l3"].geometry, reason=reason))
+        return
+    evidence["l3"] = [round(each) for each in third.lines]
+    known = (context, region, lines, third.lines.value, cycles, by_age)
+    look = second_in_third(*known)
+    sets = third_sets(context, region, cycles, lines, third.lines.value, by_age)
+    if look.answer and not sets.inclusive[0]:
+        look = agreed(look, second_in_third(*known, often=2))
+    told = _of_both((look.answer, look.reason), sets.inclusive)
+    outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
+    before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
+    found["l3"] = replace(with_capacity(outer, third, before, line, shared=True), inclusive=told, method=OVERFULL)
 
 
 def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:

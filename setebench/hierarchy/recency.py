@@ -23,7 +23,7 @@ from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.placing import BASELINE_ADDITIONS
 from setebench.measure.rings import Lines, cycles_per_tick
-from setebench.probe import Base, Probe
+from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 
 WALK, KEPT = Base("walk"), Base("kept")
@@ -34,15 +34,17 @@ TARGETS = tuple(Base(f"passed_{number}") for number in range(TARGETS_PER_STOP))
 
 STOP_LINES = 2039
 """Lines between two stops, a prime: were all stops at the end of a page, a line would seem to have passed up to a page
-longer ago than lines of its set came after it. A stop brings up to two lines in for every target, the companion's too,
-which is accounted for; so few that it hardly matters."""
+longer ago than lines of its set came after it. What a stop brings in or takes out is accounted for; so few lines that
+it hardly matters."""
 
-GONE_PER_TARGET = 0.6
+BROUGHT_PER_TARGET = -0.25
 """Lines that a target and its companion bring in on average: distances are spread over the octaves around a capacity,
-so a third of the two are gone."""
+so a good third of the two are gone. Such a target comes in; a companion that is still there is flushed."""
 
 COMPANION_BYTES = TLB_PAGE_BYTES // 2
-"""How far beyond its target, in the other half of the page, lies the line that warms the translation."""
+"""How far beyond its target, in the other half of the page, lies the line whose flush warms the translation. A load
+there would begin a new visit to the page, and a region prefetcher bring the target: all companions lie as far away, so
+that it has learned them."""
 
 REPETITIONS = 128
 """Stops per run of the machine."""
@@ -109,7 +111,7 @@ class Stream:
             cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), wait_cycles))
             distances.append(ends[:, None] - 1 - (turns * len(self) + place))
             self._at = int(ends[-1])
-        extra = 1.0 + TARGETS_PER_STOP * GONE_PER_TARGET / STOP_LINES
+        extra = 1.0 + TARGETS_PER_STOP * BROUGHT_PER_TARGET / STOP_LINES
         return Passed(np.concatenate(distances).ravel() * extra + 1.0, np.concatenate(cycles).ravel())
 
     def filled(self, spacing: int, stops: int, latest: int) -> NDArray[np.float64]:
@@ -118,7 +120,8 @@ class Stream:
         ends = spacing * np.arange(1, stops + 1)
         among = np.searchsorted(self._targets, np.maximum(ends - latest, 1))
         at = self._order[self._targets[(self._rng.random((stops, TARGETS_PER_STOP)) * among[:, None]).astype(np.int64)]]
-        return self._timed(at, ends - spacing, 0, spacing)
+        # flushes would leave ways empty, which is what is asked for
+        return self._timed(at, ends - spacing, 0, spacing, flush=False)
 
     def flush(self) -> None:
         """Take all of its lines out of every cache."""
@@ -151,18 +154,29 @@ class Stream:
         return more * cycles_per_tick(self._context) + BASELINE_ADDITIONS
 
     def _timed(
-        self, targets: NDArray[np.int64], starts: NDArray[np.int64], wait_cycles: int, lines: int = STOP_LINES
+        self,
+        targets: NDArray[np.int64],
+        starts: NDArray[np.int64],
+        wait_cycles: int,
+        lines: int = STOP_LINES,
+        flush: bool = True,
     ) -> NDArray[np.float64]:
-        """Cycles of single loads after so many lines of the walk each time, shape (stops, targets)."""
+        """Cycles of single loads after so many lines of the walk each time, shape (stops, targets); companions are
+        flushed or loaded."""
         probe = Probe().chase(WALK, lines).fence()
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
         # the companion also fetches the target's address, which would else be fetched while the clock runs
         for number, target in enumerate(TARGETS):
-            probe = probe.load(target + COMPANION_BYTES).fence().start(number).load(target).stop(number)
+            probe = _warmed(probe, target + COMPANION_BYTES, flush).start(number).load(target).stop(number)
             if number < ADDITIONS_PER_STOP:
                 addition = TARGETS_PER_STOP + number
-                probe = probe.load(target + COMPANION_BYTES).fence()
+                probe = _warmed(probe, target + COMPANION_BYTES, flush)
                 probe = probe.start(addition).add(BASELINE_ADDITIONS).stop(addition)
         places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS)}
         ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
         return self._above_additions(ticks, TARGETS_PER_STOP)
+
+
+def _warmed(probe: Probe, companion: Operand, flush: bool) -> Probe:
+    """Behind this, the page of `companion` is translated without delay."""
+    return (probe.flush(companion) if flush else probe.load(companion)).fence()

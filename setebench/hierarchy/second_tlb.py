@@ -10,11 +10,14 @@ shows as well, but not to the entry.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
 from setebench.hierarchy.tlb import (
     APART_RATIO,
+    CLOSER_RATIO,
+    MISSING_RATIO,
     STEP_CYCLES,
     WALK_CYCLES,
     Pages,
@@ -48,13 +51,20 @@ FAR_RATIO, STEEP_SHARE = 2.0, 0.8
 of the pages, so much of that cost is there at a fifth more than fits already."""
 
 
+CLEAR_MISSES = 3.0
+"""One page more than a set of four ways or more holds costs so many misses a round, where each replaces its oldest
+entry. Lines that are crowded out of the first cache cost less."""
+
+
 @dataclass(frozen=True)
 class _Step:
     """What one stride told of the second TLB, and what an access cost at two numbers of pages that all miss it; none
-    where everything tried fits, or too little does."""
+    where everything tried fits, or too little does. `confirms` the step of the stride before, which is known to the
+    page and clearly is that of a TLB, by holding fewer pages."""
 
     fits: Fits
     penalties: tuple[float, ...] = ()
+    confirms: bool = False
 
     @property
     def found(self) -> bool:
@@ -82,25 +92,42 @@ def _steps(pages: Pages, penalty: float, least: int) -> list[_Step]:
     stride = 1
     while not _agreed(steps) and stride <= LONGEST_STRIDE_PAGES and pages.reach(stride) > least:
         step = _step(pages, penalty, stride, least)
-        steps.append(step)
         if not step.fits.low:
+            steps.append(replace(step, confirms=bool(steps) and _clear(pages, steps[-1])))
             break
+        steps.append(step)
         stride *= 2
     return steps
 
 
+def _clear(pages: Pages, step: _Step) -> bool:
+    """Whether one page more than fits costs as much as a set's pages that all miss."""
+    if not (step.found and step.fits.exact):
+        return False
+    here, there = (typical(pages, count, step.fits.stride) for count in (step.fits.low, step.fits.low + 1))
+    return there - here > CLEAR_MISSES * (min(step.penalties) - here) / step.fits.low
+
+
 def _agreed(steps: list[_Step]) -> bool:
     """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
-    cache and raise the curve too early; the larger the stride, the cleaner it is."""
+    cache and raise the curve too early; the larger the stride, the cleaner it is. As many pages at both may be that
+    cache's doing, too."""
     if len(steps) < 2 or not (steps[-1].found and steps[-2].found):
         return False
     found = shapes(_weighed(steps))
-    return found is not None and found.value is not None
+    return found is not None and found.value is not None and found.share
+
+
+def _alike(found: list[_Step]) -> bool:
+    """Whether the last two strides that show a step may both hold one number of pages."""
+    highs = [each.fits.high for each in found[-2:] if each.fits.high is not None]
+    return len(found) > 1 and max(each.fits.low for each in found[-2:]) < min(highs)
 
 
 def _weighed(steps: list[_Step]) -> list[Fits]:
-    """What the strides told, each as far as it is believed: what doesn't fit by the last two steps alone."""
-    last = [each for each in steps if each.found][-2:]
+    """What the strides told, each as far as it is believed: what doesn't fit by the last two steps alone; by the last
+    one where a larger stride confirms it."""
+    last = [each for each in steps if each.found][-1 if steps and steps[-1].confirms else -2 :]
     return [each.fits if each in last or not each.found else replace(each.fits, high=None) for each in steps]
 
 
@@ -137,13 +164,13 @@ def _told(pages: Pages, first: Table, steps: list[_Step], wide: _Step | None) ->
     if shape is None:  # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
         reason = "pages at different strides tell different sizes (a folded index?)"
         return Table(None, fits, None, None, penalties, reason)
+    if _alike(found):  # the first cache is full of as many lines at any stride, with those that prefetchers bring
+        reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
+        return Table(at_least=shape.low, reason=reason, doubtful=True)
     if shape.value is None:
         reason = "the step is blurred; run again at a quieter time"
         # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
         return Table(None, shape.low, None, None, penalties, reason)
-    if not shape.share:  # the first cache is full of as many lines at any stride, with those that prefetchers bring
-        reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
-        return Table(at_least=shape.low, reason=reason, doubtful=True)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
 
 
@@ -164,15 +191,16 @@ def _with_walk(pages: Pages, first: Table, told: Table, shape: Shapes, stride: i
     for two numbers of them that all miss."""
     if told.entries is None or first.entries is None or first.penalty is None:
         return told
-    least, stride = int(CLEAR_MARGIN * first.entries) + 1, max(stride, 2)
-    while stride <= LONGEST_STRIDE_PAGES:
-        few, many = missing_counts(pages, told.entries // stride, stride, least)
-        if many >= APART_RATIO * few and many <= told.entries:  # else the control's pages in a row don't fit either
-            both = tuple(first.penalty + _beyond_first(pages, count, stride) for count in (few, many))
-            if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
-                return replace(told, penalty=common(both), penalties=both)
-        stride *= 2
-    reason = "too few lines fit into the first cache for the penalty at two numbers of pages"
+    least = int(CLEAR_MARGIN * first.entries) + 1
+    strides = [1 << bits for bits in range(1, LONGEST_STRIDE_PAGES.bit_length()) if 1 << bits >= stride]
+    for ratios, each in product((MISSING_RATIO, CLOSER_RATIO), strides):
+        few, many = missing_counts(pages, told.entries // each, each, least, ratios)
+        if many < APART_RATIO * few or many > told.entries:  # else the control's pages in a row don't fit either
+            continue
+        both = tuple(first.penalty + _beyond_first(pages, count, each) for count in (few, many))
+        if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
+            return replace(told, penalty=common(both), penalties=both)
+    reason = "too few lines, or pages, for the penalty at two numbers of pages"
     return replace(told, penalties=(), penalty_reason=reason)
 
 

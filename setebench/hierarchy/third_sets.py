@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from setebench.machine import Region
-from setebench.measure.absent import PAGE, Absent
-from setebench.measure.crowded import Crowd, crowd
+from setebench.measure.absent import Absent
+from setebench.measure.crowded import LEAST_PAGES, Crowd, crowd
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.overflow import (
     NONE_SHARE,
     SURE_SHARE,
     SURE_TIMES,
     Crossed,
-    Trials,
     critical,
     crossed,
     fewest_pages,
@@ -24,6 +24,7 @@ from setebench.measure.overflow import (
 )
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies
+from setebench.measure.trials import Trials
 from setebench.scenario import Context
 
 BALLAST_RATIO, LONG_RATIO, CHEAP_LINES, LEAST_RATIO = 3.5, 2.0, 40_000, 1.25
@@ -44,6 +45,9 @@ as it can in few of its own sets, about a quarter would be gone."""
 
 SETS, TRIES = 2, 4
 """Sets that must agree, and searches for one."""
+
+MANY_PAGES = 160
+"""Crowded pages among which a second set is looked for where fewer held but one: pages of four sets of 40 ways."""
 
 NEAREST_SHARE = 0.5
 """A line comes from the third cache if it takes longer than half the way from the second's latency to the third's."""
@@ -68,13 +72,18 @@ def third_sets(
     absent = Absent(context, region, Latencies(cycles[0], cycles[2], cycles[3]))
     if not absent.clear:
         return ThirdSets(None, "the clock's step is too long beside memory's latency to tell single lines apart")
-    found = crowd(context, region, absent, third_lines, LEAST_RATIO * second_lines)
-    if found is None:
-        return ThirdSets(None, "no walk overfills a few of its sets: a neighbour, or it is too small or large a cache")
-    trials = _trials(context, region, absent, found, second_lines, by_age)
     nearest = cycles[1] + NEAREST_SHARE * (cycles[2] - cycles[1])
-    sets = _Search(trials, found, region.line_size, second_lines, nearest).sets(context.progress)
-    context.evidence["third_sets"] = [{"ways": own.ways, "missing": own.usual} for own in sets]
+    sets: list[Crossed] = []
+    for least_pages in (LEAST_PAGES, MANY_PAGES):
+        found = crowd(context, region, absent, third_lines, LEAST_RATIO * second_lines, least_pages)
+        if found is None:
+            reason = "no walk overfills a few of its sets: a neighbour, or it is too small or large a cache"
+            return ThirdSets(None, reason)
+        trials = _trials(context, region, absent, found, second_lines, by_age)
+        sets = _Search(trials, found, region.line_size, second_lines, nearest).sets(context.progress)
+        context.evidence["third_sets"] = [{"ways": own.ways, "missing": own.usual} for own in sets]
+        if len(sets) != 1 or len(found.crowded) >= MANY_PAGES:
+            break
     if len(sets) < SETS:
         return ThirdSets(None, "no lines that clearly share a set: run again at a quieter time")
     if len({own.ways for own in sets}) > 1:
@@ -85,7 +94,7 @@ def third_sets(
 def _trials(
     context: Context, region: Region, absent: Absent, found: Crowd, second_lines: float, by_age: bool
 ) -> Trials:
-    per_page = PAGE // region.line_size
+    per_page = TLB_PAGE_BYTES // region.line_size
     wanted = max(LONG_RATIO * second_lines, min(BALLAST_RATIO * second_lines, CHEAP_LINES))
     lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + np.arange(per_page) * region.line_size
     if lines.size < TRIED_RATIO * second_lines:
@@ -105,7 +114,8 @@ class _Search:
         self._trials, self._found, self._line_size = trials, found, line_size
         self._second_lines, self._nearest_cycles = second_lines, nearest_cycles
         self._left = np.arange(len(found.crowded))
-        self._takes_along = len(found.crowded) * PAGE // line_size < MOST_TRIED * second_lines
+        self._takes_along = len(found.crowded) * TLB_PAGE_BYTES // line_size < MOST_TRIED * second_lines
+        self._surely_along = False
 
     def sets(self, progress: Callable[[str], None]) -> list[Crossed]:
         """Pages of `SETS` sets, one more than each holds lines."""
@@ -124,7 +134,10 @@ class _Search:
             with self._trials.without_ballast():
                 one = self._critical()
             if one is not None and self._trials.ballast_lines and critical(self._trials, one):
+                self._surely_along = True
                 return one
+            if self._surely_along:  # a stall or a neighbour's line this time, and ballast would only take longer
+                return None
             self._takes_along = False
         if self._trials.ballast_lines < LEAST_RATIO * self._second_lines:
             self._left = self._left[:0]

@@ -7,6 +7,7 @@ cache either way, so what spreading costs is translation. Pages in a row use all
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 
 import numpy as np
 
@@ -31,6 +32,10 @@ LEAST_PENALTY_CYCLES = 3.0
 MISSING_RATIO = (1.6, 2.0)
 """Numbers of pages, in capacities, at which every access misses, whatever is replaced; the penalties found at both
 must agree."""
+
+CLOSER_RATIO = (1.2, 1.5)
+"""The same where memory or the first cache has no room for more. Where a table doesn't replace its oldest entries they
+don't agree."""
 
 FEWER_RATIO = 1.25
 """The same where a second TLB is so small that the larger numbers miss it too. A first one that replaces the oldest
@@ -68,37 +73,50 @@ class Table:
 
 @dataclass
 class Pages:
-    """Memory to spread lines over: `region` in steps of `page_bytes`, never more than `most_lines` lines, nor more than
-    `most_pages` pages of the region."""
+    """Memory to spread lines over: `region` in steps of `page_bytes`, never more than `most_lines` lines.
+
+    `way_bytes` of the first cache, 0 if not known. Where a way holds several pages, those at even strides leave some of
+    its sets unused, and fewer lines fit: without that, the cache's end would look like a TLB's."""
 
     context: Context
     region: Region
     page_bytes: int
     most_lines: int
+    way_bytes: int = 0
     evidence: dict[str, list[float]] = field(default_factory=lambda: {"stride_pages": [], "pages": [], "cycles": []})
 
     def reach(self, stride: int) -> int:
         """How many lines can be spread at this stride."""
-        return min(self.most_lines, self.region.size // (self.page_bytes * stride))
+        lines = self.most_lines // gcd(stride, self._pages_per_way)
+        return min(lines, self.region.size // (self.page_bytes * stride))
+
+    @property
+    def _pages_per_way(self) -> int:
+        return max(1, self.way_bytes // self.page_bytes)
 
     def excess(self, count: int, stride: int) -> float:
         """Cycles per access that spreading `count` lines over every `stride`-th page costs."""
         line = self.region.line_size
         empty_sets(self.context, self.region.address + np.arange(int(self.most_lines / LINES_SHARE * 1.3)) * line)
-        own, control = rings_cycles(self.context, self.region, self._rings(count, stride))
+        own, control = rings_cycles(self.context, self.region, self.rings(count, stride))
         self.evidence["stride_pages"].append(stride)
         self.evidence["pages"].append(count)
         self.evidence["cycles"].append(round(own - control, 3))
         return own - control
 
-    def _rings(self, count: int, stride: int) -> tuple[Lines, Lines]:
+    def rings(self, count: int, stride: int) -> tuple[Lines, Lines]:
+        """As many lines, one on every `stride`-th page and packed."""
         line = self.region.line_size
         number = np.arange(count)
         begin = self.region.address
-        # one line in every cache set before any gets a second one; in an order that no page's number foretells
+        # One line in every cache set before any gets a second one; in an order that no page's number foretells.
         # At all places of a large page: were they those of 4 KiB alone, all lines would share few sets of an outer
         # cache, and one that includes the first would take them out of it.
-        place = shuffled(self.context, number) % (self.page_bytes // line)
+        order = shuffled(self.context, number)
+        part = number * stride % self._pages_per_way
+        for each in np.unique(part):  # pages that lie in the same part of a way
+            order[part == each] = np.argsort(np.argsort(order[part == each]))
+        place = order % (self.page_bytes // line)
         spread = begin + number * stride * self.page_bytes + place * line
         return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
 
@@ -141,10 +159,12 @@ def _penalty(pages: Pages, fits: int) -> tuple[float | None, tuple[float, ...]]:
     return None if told is None or few < told - WALK_CYCLES else told, both
 
 
-def missing_counts(pages: Pages, fits: int, stride: int, least: int = 0) -> tuple[int, int]:
+def missing_counts(
+    pages: Pages, fits: int, stride: int, least: int = 0, ratios: tuple[float, float] = MISSING_RATIO
+) -> tuple[int, int]:
     """Two numbers of pages at which all miss where `fits` do fit, not less than `least` and about that; no more than
     there are lines for."""
-    few, many = (int(ratio * fits) + 1 for ratio in MISSING_RATIO)
+    few, many = (int(ratio * fits) + 1 for ratio in ratios)
     few = max(few, least)
     many = max(many, int(APART_RATIO * few) + 1)
     return min(few, pages.reach(stride)), min(many, pages.reach(stride))

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, cycles_per_tick
 from setebench.measure.thinning import Latencies
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 LINE, BESIDE = Base("line"), Base("beside")
-PAGE = 4096
 
 CLEAR_STEPS = 2.0
 """Clock steps between two levels from which on one reading tells them apart: a reading errs by less than a step."""
@@ -33,9 +33,11 @@ class Absent:
 
     def __init__(self, context: Context, region: Region, latencies: Latencies) -> None:
         self._context, self._region, self._cycles = context, region, latencies
-        self.free = PAGE // region.line_size - 1
+        self.free = TLB_PAGE_BYTES // region.line_size - 1
         self._per_tick, self._step = cycles_per_tick(context), step_ticks(context)
-        lines: Lines = region.address + context.rng(81).permutation(region.size // PAGE)[:KEPT_TIMES] * PAGE
+        lines: Lines = (
+            region.address + context.rng(81).permutation(region.size // TLB_PAGE_BYTES)[:KEPT_TIMES] * TLB_PAGE_BYTES
+        )
         kept = Probe().load(LINE).fence().flush(BESIDE).fence().start().load(LINE).stop()
         self._kept_ticks = mean_ticks(self._ticks(kept, lines), self._step)
 
@@ -61,7 +63,7 @@ class Absent:
         return STALL_RATIO * self._cycles.beyond + self._step * self._per_tick
 
     def _ticks(self, probe: Probe, lines: Lines) -> NDArray[np.int64]:
-        beside = lines - lines % PAGE + self.free * self._region.line_size
+        beside = lines - lines % TLB_PAGE_BYTES + self.free * self._region.line_size
         places = {LINE: lines, BESIDE: beside}
         ticks: NDArray[np.int64] = self._context.machine.run(probe, places, cpu=self._context.cpu).ravel()
         return ticks

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.machine import Region
-from setebench.measure.absent import PAGE, Absent
+from setebench.measure.absent import Absent
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -53,12 +54,15 @@ class Crowd:
         yield from zip(self.crowded.tolist(), self.missed, strict=True)
 
 
-def crowd(context: Context, region: Region, absent: Absent, capacity: float, least: float) -> Crowd | None:
-    """Pages that overfill some sets of a cache of about `capacity` lines; at least so many lines as `least` are walked
-    over, so that the levels before lose them. None where no size of the walk leaves some lines missing, not many."""
+def crowd(
+    context: Context, region: Region, absent: Absent, capacity: float, least: float, least_pages: int = LEAST_PAGES
+) -> Crowd | None:
+    """Pages, so many at least, that overfill some sets of a cache of about `capacity` lines; at least so many lines as
+    `least` are walked over, so that the levels before lose them. None where no size of the walk leaves some lines
+    missing, not many."""
     rng = context.rng(82)
-    per_page = PAGE // region.line_size
-    pages: Lines = region.address + rng.permutation(region.size // PAGE) * PAGE
+    per_page = TLB_PAGE_BYTES // region.line_size
+    pages: Lines = region.address + rng.permutation(region.size // TLB_PAGE_BYTES) * TLB_PAGE_BYTES
     tried = 0
     for share in SHARES:
         count = int(max(share * capacity, least) / per_page)
@@ -72,7 +76,7 @@ def crowd(context: Context, region: Region, absent: Absent, capacity: float, lea
         context.evidence.setdefault("crowded_pages", []).append([count, int(crowded.sum()), int(own.sum())])
         if crowded.mean() > MOST_SHARE:
             return None
-        if crowded.sum() >= LEAST_PAGES:
+        if crowded.sum() >= least_pages:
             return Crowd(pages[:count][crowded], pages[:count][own == 0], missed[crowded] > 0)
     return None
 
@@ -80,7 +84,7 @@ def crowd(context: Context, region: Region, absent: Absent, capacity: float, lea
 def _missed(context: Context, region: Region, absent: Absent, pages: Lines) -> NDArray[np.int64]:
     """How often each line of the pages was missing, shape (pages, lines of a page)."""
     rng = context.rng(83)
-    offsets = np.arange(PAGE // region.line_size)
+    offsets = np.arange(TLB_PAGE_BYTES // region.line_size)
     lines = (pages[:, None] + offsets[None, :] * region.line_size)[:, offsets != absent.free]
     flat: Lines = lines.ravel()
     missed = np.zeros(len(flat), dtype=np.int64)

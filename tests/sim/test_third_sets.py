@@ -8,10 +8,12 @@ from quiet_machines import L1, L3, MEMORY, quiet
 
 from setebench.hierarchy.third_sets import third_sets
 from setebench.machine import Region
-from setebench.measure.absent import PAGE, Absent
+from setebench.measure.absent import Absent
 from setebench.measure.crowded import crowd
-from setebench.measure.overflow import Crossed, Trials, critical, unbiased
+from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.measure.overflow import Crossed, critical, unbiased
 from setebench.measure.thinning import Latencies
+from setebench.measure.trials import Trials
 from setebench.scenario import Context
 from setebench.sim import layout as at
 from setebench.sim import spec
@@ -36,9 +38,9 @@ def _machine(
 def _set_of(machine: SimulatedMachine, line: int) -> int:
     """The set of the third cache that a line falls into, as its index is documented (`spec.Level.hashed_index`)."""
     arrays = simulation(machine._number).arrays
-    page = (line - at.BASE_ADDRESS) // PAGE
+    page = (line - at.BASE_ADDRESS) // TLB_PAGE_BYTES
     frame = int(arrays.s[int(arrays.c[at.C_PAGE_TABLE]) + page]) >> at.FRAME_BITS
-    number, bits = frame * (PAGE // 64) + line % PAGE // 64, SETS.bit_length() - 1
+    number, bits = frame * (TLB_PAGE_BYTES // 64) + line % TLB_PAGE_BYTES // 64, SETS.bit_length() - 1
     return (number ^ number >> bits ^ number >> 2 * bits) % SETS
 
 
@@ -56,7 +58,7 @@ def _set_of(machine: SimulatedMachine, line: int) -> int:
 def test_ways_and_inclusion(ways: int, replacement: str, inclusion: str, hashed: bool) -> None:
     machine = _machine(ways, replacement, inclusion, l3={"hashed_index": hashed})
     context = Context(machine=machine)
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     capacity = SETS * ways + (SECOND_LINES if inclusion == "exclusive" else 0)
     found = third_sets(context, region, CYCLES, SECOND_LINES, capacity, by_age=True)
     assert found.ways == ways, found.reason
@@ -67,7 +69,7 @@ def test_ways_and_inclusion(ways: int, replacement: str, inclusion: str, hashed:
 def test_a_second_cache_that_replaces_at_random_must_lose_the_lines_all_the_same() -> None:
     """A line that it kept would make the third cache seem to have a way more."""
     machine = _machine(8, "lru", "exclusive", l2={"replacement": "random"})
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     found = third_sets(Context(machine=machine), region, CYCLES, SECOND_LINES, 9 * SETS, by_age=False)
     assert found.ways == 8, found.reason
 
@@ -76,21 +78,21 @@ def test_prefetchers_bring_lines_that_are_told_apart() -> None:
     """What they bring lies in the same pages, which are used as a whole."""
     prefetchers = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"), spec.Streamer(level=2))
     machine = _machine(8, "lru", "neither", prefetchers=prefetchers)
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     found = third_sets(Context(machine=machine), region, CYCLES, SECOND_LINES, 8 * SETS, by_age=True)
     assert found.ways == 8, found.reason
 
 
 def test_a_capacity_that_was_taken_for_half_is_outgrown() -> None:
     machine = _machine(8, "lru", "inclusive")
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     found = third_sets(Context(machine=machine), region, CYCLES, SECOND_LINES, 0.55 * 8 * SETS, by_age=True)
     assert found.ways == 8, found.reason
 
 
 def test_unresolved_where_the_clock_moves_in_long_steps() -> None:
     machine = _machine(clock=spec.Clock(step_ticks=160.0))
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     found = third_sets(Context(machine=machine), region, CYCLES, SECOND_LINES, 8 * SETS, by_age=True)
     assert found.ways is None
     assert "clock" in found.reason
@@ -99,7 +101,7 @@ def test_unresolved_where_the_clock_moves_in_long_steps() -> None:
 def test_unresolved_where_no_walk_overfills_a_set() -> None:
     """There is no third cache of that size."""
     machine = _machine(8, "lru", "inclusive")
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     found = third_sets(Context(machine=machine), region, CYCLES, SECOND_LINES, SETS, by_age=True)
     assert found.ways is None
     assert found.reason
@@ -136,14 +138,14 @@ def test_nothing_is_told_with_lines_of_the_set_among_those_that_push_others_out(
 def test_a_second_cache_that_is_indexed_alike_loses_lines_by_itself(second_ways: int) -> None:
     """Lines of one set of the third cache then lie in one set of the second, whose overflow is no inclusion."""
     machine = _machine(8, "lru", "neither", l2={"sets": 1024, "ways": second_ways}, l3={"hashed_index": False})
-    region = machine.allocate(REGION_BYTES, PAGE)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     found = third_sets(Context(machine=machine), region, CYCLES, 1024 * second_ways, 8 * SETS, by_age=True)
     assert found.ways in (8, None)
     assert found.inclusive[0] is not True
 
 
 def _absent(machine: SimulatedMachine) -> tuple[Context, Region, Absent]:
-    context, region = Context(machine=machine), machine.allocate(REGION_BYTES, PAGE)
+    context, region = Context(machine=machine), machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
     return context, region, Absent(context, region, Latencies(L1, L3, MEMORY))
 
 
@@ -157,4 +159,4 @@ def _pages_of_one_class(machine: SimulatedMachine, region: Region, count: int) -
 
 
 def _pages(region: Region) -> range:
-    return range(region.address, region.address + 2048 * PAGE, PAGE)
+    return range(region.address, region.address + 2048 * TLB_PAGE_BYTES, TLB_PAGE_BYTES)

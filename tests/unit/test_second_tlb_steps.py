@@ -1,0 +1,60 @@
+"""The second TLB's entries from what spreading lines costs, where some of that is the first cache's doing."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from setebench.hierarchy.second_tlb import second_table
+from setebench.hierarchy.tlb import Pages, Table
+from setebench.machine import Region
+from setebench.scenario import Context
+
+PENALTY, WALK = 25.0, 52.0
+FIRST = Table(entries=96, penalty=PENALTY, penalties=(PENALTY, PENALTY))
+
+
+class Crowded(Pages):
+    """Pages translated by a second TLB of so many `sets` of 8 ways that replace their oldest; from so many lines on, by
+    stride, some are crowded out of the first cache, which costs so much."""
+
+    crowded_from: dict[int, int]
+    crowded_cycles = 0.5
+    sets = 64
+
+    def excess(self, count: int, stride: int) -> float:
+        """See `Pages.excess`."""
+        sets = max(1, self.sets // stride)
+        lines = [count // sets + (1 if number < count % sets else 0) for number in range(sets)]
+        missing = sum(each for each in lines if each > 8)
+        crowded = self.crowded_cycles if count > self.crowded_from.get(stride, count) else 0.0
+        return PENALTY + crowded + WALK * missing / count
+
+
+def crowded(**begins: int) -> Crowded:
+    region = Region(1 << 32, 64 << 20, 4096, 64)
+    pages = Crowded(cast(Context, None), region, 4096, 409)
+    pages.crowded_from = {int(stride[1:]): lines for stride, lines in begins.items()}
+    return pages
+
+
+@pytest.mark.parametrize("begins", [{}, {"x1": 290, "x2": 249}])
+def test_a_step_that_a_larger_stride_confirms_tells_the_entries(begins: dict[str, int]) -> None:
+    """At small strides, so with many lines, the curve rises too early; the last step is clean, and the pages that miss
+    the first TLB don't fit at twice its stride."""
+    found = second_table(crowded(**begins), FIRST)
+    assert found.entries == 512
+
+
+def test_lines_crowded_out_of_the_first_cache_are_no_step_that_is_confirmed() -> None:
+    found = second_table(crowded(x1=290, x2=249, x4=121), FIRST)
+    assert found.entries is None
+
+
+def test_a_first_cache_full_of_as_many_lines_at_every_stride_hides_no_tlb_that_larger_strides_show() -> None:
+    """Each line brings its next along, so 256 fill a cache of 512: at strides of 1 to 4 no more lines fit than that,
+    at 8 as many pages as well, at 16 half as many."""
+    pages = crowded(x1=256, x2=256, x4=256, x8=256)
+    pages.sets, pages.crowded_cycles = 256, 9.0
+    assert second_table(pages, FIRST).entries == 2048
