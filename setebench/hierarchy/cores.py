@@ -136,7 +136,8 @@ class Transfers:
         """Every other target timed, and additions in between as the baseline; see `Place.singles`."""
         probe = Probe()
         for number, (target, companion) in enumerate(zip(targets, companions, strict=True)):
-            probe = probe.flush(COMPANIONS + companion).fence().start(number)
+            # a flush under way slows the next load, in some guests by hundreds of cycles
+            probe = probe.flush(COMPANIONS + companion).fence().wait(SETTLE_CYCLES).fence().start(number)
             probe = probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(TARGETS + target)
             probe = probe.stop(number)
         return probe
