@@ -20,8 +20,8 @@ MOST_OPERATIONS, MOST_OPERATIONS_FAST = 60_000_000, 20_000_000
 surveys beside a busy neighbour end too. Counted, not timed: what is asked must not depend on how busy the computer is,
 or no recording could be asked again."""
 
-LABORATORY_RNG = 7100
-"""Purpose of a laboratory's random numbers; each turn of the same questions has other pages, in another order."""
+BENCH_RNG = 7100
+"""Purpose of its random numbers; each turn of the same questions has other pages, in another order."""
 
 
 class Bench:
@@ -30,7 +30,7 @@ class Bench:
 
     def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
         self.context, self.region, self.references = context, region, references
-        self.rng = context.rng(LABORATORY_RNG + turn)
+        self.rng = context.rng(BENCH_RNG + turn)
         self.builder = Builder(region.line_size, self.rng)
         self.line_size = region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
