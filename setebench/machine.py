@@ -190,6 +190,26 @@ class SwitchesPrefetchers(Protocol):
         ...
 
 
+class BusyTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Up to a moment, counted in seconds from one that stays the same while a machine is open: the time that passed,
+    and the CPU time that everything but this process took on all CPUs together, or was denied by a hypervisor."""
+
+    passed: float
+    others: float
+
+
+@runtime_checkable
+class CountsBusyTime(Protocol):
+    """A machine that knows how much its CPUs do besides running probes: this CPU, where the kernel counts it. A machine
+    that runs nothing else need not have this method."""
+
+    def busy_time(self) -> BusyTime:
+        """Up to now. Only a difference of two says something.
+
+        Raises `UnsupportedError` where nobody counts."""
+        ...
+
+
 ENTRY_POINT_GROUP = "setebench.machines"
 
 

@@ -7,9 +7,8 @@ same questions. Where a newer inference asks others, the replay says so instead 
 
 from __future__ import annotations
 
-import base64
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,16 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.machine import Facts, Machine, PrefetcherSwitch, Region, SwitchesPrefetchers, Ticks
+from setebench.machine import (
+    BusyTime,
+    CountsBusyTime,
+    Facts,
+    Machine,
+    PrefetcherSwitch,
+    Region,
+    SwitchesPrefetchers,
+    Ticks,
+)
+from setebench.packing import checked_calls, packed, unpacked
 from setebench.probe import Placements, Probe, placement_table
 
 EVIDENCE_PREFIX = "recording."
-MOST_TICKS = 1 << 27
-"""Ticks of one recording that are unpacked: a gigabyte. A file that claims more is refused, as for runs below."""
-
 MOST_CALLS = 1 << 20
 
 _ANSWERED, _REFUSED = 1, 0
+_UNCOUNTED = "nobody counted what else this machine did"
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,7 +43,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     One row of `calls` per run: a checksum of what was asked, repetitions, intervals, and whether it was answered.
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
     `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
-    why it was refused, "" if it was not.
+    why it was refused, "" if it was not. `busy_times` are the machine's answers to that question, in turn; a refusal
+    is kept as none.
     """
 
     facts: Facts
@@ -46,6 +54,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     refusals: list[str]
     switches: tuple[PrefetcherSwitch, ...] | str = ()
     switchings: list[str] = []
+    busy_times: list[BusyTime | None] = []
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:
@@ -75,6 +84,7 @@ class Recorder:
         self._refusals: list[str] = []
         self._switches: tuple[PrefetcherSwitch, ...] | str = ()
         self._switchings: list[str] = []
+        self._busy_times: list[BusyTime | None] = []
 
     @property
     def facts(self) -> Facts:
@@ -146,6 +156,16 @@ class Recorder:
             self._switchings.append("")
             yield
 
+    def busy_time(self) -> BusyTime:
+        """That of the machine; see `setebench.machine.CountsBusyTime`."""
+        try:
+            told = _busy_time(self._machine)
+        except UnsupportedError:
+            self._busy_times.append(None)
+            raise
+        self._busy_times.append(told)
+        return told
+
     def close(self) -> None:
         """The machine belongs to whoever opened it."""
 
@@ -153,12 +173,13 @@ class Recorder:
         """Everything so far."""
         return Recording(
             facts=self.facts,
-            calls=_packed([np.array(self._calls, dtype=np.int64)]),
-            ticks=_packed(self._ticks),
+            calls=packed([np.array(self._calls, dtype=np.int64)]),
+            ticks=packed(self._ticks),
             regions=self._regions,
             refusals=self._refusals,
             switches=self._switches,
             switchings=self._switchings,
+            busy_times=self._busy_times,
         )
 
     def _note(self, asked: int, ticks: Ticks) -> None:
@@ -177,9 +198,9 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self._facts = recording.facts
-        calls = _rows(_unpacked(recording.calls, 4 * MOST_CALLS))
+        calls = checked_calls(unpacked(recording.calls, 4 * MOST_CALLS))
         sizes = calls[:, 1] * calls[:, 2]
-        ticks = _unpacked(recording.ticks, int(sizes.sum()))
+        ticks = unpacked(recording.ticks, int(sizes.sum()))
         if len(ticks) != sizes.sum() or any(len(region) != 4 for region in recording.regions):
             raise UsageError("the recording is damaged: its parts don't fit together")
         self._calls = iter(calls.tolist())
@@ -188,6 +209,7 @@ class Replay:
         self._refusals = iter(recording.refusals)
         self._switches = recording.switches
         self._switchings = iter(recording.switchings)
+        self._busy_times = iter(recording.busy_times)
 
     @property
     def facts(self) -> Facts:
@@ -233,6 +255,13 @@ class Replay:
             raise UnsupportedError(refusal)
         yield
 
+    def busy_time(self) -> BusyTime:
+        """That of then, where it was counted and asked for."""
+        told = next(self._busy_times, None)
+        if told is None:
+            raise UnsupportedError(_UNCOUNTED)
+        return told
+
     def close(self) -> None:
         """There is nothing to close."""
 
@@ -248,17 +277,10 @@ class Replay:
         return ticks.reshape(rows, columns).copy()
 
 
-def _rows(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows of `Recording.calls`. Raises `UsageError` where they claim what no recording holds."""
-    if len(numbers) % 4:
-        raise UsageError("the recording is damaged: its list of runs is cut short")
-    calls = numbers.reshape(-1, 4)
-    shapes = calls[:, 1:3]
-    # each factor is checked before they are multiplied, and each product before they are summed: no overflow
-    possible = ((shapes >= 0) & (shapes <= MOST_TICKS)).all() and (shapes.prod(axis=1) <= MOST_TICKS).all()
-    if not possible or shapes.prod(axis=1).sum() > MOST_TICKS:
-        raise UsageError("the recording is damaged: its runs are of impossible size")
-    return calls
+def _busy_time(machine: Machine) -> BusyTime:
+    if not isinstance(machine, CountsBusyTime):
+        raise UnsupportedError(_UNCOUNTED)
+    return machine.busy_time()
 
 
 def _other_question(what: str) -> SetebenchError:
@@ -270,22 +292,3 @@ def _checksum(probe: Probe, cpu: int | None, warmup: int) -> int:
     """A number that tells probes apart. Addresses are left out: those follow from the seed and the regions."""
     head = f"{cpu} {warmup} {[base.name for base in probe.bases]}".encode()
     return zlib.crc32(np.ascontiguousarray(probe.rows).tobytes(), zlib.crc32(head))
-
-
-def _packed(parts: Iterable[NDArray[Any]]) -> str:
-    """All numbers of `parts`, one after the other; they are never all in memory at their full width."""
-    stream = zlib.compressobj()
-    packed = [stream.compress(part.astype("<i8").tobytes()) for part in parts]
-    return base64.b64encode(b"".join([*packed, stream.flush()])).decode()
-
-
-def _unpacked(text: str, most: int) -> NDArray[np.int64]:
-    """The numbers in `text`, at most `most` of them. Raises `UsageError` for anything else."""
-    try:
-        stream = zlib.decompressobj()
-        data = stream.decompress(base64.b64decode(text, validate=True), 8 * most + 8)
-    except (ValueError, zlib.error) as error:
-        raise UsageError(f"the recording is damaged: {error}") from error
-    if len(data) > 8 * most or len(data) % 8 or not stream.eof:
-        raise UsageError("the recording is damaged: it is cut short or too long")
-    return np.frombuffer(data, dtype="<i8").astype(np.int64)

@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,12 @@ from setebench.core.numa import bind, node_of
 from setebench.core.prefetchers import NativeSwitches
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
+from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
+from setebench.host.tree import Tree
 from setebench.infer.clock import clock_step
 from setebench.infer.ticks import mean_ticks
-from setebench.machine import PrefetcherSwitch, Region, Ticks
+from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
 
 KEPT_PROBES = 256
@@ -115,6 +118,13 @@ class NativeMachine:
         for cpu in cpus:
             choose_cpu(cpu, self._cpus)
         return self._switches.off(names, cpus)
+
+    def busy_time(self) -> BusyTime:
+        """See `setebench.machine.CountsBusyTime`."""
+        passed, own, wanted = time.monotonic(), time.process_time(), wanted_seconds(Tree(Path("/")))
+        if wanted is None:
+            raise UnsupportedError("the kernel doesn't tell how busy the CPUs are: /proc/stat does not say")
+        return BusyTime(passed=passed, others=wanted - own)
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from setebench.host.access import Access, read_access
+from setebench.host.activity import wanted_and_stolen_ticks
 from setebench.host.cgroup import Limits, Unlimited, read_limits
 from setebench.host.processor import Processor, Topology, read_processor, read_topology
 from setebench.host.tree import Tree, parse_choice, parse_cpu_list, parse_number, parse_size, shown
@@ -271,15 +272,11 @@ def _first_number(text: str) -> float:
 
 def _stolen(text: str) -> float | None:
     """Stolen time as a share of the time that some process of this machine wanted to run, from proc/stat."""
-    match = re.match(r"cpu\s+(.*)", text)
-    if not match:
-        raise ValueError("no line for all CPUs")
-    ticks = [parse_number(word) for word in match[1].split()]
-    if len(ticks) < 8:
-        return None  # kernels before 2.6.11 count no stolen time
-    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-    wanted = user + nice + system + irq + softirq + steal
-    return steal / wanted if wanted > 0 and steal >= 0 else None
+    ticks = wanted_and_stolen_ticks(text)
+    if ticks is None:
+        return None
+    wanted, stolen = ticks
+    return stolen / wanted if wanted > 0 and stolen >= 0 else None
 
 
 def _activity(tree: Tree) -> Activity:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from setebench.errors import UnsupportedError
 from setebench.machine import Region as Memory
+from setebench.measure.others import Others
 from setebench.measure.serving import References
 from setebench.prefetcher_map.agree import LEAST, agreed, open_questions
 from setebench.prefetcher_map.confirm import confirmed
 from setebench.prefetcher_map.dense import METHOD, find_inner_stream, tell_dense_stream
+from setebench.prefetcher_map.held_back import doubted, told_awake
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbour_rules import (
     HIDDEN,
@@ -58,6 +60,7 @@ def repeated_survey(
     least, most = FAST_SURVEYS if context.fast else SURVEYS
     huge_region = _huge_region(context)
     surveys: list[list[Finding]] = []
+    others = Others(context.machine)
     try:
         while len(surveys) < max(least, LEAST) or (len(surveys) < most and open_questions(surveys)):
             context.progress(f"survey {len(surveys) + 1}")
@@ -65,7 +68,8 @@ def repeated_survey(
             lab = Laboratory(context, region, taken, len(surveys))
             huge = None if huge_region is None else Laboratory(context, huge_region, taken, len(surveys))
             found = _find(lab)
-            surveys.append(list(survey(lab, huge, found)))
+            told = list(survey(lab, huge, found))
+            surveys.append(doubted(told, others.busy_cpus()))
         findings = agreed(surveys)
         # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
         return lab, confirmed(context, lab, lambda: all_shown(lab, found), findings) if switches else findings
@@ -105,11 +109,12 @@ def survey(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator[F
     )
     if huge is not None:
         huge.know_as(lab)
+    witnesses = {each.identity: each for each in all_shown(lab, found)}
     for entry in _entries(lab, huge, found):
         lab.context.progress(f"rules of {entry.identity}")
         told = Told(entry.identity)
         if told.present(entry.present, entry.method, entry.reason):
-            entry.rules(told)
+            told_awake(lab, witnesses.get(entry.identity), entry.rules, told)
         yield from told
 
 

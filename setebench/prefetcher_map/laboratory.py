@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -74,6 +75,16 @@ class Laboratory(Bench):
         self.next_after_hits = other.next_after_hits
         self.builder.conflict_pages = other.builder.conflict_pages
         self.walks_fit, self.walks_whole = other.walks_fit, other.walks_whole
+
+    @contextmanager
+    def unremembered(self) -> Iterator[None]:
+        """Within the context every question is asked anew, and no answer is kept."""
+        kept = self._known, self._levels, self._inner
+        self._known, self._levels, self._inner = {}, {}, {}
+        try:
+            yield
+        finally:
+            self._known, self._levels, self._inner = kept
 
     def brings_shared(
         self, visit: Visit, makers: Sequence[int], targets: Sequence[int], cpus: tuple[int, ...]

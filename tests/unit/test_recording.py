@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_files import MACHINE, BareMachine, Write, open_bare, scenario_folder
 
-from setebench import campaign, recording, session, store
+from setebench import campaign, packing, recording, session, store
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import Machine
@@ -159,8 +159,8 @@ def test_a_bomb_is_not_unpacked(kept: tuple[list[Any], Recording], monkeypatch: 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_any_numbers_survive(numbers: list[int]) -> None:
-    text = recording._packed([np.array(numbers[:3], dtype=np.int64), np.array(numbers[3:], dtype=np.int64)])
-    assert recording._unpacked(text, len(numbers)).tolist() == numbers
+    text = packing.packed([np.array(numbers[:3], dtype=np.int64), np.array(numbers[3:], dtype=np.int64)])
+    assert packing.unpacked(text, len(numbers)).tolist() == numbers
 
 
 # -- inferring again ------------------------------------------------------------------------------------------------

@@ -1,0 +1,33 @@
+"""How long CPUs were at work, as the kernel counts it in proc/stat: all of them together, for all programs."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from setebench.host.tree import Tree, parse_number
+
+_COUNTED = 8
+"""Columns that every kernel since 2.6.11 has: user, nice, system, idle, iowait, irq, softirq, steal."""
+
+
+def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
+    """From the text of proc/stat: the time that some program of this machine wanted to run, and the part of it that a
+    hypervisor gave to others; in the kernel's ticks. None where the kernel counts no stolen time.
+
+    Raises `ValueError` for a text without a line for all CPUs."""
+    match = re.match(r"cpu\s+(.*)", text)
+    if not match:
+        raise ValueError("no line for all CPUs")
+    ticks = [parse_number(word) for word in match[1].split()]
+    if len(ticks) < _COUNTED:
+        return None
+    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:_COUNTED]
+    return user + nice + system + irq + softirq + steal, steal
+
+
+def wanted_seconds(tree: Tree) -> float | None:
+    """CPU time, in seconds since boot, that programs of this machine took on all CPUs together or were denied by its
+    hypervisor; in steps of some 10 ms. None where the kernel doesn't say."""
+    ticks = tree.value("proc/stat", wanted_and_stolen_ticks)
+    return None if ticks is None else ticks[0] / os.sysconf("SC_CLK_TCK")
