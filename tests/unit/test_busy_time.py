@@ -1,0 +1,87 @@
+"""What else a computer did: as the kernel counts it, between two moments, and in recordings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from setebench.errors import UnsupportedError
+from setebench.host.activity import wanted_seconds
+from setebench.host.tree import Tree
+from setebench.machine import BusyTime, CountsBusyTime, Facts
+from setebench.measure.others import Others
+from setebench.recording import Recorder, Recording, Replay
+
+
+class Bare:
+    """As much of a machine as is needed here."""
+
+    facts = Facts(name="bare", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
+
+
+class Counting(Bare):
+    """The same, with answers in turn: seconds passed and others' seconds; None refuses."""
+
+    def __init__(self, *answers: tuple[float, float] | None) -> None:
+        self._answers = iter(answers)
+
+    def busy_time(self) -> BusyTime:
+        answer = next(self._answers)
+        if answer is None:
+            raise UnsupportedError("nobody counts")
+        return BusyTime(passed=answer[0], others=answer[1])
+
+
+def written(root: Path, text: str) -> Tree:
+    (root / "proc").mkdir()
+    (root / "proc" / "stat").write_text(text)
+    return Tree(root)
+
+
+def test_idle_time_is_not_wanted_and_stolen_time_is(tmp_path: Path) -> None:
+    tree = written(tmp_path, "cpu  10 20 30 5000 600 7 8 25 9 9\ncpu0 1 1 1 1 1 1 1 1\n")
+    assert wanted_seconds(tree) == pytest.approx(100 / os.sysconf("SC_CLK_TCK"))
+
+
+@pytest.mark.parametrize("text", ["cpu  1 2 3 4\n", "intr 5\n", ""])
+def test_a_kernel_that_does_not_count_tells_nothing(tmp_path: Path, text: str) -> None:
+    assert wanted_seconds(written(tmp_path, text)) is None
+
+
+def test_others_are_counted_from_one_question_to_the_next() -> None:
+    machine: Any = Counting((100.0, 50.0), (102.0, 53.0), (112.0, 53.0), (113.0, 52.9))
+    others = Others(machine)
+    assert [others.busy_cpus() for _ in range(3)] == [pytest.approx(1.5), 0.0, 0.0]
+
+
+def test_nothing_is_known_where_nobody_counts() -> None:
+    bare: Any = Bare()
+    refusing: Any = Counting((1.0, 0.0), None, (3.0, 0.5), (3.0, 0.5))
+    assert Others(bare).busy_cpus() is None
+    others = Others(refusing)
+    assert [others.busy_cpus() for _ in range(3)] == [None] * 3
+
+
+def test_a_recording_answers_as_the_machine_did() -> None:
+    machine: Any = Counting((1.0, 0.25), None, (2.0, 1.25))
+    recorder = Recorder(machine)
+    assert isinstance(recorder, CountsBusyTime)
+    then = Others(recorder), Others(recorder)
+    assert then[0].busy_cpus() == pytest.approx(1.0)
+    written_down = msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording)
+    replay: Any = Replay(written_down)
+    now = Others(replay), Others(replay)
+    assert now[0].busy_cpus() == pytest.approx(1.0)
+    assert now[1].busy_cpus() is None  # it was not asked so often then
+
+
+def test_recordings_of_before_know_nothing_of_it() -> None:
+    bare: Any = Bare()
+    record = msgspec.to_builtins(Recorder(bare).recording())
+    del record["busy_times"]
+    replay: Any = Replay(msgspec.convert(record, type=Recording))
+    assert Others(replay).busy_cpus() is None
