@@ -76,13 +76,15 @@ def _followed(rules: Rules, pages: int) -> bool | None:
 def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
     """Runs of these lines in some pages, one after the other."""
     size = rules.lab.line_size
-    if not walked_between(rules):
+    if not (walked_between(rules) or rules.lab.forget):
         return [Access(line * size, page=page) for page in pages for line in lines]
-    # line by line, and level 1's tables forget the pages after each, or its own streams would go on in them
+    # line by line: once a region prefetcher has seen some whole runs, it brings the lines of further ones to level 1
+    # with their first access, and level 2 hears of the last alone, which it may take for another run
     chosen, steps = list(pages), []
     for line in lines:
         steps += [Access(line * size, page=page) for page in chosen]
-        steps.append(Access(0, "thrash"))
+        if walked_between(rules):  # or level 1's own streams would go on in the pages
+            steps.append(Access(0, "thrash"))
     return steps
 
 

@@ -37,3 +37,15 @@ def test_a_run_that_another_core_began_goes_on_where_cores_train_one_table(prefe
 def test_level_one_s_own_tables_belong_to_a_core() -> None:
     judgements = judged(L1_STRIDE, core=spec.Core(cores=2))
     assert judgements["prefetcher.l1.stride.shared_by_cores"].verdict is Verdict.RIGHT
+
+
+def test_runs_that_a_region_prefetcher_has_seen_take_no_further_entries_of_streams() -> None:
+    """It brings the lines of such a run with its first access: to streams, which hear of loads alone, the run's last
+    one, far from the first, is another run in that page."""
+    region = spec.Region(
+        level=1, fills="l1", region_size_bytes=1024, active_regions=16, entries=32, trigger=2, indexed_by="offset"
+    )
+    stream = msgspec.structs.replace(L2_STREAM, trained_by=("load",), max_distance=12)
+    judgements = judged(region, stream)
+    assert judgements["prefetcher.l2.stream.streams"].verdict is Verdict.RIGHT
+    assert wrong(judgements) == []
