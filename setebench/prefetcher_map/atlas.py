@@ -23,6 +23,7 @@ from setebench.prefetcher_map.neighbour_rules import (
 )
 from setebench.prefetcher_map.neighbours import find_neighbours
 from setebench.prefetcher_map.page_strides import find_l2_stride, tell_page_stride
+from setebench.prefetcher_map.pushing_out import fit_walks
 from setebench.prefetcher_map.region_rules import tell_region
 from setebench.prefetcher_map.regions import find_region
 from setebench.prefetcher_map.shown import Found, all_shown
@@ -31,7 +32,6 @@ from setebench.prefetcher_map.streams import Stream, find_l2_stream, leads_anywa
 from setebench.prefetcher_map.stride_tell import tell_stride
 from setebench.prefetcher_map.strides import fences_hide_stride, find_l1_stride
 from setebench.prefetcher_map.tell import Told
-from setebench.prefetcher_map.walks import fit_walks
 from setebench.results import Finding
 from setebench.scenario import Context
 
@@ -102,11 +102,10 @@ class Entry:
 
 def survey(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator[Finding]:
     """Ask the rules of everything that was found once; `huge` is the same laboratory in 2 MiB pages."""
-    lab.know(
-        level_two_listens=any(told is not False for told in _outer(found)),
-        inner_streams=found.l1_stream.present is not False,
-        outer_streams=found.l2_stream.present is not False,
-    )
+    known = lab.known
+    known.level_two_listens = any(told is not False for told in _outer(found))
+    known.inner_streams = found.l1_stream.present is not False
+    known.outer_streams = found.l2_stream.present is not False
     if huge is not None:
         huge.know_as(lab)
     witnesses = {each.identity: each for each in all_shown(lab, found)}
@@ -127,9 +126,9 @@ def _find(lab: Laboratory) -> Found:
     region = find_region(lab)
     tell("neighbouring lines")
     near = find_neighbours(lab)
-    lab.next_repeats, lab.next_counts_misses = near.next_trigger, near.flushed
-    lab.outer_next = near.l2_next_line is not False or near.up_down is not False
-    lab.next_in_l1 = near.next_line is not False and near.next_trigger in (None, 1)
+    lab.known.next_repeats, lab.known.next_counts_misses = near.next_trigger, near.flushed
+    lab.known.outer_next = near.l2_next_line is not False or near.up_down is not False
+    lab.known.next_in_l1 = near.next_line is not False and near.next_trigger in (None, 1)
     tell("strides")
     strides = find_l1_stride(lab), find_l2_stride(lab)
     tell("streams")
@@ -155,7 +154,7 @@ def _doubt(lab: Laboratory, found: Found) -> None:
     if found.l1_stream.dense and found.l2_stream.present is False:
         found.l2_stream.present, found.l2_stream.reason = None, LED_BY_L1
         return
-    if found.l2_stream.present is False and not lab.walks_fit:
+    if found.l2_stream.present is False and not lab.known.walks_fit:
         found.l2_stream.present, found.l2_stream.reason = None, CROWDED
     streams = (found.l1_stream, found.l2_stream)
     explained = found.l2_stride.present or any(stream.present for stream in streams)

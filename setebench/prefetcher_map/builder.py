@@ -23,8 +23,8 @@ STEP_CYCLES = 1500
 
 CONFLICT_PAGES, CONFLICT_LOADS = 20, 40
 """Lines of other pages at the same page offset that push a line out of level 1: more than any level 1 has ways, and so
-few that they and the line stay in most level 2; see `walks` for those that hold fewer. They are loaded in rounds, so
-many times at least in all: a level 1 that replaces at random gives a line up only after many misses."""
+few that they and the line stay in most level 2; see `pushing_out` for those that hold fewer. They are loaded in rounds,
+so many times at least in all: a level 1 that replaces at random gives a line up only after many misses."""
 
 FORGET_ALONE, FORGET_AGAIN = 4, 2
 """Pages opened by each access alone, more than the visits after which a footprint is believed; and once more after

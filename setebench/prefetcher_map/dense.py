@@ -84,7 +84,7 @@ def _led(lab: Laboratory, lines: list[int], down: bool) -> bool | None:
 def _trigger(lab: Laboratory, down: bool) -> int | None:
     """Accesses to neighbouring lines after which one more comes to level 1; None where a next-line prefetcher of level
     1 would bring that one as well."""
-    if lab.next_in_l1:
+    if lab.known.next_in_l1:
         return None
     for count in range(2, LONGEST + 1):
         told = _next_comes(lab, even(lab, count, down), down)

@@ -15,8 +15,9 @@ from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.serving import References
-from setebench.prefetcher_map.bench import Bench
+from setebench.prefetcher_map.known import Known
 from setebench.prefetcher_map.visit import Access, Visit
+from setebench.prefetcher_map.visitor import Visitor
 from setebench.probe import Probe
 from setebench.scenario import Context
 
@@ -38,60 +39,36 @@ BLOCKS = 3
 """Trained and untrained visits take turns so often, so that drift and neighbours fall on both alike."""
 
 
-class Laboratory(Bench):
-    """Asks what visits bring, and keeps what is known of the machine, on which questions depend."""
+class Laboratory(Visitor):
+    """Asks what visits bring. `known` is what is known of the machine, on which questions depend."""
 
     def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
         super().__init__(context, region, references, turn)
-        self.forget = 0
-        self.next_in_l1 = self.next_after_hits = True
-        self.level_two_listens = True
-        self.inner_streams = True
-        self.inner_starts_at_ends = True
-        self.next_repeats: int | None = None
-        self.next_counts_misses = False
-        self.outer_next = True
-        self.outer_streams = True
-        self.walks_fit = self.walks_whole = True
-        self._known: dict[tuple[Visit, int], bool | None] = {}
+        self.known = Known()
+        self._answers: dict[tuple[Visit, int], bool | None] = {}
         self._levels: dict[tuple[Visit, int], str | None] = {}
         self._inner: dict[tuple[Visit, int], bool | None] = {}
 
-    # -- what is known of the machine, which questions depend on ------------------------------------------------------
-
-    def know(self, *, level_two_listens: bool, inner_streams: bool, outer_streams: bool) -> None:
-        """Note which prefetchers there may be."""
-        self.level_two_listens = level_two_listens
-        self.inner_streams, self.outer_streams = inner_streams, outer_streams
-
     def know_as(self, other: Laboratory) -> None:
-        """Note what another laboratory of the same machine knows."""
-        self.know(
-            level_two_listens=other.level_two_listens,
-            inner_streams=other.inner_streams,
-            outer_streams=other.outer_streams,
-        )
-        self.forget, self.next_in_l1 = other.forget, other.next_in_l1
-        self.next_after_hits = other.next_after_hits
-        self.builder.conflict_pages = other.builder.conflict_pages
-        self.walks_fit, self.walks_whole = other.walks_fit, other.walks_whole
+        """Share what another laboratory of the same machine knows."""
+        self.known, self.builder.conflict_pages = other.known, other.builder.conflict_pages
 
     @contextmanager
     def unremembered(self) -> Iterator[None]:
         """Within the context every question is asked anew, and no answer is kept."""
-        kept = self._known, self._levels, self._inner
-        self._known, self._levels, self._inner = {}, {}, {}
+        kept = self._answers, self._levels, self._inner
+        self._answers, self._levels, self._inner = {}, {}, {}
         try:
             yield
         finally:
-            self._known, self._levels, self._inner = kept
+            self._answers, self._levels, self._inner = kept
 
     def brings_shared(
         self, visit: Visit, makers: Sequence[int], targets: Sequence[int], cpus: tuple[int, ...]
     ) -> bool | None:
         """Whether the visit brings any of the targets when its accesses are made by several CPUs, `makers` saying
         which of `cpus` makes each; the first one times."""
-        probes = self.builder.split(replace(visit, forget=self.forget), makers, len(cpus))
+        probes = self.builder.split(replace(visit, forget=self.known.forget), makers, len(cpus))
         times = self._times_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
         # beside its sibling a core takes some cycles longer for each load than when the references were taken: such
         # times lie between those of two levels, where their mixture says nothing, but far from those of memory. Means,
@@ -106,7 +83,7 @@ class Laboratory(Bench):
     ) -> bool | None:
         """Whether the visit brings any of the targets when the second CPU makes the accesses from the first to the
         second of the numbers in `parts`, then the first CPU those up to the third; the first one times."""
-        probes = self.builder.continued(replace(visit, forget=self.forget), *parts)
+        probes = self.builder.continued(replace(visit, forget=self.known.forget), *parts)
         times = self._times_together(dict(zip(cpus, probes, strict=True)), targets, cpus[0])
         return _any_came([float(share) for share in 1.0 - self.references.shares(times).of("memory")])
 
@@ -121,7 +98,7 @@ class Laboratory(Bench):
 
     def sample(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Footprint:
         """Each target timed `repetitions` times after the visit, and without it, in random order."""
-        visit = replace(visit, forget=self.forget)
+        visit = replace(visit, forget=self.known.forget)
         trained = self.builder.probe(visit)
         untrained = self.builder.probe(visit.untrained())
         ticks: dict[bool, list[NDArray[np.int64]]] = {True: [], False: []}
@@ -134,7 +111,7 @@ class Laboratory(Bench):
                     np.asarray(targets, dtype=np.int64), per_block if is_trained else -(-per_block // 3)
                 )
                 order = self.rng.permutation(repeated)
-                ticks[is_trained].append(self.timed(trained if is_trained else untrained, order))
+                ticks[is_trained].append(self.ticks_after(trained if is_trained else untrained, order))
                 asked[is_trained].append(order)
         shares = []
         for is_trained in (True, False):
@@ -145,21 +122,21 @@ class Laboratory(Bench):
     def levels_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
         """What part of the loads of each target, `repetitions` after the visit, each level served."""
         asked = self.rng.permutation(np.repeat(np.asarray(targets, dtype=np.int64), repetitions))
-        times = self.timed(self.builder.probe(replace(visit, forget=self.forget)), asked)
+        times = self.ticks_after(self.builder.probe(replace(visit, forget=self.known.forget)), asked)
         return self.references.shares([times[asked == target] for target in targets])
 
     # -- asking -------------------------------------------------------------------------------------------------------
 
     def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, bool | None]:
         """Which of the targets the visit brings into any cache; None where that stays unclear."""
-        missing = [target for target in targets if (visit, target) not in self._known]
+        missing = [target for target in targets if (visit, target) not in self._answers]
         for repetitions in (SCAN, AGAIN, 4 * AGAIN):
             if missing and (repetitions <= AGAIN or not self.spent):
                 footprint = self.sample(visit, missing, repetitions)
                 told = {target: footprint.brought(target) for target in missing}
-                self._known.update({(visit, target): value for target, value in told.items()})
+                self._answers.update({(visit, target): value for target, value in told.items()})
                 missing = [target for target, value in told.items() if value is None]
-        return {target: self._known[visit, target] for target in targets}
+        return {target: self._answers[visit, target] for target in targets}
 
     def brings(self, visit: Visit, target: int) -> bool | None:
         """Whether the visit brings one line."""
@@ -224,7 +201,7 @@ class Laboratory(Bench):
         A sibling that is busy, or was when the references were taken, makes level 1 look like level 2, or the other way
         round, from one moment to the next. So whichever is told, the loads must also be nearer to those of the same
         line when it was just loaded, timed in turns with them, or further from those, than half the way to level 2."""
-        visit = replace(visit, forget=self.forget)
+        visit = replace(visit, forget=self.known.forget)
         probes = self.builder.probe(visit), self.builder.probe(visit, loaded=True)
         for times, loaded in self._growing(probes, target):
             level = _clearly(mostly(self.references.ticks, times), every)
@@ -239,7 +216,7 @@ class Laboratory(Bench):
         while repetitions <= MOST and not (sets[0] and self.spent):
             for _ in range(BLOCKS):
                 for probe, own in zip(probes, sets, strict=True):
-                    own.append(self.timed(probe, np.full(repetitions // BLOCKS, target, dtype=np.int64)))
+                    own.append(self.ticks_after(probe, np.full(repetitions // BLOCKS, target, dtype=np.int64)))
             yield tuple(np.concatenate(own) for own in sets)
             repetitions *= 4
 

@@ -104,7 +104,7 @@ def downwards(lab: Laboratory, line: int) -> Visit:
     level 2 would forget which way the page's accesses went."""
     above = line + 10
     steps = (Access(above * lab.line_size), Access(line * lab.line_size))
-    warm = (above + 1,) if lab.next_after_hits else ()
+    warm = (above + 1,) if lab.known.next_after_hits else ()
     return Visit(steps, warm=warm, demoted=(above,))
 
 
@@ -112,7 +112,7 @@ def _level_two(lab: Laboratory, found: Neighbours) -> None:
     """The next line after one access to an odd line, where level 1's own prefetcher doesn't hide it; and whether the
     line before an even one comes when the page's accesses went downwards."""
     odd, even = odd_line(lab), even_line(lab)
-    lab.next_after_hits = found.next_line is not False
+    lab.known.next_after_hits = found.next_line is not False
     found.up_down = lab.brings(downwards(lab, even), even - 1)
     found.up_down_seen = found.up_down is not False
     if found.next_line is not False and found.next_trigger in (None, 1):

@@ -67,7 +67,7 @@ def find_region(lab: Laboratory) -> Region:
     found.present = True if True in near else (None if None in near else False)
     if found.present:
         found.active = active_regions(lab, 7 if near[0] else 12)
-        lab.forget = min(2 * (found.active or LARGEST_TABLE) + 6, BLOCK_PAGES - 4)
+        lab.known.forget = min(2 * (found.active or LARGEST_TABLE) + 6, BLOCK_PAGES - 4)
     return found
 
 

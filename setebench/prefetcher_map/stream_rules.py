@@ -149,7 +149,12 @@ class Rules:
         regions may bring the run's last lines to level 1 before their turn, so where there is such a prefetcher the
         same run must be led amid the page, or nothing follows from its end."""
         told = self._led_behind(lab, lab.page_lines - 1)
-        if told is False and self.inner and lab.forget and self._led_behind(lab, lab.page_lines - 1 - AMID) is not True:
+        if (
+            told is False
+            and self.inner
+            and lab.known.forget
+            and self._led_behind(lab, lab.page_lines - 1 - AMID) is not True
+        ):
             return None
         return told
 

@@ -29,23 +29,23 @@ Run = tuple[list[int], bool]
 
 def led_on(rules: Rules) -> bool:
     """Whether level 2 may go on where the stream, one of level 1, stops."""
-    return rules.inner and not rules.fills_l1 and rules.lab.level_two_listens
+    return rules.inner and not rules.fills_l1 and rules.lab.known.level_two_listens
 
 
 def walked_between(rules: Rules) -> bool:
     """Whether lines are pushed out of level 1 between the accesses of runs (see `begun`)."""
-    return rules.lab.inner_streams and not rules.inner
+    return rules.lab.known.inner_streams and not rules.inner
 
 
 def may_be_pushed_out(rules: Rules) -> bool:
     """Whether lines that a walk doesn't find in level 2 may take entries that the runs had: there is one between their
     accesses, or before the line that is hit."""
-    return walked_between(rules) or (rules.lab.next_in_l1 and not rules.inner)
+    return walked_between(rules) or (rules.lab.known.next_in_l1 and not rules.inner)
 
 
 def streams(rules: Rules) -> int | None:
     """How many runs, each in a page of its own, are remembered at once: the first is taken up again after all."""
-    if walked_between(rules) and not rules.lab.walks_fit:
+    if walked_between(rules) and not rules.lab.known.walks_fit:
         return None  # what those walks miss takes entries too
     entries = bisect(lambda pages: _followed(rules, pages), MOST_STREAMS)
     return None if entries is None or _crowded(rules, entries + 1) else entries
@@ -76,7 +76,7 @@ def _followed(rules: Rules, pages: int) -> bool | None:
 def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
     """Runs of these lines in some pages, one after the other."""
     size = rules.lab.line_size
-    if not (walked_between(rules) or rules.lab.forget):
+    if not (walked_between(rules) or rules.lab.known.forget):
         return [Access(line * size, page=page) for page in pages for line in lines]
     # line by line: once a region prefetcher has seen some whole runs, it brings the lines of further ones to level 1
     # with their first access, and level 2 hears of the last alone, which it may take for another run
@@ -92,7 +92,7 @@ def first_hits(rules: Rules, lines: list[int]) -> list[Access]:
     """Hits on the first line ahead of a run, in the visited page, by which it goes on."""
     if led_on(rules):
         return _taken_up(rules, (lines, rules.down), HITS_LED_ON)
-    if rules.lab.next_in_l1:  # it has brought that line to level 1, and one more on its own
+    if rules.lab.known.next_in_l1:  # it has brought that line to level 1, and one more on its own
         return _taken_up(rules, (lines, rules.down), HITS)
     # nothing is pushed out of level 1: next to so many pages, level 2 may not hold what does that
     return [Access(line * rules.lab.line_size) for line in ahead(lines, 1, 1, rules.down)]
@@ -103,13 +103,13 @@ def further(rules: Rules, lines: list[int]) -> int | None:
     before = rules.frontier_at_start()
     if before is None:
         return None
-    return ahead(lines, 1, before + (HITS if rules.lab.next_in_l1 or led_on(rules) else 1), rules.down)[-1]
+    return ahead(lines, 1, before + (HITS if rules.lab.known.next_in_l1 or led_on(rules) else 1), rules.down)[-1]
 
 
 def hit_lines(rules: Rules, lines: list[int]) -> list[int]:
     """The lines that `first_hits` hit and whose neighbours must not be asked for. A next-line prefetcher that wants
     several accesses stays asleep, so the line behind a single hit, which a stream of one line a time brings, may be."""
-    return ahead(lines, 1, 1, rules.down) if rules.lab.next_in_l1 else []
+    return ahead(lines, 1, 1, rules.down) if rules.lab.known.next_in_l1 else []
 
 
 def visit_with(rules: Rules, steps: list[Access], hit: list[int], visited: list[int]) -> Visit:
@@ -117,7 +117,7 @@ def visit_with(rules: Rules, steps: list[Access], hit: list[int], visited: list[
     if rules.inner:
         return Visit(tuple(steps), demoted=tuple(sorted(visited)))
     # a next-line prefetcher of level 1 must not ask for the line behind the one that is hit
-    warm = next_lines(rules.lab, hit) if rules.lab.next_after_hits else ()
+    warm = next_lines(rules.lab, hit) if rules.lab.known.next_after_hits else ()
     return Visit(tuple(steps), warm=tuple(line for line in warm if line not in visited))
 
 
@@ -156,7 +156,7 @@ def per_page(rules: Rules, directions: str) -> int | None:
     if all(together):
         return 2
     # lines that the walks miss take entries, and between a run's accesses there are more walks if there is another run
-    return 1 if rules.inner or rules.lab.walks_fit else None
+    return 1 if rules.inner or rules.lab.known.walks_fit else None
 
 
 def page_runs(rules: Rules, directions: str) -> tuple[Run, Run]:

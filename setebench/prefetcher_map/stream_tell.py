@@ -39,7 +39,7 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
             told.unresolved(parameter, "the number of accesses that start it is not known; run again at a quieter time")
         return
     visit, targets = rules.training_visit()
-    rules.asked_along = not inner and lab.next_in_l1 and hears_requests(rules) is not False
+    rules.asked_along = not inner and lab.known.next_in_l1 and hears_requests(rules) is not False
     kinds, reason = trained_by(lab, visit, lambda each: rules.streams_in(each, targets), lab.page_lines - 2)
     if rules.asked_along and kinds is not None and len(kinds) < len(ALL_KINDS):
         # loads have a request of level 1's own with each, so a run of another kind may just be too short
@@ -76,7 +76,7 @@ def _tell_tables(rules: Rules, ways: str | None, told: Told) -> None:
     if entries is not None and led_on(rules):
         told.at_least("streams", entries, TABLES, LED_ON)
         told.unresolved("replacement", LED_ON)
-    elif entries is not None and may_be_pushed_out(rules) and not rules.lab.walks_whole:
+    elif entries is not None and may_be_pushed_out(rules) and not rules.lab.known.walks_whole:
         told.at_least("streams", entries, TABLES, NOT_WHOLE)
         told.unresolved("replacement", NOT_WHOLE)
     else:
@@ -109,8 +109,8 @@ def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
     way = {"up": (False,), "down": (True,), "both": (False, True)}[ways]
     edges = [rules.trigger_from(line, down, trigger) if down in way else trigger for line, down in asked]
     if rules.inner and None not in edges:
-        rules.lab.inner_starts_at_ends = 1 in edges
-    if 1 in edges and not rules.inner and rules.lab.inner_streams and rules.lab.inner_starts_at_ends:
+        rules.lab.known.inner_starts_at_ends = 1 in edges
+    if 1 in edges and not rules.inner and rules.lab.known.inner_streams and rules.lab.known.inner_starts_at_ends:
         told.unresolved(
             "trigger_at_page_edge",
             "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again",

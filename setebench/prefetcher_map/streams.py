@@ -147,7 +147,7 @@ def l2_visit(lab: Laboratory, lines: list[int]) -> Visit:
 def silenced(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
     """The next lines of these: in level 1 already, so that its next-line prefetcher asks level 2 for none of them. The
     last one's only where there is such a prefetcher, for it is what streams bring first."""
-    return next_lines(lab, lines if lab.next_in_l1 else lines[:-1])
+    return next_lines(lab, lines if lab.known.next_in_l1 else lines[:-1])
 
 
 def next_lines(lab: Laboratory, lines: list[int]) -> tuple[int, ...]:
@@ -187,6 +187,6 @@ def hammering(lab: Laboratory, lines: list[int], hammered: list[int]) -> Visit:
         steps += [Access(line * lab.line_size, "demote"), Access(line * lab.line_size)]
     # level 1's next-line prefetcher may ask for the line behind one that is hit again and again, and level 2's streams
     # take that for an access one line further on; where it asks after every access, that goes for the run as well
-    asking = [*lines, *hammered] if lab.next_after_hits else []
-    warm = {*next_lines(lab, asking), *(next_lines(lab, lines) if lab.next_in_l1 else ())}
+    asking = [*lines, *hammered] if lab.known.next_after_hits else []
+    warm = {*next_lines(lab, asking), *(next_lines(lab, lines) if lab.known.next_in_l1 else ())}
     return Visit(tuple(steps), warm=tuple(sorted(warm)), thrash=True)

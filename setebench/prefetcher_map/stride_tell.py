@@ -25,7 +25,7 @@ def tell_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: T
     ways = {way < 0: rules.brings(*rules.run(trigger, way * found.stride)) for way in (1, -1)}
     visit, target = rules.run(trigger, sign * found.stride)
     tell_led_run(lab, LedRun(visit, target, ways, lambda each: rules.followed(each, target)), method, told)
-    if inner is None and lab.level_two_listens:  # lines further ahead may be level 2's own doing
+    if inner is None and lab.known.level_two_listens:  # lines further ahead may be level 2's own doing
         for parameter in ("degree", "max_distance"):
             told.unresolved(parameter, LEVEL_UNCLEAR)
     else:

@@ -22,20 +22,20 @@ def tell_waking(lab: Laboratory, degree: int | None, told: Told) -> None:
     The line is even and the next one odd, so that no line pair reaches beyond them; of two lines that a stream brings
     the second counts, which a next-line prefetcher of level 2 would not bring. The same accesses must bring nothing
     where level 1 has the next line already, so that its prefetcher asks for none."""
-    if lab.next_repeats is None or degree is None:
+    if lab.known.next_repeats is None or degree is None:
         return
-    if degree == 1 and lab.outer_next:
+    if degree == 1 and lab.known.outer_next:
         told.unresolved(
             "trigger_by_l1_prefetcher",
             "it brings one line, as would a next-line prefetcher of level 2; switch that off and run again",
         )
         return
-    if lab.next_counts_misses and lab.next_repeats > 1:
+    if lab.known.next_counts_misses and lab.known.next_repeats > 1:
         told.unresolved("trigger_by_l1_prefetcher", "what would push the line out each time has its own lines watched")
         return
     line = even_line(lab)
     target = line + 1 + min(degree, 2)
-    asking = Visit((Access(line * lab.line_size),) * lab.next_repeats, demoted=(line,))
+    asking = Visit((Access(line * lab.line_size),) * lab.known.next_repeats, demoted=(line,))
     woken, asleep = (lab.brings(visit, target) for visit in (asking, replace(asking, warm=(line + 1,))))
     reason = NOT_ONE if woken is False else "lines ahead come without the request, or in some repetitions only"
     told.value("trigger_by_l1_prefetcher", 1 if woken and asleep is False else None, METHOD, reason)

@@ -18,7 +18,6 @@ from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map import atlas
 from setebench.prefetcher_map.atlas import repeated_survey
-from setebench.prefetcher_map.bench import MOST_OPERATIONS
 from setebench.prefetcher_map.chart import charts
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbours import find_neighbours
@@ -32,6 +31,7 @@ from setebench.prefetcher_map.stride_rules import Rules as StrideRules
 from setebench.prefetcher_map.strides import find_l1_stride
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
+from setebench.prefetcher_map.visitor import MOST_OPERATIONS
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec

@@ -40,8 +40,8 @@ def fit_walks(lab: Laboratory) -> None:
         spared, lost = _shares(lab, pages)
         if spared <= SPARED:
             best = min(best, (lost, pages))
-    lab.walks_fit, lab.builder.conflict_pages = best[0] <= LOST, best[1]
-    lab.walks_whole = best[0] * len(lab.builder.walk()) < LOST_LINES
+    lab.known.walks_fit, lab.builder.conflict_pages = best[0] <= LOST, best[1]
+    lab.known.walks_whole = best[0] * len(lab.builder.walk()) < LOST_LINES
 
 
 def _shares(lab: Laboratory, pages: int) -> tuple[float, float]:

@@ -20,17 +20,17 @@ MOST_OPERATIONS, MOST_OPERATIONS_FAST = 60_000_000, 20_000_000
 surveys beside a busy neighbour end too. Counted, not timed: what is asked must not depend on how busy the computer is,
 or no recording could be asked again."""
 
-BENCH_RNG = 7100
+VISITOR_RNG = 7100
 """Purpose of its random numbers; each turn of the same questions has other pages, in another order."""
 
 
-class Bench:
+class Visitor:
     """Runs probes on a machine, in pages of `region`, and counts what was run. `references` tell the levels apart;
     each `turn` of the same questions has other pages, in another order."""
 
     def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
         self.context, self.region, self.references = context, region, references
-        self.rng = context.rng(BENCH_RNG + turn)
+        self.rng = context.rng(VISITOR_RNG + turn)
         self.builder = Builder(region.line_size, self.rng)
         self.line_size = region.line_size
         self.page_lines = PAGE_BYTES // region.line_size
@@ -80,7 +80,7 @@ class Bench:
         self.operations += (repetitions + 2) * len(probe)
         return self.context.machine.run(probe, placed, cpu=self.context.cpu, warmup=2)[:, 0]
 
-    def timed(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    def ticks_after(self, probe: Probe, targets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Ticks of a load of each target, a repetition each, at the end of a probe."""
         warmed = np.concatenate([np.resize(targets, 2), targets])
         self.visits += len(warmed)
