@@ -192,10 +192,12 @@ class SwitchesPrefetchers(Protocol):
 
 class BusyTime(msgspec.Struct, frozen=True, kw_only=True):
     """Up to a moment, counted in seconds from one that stays the same while a machine is open: the time that passed,
-    and the CPU time that everything but this process took on all CPUs together, or was denied by a hypervisor."""
+    and the CPU time that everything but this process took on all CPUs together, or was denied by a hypervisor. `cpus`
+    is the number of CPUs that are counted."""
 
     passed: float
     others: float
+    cpus: int
 
 
 @runtime_checkable

@@ -124,7 +124,8 @@ class NativeMachine:
         passed, own, wanted = time.monotonic(), time.process_time(), wanted_seconds(Tree(Path("/")))
         if wanted is None:
             raise UnsupportedError("the kernel doesn't tell how busy the CPUs are: /proc/stat does not say")
-        return BusyTime(passed=passed, others=wanted - own)
+        seconds, cpus = wanted
+        return BusyTime(passed=passed, others=seconds - own, cpus=cpus)
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""

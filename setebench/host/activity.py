@@ -26,8 +26,12 @@ def wanted_and_stolen_ticks(text: str) -> tuple[int, int] | None:
     return user + nice + system + irq + softirq + steal, steal
 
 
-def wanted_seconds(tree: Tree) -> float | None:
+def wanted_seconds(tree: Tree) -> tuple[float, int] | None:
     """CPU time, in seconds since boot, that programs of this machine took on all CPUs together or were denied by its
-    hypervisor; in steps of some 10 ms. None where the kernel doesn't say."""
-    ticks = tree.value("proc/stat", wanted_and_stolen_ticks)
-    return None if ticks is None else ticks[0] / os.sysconf("SC_CLK_TCK")
+    hypervisor, in steps of some 10 ms; and how many CPUs that are. None where the kernel doesn't say."""
+    return tree.value("proc/stat", _wanted_seconds)
+
+
+def _wanted_seconds(text: str) -> tuple[float, int] | None:
+    ticks, cpus = wanted_and_stolen_ticks(text), len(re.findall(r"^cpu\d+ ", text, re.MULTILINE))
+    return None if ticks is None or not cpus else (ticks[0] / os.sysconf("SC_CLK_TCK"), cpus)

@@ -12,7 +12,7 @@ from setebench.measure.serving import References
 from setebench.prefetcher_map.agree import LEAST, agreed, open_questions
 from setebench.prefetcher_map.confirm import confirmed
 from setebench.prefetcher_map.dense import METHOD, find_inner_stream, tell_dense_stream
-from setebench.prefetcher_map.held_back import doubted, told_awake
+from setebench.prefetcher_map.held_back import open_absent, told_awake, without_denials
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.neighbour_rules import (
     HIDDEN,
@@ -67,9 +67,9 @@ def repeated_survey(
             taken = references()
             lab = Laboratory(context, region, taken, len(surveys))
             huge = None if huge_region is None else Laboratory(context, huge_region, taken, len(surveys))
-            found = _find(lab)
+            found = _find(lab, others)
             told = list(survey(lab, huge, found))
-            surveys.append(doubted(told, others.busy_cpus()))
+            surveys.append(without_denials(told, others.busy_cpus()))
         findings = agreed(surveys)
         # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
         return lab, confirmed(context, lab, lambda: all_shown(lab, found), findings) if switches else findings
@@ -117,8 +117,10 @@ def survey(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator[F
         yield from told
 
 
-def _find(lab: Laboratory) -> Found:
-    """Region prefetchers first: what they remember of former visits must not disturb the rest."""
+def _find(lab: Laboratory, others: Others) -> Found:
+    """What there is, unless `others` kept the computer busy meanwhile. Region prefetchers first: what they remember of
+    former visits must not disturb the rest."""
+    others.busy_cpus()  # from here on
     tell = lab.context.progress
     tell("what level 2 holds")
     fit_walks(lab)
@@ -133,6 +135,7 @@ def _find(lab: Laboratory) -> Found:
     strides = find_l1_stride(lab), find_l2_stride(lab)
     tell("streams")
     found = Found(region, near, *strides, find_inner_stream(lab), find_l2_stream(lab))
+    found = open_absent(lab, found, others.busy_cpus())
     _doubt(lab, found)
     return found
 
@@ -165,12 +168,12 @@ def _doubt(lab: Laboratory, found: Found) -> None:
 
 
 def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator[Entry]:
-    near = found.near
+    near, unclear = found.near, found.unsure or UNCLEAR
     yield Entry(
         "l1.next_line",
         near.next_line,
         "the next line in level 1 after repeated accesses to one line",
-        UNCLEAR,
+        unclear,
         lambda told: tell_next_line(lab, huge, near, told),
     )
     yield _stream(lab, huge, found.l1_stream, True, "lines ahead of a run that level 2 holds")
@@ -178,28 +181,28 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         "l1.stride",
         found.l1_stride.present,
         "equal distances of one instruction, against as many",
-        found.l1_stride.reason or UNCLEAR,
+        found.l1_stride.reason or unclear,
         lambda told: tell_stride(lab, huge, found.l1_stride, told),
     )
     yield Entry(
         "l1.region",
         found.region.present,
         "lines that followed a first access in other pages",
-        UNCLEAR,
+        unclear,
         lambda told: tell_region(lab, found.region, told),
     )
     yield Entry(
         "l2.pair",
         near.pair,
         "the line before an odd one after one access",
-        UNCLEAR,
+        unclear,
         lambda told: tell_pair(lab, told),
     )
     yield Entry(
         "l2.next_line",
         near.l2_next_line,
         "the next line after one access",
-        HIDDEN,
+        found.unsure or HIDDEN,
         lambda told: tell_next_line_of_two(lab, huge, near, told),
     )
     if near.up_down_seen:  # no machine is said to lack one: only some have a prefetcher of this kind at all
@@ -215,7 +218,7 @@ def _entries(lab: Laboratory, huge: Laboratory | None, found: Found) -> Iterator
         "l2.stride",
         found.l2_stride.present,
         "equal distances in a page, against uneven ones",
-        found.l2_stride.reason or UNCLEAR,
+        found.l2_stride.reason or unclear,
         lambda told: tell_page_stride(lab, huge, found.l2_stride, told),
     )
 

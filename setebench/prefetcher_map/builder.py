@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.prefetcher_map.visit import BLOCK_PAGES, PAGE_BYTES, Access, Visit, fresh
+from setebench.prefetcher_map.visit import BLOCK_PAGES, PAGE_BYTES, Access, Visit, own_instruction
 from setebench.probe import HINTS, Base, Operand, Probe
 
 PAGE, PROBED, CROWD, DUMMY, BESIDE = (Base(name) for name in ("page", "probed", "crowd", "dummy", "beside"))
@@ -55,7 +55,7 @@ any level 1 has ways, and together no more than a small level 2 holds."""
 
 
 def _act(probe: Probe, access: Access, where: Operand, number: int) -> Probe:
-    bits = fresh(number % 64) if access.ip is None else access.ip
+    bits = own_instruction(number) if access.ip is None else access.ip
     name = f"i{bits}"
     if access.how == "flush":
         return probe.flush(where)
@@ -99,7 +99,7 @@ class Builder:
         all are alike."""
         probe = probe.load(BESIDE)
         for number, access in enumerate(visit.steps):
-            bits = fresh(number % 64) if access.ip is None else access.ip
+            bits = own_instruction(number) if access.ip is None else access.ip
             probe = probe.load(self.place_of(access), ip=f"i{bits}", ip_bits=bits, after=-1)
         return probe
 
@@ -269,7 +269,7 @@ class Builder:
         prefetcher's memory, once the pages are watched no longer."""
         keys: set[tuple[int, int]] = set()
         for number, access in self._opening(visit):
-            bits = fresh(number % 64) if access.ip is None else access.ip
+            bits = own_instruction(number) if access.ip is None else access.ip
             if access.at // self.line_size in but and bits != ANCHOR_IP:
                 continue
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:

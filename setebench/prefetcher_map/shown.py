@@ -20,7 +20,7 @@ FOLLOWERS = (7, 12)
 
 @dataclass(frozen=True)
 class Found:
-    """What there is, before its rules are asked for."""
+    """What there is, before its rules are asked for; `unsure` says why nothing is told absent, if so."""
 
     region: Region
     near: Neighbours
@@ -28,6 +28,7 @@ class Found:
     l2_stride: Stride
     l1_stream: Stream
     l2_stream: Stream
+    unsure: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,12 @@ class Shown:
 
     def shows(self, lab: Laboratory) -> bool | None:
         """Whether the prefetcher works, as far as this tells."""
-        told = [(lab.in_l1 if self.inner else lab.brings)(visit, target) for visit, target in self.asked]
-        return True if True in told else (None if None in told else False)
+        told: list[bool | None] = []
+        for visit, target in self.asked:
+            told.append((lab.in_l1 if self.inner else lab.brings)(visit, target))
+            if told[-1]:
+                return True
+        return None if None in told else False
 
 
 def all_shown(lab: Laboratory, found: Found) -> list[Shown]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from setebench.prefetcher_map.stream_rules import Rules
 from setebench.prefetcher_map.streams import ahead, next_lines
 from setebench.prefetcher_map.table_size import bisect
-from setebench.prefetcher_map.visit import Access, Visit
+from setebench.prefetcher_map.visit import Access, Visit, own_instruction
 
 MOST_STREAMS = 100
 CROWDED_LOOKS, OFTEN = 120, 0.25
@@ -81,8 +81,10 @@ def begun(rules: Rules, lines: list[int], pages: Iterable[int]) -> list[Access]:
     # line by line: once a region prefetcher has seen some whole runs, it brings the lines of further ones to level 1
     # with their first access, and level 2 hears of the last alone, which it may take for another run
     chosen, steps = list(pages), []
-    for line in lines:
-        steps += [Access(line * size, page=page) for page in chosen]
+    for number, line in enumerate(lines):
+        # instructions of their own, but those of a run, or each line would be made known to region prefetchers by all
+        ips = [own_instruction(run * len(lines) + number) for run in range(len(chosen))]
+        steps += [Access(line * size, ip=ip, page=page) for ip, page in zip(ips, chosen, strict=True)]
         if walked_between(rules):  # or level 1's own streams would go on in the pages
             steps.append(Access(0, "thrash"))
     return steps

@@ -105,12 +105,13 @@ class Told:
         )
 
     def take_back(self, reason: str) -> None:
-        """Leave everything open but whether there is one."""
-        kept = [each for each in self.findings if each.parameter == self._name("present")]
-        others = [each for each in self.findings if each not in kept]
-        self.findings = kept
-        for each in others:
-            self.unresolved(each.parameter.rpartition(".")[2], reason, each.method)
+        """Leave every value open but whether there is one."""
+        told, self.findings = self.findings, []
+        for each in told:
+            if each.value is None or each.parameter == self._name("present"):
+                self.findings.append(each)
+            else:
+                self.unresolved(each.parameter.rpartition(".")[2], reason, each.method)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)

@@ -19,12 +19,19 @@ BLOCK_PAGES = 128
 FRESH_STEP = 65
 """Instruction addresses this far apart differ in their low six bits, up to 64 of them, and don't overlap."""
 
+OWN_INSTRUCTIONS = 64
+
 Kind = Literal["load", "store", "flush", "demote", "thrash", "t0", "t1", "t2", "nta", "w"]
 
 
 def fresh(number: int) -> int:
-    """Low bits of the instruction address of access `number`, unlike those of all others below 64."""
+    """Low bits of the instruction address of access `number`, unlike those of all others below `OWN_INSTRUCTIONS`."""
     return number * FRESH_STEP + 0x11
+
+
+def own_instruction(number: int) -> int:
+    """The same for any number: instruction addresses are used again in turn."""
+    return fresh(number % OWN_INSTRUCTIONS)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from quiet_machines import levels, quiet
 
 from setebench.infer.footprint import Footprint
 from setebench.judge import Judgement, Verdict, judge
+from setebench.measure.others import Others
 from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
 from setebench.prefetcher_map import atlas
@@ -89,7 +90,7 @@ def surveyed_once(machine: SimulatedMachine) -> list[Finding]:
     references = measure_references(context, region)
     lab = Laboratory(context, region, references)
     huge = Laboratory(context, machine.allocate(atlas.HUGE_REGION_BYTES, atlas.HUGE_BYTES), references)
-    return list(atlas.survey(lab, huge, atlas._find(lab)))
+    return list(atlas.survey(lab, huge, atlas._find(lab, Others(machine))))
 
 
 Survey = Callable[[SimulatedMachine], list[Finding]]

@@ -39,6 +39,15 @@ def test_level_one_s_own_tables_belong_to_a_core() -> None:
     assert judgements["prefetcher.l1.stride.shared_by_cores"].verdict is Verdict.RIGHT
 
 
+@pytest.mark.parametrize("replacement", ["lru", "fifo"])
+def test_streams_of_level_one_are_counted_beside_a_region_prefetcher(replacement: str) -> None:
+    region = spec.Region(level=1, fills="l1", region_size_bytes=1024, active_regions=8, trigger=2, indexed_by="offset")
+    judgements = judged(region, msgspec.structs.replace(L1_STREAM, replacement=replacement))
+    told = [judgements[f"prefetcher.l1.stream.{name}"].verdict for name in ("streams", "replacement")]
+    assert told == [Verdict.RIGHT] * 2
+    assert wrong(judgements) == []
+
+
 def test_runs_that_a_region_prefetcher_has_seen_take_no_further_entries_of_streams() -> None:
     """It brings the lines of such a run with its first access: to streams, which hear of loads alone, the run's last
     one, far from the first, is another run in that page."""

@@ -26,14 +26,14 @@ class Bare:
 class Counting(Bare):
     """The same, with answers in turn: seconds passed and others' seconds; None refuses."""
 
-    def __init__(self, *answers: tuple[float, float] | None) -> None:
-        self._answers = iter(answers)
+    def __init__(self, *answers: tuple[float, float] | None, cpus: int = 2) -> None:
+        self._answers, self.cpus = iter(answers), cpus
 
     def busy_time(self) -> BusyTime:
         answer = next(self._answers)
         if answer is None:
             raise UnsupportedError("nobody counts")
-        return BusyTime(passed=answer[0], others=answer[1])
+        return BusyTime(passed=answer[0], others=answer[1], cpus=self.cpus)
 
 
 def written(root: Path, text: str) -> Tree:
@@ -43,19 +43,32 @@ def written(root: Path, text: str) -> Tree:
 
 
 def test_idle_time_is_not_wanted_and_stolen_time_is(tmp_path: Path) -> None:
-    tree = written(tmp_path, "cpu  10 20 30 5000 600 7 8 25 9 9\ncpu0 1 1 1 1 1 1 1 1\n")
-    assert wanted_seconds(tree) == pytest.approx(100 / os.sysconf("SC_CLK_TCK"))
+    tree = written(tmp_path, "cpu  10 20 30 5000 600 7 8 25 9 9\ncpu0 1 1 1 1 1 1 1 1\ncpu11 9 1 1 1 1 1 1 1\nintr 4\n")
+    assert wanted_seconds(tree) == (pytest.approx(100 / os.sysconf("SC_CLK_TCK")), 2)
 
 
-@pytest.mark.parametrize("text", ["cpu  1 2 3 4\n", "intr 5\n", ""])
+@pytest.mark.parametrize("text", ["cpu  1 2 3 4\ncpu0 1 2 3 4\n", "cpu  1 2 3 4 5 6 7 8\n", "intr 5\n", ""])
 def test_a_kernel_that_does_not_count_tells_nothing(tmp_path: Path, text: str) -> None:
     assert wanted_seconds(written(tmp_path, text)) is None
 
 
 def test_others_are_counted_from_one_question_to_the_next() -> None:
-    machine: Any = Counting((100.0, 50.0), (102.0, 53.0), (112.0, 53.0), (113.0, 52.9))
+    machine: Any = Counting((100.0, 50.0), (102.0, 53.0), (112.0, 54.5), (113.0, 54.45), (114.0, 55.0))
     others = Others(machine)
-    assert [others.busy_cpus() for _ in range(3)] == [pytest.approx(1.5), 0.0, 0.0]
+    told = [others.busy_cpus() for _ in range(4)]
+    assert told == [pytest.approx(1.5), 0.0, 0.0, pytest.approx(0.55)]  # a little is what idle computers do
+
+
+def test_what_an_idle_computer_does_grows_with_it() -> None:
+    machine: Any = Counting((0.0, 0.0), (10.0, 9.0), (20.0, 29.0), cpus=128)
+    others = Others(machine)
+    assert [others.busy_cpus() for _ in range(2)] == [0.0, pytest.approx(2.0)]
+
+
+@pytest.mark.parametrize("later", [(1.0, 5.0), (2.0, -1.0), (2.0, float("nan")), (float("inf"), 1.0), (0.5, 0.0)])
+def test_nonsense_says_nothing(later: tuple[float, float]) -> None:
+    machine: Any = Counting((1.0, 0.0), later)
+    assert Others(machine).busy_cpus() is None
 
 
 def test_nothing_is_known_where_nobody_counts() -> None:
