@@ -184,7 +184,7 @@ SCENARIO = Scenario(
         PLACEMENT,
         MEMORY,
         Option(
-            name="largest", help="Largest data set of a thread in MiB. Default: ten times the last level.", type=int
+            name="largest", help="Largest data set of a thread in MiB. Default: eight times the last level.", type=int
         ),
         Option(name="peak", help="The memory's peak by its data sheet in GB/s, for the plot.", type=float),
         Option(name="seconds", help="Time to spend on sweeps. Default: 22, or 6 with --fast.", type=float),

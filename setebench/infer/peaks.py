@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from setebench.infer.ticks import Estimate, t95
 
-WIDEST = 2.0
-"""An interval whose ends are further apart than this factor tells no rate."""
+WIDEST = 3.0
+"""An interval whose ends are further apart than this factor tells no rate. Two CPUs of a guest that now and then share
+a core have half the rate then, which is still told, with an interval that says so."""
 
 
 def best_of_rounds(rates: ArrayLike, relative: float) -> Estimate | None:

@@ -243,7 +243,7 @@ def in_rounds(sweeps: Sequence[Sweep], budget: Budget, rounds: int) -> None:
     """The first round of all sweeps, then the second of all, and so on, as far as the budget goes.
 
     What else goes on in a machine comes and goes over seconds: it would be in all rounds of a sweep that has them one
-    right after the other, and the interval would not show it."""
+    right after the other, and the interval would not show it. No round begins that the budget does not last for."""
     for number in range(rounds):
         going = [sweep for sweep in sweeps if not sweep.ended]
         if number and sum(sweep.spent for sweep in going) > budget.left:
