@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
-from setebench.infer.peaks import best_of_rounds, too_far_apart
+from setebench.infer.peaks import best_of_rounds
 from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
 from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.streaming.team import Team, Timing
-from setebench.streaming.told import RUN_TO_RUN, rounds_apart
+from setebench.streaming.told import RUN_TO_RUN, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 ROUNDS = 5
@@ -106,13 +106,10 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     wrong = next((each.wrong for each in forms if each.wrong), "")
     form = max(forms, key=lambda each: max(each.best_rates, default=0.0))
     rates = form.best_rates
-    if wrong or not rates:
-        overlap = float(form.timing.overlap().max())
-        reason = wrong or f"all threads ran at once for {overlap:.0%} of the time only: something else used a CPU"
+    reason = wrong or why_no_rate(rates, len(form.rounds), float(form.timing.overlap().max()))
+    if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     interval = best_of_rounds(rates, RUN_TO_RUN)
-    if interval and too_far_apart(interval):
-        return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=rounds_apart(rates))
     return Finding(
         parameter=parameter,
         value=round(max(rates), 4),

@@ -91,13 +91,10 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     interval reaches."""
     name, point = case.parameter(level), _best(points)
     reached = _rounds(points)
-    if not reached:
-        reason = f"all threads ran at once for {point.overlap:.0%} of the time only: something else used a CPU"
-        yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
-        return
     interval = best_of_rounds(reached, RUN_TO_RUN)
-    if interval and too_far_apart(interval):
-        yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=rounds_apart(reached))
+    reason = why_no_rate(reached, len(point.rounds), point.overlap)
+    if reason:
+        yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
     rounds = f"{len(reached)} rounds" if interval else "one round"
     how = f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}"
@@ -116,8 +113,16 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
         )
 
 
-def rounds_apart(rates: Sequence[float]) -> str:
-    """Why rounds that reached these GB/s tell no rate."""
+def why_no_rate(rates: Sequence[float], rounds: int, overlap: float) -> str:
+    """Why so many rounds, of which those that count reached these GB/s, tell no rate; "" if they do. `overlap` is for
+    what share of the time all threads ran at once in the best of them."""
+    if not rates:
+        return f"all threads ran at once for {overlap:.0%} of the time only: something else used a CPU"
+    if 2 * len(rates) < rounds:
+        return f"only in {len(rates)} of {rounds} rounds did all threads run at once: something else used a CPU"
+    interval = best_of_rounds(rates, RUN_TO_RUN)
+    if not interval or not too_far_apart(interval):
+        return ""
     return (
         f"{len(rates)} rounds reached from {min(rates):.3g} to {max(rates):.3g} GB/s: something else used the machine "
         "in some of them, and another run may reach as little as the worst; try again when less goes on"

@@ -146,6 +146,13 @@ def test_rounds_in_which_a_thread_ran_alone_do_not_count() -> None:
     assert (point.rounds, point.overlap) == ([None, 20.0], 1.0)
 
 
+def test_few_rounds_that_count_of_many_tell_no_rate() -> None:
+    points = [Point(size, [100.0, None, None], 1.0) for size in (8192, 16384)]
+    found = next(iter(told_of(Case(KERNELS["load"], "64", (0, 1)), points, LEVELS, "")))
+    assert found.outcome is Outcome.UNRESOLVED
+    assert "only in 1 of 3 rounds" in str(found.reason)
+
+
 def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> None:
     points = [Point(8192, [100.0, 50.0, 99.0], 1.0), Point(16384, [50.0, 100.0, None], 1.0)]
     found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
