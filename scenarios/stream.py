@@ -95,18 +95,18 @@ class _Form:
 
     @property
     def best_rates(self) -> list[float]:
-        """The best GB/s of every round, of the runs in which all threads ran at once."""
-        together = [each.gigabytes_per_second()[each.overlap() >= LEAST_OVERLAP] for each in self.rounds]
-        return [float(rates.max()) for rates in together if len(rates)]
+        """The best GB/s of every round."""
+        return [float(each.gigabytes_per_second().max()) for each in self.rounds]
 
 
 def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Finding:
     """A kernel's rate, or what is wrong with it."""
     parameter = f"bandwidth.memory.{kernel.name}.{width}.threads_{threads}"
     wrong = next((each.wrong for each in forms if each.wrong), "")
-    form = max(forms, key=lambda each: max(each.best_rates, default=0.0))
+    form = max(forms, key=lambda each: max(each.best_rates))
     rates = form.best_rates
-    reason = wrong or why_no_rate(rates, len(form.rounds), float(form.timing.overlap().max()))
+    overlap = float(form.timing.overlap()[int(np.argmax(form.timing.gigabytes_per_second()))])
+    reason = wrong or why_no_rate(rates, overlap if overlap < LEAST_OVERLAP else 1.0)
     if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     interval = best_of_rounds(rates, RUN_TO_RUN)

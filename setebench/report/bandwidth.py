@@ -59,11 +59,10 @@ def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
     axes.set_yscale("log")
     kinds = _kinds(sweeps)
     for sweep in sweeps:
-        sizes, reached = _reached(sweep)
-        best = [max(rounds) for rounds in reached]
-        below = [high - min(rounds) for high, rounds in zip(best, reached, strict=True)]
+        best = [max(rounds) for rounds in sweep["rounds_gb_per_s"]]
+        below = [high - min(rounds) for high, rounds in zip(best, sweep["rounds_gb_per_s"], strict=True)]
         axes.errorbar(
-            sizes,
+            sweep["size_bytes"],
             best,
             yerr=[below, [0.0] * len(best)],
             capsize=2,
@@ -75,21 +74,14 @@ def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
 
 
-def _reached(sweep: Mapping[str, Any]) -> tuple[list[int], list[list[float]]]:
-    """Data sets with the rates of their rounds, without rounds that don't count and data sets that have none."""
-    counting = [[rate for rate in rounds if rate is not None] for rounds in sweep["rounds_gb_per_s"]]
-    pairs = [(size, rates) for size, rates in zip(sweep["size_bytes"], counting, strict=True) if rates]
-    return [size for size, _ in pairs], [rates for _, rates in pairs]
-
-
 def _over_threads(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
     axes.set(title="largest data set", xlabel="threads", ylabel="GB/s")
     axes.grid(True, color="0.9", linewidth=0.6)
     for index, kind in enumerate(_kinds(sweeps)):
         own = sorted(
-            (len(sweep["cpus"]), max(rates[-1]))
-            for sweep, (_, rates) in ((sweep, _reached(sweep)) for sweep in sweeps)
-            if (sweep["kernel"], sweep["width"]) == kind and not sweep.get("remote") and rates
+            (len(sweep["cpus"]), max(sweep["rounds_gb_per_s"][-1]))
+            for sweep in sweeps
+            if (sweep["kernel"], sweep["width"]) == kind and not sweep.get("remote")
         )
         axes.plot([threads for threads, _ in own], [rate for _, rate in own], label=".".join(kind), **style(index))
     axes.set_xticks(sorted({len(sweep["cpus"]) for sweep in sweeps}))

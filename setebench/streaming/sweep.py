@@ -85,33 +85,32 @@ class Point:
     """One data set (total bytes of a thread): the best program GB/s of every round, and of the best repetition of all
     how long all threads ran at once, and how far apart they started. `rolled` is the form of the kernel's loop.
 
-    A round in which threads hardly ran at once is None, as it doesn't count."""
+    `together` is the best of repetitions in which all threads ran at once, where there were any."""
 
     size_bytes: int
-    rounds: list[float | None]
+    rounds: list[float]
     overlap: float = 0.0
     start_microseconds: float = 0.0
     rolled: bool = False
+    together: float | None = None
 
     @property
     def best(self) -> float:
-        """The best of all rounds that count; less than any where none does."""
-        return max((rate for rate in self.rounds if rate is not None), default=-np.inf)
+        """The best of all rounds."""
+        return max(self.rounds) if self.together is None else self.together
 
     def add(self, timing: Timing) -> None:
-        """One round more. Only repetitions count in which all threads ran at once: when something else has a CPU, one
-        thread waits for another, and what they reach is not what they reach together."""
+        """One round more: the best of its repetitions in which all threads ran at once, or else of all. When something
+        else has a CPU one thread waits for another, and that time counts, too."""
         overlap = timing.overlap()
         together = overlap >= LEAST_OVERLAP
-        if not together.any():
-            self.rounds.append(None)
-            self.overlap = max(self.overlap, float(overlap.max()))
-            return
-        rates = np.where(together, timing.gigabytes_per_second(), 0.0)
+        rates = np.where(together | ~together.any(), timing.gigabytes_per_second(), 0.0)
         best = int(np.argmax(rates))
-        if rates[best] > self.best:
+        rate, counts, had = float(rates[best]), bool(together[best]), self.together is not None
+        if (counts and not had) or (counts == had and (not self.rounds or rate > self.best)):
             self.overlap, self.start_microseconds = float(overlap[best]), float(timing.start_microseconds()[best])
-        self.rounds.append(float(rates[best]))
+            self.together = rate if counts else None
+        self.rounds.append(rate)
 
 
 def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bool) -> list[int]:

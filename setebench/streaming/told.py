@@ -9,7 +9,7 @@ from typing import Any
 from setebench.infer.peaks import best_of_rounds, too_far_apart
 from setebench.results import Finding, Outcome
 from setebench.streaming.levels import ALMOST, Levels
-from setebench.streaming.sweep import Case, Point
+from setebench.streaming.sweep import LEAST_OVERLAP, Case, Point
 
 APART, AGREEING = 1.15, 0.93
 """Data sets so far apart in size that agree so well lie in the same level. One of which one line in ten came from a
@@ -78,12 +78,11 @@ def _as_fast(best: Point, other: Point) -> bool:
 
 
 def _rounds(points: Sequence[Point]) -> list[float]:
-    """The best of every round that counts, of all data sets that are as fast as the best: each had its own moment, and
-    what else ran in one need not have run in the others."""
+    """The best of every round, of all data sets that are as fast as the best: each had its own moment, and what else
+    ran in one need not have run in the others."""
     best = _best(points)
     alike = [point.rounds for point in points if _as_fast(best, point)]
-    counting = [[rate for rate in each if rate is not None] for each in zip_longest(*alike)]
-    return [max(rates) for rates in counting if rates]
+    return [max(rates) for rates in zip_longest(*alike, fillvalue=0.0)]
 
 
 def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Iterator[Finding]:
@@ -92,7 +91,8 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     name, point = case.parameter(level), _best(points)
     reached = _rounds(points)
     interval = best_of_rounds(reached, RUN_TO_RUN)
-    reason = why_no_rate(reached, len(point.rounds), point.overlap)
+    alone = case.threads > 1 and point.overlap < LEAST_OVERLAP
+    reason = why_no_rate(reached, point.overlap if alone else 1.0)
     if reason:
         yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
@@ -106,20 +106,18 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
             parameter=parameter,
             value=round(point.best * factor, 4),
             unit="GB/s",
-            low=interval.low * factor if interval else None,
+            low=min(interval.low, point.best * (1 - RUN_TO_RUN)) * factor if interval else None,
             high=max(interval.high, most * (1 + RUN_TO_RUN)) * factor if interval else None,
             method=how,
             evidence="bandwidth",
         )
 
 
-def why_no_rate(rates: Sequence[float], rounds: int, overlap: float) -> str:
-    """Why so many rounds, of which those that count reached these GB/s, tell no rate; "" if they do. `overlap` is for
-    what share of the time all threads ran at once in the best of them."""
-    if not rates:
-        return f"all threads ran at once for {overlap:.0%} of the time only: something else used a CPU"
-    if 2 * len(rates) < rounds:
-        return f"only in {len(rates)} of {rounds} rounds did all threads run at once: something else used a CPU"
+def why_no_rate(rates: Sequence[float], together: float = 1.0) -> str:
+    """Why rounds that reached these GB/s tell no rate; "" if they do. `together` is less than 1 where all threads ran
+    at once for too small a share of the time."""
+    if together < 1.0:
+        return f"all threads ran at once for {together:.0%} of the time only: something else used a CPU"
     interval = best_of_rounds(rates, RUN_TO_RUN)
     if not interval or not too_far_apart(interval):
         return ""

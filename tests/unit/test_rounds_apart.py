@@ -136,25 +136,20 @@ def test_no_round_begins_that_the_budget_does_not_last_for() -> None:
     assert rounds(5.0) == [0, 0, 1, 1]
 
 
-def test_rounds_in_which_a_thread_ran_alone_do_not_count() -> None:
+def test_a_peak_is_that_of_threads_that_ran_at_once() -> None:
+    alone = Timing(np.array([[100, 100]]), np.array([[90, 0]]), 1000, 1e9)  # one began when the other was done
+    both = Timing(np.array([[100, 100], [200, 400]]), np.array([[0, 0], [200, 0]]), 1000, 1e9)
     point = Point(4096, [])
-    point.add(
-        Timing(np.array([[100, 100]]), np.array([[90, 0]]), 1000, 1e9)
-    )  # the second began when the first was done
-    assert (point.rounds, point.best) == ([None], -np.inf)
-    point.add(Timing(np.array([[100, 100], [50, 100]]), np.array([[0, 0], [50, 0]]), 1000, 1e9))
-    assert (point.rounds, point.overlap) == ([None, 20.0], 1.0)
-
-
-def test_few_rounds_that_count_of_many_tell_no_rate() -> None:
-    points = [Point(size, [100.0, None, None], 1.0) for size in (8192, 16384)]
-    found = next(iter(told_of(Case(KERNELS["load"], "64", (0, 1)), points, LEVELS, "")))
-    assert found.outcome is Outcome.UNRESOLVED
-    assert "only in 1 of 3 rounds" in str(found.reason)
+    point.add(alone)
+    assert (point.together, point.overlap) == (None, pytest.approx(10 / 190))
+    point.add(both)
+    point.add(alone)
+    assert (point.best, point.overlap) == (20.0, 1.0)
+    assert point.rounds == pytest.approx([2000 / 190, 20.0, 2000 / 190])
 
 
 def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> None:
-    points = [Point(8192, [100.0, 50.0, 99.0], 1.0), Point(16384, [50.0, 100.0, None], 1.0)]
+    points = [Point(8192, [100.0, 50.0, 99.0], 1.0), Point(16384, [50.0, 100.0, 50.0], 1.0)]
     found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
     assert found.low is not None
     assert found.low > 90.0

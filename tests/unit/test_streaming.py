@@ -266,7 +266,7 @@ def test_siblings_share_every_level_of_their_core() -> None:
 
 
 def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
-    found = told([Point(4096, [None], 0.5), Point(8192, [None], 0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    found = told([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.outcome is Outcome.UNRESOLVED
     assert "50% of the time only" in str(found.reason)
     both = [Point(4096, [9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9], overlap=0.99)]
