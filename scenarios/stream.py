@@ -23,12 +23,13 @@ from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
+from setebench.streaming.sweep import Point
 from setebench.streaming.team import Team, Timing
 from setebench.streaming.told import RUN_TO_RUN, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 ROUNDS = 5
-RUNS, FAST_RUNS = 3, 2
+RUNS = 3
 """Of a kernel in a round, the first of which is left out."""
 
 DEFAULT_MIB, FAST_MIB = 128, 64
@@ -55,7 +56,10 @@ def answer(context: Context) -> Iterator[Finding]:
     try:
         team.fill(KERNELS["triad"], WIDTHS[widths[-1]], array_bytes)
         _initialise(context, team, array_bytes)
-        rows = {each: [_Form(rolled) for rolled in each[0].forms] for each in product((*kernels, *nontemporal), widths)}
+        rows = {
+            (kernel, width): [_Form(Point(array_bytes, [], rolled=rolled)) for rolled in kernel.forms]
+            for kernel, width in product((*kernels, *nontemporal), widths)
+        }
         for number, ((kernel, width), forms) in product(range(ROUNDS), rows.items()):
             context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
             for form in forms:
@@ -79,42 +83,36 @@ class _Form:
     """The runs of a kernel with one form of its loop: their times round by round, what is wrong with the results or "",
     and what of them was checked."""
 
-    rolled: bool
+    point: Point
     rounds: list[Timing] = field(default_factory=list)
     wrong: str = ""
     checked: str = ""
 
     @property
     def name(self) -> str:
-        return "rolled" if self.rolled else "unrolled"
+        return "rolled" if self.point.rolled else "unrolled"
 
     @property
     def timing(self) -> Timing:
         """All runs."""
         return reduce(Timing.then, self.rounds)
 
-    @property
-    def best_rates(self) -> list[float]:
-        """The best GB/s of every round."""
-        return [float(each.gigabytes_per_second().max()) for each in self.rounds]
-
 
 def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Finding:
     """A kernel's rate, or what is wrong with it."""
     parameter = f"bandwidth.memory.{kernel.name}.{width}.threads_{threads}"
     wrong = next((each.wrong for each in forms if each.wrong), "")
-    form = max(forms, key=lambda each: max(each.best_rates))
-    rates = form.best_rates
-    overlap = float(form.timing.overlap()[int(np.argmax(form.timing.gigabytes_per_second()))])
-    reason = wrong or why_no_rate(rates, overlap if overlap < LEAST_OVERLAP else 1.0)
+    form = max(forms, key=lambda each: (each.point.together is not None, each.point.best))
+    best, rates = form.point.best, form.point.rounds
+    reason = wrong or why_no_rate(rates, form.point.overlap if form.point.together is None else 1.0)
     if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     interval = best_of_rounds(rates, RUN_TO_RUN)
     return Finding(
         parameter=parameter,
-        value=round(max(rates), 4),
+        value=round(best, 4),
         unit="GB/s",
-        low=interval.low if interval else None,
+        low=min(interval.low, best * (1 - RUN_TO_RUN)) if interval else None,
         high=interval.high if interval else None,
         method=f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}",
         evidence="stream",
@@ -126,8 +124,8 @@ def _run(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: 
     first = not form.rounds
     if first:  # a result left from the kernel before would pass for one
         team.fill(KERNELS["store"], WIDTHS[width], array_bytes)
-    runs = FAST_RUNS if context.fast else RUNS
-    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, runs - 1, rolled=form.rolled))
+    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, RUNS - 1, rolled=form.point.rolled))
+    form.point.add(form.rounds[-1], LEAST_OVERLAP)
     if first:
         form.wrong, form.checked = _validate(context, team, kernel, array_bytes)
     timing = form.timing

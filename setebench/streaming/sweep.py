@@ -99,11 +99,11 @@ class Point:
         """The best of all rounds."""
         return max(self.rounds) if self.together is None else self.together
 
-    def add(self, timing: Timing) -> None:
+    def add(self, timing: Timing, least_overlap: float = LEAST_OVERLAP) -> None:
         """One round more: the best of its repetitions in which all threads ran at once, or else of all. When something
         else has a CPU one thread waits for another, and that time counts, too."""
         overlap = timing.overlap()
-        together = overlap >= LEAST_OVERLAP
+        together = overlap >= least_overlap
         rates = np.where(together | ~together.any(), timing.gigabytes_per_second(), 0.0)
         best = int(np.argmax(rates))
         rate, counts, had = float(rates[best]), bool(together[best]), self.together is not None

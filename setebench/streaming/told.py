@@ -63,7 +63,7 @@ def _points_of(level: str, case: Case, own: list[Point], levels: Levels) -> tupl
 
 
 def _best(points: Sequence[Point]) -> Point:
-    return max(points, key=lambda point: point.best)
+    return max(points, key=lambda point: (point.together is not None, point.best))
 
 
 def _agree(best: Point, other: Point) -> bool:
