@@ -34,16 +34,12 @@ MOST_LOADING, FAST_MOST_LOADING = 64, 16
 """Loading threads unless more are asked for: each point takes longer the more there are, on a simulated machine above
 all."""
 
-
 RUN_TO_RUN = 0.02
 """Intervals reach so far to either side at least: what neighbours leave of memory drifts more slowly than a run."""
 
 MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 """Of four lines how many are read and how many written, and the number of those written. A written line is read first,
 as a store fetches it, and moves twice."""
-
-
-READS_ALONE = ("4:0",)
 
 
 class Step(NamedTuple):
@@ -77,7 +73,7 @@ class Unprefetched:
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
     crew = _loaders(context)
-    usual = READS_ALONE if is_slow(context.machine.facts) else tuple(MIXES)
+    usual = ("4:0",) if is_slow(context.machine.facts) else tuple(MIXES)
     mixes = {mix: MIXES[mix] for mix in context.options.get("mix") or usual}
     steps = [step for writes in mixes.values() for step in _steps(context, len(crew), writes)]
     bench = Bench(context, crew)
