@@ -7,6 +7,7 @@ end is found by a latency sweep (`sweep.find_levels`), so a peak belongs to a le
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from itertools import groupby
 from typing import Any
 
@@ -16,7 +17,7 @@ from setebench.report.bandwidth import bandwidth_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.arithmetic import check_all
-from setebench.streaming.budget import Budget
+from setebench.streaming.budget import Budget, is_slow
 from setebench.streaming.choice import (
     MEMORY,
     PLACEMENT,
@@ -31,7 +32,18 @@ from setebench.streaming.choice import (
 )
 from setebench.streaming.levels import SMALLEST_BYTES, Levels, levels_of
 from setebench.streaming.prefetched import why_dropped
-from setebench.streaming.sweep import Case, Point, Sweep, affordable, remote_sizes, sizes_for
+from setebench.streaming.sweep import (
+    FAST_ROUNDS,
+    ROUNDS,
+    SLOW_ROUNDS,
+    Case,
+    Point,
+    Sweep,
+    affordable,
+    in_rounds,
+    remote_sizes,
+    sizes_for,
+)
 from setebench.streaming.team import Team, team_bytes
 from setebench.streaming.told import evidence_of, told_of
 
@@ -49,7 +61,7 @@ def answer(context: Context) -> Iterator[Finding]:
     cases = _cases(context)
     if not cases:
         return
-    room = _room(context, max(case.threads for case in cases))
+    room = _room(context, cases)
     wrong = check_all(context, dict.fromkeys((case.kernel, case.width) for case in cases))
     for case in cases:
         if case.name in wrong:
@@ -96,9 +108,11 @@ def _no_remote(context: Context) -> Iterator[Finding]:
         yield Finding(parameter="bandwidth.memory.remote", outcome=Outcome.UNAVAILABLE, reason=reason)
 
 
-def _room(context: Context, threads: int) -> int:
-    """Bytes that each thread's data set may have. Raises `UsageError` for what can't be."""
-    room = context.machine.facts.memory_bytes // (2 * threads)
+def _room(context: Context, cases: list[Case]) -> int:
+    """Bytes that each thread's data set may have, local and remote ones beside each other. Raises `UsageError` for what
+    can't be."""
+    threads = max(case.threads for case in cases)
+    room = context.machine.facts.memory_bytes // (2 * threads * len({case.remote for case in cases}))
     asked, peak = context.options.get("largest"), context.options.get("peak")
     if peak is not None and not peak > 0:
         raise UsageError("--peak takes a rate in GB/s above 0")
@@ -110,35 +124,52 @@ def _room(context: Context, threads: int) -> int:
 def _measured(
     context: Context, cases: list[Case], levels: Levels, room: int
 ) -> Iterator[tuple[Case, list[Point], str]]:
-    """Sweep every case within its share of the time: its points, or why there are none."""
-    facts, options = context.machine.facts, context.options
-    asked = int(options.get("largest") or 0) << 20
-    budget = Budget(facts, options.get("seconds") or (FAST_BUDGET_SECONDS if context.fast else BUDGET_SECONDS))
-    left = len(cases)
-    for (cpus, remote), own in groupby(cases, key=lambda case: (case.cpus, case.remote)):
-        group = list(own)
-        sizes = sizes_for(levels, group[0], room, asked or None, context.fast)
-        sizes = remote_sizes(levels, sizes) if remote else sizes
-        # more than a case's even share: what it does not use is there for the next
-        chosen = {case: affordable(case, sizes, budget.part(min(0.5, 3 / left))) for case in group}
-        largest = max((size for each in chosen.values() for size in each), default=SMALLEST_BYTES)
-        try:
-            team = Team(context, cpus, team_bytes(largest), remote=remote)
-        except UnsupportedError as error:
-            if not remote:
-                raise
-            yield from ((case, [], str(error)) for case in group)
-            continue
-        try:
+    """Sweep all cases at once, round by round: the points of each, or why there are none."""
+    facts = context.machine.facts
+    budget = Budget(facts, context.options.get("seconds") or (FAST_BUDGET_SECONDS if context.fast else BUDGET_SECONDS))
+    chosen = _data_sets(context, cases, levels, room, budget)
+    sweeps: dict[Case, Sweep] = {}
+    missing: dict[bool, str] = {}
+    with ExitStack() as memory:
+        for remote in sorted({case.remote for case in cases}):
+            own = {case: sizes for case, sizes in chosen.items() if case.remote == remote}
+            try:
+                team = memory.enter_context(closing(_team(context, own, remote)))
+            except UnsupportedError as error:
+                if not remote:
+                    raise
+                missing[remote] = str(error)
+                continue
             team.fill_all()
-            for case in group:
-                team.budget = budget.part(min(1.0, 3 / left))
-                before = team.budget.left
-                yield case, Sweep(context, case, team, team.budget).run(chosen[case]), ""
-                budget.left -= before - team.budget.left
-                left -= 1
-        finally:
-            team.close()
+            sweeps |= {case: Sweep(context, case, team.part(case.cpus), sizes, levels) for case, sizes in own.items()}
+        rounds = SLOW_ROUNDS if is_slow(facts) else FAST_ROUNDS if context.fast else ROUNDS
+        in_rounds([sweeps[case] for case in cases if case in sweeps], budget, rounds)
+    for case in cases:
+        yield case, sweeps[case].points if case in sweeps else [], missing.get(case.remote, "")
+
+
+def _data_sets(context: Context, cases: list[Case], levels: Levels, room: int, budget: Budget) -> dict[Case, list[int]]:
+    """The sizes of the data sets of each case, in the order of their worth, as far as one round may afford them."""
+    asked = int(context.options.get("largest") or 0) << 20
+    chosen: dict[Case, list[int]] = {}
+    left = len(cases)
+    for (_, remote), group in groupby(cases, key=lambda case: (case.cpus, case.remote)):
+        own = list(group)
+        sizes = sizes_for(levels, own[0], room, asked or None, context.fast)
+        sizes = remote_sizes(levels, sizes) if remote else sizes
+        chosen |= {case: affordable(case, sizes, budget.part(min(0.5, 3 / left))) for case in own}
+        left -= len(own)
+    return chosen
+
+
+def _team(context: Context, chosen: dict[Case, list[int]], remote: bool) -> Team:
+    """Memory on all CPUs of these cases, for the largest data set of each. Raises `UnsupportedError` where there is
+    none."""
+    needed: dict[int, int] = {}
+    for case, sizes in chosen.items():
+        size = team_bytes(max(sizes, default=SMALLEST_BYTES))
+        needed |= {cpu: max(size, needed.get(cpu, 0)) for cpu in case.cpus}
+    return Team(context, list(needed), needed, remote=remote)
 
 
 SCENARIO = Scenario(
@@ -153,7 +184,7 @@ SCENARIO = Scenario(
         PLACEMENT,
         MEMORY,
         Option(
-            name="largest", help="Largest data set of a thread in MiB. Default: ten times the last level.", type=int
+            name="largest", help="Largest data set of a thread in MiB. Default: eight times the last level.", type=int
         ),
         Option(name="peak", help="The memory's peak by its data sheet in GB/s, for the plot.", type=float),
         Option(name="seconds", help="Time to spend on sweeps. Default: 22, or 6 with --fast.", type=float),

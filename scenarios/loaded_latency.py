@@ -23,7 +23,7 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.budget import is_slow
 from setebench.streaming.choice import choose_cpus
-from setebench.streaming.loaded import Bench, Reading
+from setebench.streaming.loaded import LEAST_ROUNDS, NOTHING, ROUNDS, SLOW_ROUNDS, Bench, Reading
 from setebench.streaming.switched import Walk, all_switches, had_effect
 
 DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
@@ -34,16 +34,12 @@ MOST_LOADING, FAST_MOST_LOADING = 64, 16
 """Loading threads unless more are asked for: each point takes longer the more there are, on a simulated machine above
 all."""
 
-
 RUN_TO_RUN = 0.02
 """Intervals reach so far to either side at least: what neighbours leave of memory drifts more slowly than a run."""
 
 MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 """Of four lines how many are read and how many written, and the number of those written. A written line is read first,
 as a store fetches it, and moves twice."""
-
-
-READS_ALONE = ("4:0",)
 
 
 class Step(NamedTuple):
@@ -77,22 +73,16 @@ class Unprefetched:
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
     crew = _loaders(context)
-    usual = READS_ALONE if is_slow(context.machine.facts) else tuple(MIXES)
+    usual = ("4:0",) if is_slow(context.machine.facts) else tuple(MIXES)
     mixes = {mix: MIXES[mix] for mix in context.options.get("mix") or usual}
+    steps = [step for writes in mixes.values() for step in _steps(context, len(crew), writes)]
     bench = Bench(context, crew)
-    curves: dict[str, Curve] = {mix: {} for mix in mixes}
     try:
-        context.progress("memory latency without load")
-        idle_before = bench.measure((), 0)
-        for mix, writes in mixes.items():
-            for step in _steps(context, len(crew), writes):
-                context.progress(f"{step.threads} loading ({mix} reads to writes), {step.delay} no-operations between")
-                curves[mix][step] = bench.measure(crew[: step.threads], step.delay, writes)
-        idle_after = bench.measure((), 0)
+        idle, curve = _in_rounds(context, bench, crew, steps)
         off = None if context.options.get("no_msr") else _without_prefetchers(context, bench, crew)
     finally:
         bench.close()
-    idle = np.concatenate([idle_before.latency_ns, idle_after.latency_ns])
+    curves = {mix: {step: one for step, one in curve.items() if step.writes == writes} for mix, writes in mixes.items()}
     loads = {mix: _loads(curve) for mix, curve in curves.items()}
     context.evidence["loaded_latency"] = _evidence(idle, loads, curves, off)
     estimate = over_run(idle, RUN_TO_RUN)
@@ -102,6 +92,25 @@ def answer(context: Context) -> Iterator[Finding]:
         yield from _findings(_prefix(mix), estimate.value, loads[mix], curve, len(crew))
     if off is not None:
         yield from _findings_off(off, len(crew))
+
+
+def _in_rounds(
+    context: Context, bench: Bench, crew: tuple[int, ...], steps: list[Step], how: str = ""
+) -> tuple[NDArray[np.float64], Curve]:
+    """Latency without load before and after every round, in ns, and all load points: each once in every round, so that
+    what else uses memory for a while is in some figures of all points and not in all figures of some."""
+    idle: list[NDArray[np.float64]] = []
+    curve = dict.fromkeys(steps, NOTHING)
+    for number in range(SLOW_ROUNDS if is_slow(context.machine.facts) else ROUNDS):
+        context.progress(f"round {number + 1}: memory latency without load{how}")
+        bench.lay_out()
+        idle.append(bench.measure((), 0).latency_ns)
+        for step in steps:
+            told = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
+            context.progress(f"round {number + 1}: {told}")
+            curve[step] = curve[step].then(bench.measure(crew[: step.threads], step.delay, step.writes))
+    idle.append(bench.measure((), 0).latency_ns)
+    return np.concatenate(idle), curve
 
 
 def _without_prefetchers(context: Context, bench: Bench, crew: tuple[int, ...]) -> Unprefetched | None:
@@ -115,11 +124,7 @@ def _without_prefetchers(context: Context, bench: Bench, crew: tuple[int, ...]) 
         context.progress(f"prefetchers of CPUs {', '.join(map(str, (bench.cpu, *crew)))} are switched off for a while")
         with machine.prefetchers_off(switches.names, (bench.cpu, *crew)):
             off = walk.ticks()
-            idle = bench.measure((), 0).latency_ns
-            curve = {}
-            for step in _steps(context, len(crew), 0):
-                context.progress(f"{step.threads} loading, {step.delay} no-operations between, prefetchers off")
-                curve[step] = bench.measure(crew[: step.threads], step.delay)
+            idle, curve = _in_rounds(context, bench, crew, _steps(context, len(crew), 0), ", prefetchers off")
         context.progress("prefetchers are as they were")
         return Unprefetched("", had_effect(before, off, walk.ticks()), idle, curve)
     except UnsupportedError as error:
@@ -150,8 +155,13 @@ def _loads(curve: Curve) -> list[Load]:
     return [
         Load(step.threads, step.delay, float(np.median(one.gigabytes)), float(np.median(one.latency_ns)))
         for step, one in curve.items()
-        if len(one.latency_ns)
+        if len(one.latency_ns) >= LEAST_ROUNDS
     ]
+
+
+def _reading(curve: Curve, load: Load) -> Reading:
+    """What was read at a load point."""
+    return next(one for step, one in curve.items() if (step.threads, step.delay) == (load.threads, load.delay))
 
 
 def _loaders(context: Context) -> tuple[int, ...]:
@@ -192,7 +202,7 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, crew: i
             yield Finding(parameter=f"{prefix}.{name}", outcome=outcome, reason=reason)
         return
     most = max(loads, key=lambda load: load.bandwidth)
-    at_most = next(one for step, one in curve.items() if (step.threads, step.delay) == (most.threads, most.delay))
+    at_most = _reading(curve, most)
     how = f"{most.threads} loading, {most.delay} no-operations between four lines"
     yield _measured(f"{prefix}.at_peak", over_run(at_most.latency_ns, RUN_TO_RUN), "ns", how)
     yield _measured(f"{prefix}.reached_bandwidth", over_run(at_most.gigabytes, RUN_TO_RUN), "GB/s", how)
@@ -238,20 +248,23 @@ def _measured(parameter: str, estimate: Estimate, unit: str, how: str) -> Findin
 def _evidence(
     idle: NDArray[np.float64], loads: dict[str, list[Load]], curves: dict[str, Curve], off: Unprefetched | None
 ) -> dict[str, Any]:
-    points = [_point(mix, load) for mix, own in loads.items() for load in own]
+    points = [_point(mix, load, curves[mix]) for mix, own in loads.items() for load in own]
     if off is not None and off.believed:
-        points += [_point("4:0", load) | {"prefetchers": False} for load in _loads(off.curve)]
+        points += [_point("4:0", load, off.curve) | {"prefetchers": False} for load in _loads(off.curve)]
     short = [
         f"{mix}: {step.threads} loading, {step.delay}"
         for mix, curve in curves.items()
         for step, one in curve.items()
-        if not len(one.latency_ns)
+        if len(one.latency_ns) < LEAST_ROUNDS
     ]
-    return {"idle_ns": float(idle.mean()), "points": points, "too_short": short}
+    return {"idle_ns": float(idle.mean()), "idle_rounds_ns": idle.tolist(), "points": points, "too_short": short}
 
 
-def _point(mix: str, load: Load) -> dict[str, Any]:
+def _point(mix: str, load: Load, curve: Curve) -> dict[str, Any]:
+    reading = _reading(curve, load)
     return {
+        "rounds_ns": reading.latency_ns.tolist(),
+        "rounds_gb_per_s": reading.gigabytes.tolist(),
         "mix": mix,
         "threads": load.threads,
         "no_operations": load.delay,

@@ -1,30 +1,37 @@
 """The classical STREAM table: Copy, Scale, Add and Triad over arrays far larger than the caches, validated.
 
-McCalpin's rules: 10 runs of each, the first left out, the best rate told beside average, least and greatest time; every
-array at least four times the last level. Here every element that a kernel wrote is compared, where memory can be read.
+McCalpin's rules: 10 runs of each, the best rate told beside average, least and greatest time; every array at least four
+times the last level. Here the runs come in rounds over all kernels, each with one more run that is left out, and every
+element that a kernel wrote is compared in the first, where memory can be read.
 Each kernel runs with both forms of its loop, as compilers make either; the faster one is told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
+from setebench.infer.peaks import best_of_rounds
 from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
 from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
+from setebench.streaming.sweep import Point
 from setebench.streaming.team import Team, Timing
-from setebench.streaming.told import RUN_TO_RUN
+from setebench.streaming.told import RUN_TO_RUN, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
-RUNS, FAST_RUNS = 10, 4
+ROUNDS = 5
+RUNS = 3
+"""Of a kernel in a round, the first of which is left out."""
+
 DEFAULT_MIB, FAST_MIB = 128, 64
 """Size of an array: four times a last level of 32 MiB; --size takes others."""
 
@@ -49,11 +56,17 @@ def answer(context: Context) -> Iterator[Finding]:
     try:
         team.fill(KERNELS["triad"], WIDTHS[widths[-1]], array_bytes)
         _initialise(context, team, array_bytes)
-        for kernel, width in product((*kernels, *nontemporal), widths):
-            context.progress(f"{kernel.name}.{width}: {kernel.formula}")
-            yield _row(context, team, kernel, width, array_bytes)
+        rows = {
+            (kernel, width): [_Form(Point(array_bytes, [], rolled=rolled)) for rolled in kernel.forms]
+            for kernel, width in product((*kernels, *nontemporal), widths)
+        }
+        for number, ((kernel, width), forms) in product(range(ROUNDS), rows.items()):
+            context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
+            for form in forms:
+                _run(context, team, kernel, width, array_bytes, form)
     finally:
         team.close()
+    yield from (_row(kernel, width, threads, forms) for (kernel, width), forms in rows.items())
 
 
 def _array_bytes(context: Context, threads: int) -> int:
@@ -65,53 +78,63 @@ def _array_bytes(context: Context, threads: int) -> int:
     return int((mib << 20) / threads / BLOCK_BYTES) * BLOCK_BYTES
 
 
-def _row(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: int) -> Finding:
-    """Run one kernel and tell its rate, or what is wrong with it."""
-    parameter = f"bandwidth.memory.{kernel.name}.{width}.threads_{len(team.cpus)}"
-    forms = [_runs(context, team, kernel, width, array_bytes, rolled) for rolled in kernel.forms]
+@dataclass
+class _Form:
+    """The runs of a kernel with one form of its loop: their times round by round, what is wrong with the results or "",
+    and what of them was checked."""
+
+    point: Point
+    rounds: list[Timing] = field(default_factory=list)
+    wrong: str = ""
+    checked: str = ""
+
+    @property
+    def name(self) -> str:
+        return "rolled" if self.point.rolled else "unrolled"
+
+    @property
+    def timing(self) -> Timing:
+        """All runs."""
+        return reduce(Timing.then, self.rounds)
+
+
+def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Finding:
+    """A kernel's rate, or what is wrong with it."""
+    parameter = f"bandwidth.memory.{kernel.name}.{width}.threads_{threads}"
     wrong = next((each.wrong for each in forms if each.wrong), "")
-    form = max(forms, key=lambda each: each.timing.gigabytes_per_second().max())
-    timing = form.timing
-    rates = timing.gigabytes_per_second()
-    overlap = float(timing.overlap()[int(np.argmax(rates))])
-    if wrong or overlap < LEAST_OVERLAP:
-        reason = wrong or f"all threads ran at once for {overlap:.0%} of the time only: something else used a CPU"
+    form = max(forms, key=lambda each: (each.point.together is not None, each.point.best))
+    best, rates = form.point.best, form.point.rounds
+    reason = wrong or why_no_rate(rates, form.point.overlap if form.point.together is None else 1.0)
+    if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+    interval = best_of_rounds(rates, RUN_TO_RUN)
     return Finding(
         parameter=parameter,
-        value=round(float(rates.max()), 4),
+        value=round(best, 4),
         unit="GB/s",
-        low=float(np.median(rates)) * (1 - RUN_TO_RUN),
-        high=float(rates.max()) * (1 + RUN_TO_RUN),
-        method=f"{_title(kernel)}, {form.name}: {_times(timing)}; {form.checked}",
+        low=min(interval.low, best * (1 - RUN_TO_RUN)) if interval else None,
+        high=interval.high if interval else None,
+        method=f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}",
         evidence="stream",
     )
 
 
-class _Form(NamedTuple):
-    """The runs of a kernel with one form of its loop: their times, what is wrong with the results or "", and what of
-    them was checked."""
-
-    name: str
-    timing: Timing
-    wrong: str
-    checked: str
-
-
-def _runs(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: int, rolled: bool) -> _Form:
-    """Run one form of a kernel and look at its results."""
-    team.fill(KERNELS["store"], WIDTHS[width], array_bytes)  # a result left from the kernel before would pass for one
-    runs = FAST_RUNS if context.fast else RUNS
-    timing = team.time(kernel, WIDTHS[width], array_bytes, 1, runs - 1, rolled=rolled)
-    wrong, checked = _validate(context, team, kernel, array_bytes)
-    name = "rolled" if rolled else "unrolled"
-    context.evidence["stream"]["runs"][f"{kernel.name}.{width}.{name}"] = {
+def _run(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: int, form: _Form) -> None:
+    """One round of one form of a kernel; its results are looked at in the first."""
+    first = not form.rounds
+    if first:  # a result left from the kernel before would pass for one
+        team.fill(KERNELS["store"], WIDTHS[width], array_bytes)
+    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, RUNS - 1, rolled=form.point.rolled))
+    form.point.add(form.rounds[-1], LEAST_OVERLAP)
+    if first:
+        form.wrong, form.checked = _validate(context, team, kernel, array_bytes)
+    timing = form.timing
+    context.evidence["stream"]["runs"][f"{kernel.name}.{width}.{form.name}"] = {
         "seconds": timing.seconds().tolist(),
         "overlap": timing.overlap().tolist(),
         "start_microseconds": timing.start_microseconds().tolist(),
-        "validation": wrong or checked,
+        "validation": form.wrong or form.checked,
     }
-    return _Form(name, timing, wrong, checked)
 
 
 def _title(kernel: Kernel) -> str:

@@ -32,6 +32,9 @@ would take most of a stream's time. A TLB miss for every 15 lines, and neighbour
 OUTGROWN_LATENCY = 0.85
 """It has outgrown all caches when its lines answer this slowly beside flushed ones."""
 
+ALMOST = 0.99
+"""Whole blocks make a data set a little smaller than was asked for."""
+
 FINE_BYTES = 8 << 20
 """Data sets are half octaves apart up to here, then octaves: passing over large ones takes time."""
 
@@ -68,6 +71,11 @@ class Levels:
         low, high = self.caches[name] or (np.inf, 0.0)
         last = len(self.caches) > 1 and name == self.names[-2]
         return low, high / (threads if last else per_core)
+
+    def in_a_cache(self, size: int, threads: int, per_core: int = 1) -> bool:
+        """Whether data sets of this size of each of so many threads lie in any cache."""
+        ranges = (self.sizes(name, threads, per_core) for name in self.caches)
+        return any(ALMOST * low <= size <= high for low, high in ranges)
 
     def middles(self, threads: int, per_core: int = 1) -> list[int]:
         """Two data sets inside each cache that has room for them: that they agree shows that both fit."""
@@ -113,6 +121,8 @@ def ranges(names: list[str], ticks: list[float], passed: Mapping[int, float], fl
         else:  # of which the smallest data sets lie there for sure
             fastest, slowest = 0.0, _between(ticks[0], ticks[1], LEFT_SHARE)
         own = [size for size, each in zip(sizes, steps, strict=True) if fastest <= each <= slowest]
+        if ticks[number] > OUTGROWN_LATENCY * flushed:
+            own = []  # no cache, but memory that was disturbed when levels were looked for
         # a level without any may not be one, and then those behind have other numbers
         if not own or None in caches.values():
             caches[name] = None

@@ -35,9 +35,15 @@ GROUPS = 9
 """Groups of lines that a repetition chases, each timed as the scenario `latency` times lines in memory."""
 
 LOAD_SEGMENTS = 20
-REPETITIONS, FAST_REPETITIONS, BATCHES = 96, 12, 12
-"""Repetitions of a load point, and how many figures they make: a single one scatters too much to say what the others
-vary by."""
+ROUNDS, SLOW_ROUNDS = 8, 4
+"""Times that every load point is measured, all others between; fewer on slow machines. A neighbour that uses memory is
+there for a while: it takes part in all of what is measured at one moment, or in nothing."""
+
+REPETITIONS, FAST_REPETITIONS, SLOW_REPETITIONS = 12, 2, 3
+"""Repetitions of a load point in a round. They make one figure: what they vary by says nothing of other moments."""
+
+LEAST_ROUNDS = 2
+"""In so many rounds at least the load must last, or nothing is known of what they vary by."""
 
 SPARE_TIME = 1.3
 """Loading threads run so much longer than the chase is expected to: the chase slows down as the load grows."""
@@ -60,11 +66,24 @@ SPANS = len(CHAINS)
 
 @dataclass(frozen=True)
 class Reading:
-    """One load point: latency in ns and bandwidth in GB/s (lines read from memory and written back) of every batch of
-    repetitions, shape (batches,) each; empty where the load did not last."""
+    """One load point: latency in ns and bandwidth in GB/s (lines read from memory and written back) of every round in
+    which the load lasted, shape (rounds,) each."""
 
     latency_ns: NDArray[np.float64]
     gigabytes: NDArray[np.float64]
+
+    def then(self, later: Reading) -> Reading:
+        """These rounds and later ones of the same load point."""
+        return Reading(
+            np.concatenate([self.latency_ns, later.latency_ns]), np.concatenate([self.gigabytes, later.gigabytes])
+        )
+
+
+Point = tuple[tuple[int, ...], int, int]
+"""Loading threads, delay and lines written of four."""
+
+NOTHING = Reading(np.empty(0), np.empty(0))
+"""A load that did not last."""
 
 
 class Bench:
@@ -74,7 +93,8 @@ class Bench:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._repetitions = FAST_REPETITIONS if context.fast or is_slow(self._facts) else REPETITIONS
+        self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
+        self._repetitions = SLOW_REPETITIONS if is_slow(self._facts) else self._repetitions
         self._line = self._facts.line_size
         page = min(self._facts.page_sizes)
         self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
@@ -85,7 +105,10 @@ class Bench:
         self._regions: dict[int, Region] = {}
         self._starts: dict[int, int] = {}
         self._bases = {cpu: Base(f"load{cpu}") for cpu in crew}
+        self._place: Place | None = None
         self._chase_ticks = 0.0
+        self._paces: dict[Point, float] = {}
+        self._chases: dict[Point, float] = {}
         try:
             for number, cpu in enumerate(crew):
                 region = self._machine.allocate(STREAMS * self._stride + 2 * page, page)
@@ -107,8 +130,7 @@ class Bench:
 
     def measure(self, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
         """The chase beside these loading threads, which store to so many of every four lines and load the others."""
-        # one layout for all groups: a second one would lead chases of the first astray where they share lines
-        place = Place(self._context, self._chased, "memory", 0.0)
+        place = self._place = self._place or self._laid_out()
         rounds = self._rounds(loaders, delay, writes)
         probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
         placements = self._placements(place, loaders, self._repetitions + 1)
@@ -116,7 +138,17 @@ class Bench:
             found = self._machine.run_together(probes, placements)
         else:
             found = {self._cpu: self._machine.run(probes[self._cpu], placements, cpu=self._cpu)}
-        return self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
+        reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
+        self._chases[loaders, delay, writes] = self._chase_ticks
+        return reading
+
+    def lay_out(self) -> None:
+        """Other lines for the chase from here on: where they lie is part of what figures vary by."""
+        self._place = self._laid_out()
+
+    def _laid_out(self) -> Place:
+        # one layout for all groups: a second one would lead chases of the first astray where they share lines
+        return Place(self._context, self._chased, "memory", 0.0)
 
     def _placements(self, place: Place, loaders: tuple[int, ...], count: int) -> dict[Base, Any]:
         """Random groups for the chase; the same lines again for the load, as they are flushed before."""
@@ -152,21 +184,28 @@ class Bench:
         return body.nop(delay) if delay else body
 
     def _rounds(self, loaders: tuple[int, ...], delay: int, writes: int) -> int:
-        """Rounds per segment with which the loading threads outlast the chase, from a short run of all of them."""
+        """Rounds per segment with which the loading threads outlast the chase: what it took beside them before, or else
+        what it took last."""
         if not loaders:
             return 0
+        point = (loaders, delay, writes)
+        if point not in self._paces:
+            self._paces[point] = self._pace(*point)
+        wanted = SPARE_TIME * self._chases.get(point, self._chase_ticks) / (LOAD_SEGMENTS * self._paces[point])
+        return int(np.clip(wanted, FEW_ROUNDS, self._stream_bytes // (LOAD_SEGMENTS * self._line)))
+
+    def _pace(self, loaders: tuple[int, ...], delay: int, writes: int) -> float:
+        """Ticks of a round of the fastest loading thread, from a short run of all of them."""
         probes = {cpu: self._load(cpu, delay, writes, FEW_ROUNDS) for cpu in loaders}
         placements = {self._bases[cpu]: np.full(2, self._starts[cpu]) for cpu in loaders}
         if len(loaders) == 1:
             found = {loaders[0]: self._machine.run(probes[loaders[0]], placements, cpu=loaders[0])}
         else:
             found = self._machine.run_together(probes, placements)
-        fastest = min(float(np.median(ticks)) for ticks in found.values()) / FEW_ROUNDS
-        wanted = SPARE_TIME * self._chase_ticks / (LOAD_SEGMENTS * max(fastest, 1e-3))
-        return int(np.clip(wanted, FEW_ROUNDS, self._stream_bytes // (LOAD_SEGMENTS * self._line)))
+        return max(min(float(np.median(ticks)) for ticks in found.values()) / FEW_ROUNDS, 1e-3)
 
     def _reading(self, found: dict[int, Ticks], segment_lines: int) -> Reading:
-        """Latency and bandwidth of every repetition, from the time in which all threads ran; `segment_lines` move to or
+        """Latency and bandwidth of all repetitions, from the time in which all threads ran; `segment_lines` move to or
         from memory in each segment of a loading thread."""
         chase = found.pop(self._cpu).reshape(self._repetitions, GROUPS, SPANS + 1)
         ends = np.cumsum(chase[:, :, SPANS], axis=1)
@@ -174,15 +213,16 @@ class Bench:
         loaded_until = np.min([ticks.sum(axis=1) for ticks in found.values()], axis=0) if found else ends[:, -1]
         within = ends <= loaded_until[:, None]
         enough = np.flatnonzero(within.sum(axis=1) >= LEAST_GROUPS)
-        batches = np.array_split(enough, min(BATCHES, len(enough))) if len(enough) else []
+        if not len(enough):
+            return NOTHING
         rates = GROUPS * GROUP_PAGES * self._line / ends[:, -1]  # the chase reads memory, too
         for ticks in found.values():
             counted = np.cumsum(ticks, axis=1) <= ends[:, -1:]
             moved = counted.sum(axis=1) * segment_lines * self._line
             rates += moved / np.maximum((ticks * counted).sum(axis=1), 1.0)
         ticks_per_ns = self._facts.ticks_per_second / 1e9
-        latency = [_step_ticks(chase[batch][within[batch]]) / ticks_per_ns for batch in batches]
-        return Reading(np.array(latency), np.array([rates[batch].mean() * ticks_per_ns for batch in batches]))
+        latency = _step_ticks(chase[enough][within[enough]]) / ticks_per_ns
+        return Reading(np.array([latency]), np.array([rates[enough].mean() * ticks_per_ns]))
 
 
 def _step_ticks(groups: Ticks) -> float:

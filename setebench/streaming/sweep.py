@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +12,14 @@ from setebench.scenario import Context
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTHS
 from setebench.streaming.levels import SMALLEST_BYTES, Levels
-from setebench.streaming.team import Team, array_bytes_for
+from setebench.streaming.team import Team, Timing, array_bytes_for
 
-ROUNDS, FAST_ROUNDS = 5, 3
+ROUNDS, FAST_ROUNDS, SLOW_ROUNDS = 8, 6, 3
+"""At most; few on slow machines. The mean of so many is known to 0.8, 1.0 and 2.5 of their standard deviations."""
+
+DECIDING_ROUNDS = 2
+"""In which forms of loops are chosen, and all data sets measured."""
+
 REPETITIONS, LARGE_REPETITIONS = 4, 2
 """Timed in a round, of which the best counts; less often where a single pass is long enough."""
 
@@ -29,8 +34,12 @@ ALIKE = 0.97
 """Forms that differ by no more in the first round: either will do. Where they do differ, something else may have
 disturbed one of them, and the second round decides."""
 
-WIDEST = 2.5
-"""The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level."""
+LEAST_OVERLAP = 0.9
+"""Threads that ran at once for less of the time share nothing for the rest of it."""
+
+WIDEST = 2.0
+"""The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level.
+Memory for one thread and for several is held at once, so more would be much."""
 
 LARGE_BYTES = 16 << 20
 """One pass over so much takes long enough by itself."""
@@ -74,18 +83,34 @@ class Case:
 @dataclass
 class Point:
     """One data set (total bytes of a thread): the best program GB/s of every round, and of the best repetition of all
-    how long all threads ran at once, and how far apart they started. `rolled` is the form of the kernel's loop."""
+    how long all threads ran at once, and how far apart they started. `rolled` is the form of the kernel's loop.
+
+    `together` is the best of repetitions in which all threads ran at once, where there were any."""
 
     size_bytes: int
     rounds: list[float]
     overlap: float = 0.0
     start_microseconds: float = 0.0
     rolled: bool = False
+    together: float | None = None
 
     @property
     def best(self) -> float:
         """The best of all rounds."""
-        return max(self.rounds)
+        return max(self.rounds) if self.together is None else self.together
+
+    def add(self, timing: Timing, least_overlap: float = LEAST_OVERLAP) -> None:
+        """One round more: the best of its repetitions in which all threads ran at once, or else of all. When something
+        else has a CPU one thread waits for another, and that time counts, too."""
+        overlap = timing.overlap()
+        together = overlap >= least_overlap
+        rates = np.where(together | ~together.any(), timing.gigabytes_per_second(), 0.0)
+        best = int(np.argmax(rates))
+        rate, counts, had = float(rates[best]), bool(together[best]), self.together is not None
+        if (counts and not had) or (counts == had and (not self.rounds or rate > self.best)):
+            self.overlap, self.start_microseconds = float(overlap[best]), float(timing.start_microseconds()[best])
+            self.together = rate if counts else None
+        self.rounds.append(rate)
 
 
 def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bool) -> list[int]:
@@ -129,43 +154,59 @@ def in_question(points: list[Point], decided: bool) -> list[Point]:
 
 
 class Sweep:
-    """Rounds over some data sets of one case; what disturbs one round need not disturb the next.
+    """One case's data sets, round by round; what disturbs one round need not disturb the next.
 
     Which form of its loop a kernel runs fastest in depends on the CPU and the level, so the first round measures both,
-    and later ones the better."""
+    and later ones the better. From the third round on only data sets are measured that findings may come from."""
 
-    def __init__(self, context: Context, case: Case, team: Team, budget: Budget) -> None:
-        self._context, self._case, self._team, self._budget = context, case, team, budget
+    def __init__(self, context: Context, case: Case, team: Team, sizes: list[int], levels: Levels) -> None:
+        """`sizes` in the order of their worth."""
+        self._context, self._case, self._team, self._sizes, self._levels = context, case, team, sizes, levels
+        self._budget = Budget(context.machine.facts, 0.0)
         self._points: dict[int, list[Point]] = {}  # of every data set those of the forms still in question
         self._passes: dict[int, int] = {}
         self._seconds_per_byte = 0.0  # of the dearest data set yet
+        self.spent = 0.0
+        self.ended = False
 
-    def run(self, sizes: list[int]) -> list[Point]:
-        """Every data set that the budget allows, in the order of size."""
-        case = self._case
-        plural = "s" if case.threads > 1 else ""
-        whole = self._budget.left
-        for number in range(FAST_ROUNDS if self._context.fast else ROUNDS):
-            self._context.progress(f"{case.name}, {case.threads} thread{plural}, round {number + 1}")
-            if self._round(sizes, number) > ROUND_SHARE * whole:
-                break
+    @property
+    def points(self) -> list[Point]:
+        """Every data set that the budget allowed, in the order of size."""
         return [in_question(self._points[size], decided=True)[0] for size in sorted(self._points)]
 
-    def _round(self, sizes: list[int], number: int) -> float:
+    def round(self, number: int, budget: Budget) -> None:
         """Every data set once; the first round leaves out what would take too long, the others what it left out.
-        Returns what it took with one form of the loop."""
+
+        Notes in `spent` what it took with one form of the loop, and in `ended` if that is too much for another."""
+        case = self._case
+        plural = "s" if case.threads > 1 else ""
+        self._context.progress(f"{case.name}, {case.threads} thread{plural}, round {number + 1}")
+        self._budget = self._team.budget = budget
+        whole = budget.left
+        self.spent = sum(self._forms(array, total, number) for array, total in self._data_sets(number))
+        if not number:
+            self.ended = self.spent > ROUND_SHARE * whole
+
+    def _data_sets(self, number: int) -> Iterator[tuple[int, int]]:
+        """Bytes of an array, and of all arrays, of the data sets of a round."""
         done: set[int] = set()
-        spent = 0.0
-        for size in sizes:
+        for size in self._sizes:
             array = array_bytes_for(self._case.kernel, size)
             total = array * self._case.kernel.arrays
             if total in done or (number and total not in self._points):
                 continue  # another size came to the same whole blocks, or to more than there was time for
             if not number and 2 * total * self._seconds_per_byte > self._budget.left:
                 continue
-            done.add(total)
-            spent += self._forms(array, total, number)
-        return spent
+            if number < DECIDING_ROUNDS or self._tells(total):
+                done.add(total)
+                yield array, total
+
+    def _tells(self, total: int) -> bool:
+        """Whether a finding may come from a data set: one of a cache, or the largest, which is memory's."""
+        case = self._case
+        if total == max(self._points) or case.remote or case.kernel.bypass:
+            return total == max(self._points)
+        return self._levels.in_a_cache(total, case.threads, case.per_core)
 
     def _forms(self, array: int, total: int, number: int) -> float:
         """One round of one data set in every form of the loop that is in question; returns what one of them took."""
@@ -194,9 +235,21 @@ class Sweep:
         timing = team.time(case.kernel, case.access_bytes, array, passes, repetitions, rolled=point.rolled)
         streamed = point.size_bytes * passes * (repetitions + 1)
         self._seconds_per_byte = max(self._seconds_per_byte, (before - self._budget.left) / streamed)
-        rates = timing.gigabytes_per_second()
-        best = int(np.argmax(rates))
-        if not point.rounds or rates[best] > point.best:
-            point.overlap = float(timing.overlap()[best])
-            point.start_microseconds = float(timing.start_microseconds()[best])
-        point.rounds.append(float(rates[best]))
+        point.add(timing)
+
+
+def in_rounds(sweeps: Sequence[Sweep], budget: Budget, rounds: int) -> None:
+    """The first round of all sweeps, then the second of all, and so on, as far as the budget goes.
+
+    What else goes on in a machine comes and goes over seconds: it would be in all rounds of a sweep that has them one
+    right after the other, and the interval would not show it. No round begins that the budget does not last for."""
+    for number in range(rounds):
+        going = [sweep for sweep in sweeps if not sweep.ended]
+        if number and sum(sweep.spent for sweep in going) > budget.left:
+            return
+        for place, sweep in enumerate(going):
+            # more than an even share: what one does not use is there for the next
+            own = budget.part(min(1.0, 3 / (len(going) - place)))
+            before = own.left
+            sweep.round(number, own)
+            budget.left -= before - own.left

@@ -6,8 +6,10 @@ Long-running measurements, unlike most of setebench: a bandwidth is what many ac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,11 @@ class Timing:
     waits: Ticks
     bytes_each: int
     ticks_per_second: float
+
+    def then(self, later: Timing) -> Timing:
+        """These repetitions and later ones of the same stream."""
+        ticks, waits = np.vstack([self.ticks, later.ticks]), np.vstack([self.waits, later.waits])
+        return Timing(ticks, waits, self.bytes_each, self.ticks_per_second)
 
     def _spans(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """From the first start to the last end, from the last start to the first end, and between the first and the
@@ -73,21 +80,23 @@ class Team:
         self,
         context: Context,
         cpus: Sequence[int],
-        bytes_each: int,
+        bytes_each: int | Mapping[int, int],
         *,
         remote: bool = False,
         budget: Budget | None = None,
     ) -> None:
         """Every thread touches its own memory first, so that it lies on its CPU's memory node; with `remote` it is
-        bound to the farthest one instead. What the runs cost is taken off `budget`.
+        bound to the farthest one instead. `bytes_each` may differ by CPU. What the runs cost is taken off `budget`.
 
         Raises `UnsupportedError` where there is less memory, or none further away."""
         self._context, self.budget = context, budget
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
+        self._owner = True
         try:
             for cpu in self.cpus:
-                self.regions.append(self._remote(cpu, bytes_each) if remote else self._local(bytes_each))
+                size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
+                self.regions.append(self._remote(cpu, size) if remote else self._local(size))
             self._touch()
             if remote:
                 self._check_remote()
@@ -96,9 +105,19 @@ class Team:
             raise
         self.bases = [Base(f"arrays{number}") for number in range(len(self.cpus))]
 
+    def part(self, cpus: Sequence[int]) -> Team:
+        """Threads on some of the CPUs as a team of their own, which uses the same memory for as long as this one has
+        it."""
+        part = copy(self)
+        part._owner = False
+        part.cpus = tuple(cpus)
+        part.regions = [self.regions[self.cpus.index(cpu)] for cpu in cpus]
+        part.bases = [self.bases[self.cpus.index(cpu)] for cpu in cpus]
+        return part
+
     def close(self) -> None:
         """Give the memory back."""
-        for region in self.regions:
+        for region in self.regions if self._owner else ():
             self._context.machine.release(region)
         self.regions = []
 
@@ -145,11 +164,17 @@ class Team:
         """Numbers other than zero into all memory of every thread, whatever arrays will lie there."""
         facts = self._context.machine.facts
         width = WIDTHS[widths_of(facts)[0]]
-        whole = min(region.size for region in self.regions) // BLOCK_BYTES * BLOCK_BYTES
-        for first in range(0, whole, MOST_ARRAY_BYTES):
-            size = min(MOST_ARRAY_BYTES, whole - first)
+        sizes = sorted({region.size // BLOCK_BYTES * BLOCK_BYTES for region in self.regions})
+        for first, end in pairwise([0, *sizes]):
+            crew = [cpu for cpu, region in zip(self.cpus, self.regions, strict=True) if region.size >= end]
+            self.part(crew)._fill_between(first, end, width)
+
+    def _fill_between(self, first: int, end: int, width: int) -> None:
+        """Numbers into the bytes from `first` to `end` of every thread's memory."""
+        for at in range(first, end, MOST_ARRAY_BYTES):
+            size = min(MOST_ARRAY_BYTES, end - at)
             pairs = zip(self.cpus, self.bases, strict=True)
-            self._run({cpu: Probe().stream(base + first, "store", size, width).fence() for cpu, base in pairs}, 1)
+            self._run({cpu: Probe().stream(base + at, "store", size, width).fence() for cpu, base in pairs}, 1)
             self._spend(size)
 
     def time(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
-import numpy as np
-
+from setebench.infer.peaks import best_of_rounds, too_far_apart
 from setebench.results import Finding, Outcome
-from setebench.streaming.levels import Levels
-from setebench.streaming.sweep import Case, Point
-
-ALMOST = 0.99
-"""Whole blocks make a data set a little smaller than was asked for."""
+from setebench.streaming.levels import ALMOST, Levels
+from setebench.streaming.sweep import LEAST_OVERLAP, Case, Point
 
 APART, AGREEING = 1.15, 0.93
 """Data sets so far apart in size that agree so well lie in the same level. One of which one line in ten came from a
@@ -22,11 +19,8 @@ CLEAR = 2.0
 """Data sets so much larger than the smallest of a level are taken first: the level before serves the less of them."""
 
 RUN_TO_RUN = 0.03
-"""Room in the intervals of peaks, to either side: the core's frequency and what neighbours leave of shared caches and
-of memory drift more slowly than a run, so its rounds don't show it."""
-
-LEAST_OVERLAP = 0.9
-"""Threads that ran at once for less of the time share nothing for the rest of it."""
+"""Room in the intervals of peaks, to either side, for what all rounds of a run share: where its pages and its
+instructions happen to lie."""
 
 
 def told_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
@@ -35,49 +29,74 @@ def told_of(case: Case, points: list[Point], levels: Levels, without: str) -> It
     for level in ("memory",) if case.remote else levels.names:
         if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
-        own, reason = _points_of(level, case, points, levels)
-        if without or not own:
+        own = _own(level, case, points, levels)
+        clear, reason = _points_of(level, case, own, levels)
+        if without or not clear:
             yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=without or reason)
             continue
-        yield from _peak(case, level, max(own, key=lambda point: point.best))
+        yield from _peak(case, level, clear, _best(own).best)
 
 
-def _points_of(level: str, case: Case, points: list[Point], levels: Levels) -> tuple[list[Point], str]:
-    """Data sets that lie in a level, and why there are none."""
+def _own(level: str, case: Case, points: list[Point], levels: Levels) -> list[Point]:
+    """Data sets that lie in a level."""
     low, high = levels.sizes(level, case.threads, case.per_core)
     own = [point for point in points if ALMOST * low <= point.size_bytes <= high]
+    # of memory's the largest alone: what a cache still holds of smaller ones makes them faster
+    return own[-1:] if level == "memory" else own
+
+
+def _points_of(level: str, case: Case, own: list[Point], levels: Levels) -> tuple[list[Point], str]:
+    """Of the data sets that lie in a level those that say most of it, and why there are none."""
+    low, _ = levels.sizes(level, case.threads, case.per_core)
     if level == "memory" and not levels.outgrown:
         return [], "no data set was found that surely outgrows the last level, in the memory and time there were"
     if level == "memory":
-        # the largest alone: what a cache still holds of smaller ones makes them faster
-        return own[
-            -1:
-        ], "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
+        return own, "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
     if not own:
         reason = f"no data set of {case.threads} threads that there was time for has outgrown the level before and fits"
         return [], f"{reason} this one, which they may share"
     for least in (CLEAR * low, low):
         clear = [point for point in own if point.size_bytes >= ALMOST * least]
-        if clear and any(_agree(max(clear, key=lambda point: point.best), other) for other in clear):
+        if clear and any(_agree(_best(clear), other) for other in clear):
             return clear, ""
     return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
+
+
+def _best(points: Sequence[Point]) -> Point:
+    return max(points, key=lambda point: (point.together is not None, point.best))
 
 
 def _agree(best: Point, other: Point) -> bool:
     """Whether another data set is as fast: one that hardly fits loses much of a stream to the level behind, and one
     that the level before still serves gains."""
     ratio = max(best.size_bytes, other.size_bytes) / min(best.size_bytes, other.size_bytes)
-    return ratio >= APART and other.best >= AGREEING * best.best
+    return ratio >= APART and _as_fast(best, other)
 
 
-def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
-    name = case.parameter(level)
-    if point.overlap < LEAST_OVERLAP and case.threads > 1:
-        reason = f"all threads ran at once for {point.overlap:.0%} of the time only: something else used a CPU"
+def _as_fast(best: Point, other: Point) -> bool:
+    return other.best >= AGREEING * best.best
+
+
+def _rounds(points: Sequence[Point]) -> list[float]:
+    """The best of every round, of all data sets that are as fast as the best: each had its own moment, and what else
+    ran in one need not have run in the others."""
+    best = _best(points)
+    alike = [point.rounds for point in points if _as_fast(best, point)]
+    return [max(rates) for rates in zip_longest(*alike, fillvalue=0.0)]
+
+
+def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Iterator[Finding]:
+    """The best of some data sets of a level; `most` is what any reached that is seen to lie there, and how far up the
+    interval reaches."""
+    name, point = case.parameter(level), _best(points)
+    reached = _rounds(points)
+    interval = best_of_rounds(reached, RUN_TO_RUN)
+    alone = case.threads > 1 and point.overlap < LEAST_OVERLAP
+    reason = why_no_rate(reached, point.overlap if alone else 1.0)
+    if reason:
         yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
-    several = len(point.rounds) > 1
-    rounds = f"{len(point.rounds)} rounds" if several else "one round"
+    rounds = f"{len(reached)} rounds" if interval else "one round"
     how = f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}"
     rates = {name: 1.0}
     if level != "l1" and case.kernel.written_bytes:
@@ -87,11 +106,25 @@ def _peak(case: Case, level: str, point: Point) -> Iterator[Finding]:
             parameter=parameter,
             value=round(point.best * factor, 4),
             unit="GB/s",
-            low=float(np.median(point.rounds)) * factor * (1 - RUN_TO_RUN) if several else None,
-            high=point.best * factor * (1 + RUN_TO_RUN) if several else None,
+            low=min(interval.low, point.best * (1 - RUN_TO_RUN)) * factor if interval else None,
+            high=max(interval.high, most * (1 + RUN_TO_RUN)) * factor if interval else None,
             method=how,
             evidence="bandwidth",
         )
+
+
+def why_no_rate(rates: Sequence[float], together: float = 1.0) -> str:
+    """Why rounds that reached these GB/s tell no rate; "" if they do. `together` is less than 1 where all threads ran
+    at once for too small a share of the time."""
+    if together < 1.0:
+        return f"all threads ran at once for {together:.0%} of the time only: something else used a CPU"
+    interval = best_of_rounds(rates, RUN_TO_RUN)
+    if not interval or not too_far_apart(interval):
+        return ""
+    return (
+        f"{len(rates)} rounds reached from {min(rates):.3g} to {max(rates):.3g} GB/s: something else used the machine "
+        "in some of them, and another run may reach as little as the worst; try again when less goes on"
+    )
 
 
 def _form(case: Case, point: Point) -> str:

@@ -207,3 +207,15 @@ def test_a_machine_of_one_node_has_no_remote_team() -> None:
     )
     with pytest.raises(UnsupportedError, match="no memory further from CPU 0"):
         Team(Context(machine=Bound(one)), (0,), 1 << 20, remote=True)
+
+
+def test_a_part_of_a_team_uses_its_memory_and_leaves_it_alone(tmp_path: Path) -> None:
+    machine = Bound(facts(tmp_path))
+    team = Team(Context(machine=machine), (9, 5), {9: 2 << 20, 5: 1 << 20}, remote=True)
+    assert [region.size for region in team.regions] == [2 << 20, 1 << 20]
+    part = team.part((5,))
+    assert (part.cpus, part.regions, part.bases) == ((5,), team.regions[1:], team.bases[1:])
+    part.close()
+    assert len(machine.places) == 2
+    team.close()
+    assert machine.places == {}

@@ -1,0 +1,34 @@
+"""The best of several rounds, and between what that of another run would lie. Knows no machine.
+
+Whatever else runs can only slow a stream down, so the best round says most of the machine. But how good the best is
+depends on how much else ran, and that comes and goes. Rounds that lie apart in time, others between them, show by how
+much: the spread of their bests is that between times, not that of one moment. Student's t makes of few rounds what few
+rounds can say.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from setebench.infer.ticks import Estimate, t95
+
+WIDEST = 3.0
+"""An interval whose ends are further apart than this factor tells no rate. Two CPUs of a guest that now and then share
+a core have half the rate then, which is still told, with an interval that says so."""
+
+
+def best_of_rounds(rates: ArrayLike, relative: float) -> Estimate | None:
+    """The greatest of what several rounds reached, shape (n,), from the 95 % interval of their mean on, which holds it
+    as well, or up to it; `relative` of each end further. None for a single round, which says nothing of others."""
+    series = np.asarray(rates, dtype=np.float64)
+    if len(series) < 2:
+        return None
+    best, mean = float(series.max()), float(series.mean())
+    half = t95(len(series) - 1) * float(series.std(ddof=1)) / len(series) ** 0.5
+    return Estimate(best, (mean - half) * (1 - relative), max(best, mean + half) * (1 + relative))
+
+
+def too_far_apart(estimate: Estimate) -> bool:
+    """Whether the rounds differed so much that they tell no rate."""
+    return estimate.high > WIDEST * estimate.low

@@ -1,0 +1,188 @@
+"""Rounds that lie apart in time: what they say of a machine whose neighbours come and go, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from setebench.compare import Agreement, agreement
+from setebench.infer.peaks import best_of_rounds, too_far_apart
+from setebench.kernels import KERNELS, Kernel
+from setebench.machine import Facts
+from setebench.registry import scenario
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+from setebench.streaming.budget import Budget
+from setebench.streaming.levels import Levels
+from setebench.streaming.loaded import ROUNDS as LOADED_ROUNDS
+from setebench.streaming.loaded import Bench, Reading
+from setebench.streaming.sweep import FAST_ROUNDS, Case, Point, Sweep, in_rounds
+from setebench.streaming.team import Team, Timing
+from setebench.streaming.told import told_of
+
+FACTS = Facts(name="drifting", kind="sim", cpus=(0, 1), siblings=((0,), (1,)), ticks_per_second=1e9)
+LEVELS = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 1048576.0)}, 1 << 25)
+SIZES = [12288, 24576, 276480, 399360, 1 << 26]
+KERNEL_NAMES = ("load", "store", "copy", "triad")
+
+
+# -- the interval -----------------------------------------------------------------------------------------------------
+
+
+def test_rounds_that_agree_give_the_best_and_little_around_it() -> None:
+    found = best_of_rounds([100.0, 100.0, 100.0], 0.03)
+    assert found == (100.0, 97.0, 103.0)
+    assert not too_far_apart(found)
+
+
+def test_one_round_says_nothing_of_others() -> None:
+    assert best_of_rounds([100.0], 0.03) is None
+
+
+def test_the_interval_holds_the_best_and_nearly_always_the_mean_of_all_rounds() -> None:
+    rng = np.random.default_rng(3)
+    runs = rng.normal(100.0, 8.0, (4000, 6))
+    found = [best_of_rounds(run, 0.0) for run in runs]
+    assert all(each and each.low <= each.value <= each.high for each in found)
+    assert np.mean([each.low <= 100.0 <= each.high for each in found if each]) > 0.94
+
+
+def test_rounds_that_differ_by_far_tell_no_rate() -> None:
+    found = best_of_rounds([20.0, 85.0, 21.0, 84.0, 20.0, 22.0], 0.03)
+    assert found is not None
+    assert too_far_apart(found)
+
+
+# -- streams on a machine that drifts ---------------------------------------------------------------------------------
+
+
+class Drifting:
+    """A team on a machine that now and then is a fifth slower for a while; every timing takes a moment."""
+
+    budget: Budget | None = None
+
+    def __init__(self, cpus: tuple[int, ...], slow: Callable[[int], bool], clock: list[int]) -> None:
+        self.cpus, self._slow, self._clock = cpus, slow, clock
+
+    def passes_for(self, _kernel: Kernel, _width: int, _array_bytes: int) -> int:
+        return 1
+
+    def time(self, kernel: Kernel, _width: int, array_bytes: int, *_counts: int, rolled: bool = False) -> Timing:
+        self._clock[0] += 1
+        ticks = np.full((2, len(self.cpus)), array_bytes // (80 if self._slow(self._clock[0]) else 100))
+        return Timing(ticks, np.zeros_like(ticks), array_bytes, FACTS.ticks_per_second)
+
+
+def told(slow: Callable[[int], bool]) -> dict[str, Finding]:
+    """All findings of a machine that is slow at these moments."""
+    clock = [0]
+    cases = [Case(KERNELS[name], "64", cpus) for cpus, name in product(((0,), (0, 1)), KERNEL_NAMES)]
+    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()))
+    teams = [cast(Team, Drifting(case.cpus, slow, clock)) for case in cases]
+    sweeps = [Sweep(context, case, team, SIZES, LEVELS) for case, team in zip(cases, teams, strict=True)]
+    in_rounds(sweeps, Budget(FACTS, 100.0), FAST_ROUNDS)
+    pairs = zip(cases, sweeps, strict=True)
+    return {each.parameter: each for case, sweep in pairs for each in told_of(case, sweep.points, LEVELS, "")}
+
+
+def apart(one: dict[str, Finding], other: dict[str, Finding]) -> list[str]:
+    """Numbers whose intervals do not meet."""
+    pairs = [(name, found, other[name]) for name, found in one.items() if name in other]
+    return [name for name, first, second in pairs if agreement(first, second) is Agreement.DIFFERS]
+
+
+@pytest.mark.parametrize("period", [60, 90, 140])
+def test_runs_of_a_machine_that_drifts_agree(period: int) -> None:
+    """A state lasts about as long as a case's rounds would if they came one right after the other."""
+    runs = [told(lambda moment, begin=begin: (moment + begin) % period < period // 2) for begin in range(0, period, 7)]
+    assert len(runs[0]) > 20
+    assert not [name for one, other in product(runs, repeat=2) for name in apart(one, other)]
+
+
+def test_a_machine_that_does_not_drift_has_narrow_intervals() -> None:
+    for found in told(lambda _moment: False).values():
+        assert found.outcome is Outcome.MEASURED
+        assert found.high - found.low < 0.07 * found.value  # type: ignore[operator]
+
+
+def test_later_rounds_measure_only_what_findings_come_from() -> None:
+    clock = [0]
+    team = cast(Team, Drifting((0,), lambda _moment: False, clock))
+    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()))
+    sweep = Sweep(context, Case(KERNELS["load"], "64", (0,)), team, [*SIZES, 1 << 22], LEVELS)
+    in_rounds([sweep], Budget(FACTS, 100.0), 5)
+    assert {point.size_bytes: len(point.rounds) for point in sweep.points} == dict.fromkeys(SIZES, 5) | {1 << 22: 2}
+
+
+def test_no_round_begins_that_the_budget_does_not_last_for() -> None:
+    def rounds(seconds: float) -> list[int]:
+        taken: list[int] = []
+
+        class Paid:
+            ended, spent = False, 1.0
+
+            def round(self, number: int, budget: Budget) -> None:
+                taken.append(number)
+                budget.left -= self.spent
+
+        in_rounds(cast(Any, [Paid(), Paid()]), Budget(FACTS, seconds), 3)
+        return taken
+
+    assert rounds(10.0) == [0, 0, 1, 1, 2, 2]
+    assert rounds(5.0) == [0, 0, 1, 1]
+
+
+def test_a_peak_is_that_of_threads_that_ran_at_once() -> None:
+    alone = Timing(np.array([[100, 100]]), np.array([[90, 0]]), 1000, 1e9)  # one began when the other was done
+    both = Timing(np.array([[100, 100], [200, 400]]), np.array([[0, 0], [200, 0]]), 1000, 1e9)
+    point = Point(4096, [])
+    point.add(alone)
+    assert (point.together, point.overlap) == (None, pytest.approx(10 / 190))
+    point.add(both)
+    point.add(alone)
+    assert (point.best, point.overlap) == (20.0, 1.0)
+    assert point.rounds == pytest.approx([2000 / 190, 20.0, 2000 / 190])
+
+
+def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> None:
+    points = [Point(8192, [100.0, 50.0, 99.0], 1.0), Point(16384, [50.0, 100.0, 50.0], 1.0)]
+    found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
+    assert found.low is not None
+    assert found.low > 90.0
+
+
+def test_the_interval_reaches_up_to_what_other_data_sets_of_the_level_reached() -> None:
+    points = [Point(size, [rate, rate], 1.0) for size, rate in ((131072, 100.0), (400000, 82.0), (800000, 80.0))]
+    found = next(
+        each for each in told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "") if ".l2." in each.parameter
+    )
+    assert (found.value, found.high) == (82.0, pytest.approx(103.0))
+
+
+# -- latency under load -----------------------------------------------------------------------------------------------
+
+
+def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int, int]] = []
+
+    def measure(_self: Bench, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
+        asked.append((len(loaders), delay, writes))
+        return Reading(np.array([100.0 + len(asked) % 7]), np.array([10.0]))
+
+    monkeypatch.setattr(Bench, "__init__", lambda self, *_: setattr(self, "_cpu", 0))
+    monkeypatch.setattr(Bench, "measure", measure)
+    monkeypatch.setattr(Bench, "lay_out", lambda _self: None)
+    monkeypatch.setattr(Bench, "close", lambda _self: None)
+    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), fast=True, options={"no_msr": True})
+    found = {each.parameter: each for each in scenario("loaded-latency").answer(context)}
+    whole, last = divmod(len(asked), LOADED_ROUNDS)
+    assert last == 1  # latency without load once more at the end
+    rounds = [asked[number * whole : (number + 1) * whole] for number in range(LOADED_ROUNDS)]
+    assert all(sorted(each) == sorted(set(asked)) for each in rounds)
+    points = context.evidence["loaded_latency"]["points"]
+    assert all(len(point["rounds_ns"]) == LOADED_ROUNDS for point in points)
+    assert found["loaded_latency.at_peak"].outcome is Outcome.MEASURED
