@@ -66,7 +66,8 @@ def simulation(number: int) -> Simulation:
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
     """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks.
 
-    Its state (address space of a seventh of its memory, most of it never used) goes when it is closed, or when nobody holds the machine any more."""
+    Its state (address space of a seventh of its memory, most of it never used) goes when it is closed, or when nobody
+    holds the machine any more."""
     from setebench.sim.compiled import prepare  # the compiler is only loaded where it is used
 
     arrays = build(machine, seed)
