@@ -6,7 +6,7 @@ passed at any time. What happens then is told by the ways alone, not by replacem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +34,7 @@ CLEARING_RATIO = 4.0
 """Lines that pass before all are flushed, so that what was in the caches is gone: random replacement keeps 2 in 100."""
 
 MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
-MOST_ROUNDS = 3
+MOST_ROUNDS = 6
 """So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
 
 STALL_RATIO = 1.3
@@ -42,14 +42,22 @@ STALL_RATIO = 1.3
 
 
 def with_ways(
-    context: Context, region: Region, own: Geometry, room: float, first_lines: int, cycles: Sequence[float]
+    context: Context,
+    region: Region,
+    own: Geometry,
+    room: float,
+    first_lines: int,
+    cycles: Sequence[float],
+    sizes: Collection[int] = (),
 ) -> Geometry:
     """The second cache's geometry with its ways, should filling tell them; about `room` lines find room in it. `cycles`
-    are latencies, nearest first.
+    are latencies, nearest first. Where its size isn't known, it is one of `sizes`, bytes, and told if only one of these
+    explains how the cache fills.
 
-    Only ways of a size that is known are told: a neighbour on the core takes room away, so that filling alone would
-    seem to be that of a smaller cache."""
-    if own.size is None:
+    Only ways of a size that is known, or that something else tells as well, are told: a neighbour on the core takes
+    room away, so that filling alone would seem to be that of a smaller cache."""
+    sizes = [own.size] if own.size is not None else sorted(sizes)
+    if not sizes:
         return own
     context.progress("how the second cache fills")
     fills = _Fills(context, region, first_lines, room)
@@ -58,15 +66,21 @@ def with_ways(
     for _ in range(MOST_ROUNDS):
         fills.more()
         measured = fills.measured(cycles[2])
-        found = told(measured, own.size // region.line_size, cycles[1], cycles[2], first_lines)
-        if not found.close:
+        found = {size: told(measured, size // region.line_size, cycles[1], cycles[2], first_lines) for size in sizes}
+        if not any(each.close for each in found.values()):
             break
+    possible = {size: each for size, each in found.items() if each.ways is not None or each.close}
+    ways = next(iter(possible.values())).ways if len(possible) == 1 else None
     context.evidence["filling"] = {
         "lines": measured.lines.tolist(),
         "cycles": measured.cycles.round(2).tolist(),
-        "ways": found.ways,
+        "ways": ways,
     }
-    return replace(own, ways=found.ways, ways_reason=found.reason)
+    if own.size is None and len(possible) == 1:
+        own = replace(own, whole_bytes=next(iter(possible)))
+    reasons = [each.reason for each in (possible or found).values() if each.reason]
+    reason = reasons[0] if reasons else "an empty cache fills as one of several sizes does"
+    return replace(own, ways=ways, ways_reason="" if ways is not None else reason)
 
 
 class _Fills:

@@ -107,7 +107,8 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             before = [0.0] if told[0] else [0.0, first_bytes]
             found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
             if found["l2"].geometry.ways is None and not measure.hidden:
-                found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line)
+                sizes = possible_sizes(second, before, line) if second.blunt else set()
+                found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line, sizes)
     if "l3" not in found or lines is None:
         return
     context.progress("how long lines stay in the third cache")
@@ -124,7 +125,9 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
         look = agreed(look, second_in_third(*known, often=2))
     told = _of_both((look.answer, look.reason), sets.inclusive)
     outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
-    before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
+    before = [] if sets.victims_only and not told[0] else [0.0]
+    if not told[0] and sets.victims_only is not False:
+        before += [lines * line, lines * line + first_bytes]
     found["l3"] = replace(with_capacity(outer, third, before, line, shared=True), inclusive=told, method=OVERFULL)
 
 
@@ -137,11 +140,18 @@ def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
     return by_sets
 
 
-def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int) -> Outer:
-    """The second cache with its ways, from how it fills."""
+def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int, sizes: set[int]) -> Outer:
+    """The second cache with its ways, from how it fills; and with its size, one of `sizes`, where a stream's step was
+    only too blunt to tell it: what an empty cache holds doesn't depend on what it replaces."""
     cycles = list(context.known["level_cycles"].values())
-    own = with_ways(context, region, outer.geometry, lines, first_lines, cycles)
+    own = with_ways(context, region, outer.geometry, lines, first_lines, cycles, sizes)
     return replace(outer, geometry=own, method=HOW_FULL if own.ways is not None else outer.method)
+
+
+def possible_sizes(held: Held, before: list[float], line: int) -> set[int]:
+    """Sizes that caches have, of a level that holds so many lines of a stream, `before` as for `with_capacity`."""
+    spans = ((held.lines.low * line - each, held.lines.high * line - each) for each in before)
+    return set().union(*(plain_sizes(low, high) for low, high in spans))
 
 
 def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, shared: bool = False) -> Outer:
@@ -157,7 +167,7 @@ def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, s
         # room that is lost moves no size to half or twice itself
         sizes = set().union(*(sizes_with_ways(low, ROOM_RATIO * high, own.ways, line) for low, high in spans))
     else:
-        sizes = set().union(*(plain_sizes(low, high) for low, high in spans)) if held.steady else set()
+        sizes = possible_sizes(held, before, line) if held.steady else set()
     if len(sizes) == 1:
         geometry = replace(own, whole_bytes=sizes.pop(), ways_reason=own.reason)
     else:
