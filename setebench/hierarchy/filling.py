@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.recency import Stream
-from setebench.infer.filling import Filling, told, whitening
+from setebench.infer.filling import Filling, sizes_told, told, whitening
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.scenario import Context
@@ -36,6 +36,10 @@ CLEARING_RATIO = 4.0
 MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
 MOST_ROUNDS = 6
 """So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
+
+THIRD_FILLS, LEAST_THIRD_RATIO = 8, 3.0
+"""Fillings of a third cache, whose ways are known, so that few tell its size; it holds so many times the second one's
+lines at least, or too few are left to be timed."""
 
 STALL_RATIO = 1.3
 """Loads count at most so many times what the next level takes: an interrupt is no level."""
@@ -83,24 +87,47 @@ def with_ways(
     return replace(own, ways=ways, ways_reason="" if ways is not None else reason)
 
 
-class _Fills:
-    """Fillings of a cache in which about `room` lines find room, behind one of `first_lines`."""
+def third_size(
+    context: Context, region: Region, ways: int, held: tuple[float, float], elsewhere: bool, sizes: Collection[int]
+) -> int | None:
+    """Bytes of a third cache of so many ways, the one of `sizes` that goes with how it fills, or None. `held` are the
+    lines that the second cache holds and that find room up to the third; `elsewhere`: whether the third one holds none
+    of those that the second does."""
+    second, room = held
+    fills = _Fills(context, region, int(second), room, whole=True)
+    if not (sizes and fills.possible):
+        return None
+    context.progress("how the third cache fills")
+    *_, hit, miss = context.known["level_cycles"].values()
+    fills.more(THIRD_FILLS)
+    measured = fills.measured(miss)
+    lines = [size // region.line_size for size in sizes]
+    found = sizes_told(measured, ways, lines, hit, miss, second if elsewhere else 0.0)
+    context.evidence["third_filling"] = {
+        "lines": measured.lines.tolist(),
+        "cycles": measured.cycles.round(2).tolist(),
+    }
+    return found[0] * region.line_size if len(found) == 1 else None
 
-    def __init__(self, context: Context, region: Region, first_lines: int, room: float) -> None:
-        self._context, self._region, self._room = context, region, room
-        self._spacing, self._latest = (
-            int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING)),
-            int(LATEST_RATIO * first_lines),
-        )
+
+class _Fills:
+    """Fillings of a cache in which about `room` lines find room, behind one of `first_lines`. `whole`: so large a cache
+    that all of the region is flushed first, not a walk that leaves little of what was there."""
+
+    def __init__(self, context: Context, region: Region, first_lines: int, room: float, *, whole: bool = False) -> None:
+        self._context, self._region, self._room, self._whole = context, region, room, whole
+        self._spacing = int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING))
+        self._latest = int(LATEST_RATIO * first_lines)
         self._stops = int(FILLED_RATIO * room / self._spacing)
         self._timed: list[NDArray[np.float64]] = []
-        self.possible = room > LEAST_RATIO * first_lines and 2 * CLEARING_RATIO * room < region.lines
+        least, most = (LEAST_THIRD_RATIO, FILLED_RATIO) if whole else (LEAST_RATIO, 2 * CLEARING_RATIO)
+        self.possible = room > least * first_lines and most * room < region.lines
 
-    def more(self) -> None:
-        """Fill it some more times."""
+    def more(self, fills: int = 0) -> None:
+        """Fill it some more times, so often or as often as is worth it."""
         if not self._timed:
             self._clear()
-        fills = int(np.clip(MOST_LINES / (self._stops * self._spacing), LEAST_FILLS, MOST_FILLS))
+        fills = fills or int(np.clip(MOST_LINES / (self._stops * self._spacing), LEAST_FILLS, MOST_FILLS))
         for _ in range(fills):
             self._timed.append(self._filled(1000 + len(self._timed)))
 
@@ -114,8 +141,10 @@ class _Fills:
         return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, page_lines)
 
     def _clear(self) -> None:
-        walk = Stream(self._context, self._region, CLEARING_RATIO * self._room, 98, any_pages=True)
-        walk.advance(len(walk))
+        lines = self._region.lines if self._whole else CLEARING_RATIO * self._room
+        walk = Stream(self._context, self._region, lines, 98, any_pages=True)
+        if not self._whole:
+            walk.advance(len(walk))
         walk.flush()
 
     def _filled(self, purpose: int) -> NDArray[np.float64]:

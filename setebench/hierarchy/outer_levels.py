@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from setebench.hierarchy.capacities import Capacities
-from setebench.hierarchy.filling import with_ways
+from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
@@ -124,11 +124,17 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     if look.answer and not sets.inclusive[0]:
         look = agreed(look, second_in_third(*known, often=2))
     told = _of_both((look.answer, look.reason), sets.inclusive)
-    outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
-    before = [] if sets.victims_only and not told[0] else [0.0]
-    if not told[0] and sets.victims_only is not False:
+    geometry = replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason)
+    victims_only = False if told[0] else sets.victims_only
+    before = [] if victims_only else [0.0]
+    if victims_only is not False:
         before += [lines * line, lines * line + first_bytes]
-    found["l3"] = replace(with_capacity(outer, third, before, line, shared=True), inclusive=told, method=OVERFULL)
+    outer = with_capacity(replace(found["l3"], geometry=geometry), third, before, line, shared=True)
+    if third.blunt and sets.ways is not None and victims_only is not None:
+        sizes = shared_sizes(third, before, line, sets.ways)
+        size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
+        outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
+    found["l3"] = replace(outer, inclusive=told, method=OVERFULL)
 
 
 def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
@@ -148,6 +154,12 @@ def _filled(context: Context, region: Region, outer: Outer, lines: float, first_
     return replace(outer, geometry=own, method=HOW_FULL if own.ways is not None else outer.method)
 
 
+def shared_sizes(held: Held, before: list[float], line: int, ways: int) -> set[int]:
+    """Sizes of a shared cache of so many ways, `before` as for `with_capacity`."""
+    spans = ((held.lines.low * line - each, held.lines.high * line - each) for each in before)
+    return set().union(*(sizes_with_ways(low, high, ways, line, SLICES) for low, high in spans))
+
+
 def possible_sizes(held: Held, before: list[float], line: int) -> set[int]:
     """Sizes that caches have, of a level that holds so many lines of a stream, `before` as for `with_capacity`."""
     spans = ((held.lines.low * line - each, held.lines.high * line - each) for each in before)
@@ -161,8 +173,7 @@ def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, s
     own = outer.geometry
     spans = [(held.lines.low * line - each, held.lines.high * line - each) for each in before]
     if own.ways is not None and shared:
-        several = (sizes_with_ways(low, high, own.ways, line, SLICES) for low, high in spans)
-        sizes = set().union(*several) if held.steady else set()
+        sizes = shared_sizes(held, before, line, own.ways) if held.steady else set()
     elif own.ways is not None:
         # room that is lost moves no size to half or twice itself
         sizes = set().union(*(sizes_with_ways(low, ROOM_RATIO * high, own.ways, line) for low, high in spans))

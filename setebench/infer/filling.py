@@ -9,7 +9,7 @@ no machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,10 @@ size: two and a half standard errors."""
 
 TAKEN_SHARE, SPARE_SHARE = 0.12, 0.03
 """Of a cache's lines, so many may be taken by what nobody asked for; and so many more may seem to be there."""
+
+
+MORE_SHARE = 0.06
+"""The same of a cache that is filled only a few times."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,18 @@ def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> 
     return Told(near[0])
 
 
+def sizes_told(
+    measured: Filling, ways: int, sizes: Collection[int], hit: float, miss: float, elsewhere: float
+) -> list[int]:
+    """Those of `sizes`, in lines, that a cache of so many ways may have; none where its ways don't explain the curve.
+    `elsewhere` of the lines that were put in latest are not in it, but in the cache before alone."""
+    trials = [_explained(measured, ways, size, hit, miss, elsewhere) for size in sizes]
+    best = min((each for each in trials if each is not None), key=lambda each: each.left, default=None)
+    if best is None or best.left > MOST_MISFIT * len(measured.lines):
+        return []
+    return [size for size in sizes if (1.0 - TAKEN_SHARE) * size < best.room < (1.0 + MORE_SHARE) * size]
+
+
 def _divisors(size: int) -> Iterator[int]:
     """Ways that make such a size with a power of two of sets. Not one: a cache that replaces any way, also while others
     are empty, fills as one of single ways does."""
@@ -137,24 +153,28 @@ def _divisors(size: int) -> Iterator[int]:
         sets *= 2
 
 
-def _explained(measured: Filling, ways: int, room: float, hit: float, miss: float) -> Explained | None:
+def _explained(
+    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float = 0.0
+) -> Explained | None:
     """The room that explains the curve best with these ways, however sets are chosen; None with too few sets."""
+    put = measured.lines - elsewhere
     best: Explained | None = None
     for each in (ROOM * room).tolist():
         sets = each / ways
         if sets <= measured.page_lines:
             continue
         for page_lines in (None, measured.page_lines):
-            left = _left(measured, lost_share(measured.lines, sets, ways, page_lines), hit, miss)
+            left = _left(measured, lost_share(put, sets, ways, page_lines) * put, hit, miss)
             if best is None or left < best.left:
                 best = Explained(ways, each, left)
     return best
 
 
 def _left(measured: Filling, lost: Values, hit: float, miss: float) -> float:
-    """Squared errors with the best cycles of a hit and of what a miss costs more, near those that are known."""
+    """Squared errors with so many lines `lost`, the best cycles of a hit and of what a miss costs more, near those that
+    are known."""
     # the latest lines are not lost yet, so among the others the share is higher
-    among = np.minimum(lost * measured.lines / (measured.lines - measured.latest), 1.0)
+    among = np.minimum(lost / (measured.lines - measured.latest), 1.0)
     height = max(LEAST_HEIGHT_CYCLES, HEIGHT_SHARE * (miss - hit))
     columns = (np.ones_like(among), among, measured.latest / measured.lines)
     known = np.diag(1.0 / np.array([OFFSET_CYCLES, height, NEARER_CYCLES]))
