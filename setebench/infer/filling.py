@@ -96,9 +96,11 @@ class Told:
     close: bool = False
 
 
-def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None) -> Values:
+def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None, latest: Values | None = None) -> Values:
     """Share of `lines` (shape (n,)) that an empty cache loses. Lines of a page go to other sets each, so a page brings
-    one line of a set or none; with `page_lines` None an index so hashed that every line is on its own."""
+    one line of a set or none; with `page_lines` None an index so hashed that every line is on its own. Not counting
+    what is lost of so many of the `latest` lines where any line of a full set is replaced alike; the oldest-first order
+    loses none of these."""
     one, draws = (1.0 / sets, lines) if page_lines is None else (page_lines / sets, lines / page_lines)
     mean = one * draws
     count = np.arange(int(mean.max() + 12.0 * mean.max() ** 0.5 + ways + 12))
@@ -107,7 +109,19 @@ def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None) ->
     steps = np.log(np.maximum(left, 1e-300) / (count[1:] * (1.0 / one - 1.0)))
     none = draws * np.log1p(-one)
     chance = np.exp(np.cumsum(np.column_stack([none, steps]), axis=1))
-    lost: Values = (chance * np.maximum(count - ways, 0)).sum(axis=1) / mean
+    excess = np.maximum(count - ways, 0)[None, :]
+    late = 0.0 if latest is None else _late_losses(count[None, :] * (latest / lines)[:, None], excess, ways)
+    lost: Values = (chance * (excess - late)).sum(axis=1) / mean
+    return lost
+
+
+def _late_losses(late: Values, excess: NDArray[np.int64], ways: int) -> Values:
+    """How many of the `late` last lines of a full set are lost that got so many in `excess` of its ways, each replaced
+    by the next one with the same chance: those that came behind a line may have replaced it."""
+    stays = 1.0 - 1.0 / ways
+    behind = np.clip(late - 0.5, 0.0, excess)
+    most = np.maximum(late - 0.5 - behind, 0.0)  # whose set was not full yet when they came
+    lost: Values = behind - (1.0 - stays**behind) / -np.log(stays) + most * (1.0 - stays**excess)
     return lost
 
 
@@ -134,8 +148,9 @@ def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> 
 def sizes_told(
     measured: Filling, ways: int, sizes: Collection[int], hit: float, miss: float, elsewhere: float
 ) -> list[int]:
-    """Those of `sizes`, in lines, that a cache of so many ways may have; none where its ways don't explain the curve.
-    `elsewhere` of the lines that were put in latest are not in it, but in the cache before alone."""
+    """Those of `sizes`, in lines, that a cache of so many ways may have which replaces any line alike; none where its
+    ways don't explain the curve. `elsewhere` of the lines that were put in latest are not in it, but in the cache
+    before alone."""
     trials = [_explained(measured, ways, size, hit, miss, elsewhere) for size in sizes]
     best = min((each for each in trials if each is not None), key=lambda each: each.left, default=None)
     if best is None or best.left > MOST_MISFIT * len(measured.lines):
@@ -154,17 +169,19 @@ def _divisors(size: int) -> Iterator[int]:
 
 
 def _explained(
-    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float = 0.0
+    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float | None = None
 ) -> Explained | None:
-    """The room that explains the curve best with these ways, however sets are chosen; None with too few sets."""
-    put = measured.lines - elsewhere
+    """The room that explains the curve best with these ways, however sets are chosen; None with too few sets. With
+    `elsewhere`, see `sizes_told`, of a cache that replaces any line alike."""
+    put = measured.lines - (elsewhere or 0.0)
+    latest = None if elsewhere is None else np.full_like(put, measured.latest - elsewhere)
     best: Explained | None = None
     for each in (ROOM * room).tolist():
         sets = each / ways
         if sets <= measured.page_lines:
             continue
         for page_lines in (None, measured.page_lines):
-            left = _left(measured, lost_share(put, sets, ways, page_lines) * put, hit, miss)
+            left = _left(measured, lost_share(put, sets, ways, page_lines, latest) * put, hit, miss)
             if best is None or left < best.left:
                 best = Explained(ways, each, left)
     return best

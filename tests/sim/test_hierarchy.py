@@ -289,6 +289,7 @@ def test_capacity_without_sets(second: dict[str, object], prefetchers: tuple[spe
     assert found.lines.value == pytest.approx(lines, rel=0.08)
     assert found.lines.low < lines < found.lines.high
     assert found.steady == (second.get("replacement") != "random")
+    assert found.blunt != found.steady
 
 
 @pytest.mark.parametrize(
