@@ -24,8 +24,9 @@ from setebench.measure.thinning import Latencies
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-WALK_CAPACITIES = 2.5
-"""A walk over so many capacities leaves few of the lines from before it, even where replacement is random."""
+WALK_CAPACITIES, RANDOM_WALK_CAPACITIES = 2.5, 5.0
+"""A walk over so many capacities leaves none of the lines from before it to speak of; where replacement is random, one
+in 150 if it is the longer one."""
 
 SWEEP_RATIO = 4.0
 """A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
@@ -58,6 +59,7 @@ class Outer:
     congruent: Congruent | None = None
     size_method: str = ""
     inclusive: tuple[bool | None, str] | None = None
+    blunt: bool = False
 
 
 def capacities(context: Context) -> list[float]:
@@ -105,7 +107,8 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             unknown = (None, "a level between the second cache and memory is not known")
             told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
-            found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
+            own = with_capacity(found["l2"], second, before, line)
+            found["l2"] = replace(own, inclusive=told, blunt=second.blunt)
             if found["l2"].geometry.ways is None and not measure.hidden:
                 sizes = possible_sizes(second, before, line) if second.blunt else set()
                 found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line, sizes)
@@ -273,11 +276,14 @@ def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> L
     """Lines to walk over so that a core's private caches lose what they held; none where nothing bounds the second
     cache's size or memory for it isn't to be had, since a walk that is too short would leave lines where nobody else's
     answer is asked for."""
-    size = outer["l2"].geometry.size or outer["l2"].geometry.most_bytes if "l2" in outer else None
-    if size is None:
+    own = outer["l2"].geometry if "l2" in outer else None
+    size = None if own is None else own.size or own.most_bytes
+    if own is None or size is None:
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    if span_bytes(WALK_CAPACITIES * size, ground.line_size) > ground.size:
+    surely = outer["l2"].blunt and own.size is not None  # the most that it may hold is more than it does
+    length = (RANDOM_WALK_CAPACITIES if surely else WALK_CAPACITIES) * size
+    if span_bytes(length, ground.line_size) > ground.size:
         return np.zeros(0, dtype=np.int64)
-    return by_windows(lay(ground, WALK_CAPACITIES * size, rng), rng)
+    return by_windows(lay(ground, length, rng), rng)

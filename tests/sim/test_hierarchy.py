@@ -397,6 +397,18 @@ def test_a_shared_line_that_the_reader_lost(most_bytes: int, kept: bool) -> None
         assert estimate.value == pytest.approx(46.0, abs=1.0)
 
 
+def test_a_shared_line_behind_a_second_cache_of_known_size_that_replaces_at_random() -> None:
+    """A walk of two and a half capacities leaves one line in twelve there, and a coarse clock tells none of them."""
+    second = {"ways": 16, "replacement": "random"}
+    clock = spec.Clock(step_ticks=46.0, brackets={"lfence": 20, "mfence": 20, "cpuid": 20})
+    machine = quiet(l1={"ways": 8}, l2=second, l3={"sets": 8192}, core=spec.Core(cores=2), clock=clock)
+    context = Context(machine=machine)
+    region = machine.allocate(4 * MEMORY, 4096)
+    outer = {"l2": Outer(Geometry(16, None, whole_bytes=1 << 20), "", blunt=True)}
+    estimate, _ = Transfers(context, region, private_walk(context, region, outer)).cycles(0, 1, "shared")
+    assert estimate.value == pytest.approx(46.0, abs=1.5)
+
+
 def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
     """Later touches must miss the TLB as the first ones do, or a fault seems dearer by a page walk."""
     tables = spec.Tlb(l2_4k=spec.TlbTable(entries=8192, ways=8, miss_penalty_cycles=100.0))
