@@ -49,6 +49,9 @@ SETS, TRIES = 2, 4
 MANY_PAGES = 160
 """Crowded pages among which a second set is looked for where fewer held but one: pages of four sets of 40 ways."""
 
+MOSTLY_SHARE = 0.5
+"""Sets that overflow for a line, of those that do for one too many: more than half, or it isn't clear what was lost."""
+
 NEAREST_SHARE = 0.5
 """A line comes from the third cache if it takes longer than half the way from the second's latency to the third's."""
 
@@ -180,13 +183,16 @@ def _victims_only(trials: Trials, sets: list[Crossed]) -> bool | None:
 
     A set is filled to its last way, the second cache emptied of its lines, then one line more is loaded, which the
     second cache keeps. A third one that takes in lines as they are loaded has to give one up for it."""
-    if not trials.ballast_lines:
+    # a prefetcher for whose sake halves of pages had to do moves lines of the set about as well
+    sets = [own for own in sets if max(len(lines) for lines in own.lines) <= trials.quarter_lines]
+    if not (trials.ballast_lines and sets):
         return None
-    trial = [
-        trials.missing_behind(np.concatenate(own.without(number % len(own.lines))), own.lines[number % len(own.lines)])
-        > own.least
-        for own in sets
-        for number in range(SURE_TIMES)
-    ]
-    share = float(np.mean(trial))
-    return True if share <= NONE_SHARE else False if share >= SURE_SHARE else None
+    shares = np.array([_lost_for_one(trials, own, n % len(own.lines)) for own in sets for n in range(SURE_TIMES)])
+    if np.mean(shares > NONE_SHARE) <= NONE_SHARE:
+        return True
+    return False if np.mean(shares > MOSTLY_SHARE) >= SURE_SHARE else None
+
+
+def _lost_for_one(trials: Trials, own: Crossed, number: int) -> float:
+    """Lines missing behind those of this page, loaded last, in those that are missing where all sets overflow."""
+    return trials.missing_behind(np.concatenate(own.without(number)), own.lines[number]) / own.usual

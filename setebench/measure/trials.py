@@ -64,6 +64,11 @@ class Trials:
         """Number of lines to push others out of the levels before with."""
         return int(self._ballast.size)
 
+    @property
+    def quarter_lines(self) -> int:
+        """Lines of a quarter of a page."""
+        return TLB_PAGE_BYTES // self._region.line_size // 4
+
     def use(self, pages: Lines) -> None:
         """Lines of these pages may be in the caches: they are flushed before the next trial."""
         self._loaded = np.union1d(self._loaded, pages)

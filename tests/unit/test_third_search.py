@@ -89,6 +89,8 @@ def test_pages_that_told_of_the_second_cache_alone_are_tried_again_behind_ballas
 class Replacing(Ballasted):
     """Trials in which so many lines are missing behind one that was loaded last."""
 
+    quarter_lines = 16
+
     def __init__(self, missing: list[int]) -> None:
         self._missing = iter(missing * 24)
 
@@ -102,3 +104,10 @@ def test_a_third_cache_that_gives_up_nothing_for_a_line_only_takes_victims(
     missing: list[int], told: bool | None
 ) -> None:
     assert module._victims_only(cast(Trials, Replacing(missing)), [SET, SET]) is told
+
+
+def test_halves_of_pages_don_t_tell_what_a_third_cache_takes_in() -> None:
+    """Where a prefetcher left nothing but halves it moved lines of an exclusive cache's set as well."""
+    halves = Crossed([np.zeros(32, dtype=np.int64)] * 9, 4.0)
+    assert module._victims_only(cast(Trials, Replacing([4])), [halves, halves]) is None
+    assert module._victims_only(cast(Trials, Replacing([0])), [halves, SET]) is True
