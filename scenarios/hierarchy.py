@@ -42,7 +42,7 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 
 HUGE_PAGE = 2 << 20
-HUGE_BYTES, HUGE_SHARE = 3 << 29, 0.75
+HUGE_BYTES, HUGE_SHARE = 12 << 30, 0.75
 """Address space for large pages at most, and of what the machine offers; only pages that are used take memory."""
 
 MOST_HUGE_PAGES = 320

@@ -32,7 +32,9 @@ LEAST_RATIO = 4.0
 REACH = 8.0
 """Lines that pass, in capacities: random replacement then keeps 1 in 3000."""
 
-PILOT_STOPS, STOPS = 64, 200
+PILOT_STOPS, STOPS, MORE_STOPS = 64, 200, 800
+"""Stops to see where a step is about, and to tell it; more where the walks don't agree, which may be chance."""
+
 WAIT_CYCLES = 100_000
 """A pause at every stop, some times as long as the walk to the next one takes."""
 
@@ -111,6 +113,16 @@ class Capacities:
 
     def second(self) -> Held | None:
         """None where no step of the second cache is seen."""
+        told = self._second(STOPS)
+        if told is not None and self.hidden:
+            return replace(told, steady=False, blunt=False)
+        if told is None or told.steady:
+            return told
+        again = self._second(MORE_STOPS)
+        return again if again is not None and (again.steady or again.blunt) else told
+
+    def _second(self, stops: int) -> Held | None:
+        """What all walks say of the second cache, with so many stops each."""
         reach = min(max(LARGEST_RATIO * self._first, LEAST_REACH), self._region.lines // 2)
         guess: Fit | None = None
         found: list[Held | None] = []
@@ -122,9 +134,8 @@ class Capacities:
                 if guess is None:
                     continue
             far = min(REACH * guess.steps[1].lines, reach)
-            found += [self._told_nearby(walk, far, guess, wait_cycles) for wait_cycles in waits]
-        told = agreed([each for each in found if each is not None], WALKS_IN_ALL)
-        return replace(told, steady=False) if told is not None and self.hidden else told
+            found += [self._told_nearby(walk, far, guess, stops, wait_cycles) for wait_cycles in waits]
+        return agreed([each for each in found if each is not None], WALKS_IN_ALL)
 
     def _guessed(self, passed: Passed, reach: float) -> Fit | None:
         """About where the second step is; None where none is seen. Where memory seems to follow the second level, a
@@ -146,9 +157,9 @@ class Capacities:
         guess = fit(self._nearby(passed), self._known_nearby(), self._starts(reach))
         return guess if self._plausible(guess, reach / 2) else None
 
-    def _told_nearby(self, walk: Stream, far: float, begin: Fit, wait_cycles: int) -> Held | None:
+    def _told_nearby(self, walk: Stream, far: float, begin: Fit, stops: int, wait_cycles: int) -> Held | None:
         walk.advance(int(far))
-        passed = walk.passed(max(begin.steps[1].lines / 16, 16.0), far, STOPS, wait_cycles)
+        passed = walk.passed(max(begin.steps[1].lines / 16, 16.0), far, stops, wait_cycles)
         found = improved(self._nearby(passed), self._known_nearby(), begin)
         if not self._plausible(found, far / 2):
             return None

@@ -6,7 +6,7 @@ passed at any time. What happens then is told by the ways alone, not by replacem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.recency import Stream
-from setebench.infer.filling import Filling, told, whitening
+from setebench.infer.filling import Filling, sizes_told, told, whitening
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.scenario import Context
@@ -34,22 +34,34 @@ CLEARING_RATIO = 4.0
 """Lines that pass before all are flushed, so that what was in the caches is gone: random replacement keeps 2 in 100."""
 
 MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
-MOST_ROUNDS = 3
+MOST_ROUNDS = 6
 """So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
+
+THIRD_FILLS, LEAST_THIRD_RATIO = 8, 3.0
+"""Fillings of a third cache, whose ways are known, so that few tell its size; it holds so many times the second one's
+lines at least, or too few are left to be timed."""
 
 STALL_RATIO = 1.3
 """Loads count at most so many times what the next level takes: an interrupt is no level."""
 
 
 def with_ways(
-    context: Context, region: Region, own: Geometry, room: float, first_lines: int, cycles: Sequence[float]
+    context: Context,
+    region: Region,
+    own: Geometry,
+    room: float,
+    first_lines: int,
+    cycles: Sequence[float],
+    sizes: Collection[int] = (),
 ) -> Geometry:
     """The second cache's geometry with its ways, should filling tell them; about `room` lines find room in it. `cycles`
-    are latencies, nearest first.
+    are latencies, nearest first. Where its size isn't known, it is one of `sizes`, bytes, and told if only one of these
+    explains how the cache fills.
 
-    Only ways of a size that is known are told: a neighbour on the core takes room away, so that filling alone would
-    seem to be that of a smaller cache."""
-    if own.size is None:
+    Only ways of a size that is known, or that something else tells as well, are told: a neighbour on the core takes
+    room away, so that filling alone would seem to be that of a smaller cache."""
+    sizes = [own.size] if own.size is not None else sorted(sizes)
+    if not sizes:
         return own
     context.progress("how the second cache fills")
     fills = _Fills(context, region, first_lines, room)
@@ -58,35 +70,64 @@ def with_ways(
     for _ in range(MOST_ROUNDS):
         fills.more()
         measured = fills.measured(cycles[2])
-        found = told(measured, own.size // region.line_size, cycles[1], cycles[2], first_lines)
-        if not found.close:
+        found = {size: told(measured, size // region.line_size, cycles[1], cycles[2], first_lines) for size in sizes}
+        if not any(each.close for each in found.values()):
             break
+    possible = {size: each for size, each in found.items() if each.ways is not None or each.close}
+    ways = next(iter(possible.values())).ways if len(possible) == 1 else None
     context.evidence["filling"] = {
         "lines": measured.lines.tolist(),
         "cycles": measured.cycles.round(2).tolist(),
-        "ways": found.ways,
+        "ways": ways,
     }
-    return replace(own, ways=found.ways, ways_reason=found.reason)
+    if own.size is None and len(possible) == 1:
+        own = replace(own, whole_bytes=next(iter(possible)))
+    reasons = [each.reason for each in (possible or found).values() if each.reason]
+    reason = reasons[0] if reasons else "an empty cache fills as one of several sizes does"
+    return replace(own, ways=ways, ways_reason="" if ways is not None else reason)
+
+
+def third_size(
+    context: Context, region: Region, ways: int, held: tuple[float, float], elsewhere: bool, sizes: Collection[int]
+) -> int | None:
+    """Bytes of a third cache of so many ways, the one of `sizes` that goes with how it fills, or None. `held` are the
+    lines that the second cache holds and that find room up to the third; `elsewhere`: whether the third one holds none
+    of those that the second does."""
+    second, room = held
+    fills = _Fills(context, region, int(second), room, whole=True)
+    if not (sizes and fills.possible):
+        return None
+    context.progress("how the third cache fills")
+    *_, hit, miss = context.known["level_cycles"].values()
+    fills.more(THIRD_FILLS)
+    measured = fills.measured(miss)
+    lines = [size // region.line_size for size in sizes]
+    found = sizes_told(measured, ways, lines, hit, miss, second if elsewhere else 0.0)
+    context.evidence["third_filling"] = {
+        "lines": measured.lines.tolist(),
+        "cycles": measured.cycles.round(2).tolist(),
+    }
+    return found[0] * region.line_size if len(found) == 1 else None
 
 
 class _Fills:
-    """Fillings of a cache in which about `room` lines find room, behind one of `first_lines`."""
+    """Fillings of a cache in which about `room` lines find room, behind one of `first_lines`. `whole`: so large a cache
+    that all of the region is flushed first, not a walk that leaves little of what was there."""
 
-    def __init__(self, context: Context, region: Region, first_lines: int, room: float) -> None:
-        self._context, self._region, self._room = context, region, room
-        self._spacing, self._latest = (
-            int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING)),
-            int(LATEST_RATIO * first_lines),
-        )
+    def __init__(self, context: Context, region: Region, first_lines: int, room: float, *, whole: bool = False) -> None:
+        self._context, self._region, self._room, self._whole = context, region, room, whole
+        self._spacing = int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING))
+        self._latest = int(LATEST_RATIO * first_lines)
         self._stops = int(FILLED_RATIO * room / self._spacing)
         self._timed: list[NDArray[np.float64]] = []
-        self.possible = room > LEAST_RATIO * first_lines and 2 * CLEARING_RATIO * room < region.lines
+        least, most = (LEAST_THIRD_RATIO, FILLED_RATIO) if whole else (LEAST_RATIO, 2 * CLEARING_RATIO)
+        self.possible = room > least * first_lines and most * room < region.lines
 
-    def more(self) -> None:
-        """Fill it some more times."""
+    def more(self, fills: int = 0) -> None:
+        """Fill it some more times, so often or as often as is worth it."""
         if not self._timed:
             self._clear()
-        fills = int(np.clip(MOST_LINES / (self._stops * self._spacing), LEAST_FILLS, MOST_FILLS))
+        fills = fills or int(np.clip(MOST_LINES / (self._stops * self._spacing), LEAST_FILLS, MOST_FILLS))
         for _ in range(fills):
             self._timed.append(self._filled(1000 + len(self._timed)))
 
@@ -100,8 +141,10 @@ class _Fills:
         return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, page_lines)
 
     def _clear(self) -> None:
-        walk = Stream(self._context, self._region, CLEARING_RATIO * self._room, 98, any_pages=True)
-        walk.advance(len(walk))
+        lines = self._region.lines if self._whole else CLEARING_RATIO * self._room
+        walk = Stream(self._context, self._region, lines, 98, any_pages=True)
+        if not self._whole:
+            walk.advance(len(walk))
         walk.flush()
 
     def _filled(self, purpose: int) -> NDArray[np.float64]:

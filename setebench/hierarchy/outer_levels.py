@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from setebench.hierarchy.capacities import Capacities
-from setebench.hierarchy.filling import with_ways
+from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
@@ -24,8 +24,9 @@ from setebench.measure.thinning import Latencies
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-WALK_CAPACITIES = 2.5
-"""A walk over so many capacities leaves few of the lines from before it, even where replacement is random."""
+WALK_CAPACITIES, RANDOM_WALK_CAPACITIES = 2.5, 5.0
+"""A walk over so many capacities leaves none of the lines from before it to speak of; where replacement is random, one
+in 150 if it is the longer one."""
 
 SWEEP_RATIO = 4.0
 """A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
@@ -58,6 +59,7 @@ class Outer:
     congruent: Congruent | None = None
     size_method: str = ""
     inclusive: tuple[bool | None, str] | None = None
+    blunt: bool = False
 
 
 def capacities(context: Context) -> list[float]:
@@ -105,9 +107,11 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             unknown = (None, "a level between the second cache and memory is not known")
             told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
-            found["l2"] = replace(with_capacity(found["l2"], second, before, line), inclusive=told)
+            own = with_capacity(found["l2"], second, before, line)
+            found["l2"] = replace(own, inclusive=told, blunt=second.blunt)
             if found["l2"].geometry.ways is None and not measure.hidden:
-                found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line)
+                sizes = possible_sizes(second, before, line) if second.blunt else set()
+                found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line, sizes)
     if "l3" not in found or lines is None:
         return
     context.progress("how long lines stay in the third cache")
@@ -123,9 +127,17 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     if look.answer and not sets.inclusive[0]:
         look = agreed(look, second_in_third(*known, often=2))
     told = _of_both((look.answer, look.reason), sets.inclusive)
-    outer = replace(found["l3"], geometry=replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason))
-    before = [0.0] if told[0] else [0.0, lines * line, lines * line + first_bytes]
-    found["l3"] = replace(with_capacity(outer, third, before, line, shared=True), inclusive=told, method=OVERFULL)
+    geometry = replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason)
+    victims_only = False if told[0] else sets.victims_only
+    before = [] if victims_only else [0.0]
+    if victims_only is not False:
+        before += [lines * line, lines * line + first_bytes]
+    outer = with_capacity(replace(found["l3"], geometry=geometry), third, before, line, shared=True)
+    if third.blunt and sets.ways is not None and victims_only is not None:
+        sizes = shared_sizes(third, before, line, sets.ways)
+        size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
+        outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
+    found["l3"] = replace(outer, inclusive=told, method=OVERFULL)
 
 
 def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
@@ -137,11 +149,24 @@ def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
     return by_sets
 
 
-def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int) -> Outer:
-    """The second cache with its ways, from how it fills."""
+def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int, sizes: set[int]) -> Outer:
+    """The second cache with its ways, from how it fills; and with its size, one of `sizes`, where a stream's step was
+    only too blunt to tell it: what an empty cache holds doesn't depend on what it replaces."""
     cycles = list(context.known["level_cycles"].values())
-    own = with_ways(context, region, outer.geometry, lines, first_lines, cycles)
+    own = with_ways(context, region, outer.geometry, lines, first_lines, cycles, sizes)
     return replace(outer, geometry=own, method=HOW_FULL if own.ways is not None else outer.method)
+
+
+def shared_sizes(held: Held, before: list[float], line: int, ways: int) -> set[int]:
+    """Sizes of a shared cache of so many ways, `before` as for `with_capacity`."""
+    spans = ((held.lines.low * line - each, held.lines.high * line - each) for each in before)
+    return set().union(*(sizes_with_ways(low, high, ways, line, SLICES) for low, high in spans))
+
+
+def possible_sizes(held: Held, before: list[float], line: int) -> set[int]:
+    """Sizes that caches have, of a level that holds so many lines of a stream, `before` as for `with_capacity`."""
+    spans = ((held.lines.low * line - each, held.lines.high * line - each) for each in before)
+    return set().union(*(plain_sizes(low, high) for low, high in spans))
 
 
 def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, shared: bool = False) -> Outer:
@@ -151,13 +176,12 @@ def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, s
     own = outer.geometry
     spans = [(held.lines.low * line - each, held.lines.high * line - each) for each in before]
     if own.ways is not None and shared:
-        several = (sizes_with_ways(low, high, own.ways, line, SLICES) for low, high in spans)
-        sizes = set().union(*several) if held.steady else set()
+        sizes = shared_sizes(held, before, line, own.ways) if held.steady else set()
     elif own.ways is not None:
         # room that is lost moves no size to half or twice itself
         sizes = set().union(*(sizes_with_ways(low, ROOM_RATIO * high, own.ways, line) for low, high in spans))
     else:
-        sizes = set().union(*(plain_sizes(low, high) for low, high in spans)) if held.steady else set()
+        sizes = possible_sizes(held, before, line) if held.steady else set()
     if len(sizes) == 1:
         geometry = replace(own, whole_bytes=sizes.pop(), ways_reason=own.reason)
     else:
@@ -252,11 +276,14 @@ def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> L
     """Lines to walk over so that a core's private caches lose what they held; none where nothing bounds the second
     cache's size or memory for it isn't to be had, since a walk that is too short would leave lines where nobody else's
     answer is asked for."""
-    size = outer["l2"].geometry.size or outer["l2"].geometry.most_bytes if "l2" in outer else None
-    if size is None:
+    own = outer["l2"].geometry if "l2" in outer else None
+    size = None if own is None else own.size or own.most_bytes
+    if own is None or size is None:
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    if span_bytes(WALK_CAPACITIES * size, ground.line_size) > ground.size:
+    surely = outer["l2"].blunt and own.size is not None  # the most that it may hold is more than it does
+    length = (RANDOM_WALK_CAPACITIES if surely else WALK_CAPACITIES) * size
+    if span_bytes(length, ground.line_size) > ground.size:
         return np.zeros(0, dtype=np.int64)
-    return by_windows(lay(ground, WALK_CAPACITIES * size, rng), rng)
+    return by_windows(lay(ground, length, rng), rng)

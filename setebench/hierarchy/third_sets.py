@@ -49,6 +49,9 @@ SETS, TRIES = 2, 4
 MANY_PAGES = 160
 """Crowded pages among which a second set is looked for where fewer held but one: pages of four sets of 40 ways."""
 
+MOSTLY_SHARE = 0.5
+"""Sets that overflow for a line, of those that do for one too many: more than half, or it isn't clear what was lost."""
+
 NEAREST_SHARE = 0.5
 """A line comes from the third cache if it takes longer than half the way from the second's latency to the third's."""
 
@@ -56,11 +59,13 @@ NEAREST_SHARE = 0.5
 @dataclass(frozen=True)
 class ThirdSets:
     """Ways of the third cache, or None and why; whether it takes a line along that it evicts from the second, or why
-    that isn't told."""
+    that isn't told; whether it takes lines in only when the second gives them up, so that it holds others than that
+    one, or None."""
 
     ways: int | None
     reason: str = ""
     inclusive: tuple[bool | None, str] = (None, "no lines of one set of the third cache were found")
+    victims_only: bool | None = None
 
 
 def third_sets(
@@ -88,7 +93,8 @@ def third_sets(
         return ThirdSets(None, "no lines that clearly share a set: run again at a quieter time")
     if len({own.ways for own in sets}) > 1:
         return ThirdSets(None, "sets of different numbers of ways, it seems; run again at a quieter time")
-    return ThirdSets(sets[0].ways, inclusive=_inclusive(trials, sets, int(QUARTER * second_lines), nearest))
+    included = _inclusive(trials, sets, int(QUARTER * second_lines), nearest)
+    return ThirdSets(sets[0].ways, inclusive=included, victims_only=_victims_only(trials, sets))
 
 
 def _trials(
@@ -131,6 +137,7 @@ class _Search:
         """At first without ballast, which is enough for a cache that takes what it evicts out of the one before. What
         is found is tried with it all the same: a second cache indexed alike may have been what was overfull."""
         if self._takes_along:
+            left = self._left
             with self._trials.without_ballast():
                 one = self._critical()
             if one is not None and self._trials.ballast_lines and critical(self._trials, one):
@@ -138,7 +145,7 @@ class _Search:
                 return one
             if self._surely_along:  # a stall or a neighbour's line this time, and ballast would only take longer
                 return None
-            self._takes_along = False
+            self._takes_along, self._left = False, left  # those pages told of the second cache, not of this one
         if self._trials.ballast_lines < LEAST_RATIO * self._second_lines:
             self._left = self._left[:0]
             return None
@@ -169,3 +176,23 @@ def _inclusive(trials: Trials, sets: list[Crossed], few_lines: int, nearest_cycl
     if still < STILL_SHARE:
         return None, f"the second cache may lose lines of the third one's sets by itself: it keeps {still:.0%} of them"
     return True, ""
+
+
+def _victims_only(trials: Trials, sets: list[Crossed]) -> bool | None:
+    """Whether the third cache takes in what the second gives up and nothing else; None where that isn't clear.
+
+    A set is filled to its last way, the second cache emptied of its lines, then one line more is loaded, which the
+    second cache keeps. A third one that takes in lines as they are loaded has to give one up for it."""
+    # a prefetcher for whose sake halves of pages had to do moves lines of the set about as well
+    sets = [own for own in sets if max(len(lines) for lines in own.lines) <= trials.quarter_lines]
+    if not (trials.ballast_lines and sets):
+        return None
+    shares = np.array([_lost_for_one(trials, own, n % len(own.lines)) for own in sets for n in range(SURE_TIMES)])
+    if np.mean(shares > NONE_SHARE) <= NONE_SHARE:
+        return True
+    return False if np.mean(shares > MOSTLY_SHARE) >= SURE_SHARE else None
+
+
+def _lost_for_one(trials: Trials, own: Crossed, number: int) -> float:
+    """Lines missing behind those of this page, loaded last, in those that are missing where all sets overflow."""
+    return trials.missing_behind(np.concatenate(own.without(number)), own.lines[number]) / own.usual

@@ -9,7 +9,7 @@ no machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,10 @@ size: two and a half standard errors."""
 
 TAKEN_SHARE, SPARE_SHARE = 0.12, 0.03
 """Of a cache's lines, so many may be taken by what nobody asked for; and so many more may seem to be there."""
+
+
+MORE_SHARE = 0.06
+"""The same of a cache that is filled only a few times."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,11 @@ class Told:
     close: bool = False
 
 
-def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None) -> Values:
+def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None, latest: Values | None = None) -> Values:
     """Share of `lines` (shape (n,)) that an empty cache loses. Lines of a page go to other sets each, so a page brings
-    one line of a set or none; with `page_lines` None an index so hashed that every line is on its own."""
+    one line of a set or none; with `page_lines` None an index so hashed that every line is on its own. Not counting
+    what is lost of so many of the `latest` lines where any line of a full set is replaced alike; the oldest-first order
+    loses none of these."""
     one, draws = (1.0 / sets, lines) if page_lines is None else (page_lines / sets, lines / page_lines)
     mean = one * draws
     count = np.arange(int(mean.max() + 12.0 * mean.max() ** 0.5 + ways + 12))
@@ -103,7 +109,19 @@ def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None) ->
     steps = np.log(np.maximum(left, 1e-300) / (count[1:] * (1.0 / one - 1.0)))
     none = draws * np.log1p(-one)
     chance = np.exp(np.cumsum(np.column_stack([none, steps]), axis=1))
-    lost: Values = (chance * np.maximum(count - ways, 0)).sum(axis=1) / mean
+    excess = np.maximum(count - ways, 0)[None, :]
+    late = 0.0 if latest is None else _late_losses(count[None, :] * (latest / lines)[:, None], excess, ways)
+    lost: Values = (chance * (excess - late)).sum(axis=1) / mean
+    return lost
+
+
+def _late_losses(late: Values, excess: NDArray[np.int64], ways: int) -> Values:
+    """How many of the `late` last lines of a full set are lost that got so many in `excess` of its ways, each replaced
+    by the next one with the same chance: those that came behind a line may have replaced it."""
+    stays = 1.0 - 1.0 / ways
+    behind = np.clip(late - 0.5, 0.0, excess)
+    most = np.maximum(late - 0.5 - behind, 0.0)  # whose set was not full yet when they came
+    lost: Values = behind - (1.0 - stays**behind) / -np.log(stays) + most * (1.0 - stays**excess)
     return lost
 
 
@@ -127,6 +145,19 @@ def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> 
     return Told(near[0])
 
 
+def sizes_told(
+    measured: Filling, ways: int, sizes: Collection[int], hit: float, miss: float, elsewhere: float
+) -> list[int]:
+    """Those of `sizes`, in lines, that a cache of so many ways may have which replaces any line alike; none where its
+    ways don't explain the curve. `elsewhere` of the lines that were put in latest are not in it, but in the cache
+    before alone."""
+    trials = [_explained(measured, ways, size, hit, miss, elsewhere) for size in sizes]
+    best = min((each for each in trials if each is not None), key=lambda each: each.left, default=None)
+    if best is None or best.left > MOST_MISFIT * len(measured.lines):
+        return []
+    return [size for size in sizes if (1.0 - TAKEN_SHARE) * size < best.room < (1.0 + MORE_SHARE) * size]
+
+
 def _divisors(size: int) -> Iterator[int]:
     """Ways that make such a size with a power of two of sets. Not one: a cache that replaces any way, also while others
     are empty, fills as one of single ways does."""
@@ -137,24 +168,30 @@ def _divisors(size: int) -> Iterator[int]:
         sets *= 2
 
 
-def _explained(measured: Filling, ways: int, room: float, hit: float, miss: float) -> Explained | None:
-    """The room that explains the curve best with these ways, however sets are chosen; None with too few sets."""
+def _explained(
+    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float | None = None
+) -> Explained | None:
+    """The room that explains the curve best with these ways, however sets are chosen; None with too few sets. With
+    `elsewhere`, see `sizes_told`, of a cache that replaces any line alike."""
+    put = measured.lines - (elsewhere or 0.0)
+    latest = None if elsewhere is None else np.full_like(put, measured.latest - elsewhere)
     best: Explained | None = None
     for each in (ROOM * room).tolist():
         sets = each / ways
         if sets <= measured.page_lines:
             continue
         for page_lines in (None, measured.page_lines):
-            left = _left(measured, lost_share(measured.lines, sets, ways, page_lines), hit, miss)
+            left = _left(measured, lost_share(put, sets, ways, page_lines, latest) * put, hit, miss)
             if best is None or left < best.left:
                 best = Explained(ways, each, left)
     return best
 
 
 def _left(measured: Filling, lost: Values, hit: float, miss: float) -> float:
-    """Squared errors with the best cycles of a hit and of what a miss costs more, near those that are known."""
+    """Squared errors with so many lines `lost`, the best cycles of a hit and of what a miss costs more, near those that
+    are known."""
     # the latest lines are not lost yet, so among the others the share is higher
-    among = np.minimum(lost * measured.lines / (measured.lines - measured.latest), 1.0)
+    among = np.minimum(lost / (measured.lines - measured.latest), 1.0)
     height = max(LEAST_HEIGHT_CYCLES, HEIGHT_SHARE * (miss - hit))
     columns = (np.ones_like(among), among, measured.latest / measured.lines)
     known = np.diag(1.0 / np.array([OFFSET_CYCLES, height, NEARER_CYCLES]))

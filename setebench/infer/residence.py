@@ -179,11 +179,13 @@ def _solved(measured: Curve, known: Known, lines: Sequence[float], shapes: Seque
 @dataclass(frozen=True)
 class Held:
     """Lines held up to a level, those of the levels before it that it doesn't hold itself included; whether that is all
-    it holds (else there is room for so many at least); and the shape of its step."""
+    it holds (else there is room for so many at least); the shape of its step; and whether that alone, being `blunt`,
+    leaves open if it is all."""
 
     lines: Estimate
     steady: bool
     shape: int
+    blunt: bool = False
 
 
 def held(lines: float, shape: int, again: Sequence[float]) -> Held:
@@ -207,7 +209,7 @@ def agreed(found: Sequence[Held], walks: int) -> Held | None:
     low = min(value - chance / len(found) ** 0.5, least.lines.value) - SYSTEMATIC * value
     high = max(value + chance / len(found) ** 0.5, most.lines.value) + (SYSTEMATIC + LOST_ROOM) * value
     shape = min(each.shape for each in found)
-    return Held(Estimate(value, low, high), shape >= LEAST_SHAPE, shape)
+    return Held(Estimate(value, low, high), shape >= LEAST_SHAPE, shape, blunt=shape < LEAST_SHAPE)
 
 
 def plain_sizes(low: float, high: float) -> set[int]:

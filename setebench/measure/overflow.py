@@ -115,29 +115,36 @@ class Crossed:
 
 
 def crossed(trials: Trials, pages: Lines, line_size: int) -> Crossed | None:
-    """A quarter of each page's lines that overfill sets together; None where no half of some page's lines does.
+    """A quarter of each page's lines that overfill sets together, or half of them where prefetchers that learn what is
+    used of a page bring quarters in; None where no half of some page's lines does.
 
     A page with two lines of the overfull set would count for two, and lose its part in it when it is halved. Halves are
     told apart by one bit of the offset: an index that is made of address bits alone maps one half of a page onto one
-    half of another, so that many sets overflow as long as many lines are left. Smaller parts than a quarter would be
-    brought in by prefetchers that learn what is used of a page."""
+    half of another, so that many sets overflow as long as many lines are left."""
     offsets = np.delete(np.arange(TLB_PAGE_BYTES // line_size), trials.absent.free)
-    kept: list[Lines] = [page + offsets * line_size for page in pages]
     bits = int(offsets.max()).bit_length()
-    missing = float(len(offsets))
-    for bit in (bits - 1, bits - 2):
-        for number, lines in enumerate(kept):
-            expected, best, missing = missing, lines, 0.0
-            for side in (0, 1):
-                half = lines[(lines // line_size >> bit) & 1 == side]
-                found = _halved(trials, [*kept[:number], half, *kept[number + 1 :]])
-                if found > missing:
-                    best, missing = half, found
-                if missing > CLEAR_HALF * expected:
-                    break  # the other half has no part in it
-            kept[number] = best
-            if missing < DENSE_SHARE * len(kept[0]) or trials.spent:
-                return None
+    whole = Crossed([page + offsets * line_size for page in pages], float(len(offsets)))
+    halves = _cut(trials, whole, bits - 1, line_size)
+    quarters = None if halves is None else _cut(trials, halves, bits - 2, line_size)
+    return quarters if quarters is not None or trials.spent else halves
+
+
+def _cut(trials: Trials, found: Crossed, bit: int, line_size: int) -> Crossed | None:
+    """The half of each page's lines, by a bit of their number, that overfills sets together with the others'; None
+    where neither half of some page's does."""
+    kept, missing = list(found.lines), found.usual
+    for number, lines in enumerate(kept):
+        expected, best, missing = missing, lines, 0.0
+        for side in (0, 1):
+            half = lines[(lines // line_size >> bit) & 1 == side]
+            share = _halved(trials, [*kept[:number], half, *kept[number + 1 :]])
+            if share > missing:
+                best, missing = half, share
+            if missing > CLEAR_HALF * expected:
+                break  # the other half has no part in it
+        kept[number] = best
+        if missing < DENSE_SHARE * len(kept[0]) or trials.spent:
+            return None
     return Crossed(kept, missing)
 
 

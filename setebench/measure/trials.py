@@ -20,7 +20,7 @@ from setebench.measure.rings import Lines
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-RING, WALK, WHOLE = Base("ring"), Base("walk"), Base("whole")
+RING, WALK, LAST, WHOLE = Base("ring"), Base("walk"), Base("last"), Base("whole")
 
 BALLAST_PARTS = 8
 """Parts of the ballast left out in turn, none of which may matter: it holds no line of the set."""
@@ -64,9 +64,19 @@ class Trials:
         """Number of lines to push others out of the levels before with."""
         return int(self._ballast.size)
 
+    @property
+    def quarter_lines(self) -> int:
+        """Lines of a quarter of a page."""
+        return TLB_PAGE_BYTES // self._region.line_size // 4
+
     def use(self, pages: Lines) -> None:
         """Lines of these pages may be in the caches: they are flushed before the next trial."""
         self._loaded = np.union1d(self._loaded, pages)
+
+    def missing_behind(self, lines: Lines, last: Lines) -> int:
+        """How many of the lines are missing after `last` were loaded too, behind the ballast: those stay in the levels
+        before."""
+        return int(self.absent.gone(self.cycles(lines, last=last)).sum())
 
     def missing(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> int:
         """How many of the lines `probed` (all by default) are missing after all `lines` were loaded once. The first
@@ -74,28 +84,36 @@ class Trials:
         return int(self.absent.gone(self.cycles(lines, probed, ballast)).sum())
 
     def cycles(
-        self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None, turns: int | None = None
+        self,
+        lines: Lines,
+        probed: Lines | None = None,
+        ballast: Lines | None = None,
+        turns: int | None = None,
+        last: Lines | None = None,
     ) -> NDArray[np.float64]:
-        """Cycles of one load of each line probed, which are loaded in random order; shape (n,) as `probed`."""
+        """Cycles of one load of each line probed, which are loaded in random order; shape (n,) as `probed`. `last` are
+        loaded behind the ballast."""
         machine, cpu = self._context.machine, self._context.cpu
-        ring = self.rng.permutation(lines)
+        ring, late = self.rng.permutation(lines), lines[:0] if last is None else self.rng.permutation(last)
         walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
         turns = self._turns if turns is None else turns
-        # both before anything is loaded: linking goes through as much memory again, which would push out lines
-        machine.link(self._region, ring)
-        if len(walk):
-            machine.link(self._region, walk)
+        chased = [(RING, ring, 1), (WALK, walk, turns), (LAST, late, 1)]
+        chased = [each for each in chased if len(each[1])]
+        # all before anything is loaded: linking goes through as much memory again, which would push out lines
+        for _, own, _ in chased:
+            machine.link(self._region, own)
         # all that the trial before left behind would take ways
-        self.use(lines - lines % TLB_PAGE_BYTES)
+        used = np.concatenate([ring, late])
+        self.use(used - used % TLB_PAGE_BYTES)
         self._flush(self._loaded)
-        self._loaded = np.unique(lines - lines % TLB_PAGE_BYTES)
-        probe, placed = Probe().chase(RING, len(ring)), {RING: ring[:1]}
-        if len(walk):
-            probe, placed[WALK] = probe.chase(WALK, turns * len(walk)), walk[:1]
-        machine.run(probe, placed, cpu=cpu)
+        self._loaded = np.unique(used - used % TLB_PAGE_BYTES)
+        probe = Probe()
+        for base, own, times in chased:
+            probe = probe.chase(base, times * len(own))
+        machine.run(probe, {base: own[:1] for base, own, _ in chased}, cpu=cpu)
         probed = lines if probed is None else probed
         flushed = len(self._loaded) * TLB_PAGE_BYTES // self._region.line_size
-        self._loads_left -= turns * len(walk) + len(lines) + flushed + TIMED_COST * len(probed)
+        self._loads_left -= turns * len(walk) + len(used) + flushed + TIMED_COST * len(probed)
         order = self.rng.permutation(len(probed))
         cycles = np.empty(len(probed))
         cycles[order] = self.absent.cycles(probed[order])

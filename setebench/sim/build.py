@@ -11,6 +11,7 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
+from setebench.sim.frames import Frames
 from setebench.sim.prefetchers import KINDS
 
 Ints = NDArray[np.int64]
@@ -31,13 +32,13 @@ SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of t
 @dataclass(frozen=True)
 class Arrays:
     """Configuration `c`, state `s` and clock settings `f`; `layout.py` says what lies where. `small_frames` and
-    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer, in random order."""
+    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer."""
 
     c: Ints
     s: Ints
     f: NDArray[np.float64]
-    small_frames: list[int]
-    huge_frames: list[int]
+    small_frames: Frames
+    huge_frames: Frames
 
 
 class _Space:
@@ -74,11 +75,13 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _software_prefetch(c, machine)
     _prefetchers(c, machine, space)
     _coherence(c, machine)
-    s = _state(c, machine, space, rng)
     pages = machine.memory.bytes >> at.PAGE_BITS
-    small = SYSTEM_PAGES + rng.permutation(pages)
-    huge = _huge_base(pages) + 512 * rng.permutation(max(pages // 512, 1))
-    return Arrays(c, s, _clock(machine, rng), small.tolist(), huge.tolist())
+    # last, as most of it is never used; a first block for pages without links
+    c[at.C_LINKS] = space.take(pages + 1 << int(c[at.C_PAGE_LINES_BITS]))
+    s = _state(c, machine, space, rng)
+    small = Frames(SYSTEM_PAGES, pages, 1, rng)
+    huge = Frames(_huge_base(pages), max(pages // 512, 1), 512, rng)
+    return Arrays(c, s, _clock(machine, rng), small, huge)
 
 
 def check(machine: spec.Machine) -> None:
@@ -148,7 +151,7 @@ def _pages(c: Ints, machine: spec.Machine, space: _Space) -> None:
     c[at.C_PAGE_TABLE] = space.take(total)
     c[at.C_FRAME_TABLE] = space.take(total)
     c[at.C_TLB_HINT] = space.take(2 * total)
-    c[at.C_LINKS] = space.take(total << int(c[at.C_PAGE_LINES_BITS]))
+    c[at.C_LINK_BLOCK] = space.take(total)
     c[at.C_MEMORY_LATENCY] = units(memory.latency_cycles)
     c[at.C_MEMORY_SPREAD] = units(memory.spread_cycles)
     c[at.C_MEMORY_INTERVAL] = units(memory.interval_cycles)

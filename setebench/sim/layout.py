@@ -90,11 +90,12 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_PAGE_TABLE,
     C_FRAME_TABLE,
     C_TLB_HINT,
+    C_LINK_BLOCK,
     C_LINKS,
     # offsets into c
     C_DISTANCE,
     C_LAST,
-) = range(67)
+) = range(68)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -201,11 +202,11 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
 ) = range(24)
 T_WORDS = T_STARTED + MAX_INTERVALS
 
-# A line's word in a cache: line number (29 bits do: 16 GiB of pages in lines of 32 bytes), when it was used last
-# (counted in uses of all caches, 30 bits, 0: never), four marks. One word for all of it, as a set that spans fewer
+# A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
+# (counted in uses of all caches, 27 bits, 0: never), four marks. One word for all of it, as a set that spans fewer
 # lines of the host's caches is looked through faster.
 DIRTY, OWNED, BY_HARDWARE, BY_SOFTWARE = 1, 2, 4, 8
-MARK_BITS, USE_BITS = 4, 30
+MARK_BITS, USE_BITS = 4, 27
 LINE_SHIFT = MARK_BITS + USE_BITS
 LAST_USE = (1 << USE_BITS) - 1
 EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used

@@ -78,7 +78,7 @@ LIMITS: dict[Table, dict[str, Limit]] = {
     spec.TlbTable: {"entries": Limit(0, 65536), "ways": Limit(0, 64), "miss_penalty_cycles": Limit(0, 1e5)},
     spec.Tlb: {"walkers": Limit(1, 16)},
     spec.Memory: {
-        "bytes": Limit(1 << 26, 1 << 33),
+        "bytes": Limit(1 << 26, 1 << 35),
         "latency_cycles": LATENCY,
         "spread_cycles": Limit(0, 1e5),
         "interval_cycles": Limit(0, 1e5),

@@ -66,7 +66,8 @@ def simulation(number: int) -> Simulation:
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
     """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks.
 
-    Its state (about 50 MB) goes when it is closed, or when nobody holds the machine any more."""
+    Its state (address space of a seventh of its memory, most of it never used) goes when it is closed, or when nobody
+    holds the machine any more."""
     from setebench.sim.compiled import prepare  # the compiler is only loaded where it is used
 
     arrays = build(machine, seed)
@@ -126,10 +127,7 @@ class SimulatedMachine:
 
     def link(self, region: Region, addresses: Ints) -> None:
         """See `setebench.machine.Machine.link`."""
-        sim = simulation(self._number)
-        where = np.asarray(addresses, dtype=np.int64)
-        lines = sim.memory.line_numbers(region, where)
-        sim.arrays.s[int(sim.arrays.c[at.C_LINKS]) + lines] = np.roll(where, -1)
+        simulation(self._number).memory.link(region, np.asarray(addresses, dtype=np.int64))
 
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `setebench.machine.Machine.run`."""

@@ -11,6 +11,8 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.build import SYSTEM_PAGES, Arrays, lines_of
 
+Ints = NDArray[np.int64]
+
 HUGE_PAGE = 1 << at.HUGE_BITS
 PARTS = 1 << (at.HUGE_BITS - at.PAGE_BITS)
 
@@ -25,6 +27,8 @@ class MemoryMap:
         self._free = [(SYSTEM_PAGES, total - SYSTEM_PAGES)]
         self._left = machine.memory.bytes
         self._regions: dict[int, Region] = {}
+        self._free_blocks: list[int] = []  # of links, for pages that get some
+        self._used_blocks = 1  # the first one is that of all pages without
 
     def allocate(self, size: int, page_size: int, populate: bool) -> Region:
         """Map a region; see `setebench.machine.Machine.allocate`."""
@@ -55,12 +59,27 @@ class MemoryMap:
         self._left += region.size
         self._give_back(first, pages)
 
-    def line_numbers(self, region: Region, addresses: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Virtual line numbers of addresses that must lie in the region."""
+    def link(self, region: Region, addresses: Ints) -> None:
+        """Let each line point to the next address, the last to the first; all must lie in the region."""
         inside = (addresses >= region.address) & (addresses < region.address + region.size)
         if not inside.all():
             raise UsageError("an address to link lies outside of the region")
-        return (addresses - at.BASE_ADDRESS) >> int(self._arrays.c[at.C_LINE_BITS])
+        lines = (addresses - at.BASE_ADDRESS) >> int(self._arrays.c[at.C_LINE_BITS])
+        bits = int(self._arrays.c[at.C_PAGE_LINES_BITS])
+        self._links()[self._blocks(lines >> bits), lines & ((1 << bits) - 1)] = np.roll(addresses, -1)
+
+    def _blocks(self, pages: Ints) -> Ints:
+        """Where the links of pages lie, which get room where they have none."""
+        table = int(self._arrays.c[at.C_LINK_BLOCK])
+        s = self._arrays.s
+        new = np.unique(pages[s[table + pages] == 0])
+        lacking = max(0, len(new) - len(self._free_blocks))
+        self._free_blocks += range(self._used_blocks, self._used_blocks + lacking)
+        self._used_blocks += lacking
+        left = len(self._free_blocks) - len(new)
+        s[table + new] = self._free_blocks[left:]
+        del self._free_blocks[left:]
+        return s[table + pages]
 
     def _take_pages(self, pages: int, alignment: int) -> int:
         for index, (begin, length) in enumerate(self._free):
@@ -86,9 +105,9 @@ class MemoryMap:
     def _map(self, first: int, pages: int, page_size: int, populate: bool) -> None:
         c, s = self._arrays.c, self._arrays.s
         if self._scattered(page_size):
-            frames = np.array(self._pop(self._arrays.small_frames, pages), dtype=np.int64)
+            frames = self._arrays.small_frames.take(pages)
         else:
-            blocks = np.array(self._pop(self._arrays.huge_frames, pages // PARTS), dtype=np.int64)
+            blocks = self._arrays.huge_frames.take(pages // PARTS)
             frames = (blocks[:, None] + np.arange(PARTS)).ravel()
         flags = at.MAPPED | (at.PRESENT if populate else 0)
         if page_size == HUGE_PAGE:
@@ -97,12 +116,6 @@ class MemoryMap:
         s[table + first : table + first + pages] = (frames << at.FRAME_BITS) | flags
         s[int(c[at.C_FRAME_TABLE]) + frames] = np.arange(first, first + pages) + 1
 
-    @staticmethod
-    def _pop(free: list[int], number: int) -> list[int]:
-        taken = free[len(free) - number :]
-        del free[len(free) - number :]
-        return taken
-
     def _unmap(self, first: int, pages: int, page_size: int) -> None:
         c, s = self._arrays.c, self._arrays.s
         table = int(c[at.C_PAGE_TABLE])
@@ -110,13 +123,26 @@ class MemoryMap:
         frames = words >> at.FRAME_BITS
         s[int(c[at.C_FRAME_TABLE]) + frames] = 0
         words[:] = 0
-        bits = int(c[at.C_PAGE_LINES_BITS])
-        links = int(c[at.C_LINKS])
-        s[links + (first << bits) : links + ((first + pages) << bits)] = 0
+        self._unlink(first, pages)
         if self._scattered(page_size):
-            self._arrays.small_frames.extend(frames.tolist())
+            self._arrays.small_frames.give_back(frames)
         else:
-            self._arrays.huge_frames.extend(frames[::PARTS].tolist())
+            self._arrays.huge_frames.give_back(frames[::PARTS])
+
+    def _unlink(self, first: int, pages: int) -> None:
+        """Take the links out of pages."""
+        c, s = self._arrays.c, self._arrays.s
+        begin = int(c[at.C_LINK_BLOCK]) + first
+        used = s[begin : begin + pages]
+        blocks = used[used > 0]
+        used[:] = 0
+        self._links()[blocks] = 0
+        self._free_blocks.extend(blocks.tolist())
+
+    def _links(self) -> Ints:
+        """Addresses that lines point to, a view of shape (blocks, lines of a page)."""
+        begin, bits = int(self._arrays.c[at.C_LINKS]), int(self._arrays.c[at.C_PAGE_LINES_BITS])
+        return self._arrays.s[begin:].reshape(-1, 1 << bits)
 
     def _forget(self, first: int, pages: int) -> None:
         c, s = self._arrays.c, self._arrays.s

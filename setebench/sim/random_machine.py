@@ -177,7 +177,7 @@ def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memo
     fillable = interval * max(level.mshr_entries for level in levels[:2]) < 0.5 * latency
     banks = draw.one("memory.banks")
     return spec.Memory(
-        bytes=1 << 31,
+        bytes=1 << 34,
         latency_cycles=latency,
         spread_cycles=round(latency * draw.real("memory.spread_share", 3)),
         interval_cycles=interval if fillable else 0.0,

@@ -121,7 +121,7 @@ class Tlb(Table, frozen=True, kw_only=True):
 class Memory(Table, frozen=True, kw_only=True):
     """Main memory and its pages."""
 
-    bytes: int = 1 << 30  # what may be allocated
+    bytes: int = 1 << 34  # what may be allocated; only what is used takes memory of the host
     latency_cycles: float = 300.0  # load to use of a miss in every cache, the mean
     spread_cycles: float = 0.0  # latency varies uniformly by up to this much up or down
     interval_cycles: float = 0.0  # least time between two lines from memory (all cores together); 0 = no limit

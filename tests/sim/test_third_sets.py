@@ -64,6 +64,7 @@ def test_ways_and_inclusion(ways: int, replacement: str, inclusion: str, hashed:
     assert found.ways == ways, found.reason
     # an index without a hash puts all lines of a set into one of the second cache, which then loses some by itself
     assert found.inclusive[0] in (inclusion == "inclusive", None if not hashed else inclusion == "inclusive")
+    assert found.victims_only == (inclusion == "exclusive")
 
 
 def test_a_second_cache_that_replaces_at_random_must_lose_the_lines_all_the_same() -> None:

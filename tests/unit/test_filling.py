@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setebench.infer.filling import Filling, lost_share, told, whitening
+from setebench.infer.filling import Filling, lost_share, sizes_told, told, whitening
 
 HIT, MISS, FIRST = 14.0, 46.0, 256
 PAGE_LINES = 64
@@ -88,3 +88,39 @@ def test_lost_shares_are_those_of_sets_that_fill() -> None:
         share = np.mean([1.0 - kept(512, 8, 4096, hashed, rng) for _ in range(400)])
         foretold = lost_share(np.array([4096.0]), 512, 8, None if hashed else PAGE_LINES)
         assert foretold[0] == pytest.approx(share, rel=0.02)
+
+
+@pytest.mark.parametrize(("sets", "ways"), [(1024, 8), (1024, 12)])
+@pytest.mark.parametrize(("hashed", "taken"), [(False, 0.05), (True, 0.0)])
+def test_one_size_of_known_ways_goes_with_a_filling(sets: int, ways: int, hashed: bool, taken: float) -> None:
+    size = sets * ways
+    sizes = [size * number // 8 for number in (5, 6, 7, 8, 10, 12)]
+    found = measured(sets, ways, hashed, taken, 0.5, loads=5000)
+    assert sizes_told(found, ways, sizes, HIT, MISS, 0.0) == [size]
+    assert sizes_told(found, ways // 4, sizes, HIT, MISS, 0.0) == []
+
+
+def test_lines_that_the_cache_before_holds_alone_take_no_room() -> None:
+    own = measured(1024, 8, True)
+    later = replace(own, lines=own.lines + 4 * FIRST, latest=own.latest + 4 * FIRST)
+    assert sizes_told(later, 8, [7168, 8192], HIT, MISS, 4.0 * FIRST) == [8192]
+
+
+def kept_of_early(sets: int, ways: int, lines: int, latest: int, rng: np.random.Generator) -> float:
+    """Of all lines the share that an empty cache loses of those before the `latest`, replacing any line alike."""
+    held = np.full((sets, ways), -1)
+    used = np.zeros(sets, dtype=np.int64)
+    for number, own in enumerate(rng.integers(0, sets, lines).tolist()):
+        way = used[own] if used[own] < ways else rng.integers(ways)
+        held[own, way] = number
+        used[own] = min(used[own] + 1, ways)
+    early = lines - latest
+    return (early - int(((held >= 0) & (held < early)).sum())) / lines
+
+
+@pytest.mark.parametrize("latest", [500, 2000])
+def test_latest_lines_that_are_lost_are_not_counted(latest: int) -> None:
+    rng = np.random.default_rng(3)
+    share = np.mean([kept_of_early(512, 8, 5000, latest, rng) for _ in range(6)])
+    foretold = lost_share(np.array([5000.0]), 512, 8, None, np.array([float(latest)]))
+    assert foretold[0] == pytest.approx(share, abs=0.006)

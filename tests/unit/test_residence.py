@@ -97,6 +97,7 @@ def test_walks_that_disagree_tell_a_bound_only() -> None:
     missing = agreed([quick], 2)
     assert missing is not None
     assert not missing.steady
+    assert not missing.blunt
 
 
 def test_walks_that_agree_tell_a_size_unless_the_step_is_blunt() -> None:
@@ -105,6 +106,7 @@ def test_walks_that_agree_tell_a_size_unless_the_step_is_blunt() -> None:
         found = agreed(walks, 3)
         assert found is not None
         assert found.steady == steady
+        assert found.blunt != steady
         assert found.lines.low < 9500 < 10500 < found.lines.high
 
 

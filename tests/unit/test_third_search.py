@@ -60,7 +60,54 @@ def test_where_few_pages_held_one_set_more_are_looked_at(
     monkeypatch.setattr(module, "_trials", lambda *_: Ballasted())
     monkeypatch.setattr(module._Search, "sets", lambda _self, _: [SET] * len(asked))
     monkeypatch.setattr(module, "_inclusive", lambda *_: (False, ""))
+    monkeypatch.setattr(module, "_victims_only", lambda *_: None)
     context = cast(Context, type("Told", (), {"progress": lambda *_: None, "evidence": {}})())
     found = module.third_sets(context, REGION, [4.0, 14.0, 46.0, 300.0], 8192.0, 65536.0, by_age=True)
     assert asked == wanted
     assert found.ways == (8 if len(wanted) == 2 else None)
+
+
+def test_pages_that_told_of_the_second_cache_alone_are_tried_again_behind_ballast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second cache that replaces at random lost some of them by itself once, and no page was left to look at."""
+    looked: list[int] = []
+
+    def fewest(_trials: Trials, _found: Crowd, numbers: np.ndarray) -> np.ndarray:
+        looked.append(len(numbers))
+        return numbers if len(looked) == 1 else numbers[:9]
+
+    monkeypatch.setattr(module, "fewest_pages", fewest)
+    monkeypatch.setattr(module, "crossed", lambda *_: None if len(looked) == 1 else SET)
+    monkeypatch.setattr(module, "critical", lambda *_: True)
+    monkeypatch.setattr(module, "unbiased", lambda *_: True)
+    search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 64, 16384.0, 30.0)
+    assert len(search.sets(lambda _: None)) == module.SETS
+    assert looked == [60, 60, 51]
+
+
+class Replacing(Ballasted):
+    """Trials in which so many lines are missing behind one that was loaded last."""
+
+    quarter_lines = 16
+
+    def __init__(self, missing: list[int]) -> None:
+        self._missing = iter(missing * 24)
+
+    def missing_behind(self, _lines: np.ndarray, _last: np.ndarray) -> int:
+        """See `Trials.missing_behind`."""
+        return next(self._missing)
+
+
+@pytest.mark.parametrize(("missing", "told"), [([0], True), ([4], False), ([0, 4], None)])
+def test_a_third_cache_that_gives_up_nothing_for_a_line_only_takes_victims(
+    missing: list[int], told: bool | None
+) -> None:
+    assert module._victims_only(cast(Trials, Replacing(missing)), [SET, SET]) is told
+
+
+def test_halves_of_pages_don_t_tell_what_a_third_cache_takes_in() -> None:
+    """Where a prefetcher left nothing but halves it moved lines of an exclusive cache's set as well."""
+    halves = Crossed([np.zeros(32, dtype=np.int64)] * 9, 4.0)
+    assert module._victims_only(cast(Trials, Replacing([4])), [halves, halves]) is None
+    assert module._victims_only(cast(Trials, Replacing([0])), [halves, SET]) is True

@@ -19,7 +19,7 @@ from setebench.sim.kernel.clock import (
     start,
     stop,
 )
-from setebench.sim.kernel.compiler import Floats, Ints, compiled
+from setebench.sim.kernel.compiler import Floats, Ints, compiled, inlined
 from setebench.sim.kernel.core import block, chain, complete, disturb, enter, free_instructions, hold
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.software_prefetch import prefetch
@@ -29,8 +29,10 @@ from setebench.sim.layout import (
     BASE_ADDRESS,
     C_BLOCKING_LOAD,
     C_LINE_BITS,
+    C_LINK_BLOCK,
     C_LINKS,
     C_MULTIPLY,
+    C_PAGE_LINES_BITS,
     C_THREADS,
     C_TRANSFER,
     C_VECTOR_TO_INTEGER,
@@ -62,6 +64,15 @@ K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.
 K_STREAM = int(Kind.STREAM)
 
 
+@inlined
+def _link(c: Ints, s: Ints, address: int) -> int:
+    """Where in the state the address lies that the line at this one points to."""
+    bits = c[C_PAGE_LINES_BITS]
+    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    block = s[c[C_LINK_BLOCK] + (line >> bits)]
+    return c[C_LINKS] + (block << bits) + (line & ((1 << bits) - 1))
+
+
 @compiled
 def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum: int) -> bool:
     """Follow pointers: dependent loads; at most `quantum` of them now. Returns whether the chase is over."""
@@ -76,7 +87,7 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum
             block(c, s, cpu, done)
         complete(c, s, cpu, done)
         s[th + T_CHASE_READY] = done
-        following = s[c[C_LINKS] + ((address - BASE_ADDRESS) >> c[C_LINE_BITS])]
+        following = s[_link(c, s, address)]
         s[th + T_CHASE_ADDRESS] = following
         s[th + T_CHASE_LEFT] -= 1
         if s[th + T_CHASE_LEFT] == 0:
