@@ -90,7 +90,7 @@ def _cases(context: Context) -> list[Case]:
     counts = thread_counts(options.get("threads"), len(facts.cpus))
     memory = tuple(options.get("memory") or ("local", "remote"))
     crews = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
-    return [
+    cases = [
         Case(kernel, width, cpus, where == "remote", facts.siblings)
         for cpus in crews
         for where in memory
@@ -98,6 +98,7 @@ def _cases(context: Context) -> list[Case]:
         for width in (widths if kernel.accesses else ["64"])
         if where == "local" or all(nodes_for(facts, cpu) for cpu in cpus)
     ]
+    return list(dict.fromkeys(cases))  # what was asked for twice would be measured twice in each round
 
 
 def _no_remote(context: Context) -> Iterator[Finding]:

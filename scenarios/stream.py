@@ -22,14 +22,17 @@ from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacin
 from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
+from setebench.streaming.budget import is_slow
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.streaming.sweep import Point
 from setebench.streaming.team import Team, Timing
 from setebench.streaming.told import RUN_TO_RUN, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
-ROUNDS = 5
-RUNS = 3
+ROUNDS, SLOW_ROUNDS = 5, 2
+"""Few on machines that take long for a line."""
+
+RUNS, SLOW_RUNS = 3, 2
 """Of a kernel in a round, the first of which is left out."""
 
 DEFAULT_MIB, FAST_MIB = 128, 64
@@ -60,7 +63,8 @@ def answer(context: Context) -> Iterator[Finding]:
             (kernel, width): [_Form(Point(array_bytes, [], rolled=rolled)) for rolled in kernel.forms]
             for kernel, width in product((*kernels, *nontemporal), widths)
         }
-        for number, ((kernel, width), forms) in product(range(ROUNDS), rows.items()):
+        rounds = SLOW_ROUNDS if is_slow(facts) else ROUNDS
+        for number, ((kernel, width), forms) in product(range(rounds), rows.items()):
             context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
             for form in forms:
                 _run(context, team, kernel, width, array_bytes, form)
@@ -124,7 +128,8 @@ def _run(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: 
     first = not form.rounds
     if first:  # a result left from the kernel before would pass for one
         team.fill(KERNELS["store"], WIDTHS[width], array_bytes)
-    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, RUNS - 1, rolled=form.point.rolled))
+    runs = SLOW_RUNS if is_slow(context.machine.facts) else RUNS
+    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, runs - 1, rolled=form.point.rolled))
     form.point.add(form.rounds[-1], LEAST_OVERLAP)
     if first:
         form.wrong, form.checked = _validate(context, team, kernel, array_bytes)

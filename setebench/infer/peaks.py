@@ -17,6 +17,9 @@ WIDEST = 3.0
 """An interval whose ends are further apart than this factor tells no rate. Two CPUs of a guest that now and then share
 a core have half the rate then, which is still told, with an interval that says so."""
 
+ALIKE = 1.1
+"""Rounds within this factor tell a rate, however few they are: Student's t of two makes much of any difference."""
+
 
 def best_of_rounds(rates: ArrayLike, relative: float) -> Estimate | None:
     """The greatest of what several rounds reached, shape (n,), from the 95 % interval of their mean on, which holds it
@@ -26,9 +29,10 @@ def best_of_rounds(rates: ArrayLike, relative: float) -> Estimate | None:
         return None
     best, mean = float(series.max()), float(series.mean())
     half = t95(len(series) - 1) * float(series.std(ddof=1)) / len(series) ** 0.5
-    return Estimate(best, (mean - half) * (1 - relative), max(best, mean + half) * (1 + relative))
+    return Estimate(best, max(mean - half, 0.0) * (1 - relative), max(best, mean + half) * (1 + relative))
 
 
-def too_far_apart(estimate: Estimate) -> bool:
-    """Whether the rounds differed so much that they tell no rate."""
-    return estimate.high > WIDEST * estimate.low
+def too_far_apart(rates: ArrayLike, estimate: Estimate) -> bool:
+    """Whether rounds, shape (n,), differed so much that they and their estimate tell no rate."""
+    series = np.asarray(rates, dtype=np.float64)
+    return bool(series.max() > ALIKE * series.min()) and estimate.high > WIDEST * estimate.low

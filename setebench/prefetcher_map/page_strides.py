@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.led_runs import UNCLEAR, LedRun, tell_led_run
@@ -19,6 +20,12 @@ from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
 LED = "streams or next-line prefetchers bring the lines in question as well; switch those off and run again"
+HEARD = (
+    "level 1's next-line prefetcher asks for lines of its own with a run's accesses, as level 1 can't hold all other "
+    "lines of the page; switch it off and run again"
+)
+FEW = 5
+"""Accesses of a run that still begins amid the page (`PageRules.run`); longer ones begin near its end."""
 MOST_ACCESSES, MOST_AHEAD, MOST_ENTRIES = 8, 8, 60
 ROOM = 12
 """Lines before a run's first, for those of its control, where there is space."""
@@ -214,8 +221,9 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     """Ask and tell everything of a stride prefetcher of level 2 that is there."""
     rules = PageRules(lab, found)
     method = "equal distances, against uneven ones"
-    trigger = rules.find_trigger()
-    told.value("trigger", trigger, method, UNCLEAR)
+    heard = lab.known.next_in_l1 and not all(_silenced(rules, *each) for each in product((FEW, COUNT), (False, True)))
+    trigger = None if heard else rules.find_trigger()
+    told.value("trigger", trigger, method, HEARD if heard else UNCLEAR)
     if trigger is None:
         return
     rules.trigger = trigger
@@ -235,6 +243,15 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is not None:
             told.value(parameter, rules.crosses(memory), "a run to the end of a page", LED)
+
+
+def _silenced(rules: PageRules, count: int, down: bool) -> bool:
+    """Whether the lines behind a run's are in level 1 when it is made, so that a next-line prefetcher there asks for
+    none. Where level 1 has few ways, what makes tables forget the page pushes some of them out."""
+    run = rules.run(count, STRIDE, down)
+    visit = run.visit(run.lines)
+    behind = [(line + 1, number) for number, line in enumerate(run.lines) if line + 1 in visit.warm]
+    return all(rules.lab.rests_in_l1(visit, line, number) for line, number in behind)
 
 
 def _tell_reach(rules: PageRules, told: Told) -> int | None:

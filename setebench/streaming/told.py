@@ -119,7 +119,7 @@ def why_no_rate(rates: Sequence[float], together: float = 1.0) -> str:
     if together < 1.0:
         return f"all threads ran at once for {together:.0%} of the time only: something else used a CPU"
     interval = best_of_rounds(rates, RUN_TO_RUN)
-    if not interval or not too_far_apart(interval):
+    if not interval or not too_far_apart(rates, interval):
         return ""
     return (
         f"{len(rates)} rounds reached from {min(rates):.3g} to {max(rates):.3g} GB/s: something else used the machine "
