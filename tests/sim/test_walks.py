@@ -146,7 +146,11 @@ def test_a_plateau_that_is_a_mixture_with_memory_is_not_borne_out() -> None:
 def test_a_walk_that_loses_nothing_is_the_gentlest() -> None:
     one = ladder(32 * KIB, clock=COARSE)
     walk = Walk(1024 * KIB, 2)
-    assert one.gentlest(walk, 600 * KIB, L3) == (walk, pytest.approx(L3, rel=0.1))
+    found = one.gentlest(walk, 600 * KIB, L3)
+    assert found is not None
+    # where pages lie unevenly a line or two may be lost at first, and the same walk settles
+    assert (found[0].bytes, found[0].turns) == (walk.bytes, walk.turns)
+    assert found[1] == pytest.approx(L3, rel=0.1)
 
 
 def test_a_walk_that_keeps_all_lines_but_some_of_them_nearer_gives_way_to_a_longer_one() -> None:
@@ -157,7 +161,8 @@ def test_a_walk_that_keeps_all_lines_but_some_of_them_nearer_gives_way_to_a_long
     assert leaky.share > 0.98 and leaky.cycles < 0.94 * L3
     found = one.gentlest(short, 530 * KIB, L3)
     assert found is not None
-    assert found[1] == pytest.approx(L3, rel=0.04)
+    assert found[1] == pytest.approx(L3, rel=0.05)
+    assert found[1] > leaky.cycles
 
 
 def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from setebench.prefetcher_map.dense import find_dense_stream, tell_dense_stream
+from setebench.prefetcher_map.known import Known
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
@@ -20,7 +21,7 @@ Model = Callable[[list[int]], set[int]]
 class MadeUp:
     """Answers of a laboratory about a prefetcher of level 1 that brings `model(lines accessed in a page)`."""
 
-    page_lines, line_size, next_in_l1 = LINES, SIZE, False
+    page_lines, line_size, known = LINES, SIZE, Known(next_in_l1=False)
     context = SimpleNamespace(cpu=None, machine=SimpleNamespace(facts=SimpleNamespace(cpus=(0,), siblings=())))
 
     def __init__(self, model: Model, pages: int = 100) -> None:
