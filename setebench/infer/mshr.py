@@ -31,11 +31,11 @@ FREE_SHARE = 0.25
 def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
     """What is told of `levels` (l1, l2)."""
     if "l1" in levels:
-        yield _l1_demand(evidence)
-        yield prefetch(evidence, "l1")
+        yield _unless_taken(_l1_demand(evidence), evidence)
+        yield _unless_taken(prefetch(evidence, "l1"), evidence)
     if "l2" in levels:
-        yield _l2_demand(evidence)
-        yield prefetch(evidence, "l2")
+        yield _unless_taken(_l2_demand(evidence), evidence)
+        yield _unless_taken(prefetch(evidence, "l2"), evidence)
     for level in levels:
         if evidence.one_thread:
             yield siblings.one_thread(level)
@@ -43,6 +43,28 @@ def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
             yield siblings.first_shared(evidence.beside)
         else:
             yield siblings.second_shared(evidence.together)
+
+
+def _unless_taken(found: Finding, evidence: Evidence) -> Finding:
+    """The finding, or a bound where other requests jumped behind the same number at one time and behind a larger one
+    at another: a thread beside this one, which a guest doesn't see, held entries then, and may have held them whenever
+    this number was asked for."""
+    if found.outcome is not Outcome.MEASURED or not isinstance(found.value, int):
+        return found
+    for what, step in _jumps(evidence):
+        if step.low == found.value < step.high:
+            why = f"{what} jump behind {step.low} at one time and behind {step.high} at another, so others may hold entries"
+            return at_least(found.parameter, found.value, why + "; run again at a quieter time", found.evidence)
+    return found
+
+
+def _jumps(evidence: Evidence) -> Iterator[tuple[str, Step]]:
+    """Where loads and prefetches into the first two levels jump, each of which needs an entry there."""
+    named = [("loads", evidence.loads)]
+    for own in evidence.prefetching:
+        if own.fills in ("l1", "l2"):
+            named += [(f"prefetches {own.hint}", stairs) for stairs in (own.phase, own.total) if stairs is not None]
+    yield from ((what, stairs.step) for what, stairs in named if stairs.step is not None)
 
 
 def _repeats(stairs: Staircase) -> str:

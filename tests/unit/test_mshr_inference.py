@@ -308,3 +308,17 @@ def test_without_a_sibling_there_is_nothing_to_share() -> None:
 )
 def test_what_stores_do_stands_beside_the_limit_of_loads(stores: Staircase, said: str) -> None:
     assert said in told(Evidence(jump(20), stores=stores))["mshr.l2.demand"].method
+
+
+@pytest.mark.parametrize("high", [20, 24])
+def test_a_number_is_a_bound_where_others_jumped_there_once_and_later_at_another_time(high: int) -> None:
+    """Seen in a guest: loads 18 in all rounds, prefetches 18 at one time and 20 at another; 20 in quiet runs."""
+    phase = stairs({n: UNIT + UNIT * (n > 18) for n in range(1, 40)}, 18, high)
+    moved = Prefetching("t0", "l1", phase, jump(20), flat(40))
+    found = told(Evidence(jump(18), prefetching=[moved]))
+    assert (found["mshr.l2.demand"].outcome, found["mshr.l2.demand"].value) == (Outcome.AT_LEAST, 18)
+
+
+@pytest.mark.parametrize("other", [hint("t0", "l1", 20), Prefetching("t0", "l3", stairs({1: UNIT}, 18, 24))])
+def test_another_limit_of_prefetches_doesnt_bound_loads(other: Prefetching) -> None:
+    assert told(Evidence(jump(18), prefetching=[other]))["mshr.l2.demand"].outcome is Outcome.MEASURED
