@@ -53,7 +53,7 @@ def _unless_taken(found: Finding, evidence: Evidence) -> Finding:
         return found
     for what, step in _jumps(evidence):
         if step.low == found.value < step.high:
-            why = f"{what} jump behind {step.low} at one time and behind {step.high} at another, so others may hold entries"
+            why = f"{what} jump behind {step.low} at one time and {step.high} at another, so others may hold entries"
             return at_least(found.parameter, found.value, why + "; run again at a quieter time", found.evidence)
     return found
 
