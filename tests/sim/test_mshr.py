@@ -121,7 +121,7 @@ def test_slow_memory_without_miss_entries_is_no_knee() -> None:
     core = spec.Core(cores=1, load_queue=512, reorder_window=512)
     machine = spec.Machine(name="slow", clock=plain.clock, core=core, levels=levels, memory=memory)
     opened = open_machine_file(machine, 1)
-    context = Context(machine=opened, fast=True, options={"level": "L2"})
+    context = Context(machine=opened, options={"level": "L2"})
     told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
     assert told["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
