@@ -1,4 +1,4 @@
-"""Shipped machines with a smaller third level: a sweep ends once it has outgrown that, in a fourth of the time."""
+"""Shipped machines with smaller outer levels: a sweep ends once it has outgrown them, in a fourth of the time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ SMALLER = 8
 _FOLDER = tempfile.TemporaryDirectory()
 
 
-def small(name: str) -> spec.Machine:
-    """A shipped machine; one that has no third level stays as it is."""
+def small(name: str, second: int = 1, third: int = SMALLER) -> spec.Machine:
+    """A shipped machine with so many times fewer sets in its second and third level; one that has no third level stays
+    as it is."""
     file = load(name)
-    *inner, last = file.levels
-    return file if len(inner) < 2 else replace(file, levels=(*inner, replace(last, sets=last.sets // SMALLER)))
+    if len(file.levels) < 3:
+        return file
+    sets = (level.sets // fewer for level, fewer in zip(file.levels, (1, second, third), strict=True))
+    return replace(file, levels=tuple(replace(level, sets=own) for level, own in zip(file.levels, sets, strict=True)))
 
 
 @cache
-def small_file(name: str) -> str:
+def small_file(name: str, second: int = 1, third: int = SMALLER) -> str:
     """The path of a machine file that says the same, for what takes machines by name."""
-    path = Path(_FOLDER.name) / f"{name}.toml"
-    path.write_text(dump(small(name)), encoding="utf-8")
+    path = Path(_FOLDER.name) / f"{name}-{second}-{third}.toml"
+    path.write_text(dump(small(name, second, third)), encoding="utf-8")
     return str(path)
