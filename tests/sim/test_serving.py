@@ -16,7 +16,7 @@ from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.long(10)
 
 TARGET, BESIDE = Base("target"), Base("beside")
 PLACES = 6
