@@ -16,7 +16,7 @@ from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 
-pytestmark = pytest.mark.long(10)
+pytestmark = pytest.mark.long(15)
 
 TARGET, BESIDE = Base("target"), Base("beside")
 PLACES = 6
