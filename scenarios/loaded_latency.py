@@ -23,7 +23,7 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.budget import is_slow
 from setebench.streaming.choice import choose_cpus
-from setebench.streaming.loaded import LEAST_ROUNDS, NOTHING, ROUNDS, SLOW_ROUNDS, Bench, Reading
+from setebench.streaming.loaded import LEAST_ROUNDS, NOTHING, ROUNDS, SLOW_ROUNDS, LoadedChase, Reading
 from setebench.streaming.switched import Walk, all_switches, had_effect
 
 DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
@@ -76,12 +76,12 @@ def answer(context: Context) -> Iterator[Finding]:
     usual = ("4:0",) if is_slow(context.machine.facts) else tuple(MIXES)
     mixes = {mix: MIXES[mix] for mix in context.options.get("mix") or usual}
     steps = [step for writes in mixes.values() for step in _steps(context, len(crew), writes)]
-    bench = Bench(context, crew)
+    chase = LoadedChase(context, crew)
     try:
-        idle, curve = _in_rounds(context, bench, crew, steps)
-        off = None if context.options.get("no_msr") else _without_prefetchers(context, bench, crew)
+        idle, curve = _in_rounds(context, chase, crew, steps)
+        off = None if context.options.get("no_msr") else _without_prefetchers(context, chase, crew)
     finally:
-        bench.close()
+        chase.close()
     curves = {mix: {step: one for step, one in curve.items() if step.writes == writes} for mix, writes in mixes.items()}
     loads = {mix: _loads(curve) for mix, curve in curves.items()}
     context.evidence["loaded_latency"] = _evidence(idle, loads, curves, off)
@@ -95,7 +95,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _in_rounds(
-    context: Context, bench: Bench, crew: tuple[int, ...], steps: list[Step], how: str = ""
+    context: Context, chase: LoadedChase, crew: tuple[int, ...], steps: list[Step], how: str = ""
 ) -> tuple[NDArray[np.float64], Curve]:
     """Latency without load before and after every round, in ns, and all load points: each once in every round, so that
     what else uses memory for a while is in some figures of all points and not in all figures of some."""
@@ -103,28 +103,28 @@ def _in_rounds(
     curve = dict.fromkeys(steps, NOTHING)
     for number in range(SLOW_ROUNDS if is_slow(context.machine.facts) else ROUNDS):
         context.progress(f"round {number + 1}: memory latency without load{how}")
-        bench.lay_out()
-        idle.append(bench.measure((), 0).latency_ns)
+        chase.lay_out()
+        idle.append(chase.measure((), 0).latency_ns)
         for step in steps:
             told = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
             context.progress(f"round {number + 1}: {told}")
-            curve[step] = curve[step].then(bench.measure(crew[: step.threads], step.delay, step.writes))
-    idle.append(bench.measure((), 0).latency_ns)
+            curve[step] = curve[step].then(chase.measure(crew[: step.threads], step.delay, step.writes))
+    idle.append(chase.measure((), 0).latency_ns)
     return np.concatenate(idle), curve
 
 
-def _without_prefetchers(context: Context, bench: Bench, crew: tuple[int, ...]) -> Unprefetched | None:
+def _without_prefetchers(context: Context, chase: LoadedChase, crew: tuple[int, ...]) -> Unprefetched | None:
     """The curve of reads with all prefetchers of all CPUs concerned off; None where the machine has no switches."""
     machine, switches = context.machine, all_switches(context.machine)
     if not isinstance(machine, SwitchesPrefetchers) or switches.reason or not switches.names:
         return Unprefetched(switches.reason) if switches.reason else None
-    walk = Walk(context, bench.cpu)
+    walk = Walk(context, chase.cpu)
     try:
         before = walk.ticks()
-        context.progress(f"prefetchers of CPUs {', '.join(map(str, (bench.cpu, *crew)))} are switched off for a while")
-        with machine.prefetchers_off(switches.names, (bench.cpu, *crew)):
+        context.progress(f"prefetchers of CPUs {', '.join(map(str, (chase.cpu, *crew)))} are switched off for a while")
+        with machine.prefetchers_off(switches.names, (chase.cpu, *crew)):
             off = walk.ticks()
-            idle, curve = _in_rounds(context, bench, crew, _steps(context, len(crew), 0), ", prefetchers off")
+            idle, curve = _in_rounds(context, chase, crew, _steps(context, len(crew), 0), ", prefetchers off")
         context.progress("prefetchers are as they were")
         return Unprefetched("", had_effect(before, off, walk.ticks()), idle, curve)
     except UnsupportedError as error:

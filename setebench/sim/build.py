@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,10 +9,11 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
+from setebench.sim.arrays import HOST_LINE_WORDS, SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
+from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
 from setebench.sim.prefetchers import KINDS
 
-Ints = NDArray[np.int64]
 REPLACEMENTS = {"lru": at.LRU, "tree_plru": at.TREE_PLRU, "random": at.RANDOM}
 INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE}
 FILLS = {"none": 0, "l1": 1, "l2": 2, "l3": 3}
@@ -24,38 +23,7 @@ TRAINED_BY = {
     "prefetch": at.BY_PREFETCH,
     "l1_prefetcher": at.BY_L1_PREFETCHER,
 }
-SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts touch them
-HOST_LINE_WORDS = 8
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """Configuration `c`, state `s` and clock settings `f`; `layout.py` says what lies where. `small_frames` and
-    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer."""
-
-    c: Ints
-    s: Ints
-    f: NDArray[np.float64]
-    small_frames: Frames
-    huge_frames: Frames
-
-
-class _Space:
-    """Hands out words of the state array one after the other."""
-
-    def __init__(self) -> None:
-        self.words = at.S_WORDS
-
-    def take(self, words: int, alignment: int = 1) -> int:
-        begin = -(-self.words // alignment) * alignment
-        self.words = begin + words
-        return begin
-
-
-def units(cycles: float) -> int:
-    """Cycles in the kernel's fixed-point time."""
-    return round(cycles * at.UNIT)
 
 
 def build(machine: spec.Machine, seed: int) -> Arrays:
@@ -63,7 +31,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     check(machine)
     rng = np.random.default_rng((seed, 0x5E7E))
     c = np.zeros(at.C_WORDS + machine.core.cores**2, dtype=np.int64)
-    space = _Space()
+    space = Space()
     _core(c, machine)
     _pages(c, machine, space)
     _threads(c, machine, space)
@@ -143,7 +111,7 @@ def _huge_base(pages: int) -> int:
     return -(-(SYSTEM_PAGES + pages) // 512) * 512
 
 
-def _pages(c: Ints, machine: spec.Machine, space: _Space) -> None:
+def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     memory = machine.memory
     pages = memory.bytes >> at.PAGE_BITS
     total = _huge_base(pages) + max(-(-pages // 512), 1) * 512
@@ -163,20 +131,20 @@ def _pages(c: Ints, machine: spec.Machine, space: _Space) -> None:
     c[at.C_FAULT_2M] = units(memory.page_fault_2m_cycles)
 
 
-def _threads(c: Ints, machine: spec.Machine, space: _Space) -> None:
+def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
     core = machine.core
     cpus = core.cores * core.threads_per_core
     c[at.C_THREADS] = space.take(cpus * at.T_WORDS)
     c[at.C_WINDOW_RING] = space.take(cpus * core.reorder_window)
     c[at.C_LOAD_RING] = space.take(cpus * core.load_queue)
     c[at.C_STORE_RING] = space.take(cpus * core.store_queue)
-    c[at.C_EVENTS] = space.take(core.cores * at.EVENT_WORDS)
+    c[at.C_EVENTS] = space.take(core.cores * EVENT_WORDS)
     c[at.C_OUT] = space.take(2 * at.MAX_OUT)
     c[at.C_WALKERS] = machine.tlb.walkers
     c[at.C_WALK_SLOTS] = space.take(core.cores * machine.tlb.walkers)
 
 
-def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: _Space) -> None:
+def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: Space) -> None:
     v = at.C_LEVEL + index * at.L_WORDS
     owners = machine.core.cores if index < 2 else 1
     c[at.C_LEVELS] = len(machine.levels)
@@ -201,7 +169,7 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
 
 
-def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: _Space) -> None:
+def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None:
     """A set's words, arrival times and tree bits lie beside each other and begin a line of the host's caches, so that
     a lookup touches as few of those as possible: they take most of the simulator's time in random accesses."""
     c[v + at.L_READY] = level.ways
@@ -212,7 +180,7 @@ def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: _Space) -> Non
     c[v + at.L_LINES] = space.take(owners * level.sets * int(c[v + at.L_SET_WORDS]), HOST_LINE_WORDS)
 
 
-def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: _Space) -> None:
+def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:
     x = at.C_TLB + index * at.X_WORDS
     ways = table.ways or table.entries
     sets = table.entries // ways if ways else 0
@@ -242,7 +210,7 @@ def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
         c[h + at.H_BYPASS] = hint.bypasses_l2
 
 
-def _prefetchers(c: Ints, machine: spec.Machine, space: _Space) -> None:
+def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
     page_lines = 4096 // machine.line_size_bytes
     c[at.C_PREFETCHERS] = len(machine.prefetchers)
     for index, prefetcher in enumerate(machine.prefetchers):
@@ -280,23 +248,8 @@ def _coherence(c: Ints, machine: spec.Machine) -> None:
         c[at.C_WORDS :] = np.rint(table * at.UNIT).astype(np.int64).ravel()
 
 
-def lines_of(c: Ints, s: Ints, index: int) -> Ints:
-    """The words of a level's lines, a view of shape (sets of all cores, ways)."""
-    v = at.C_LEVEL + index * at.L_WORDS
-    sets = int(c[v + at.L_SETS]) * (int(c[at.C_CORES]) if index < 2 else 1)
-    stride, first = int(c[v + at.L_SET_WORDS]), int(c[v + at.L_LINES])
-    return s[first : first + sets * stride].reshape(sets, stride)[:, : int(c[v + at.L_WAYS])]
-
-
-def _aligned_zeros(words: int) -> Ints:
-    """Zeros that begin a line of the host's caches."""
-    s = np.zeros(words + HOST_LINE_WORDS, dtype=np.int64)
-    first = -(s.ctypes.data // 8) % HOST_LINE_WORDS
-    return s[first : first + words]
-
-
-def _state(c: Ints, machine: spec.Machine, space: _Space, rng: np.random.Generator) -> Ints:
-    s = _aligned_zeros(space.words)
+def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generator) -> Ints:
+    s = aligned_zeros(space.words)
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
     cpus = machine.core.cores * machine.core.threads_per_core

@@ -22,7 +22,8 @@ from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.build import Arrays, build
+from setebench.sim.arrays import Arrays
+from setebench.sim.build import build
 from setebench.sim.fields import PREFETCHERS, kind_of
 from setebench.sim.memory_map import MemoryMap
 

@@ -9,7 +9,7 @@ from setebench.errors import UnsupportedError, UsageError
 from setebench.machine import Region
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.build import SYSTEM_PAGES, Arrays, lines_of
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, lines_of
 
 Ints = NDArray[np.int64]
 

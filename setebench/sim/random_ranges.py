@@ -21,7 +21,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "clock.cpuid_cycles": (100.0, 250.0),  # on bare metal
     "clock.cpuid_trapped_cycles": (2000.0, 16000.0),  # in a guest: the call leaves to the hypervisor
     "clock.jitter_cycles": (0.0, 4.0),
-    # noise: from a quiet bench to a guest with neighbours
+    # noise: from a quiet machine to a guest with neighbours
     "noise.kind": ("quiet", "normal", "guest"),
     "noise.interrupt_interval_cycles": (3e6, 2e7),  # a tick of 250 to 1000 Hz
     "noise.interrupt_cycles": (3000.0, 20000.0),

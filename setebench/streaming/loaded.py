@@ -86,8 +86,8 @@ NOTHING = Reading(np.empty(0), np.empty(0))
 """A load that did not last."""
 
 
-class Bench:
-    """The memory of all threads, and how to measure one load point in it."""
+class LoadedChase:
+    """A pointer chase and the threads that load memory beside it, with the memory of all: measures load points."""
 
     def __init__(self, context: Context, crew: tuple[int, ...]) -> None:
         self._context, self._machine = context, context.machine

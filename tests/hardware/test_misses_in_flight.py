@@ -24,7 +24,9 @@ STREAM, STREAM_LINES, LINE_BYTES = Base("stream"), 64, 64
 
 
 def test_the_limit_of_loads_is_plausible_or_not_told(tmp_path: Path) -> None:
-    result = setebench("mshr", "--level", "L2", "--format", "json", "--quiet", "-o", str(tmp_path / "mshr.json"))
+    result = setebench(
+        "mshr", "--level", "L2", "--fast", "--format", "json", "--quiet", "-o", str(tmp_path / "mshr.json")
+    )
     assert result.returncode == 0, result.stderr
     told = {finding.parameter: finding for finding in load(tmp_path / "mshr.json").findings}["mshr.l2.demand"]
     if told.outcome is Outcome.MEASURED:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from quiet_machines import quiet
+from swept_machines import swept
 from test_prefetcher_map import ALWAYS_NEXT, L2_NEXT, PAIR, SHAPE
 
 from setebench.machine import BusyTime
@@ -25,7 +26,6 @@ from setebench.prefetcher_map.strides import Stride
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
 from setebench.results import Outcome
-from setebench.scenario import Context
 from setebench.sim import spec
 
 SWITCHED = spec.Core(cores=2, prefetcher_switches=True)
@@ -63,7 +63,7 @@ def drowsy(busy_cpus: float = 0.0) -> Iterator[Drowsy]:
 @pytest.mark.parametrize(("asleep", "busy_cpus"), [(True, 0.0), (True, 0.9), (False, 0.9)])
 def test_nothing_is_absent_while_others_are_busy(asleep: bool, busy_cpus: float) -> None:
     with drowsy(busy_cpus) as machine:
-        context = Context(machine=machine, seed=3, fast=True)
+        context = swept(machine, seed=3, fast=True)
         region = working_memory(context)
         machine.asleep = asleep
         findings = repeated_survey(context, region, lambda: measure_references(context, region))[1]
@@ -81,7 +81,7 @@ def test_nothing_is_absent_while_others_are_busy(asleep: bool, busy_cpus: float)
 @pytest.mark.parametrize("asleep_at", ["never", "before", "after"])
 def test_rules_are_told_of_a_prefetcher_that_shows_before_and_after(asleep_at: str) -> None:
     with drowsy() as machine:
-        context = Context(machine=machine, seed=3, fast=True)
+        context = swept(machine, seed=3, fast=True)
         region = working_memory(context)
         lab = Laboratory(context, region, measure_references(context, region))
         witness = Shown("l2.pair", ((repeated(lab, 1, False), odd_line(lab) - 1),))
@@ -113,7 +113,7 @@ class Unclear(Shown):
 @pytest.mark.parametrize("witness", [Unclear("l2.pair", ((Visit(()), 0),)), Shown("l2.pair", ()), None])
 def test_a_prefetcher_that_can_not_be_asked_keeps_its_rules(witness: Shown | None) -> None:
     with drowsy() as machine:
-        context = Context(machine=machine, seed=3, fast=True)
+        context = swept(machine, seed=3, fast=True)
         region = working_memory(context)
         lab = Laboratory(context, region, measure_references(context, region))
         told = Told("l2.pair")
@@ -129,7 +129,7 @@ def test_what_level_1_may_have_brought_is_not_told_of_level_2_while_others_are_b
     near = Neighbours(next_line=False, pair=False, l2_next_line=True)
     absent = Stride(present=False), Stride(present=False), Stream(present=False), Stream(present=False)
     with closing(quiet(prefetchers=(prefetcher,), **SHAPE)) as machine:
-        context = Context(machine=machine, seed=3, fast=True)
+        context = swept(machine, seed=3, fast=True)
         region = working_memory(context)
         lab = Laboratory(context, region, measure_references(context, region))
         lab.known.next_in_l1 = lab.known.next_after_hits = False

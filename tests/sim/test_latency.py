@@ -1,22 +1,24 @@
-"""The latency scenario on presets after published machines: one with two levels and a slow clock, one with three."""
+"""The latency scenario on presets after published machines: one with two levels and a slow clock, one with three, of
+which the last is small."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import pytest
+from small_presets import small_file
 
 from setebench.judge import Judgement, Verdict
 from setebench.score import Task, judge_all, perform
 
-pytestmark = pytest.mark.long(25)
+pytestmark = pytest.mark.long(12)
 
 PREFIXES = ("clock.", "latency.l", "latency.memory")
 
 
 @cache
 def judged(machine: str) -> dict[str, Judgement]:
-    answer = perform(Task(machine=machine, scenarios=("latency",), noise="drawn", seed=1, fast=True))
+    answer = perform(Task(machine=small_file(machine), scenarios=("latency",), noise="drawn", seed=1, fast=True))
     assert answer.failures == []
     return {judgement.parameter: judgement for judgement in judge_all([answer], PREFIXES)}
 

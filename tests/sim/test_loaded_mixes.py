@@ -10,7 +10,7 @@ from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
-from setebench.streaming.loaded import LOAD_SEGMENTS, STREAMS, Bench
+from setebench.streaming.loaded import LOAD_SEGMENTS, STREAMS, LoadedChase
 
 
 @pytest.fixture(scope="module")
@@ -20,16 +20,16 @@ def machine() -> SimulatedMachine:
 
 @pytest.mark.parametrize("writes", [0, 1, 2])
 def test_every_line_is_read_and_every_stored_one_goes_back(machine: SimulatedMachine, writes: int) -> None:
-    bench = Bench(Context(machine=machine, fast=True), (0,))
+    chase = LoadedChase(Context(machine=machine, fast=True), (0,))
     rounds, repetitions = 32, 3
     try:
-        bench.measure((), 0)
-        probe = bench._load(0, 0, writes, rounds)
+        chase.measure((), 0)
+        probe = chase._load(0, 0, writes, rounds)
         before = counters(machine)
-        machine.run(probe, {bench._bases[0]: np.full(repetitions, bench._starts[0])}, cpu=0)
+        machine.run(probe, {chase._bases[0]: np.full(repetitions, chase._starts[0])}, cpu=0)
         after = counters(machine)
     finally:
-        bench.close()
+        chase.close()
     lines = LOAD_SEGMENTS * rounds * repetitions
     assert after["memory_reads"] - before["memory_reads"] >= STREAMS * lines
     written = after["memory_writes"] - before["memory_writes"]
@@ -37,12 +37,12 @@ def test_every_line_is_read_and_every_stored_one_goes_back(machine: SimulatedMac
 
 
 def test_writes_move_more_bytes_than_reads_at_the_same_delay(machine: SimulatedMachine) -> None:
-    bench = Bench(Context(machine=machine, fast=True), (0,))
+    chase = LoadedChase(Context(machine=machine, fast=True), (0,))
     try:
-        idle = bench.measure((), 0)
-        reads, mixed = (bench.measure((0,), 512, writes) for writes in (0, 2))
+        idle = chase.measure((), 0)
+        reads, mixed = (chase.measure((0,), 512, writes) for writes in (0, 2))
     finally:
-        bench.close()
+        chase.close()
     per_ns = machine.facts.ticks_per_second / 1e9
     assert np.median(idle.latency_ns) == pytest.approx(MEMORY / per_ns, rel=0.02)
     moved = LINE * STREAMS

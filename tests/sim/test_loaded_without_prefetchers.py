@@ -19,10 +19,10 @@ OFF = "loaded_latency.prefetchers_off"
 STREAM = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16)
 
 
-def machine(switches: bool = True) -> Any:
+def machine(switches: bool = True, cores: int = 2) -> Any:
     return quiet(
         memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=30.0),
-        core=spec.Core(cores=4, prefetcher_switches=switches),
+        core=spec.Core(cores=cores, prefetcher_switches=switches),
         prefetchers=(STREAM,),
     )
 
@@ -33,7 +33,7 @@ def found(opened: Any, **options: Any) -> tuple[dict[str, Finding], dict[str, An
 
 
 def test_a_second_curve_is_measured_without_prefetchers() -> None:
-    with closing(machine()) as opened:
+    with closing(machine(cores=3)) as opened:
         told, evidence = found(opened)
         per_ns = opened.facts.ticks_per_second / 1e9
     assert told[f"{OFF}.idle"].value == pytest.approx(MEMORY / per_ns, rel=0.02)

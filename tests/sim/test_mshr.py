@@ -7,8 +7,11 @@ from functools import cache
 import msgspec
 import numpy as np
 import pytest
+from small_presets import small, small_file
+from swept_machines import swept
 
 from setebench import registry
+from setebench.infer.landing import UNSTEADY
 from setebench.infer.steps import calm_level
 from setebench.judge import Judgement, Verdict
 from setebench.measure.serving import levels_of
@@ -22,14 +25,14 @@ from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
 from setebench.sim.loader import load
-from setebench.sim.machine import open_machine_file
+from setebench.sim.machine import SimulatedMachine, open_machine_file
 
-pytestmark = pytest.mark.long(90)
+pytestmark = pytest.mark.long(32)
 
 
 @cache
 def judged(machine: str) -> dict[str, Judgement]:
-    answer = perform(Task(machine=machine, scenarios=("mshr",), noise="drawn", seed=1, fast=False))
+    answer = perform(Task(machine=small_file(machine), scenarios=("mshr",), noise="drawn", seed=1, fast=True))
     assert answer.failures == []
     return {judgement.parameter: judgement for judgement in judge_all([answer], ("mshr.",))}
 
@@ -58,16 +61,28 @@ def test_nothing_is_told_wrong(machine: str) -> None:
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
 
 
+def climber_of(opened: SimulatedMachine, **cycles: float) -> Climber:
+    """A climber as the scenario has it, with what a load from each level takes; `cycles` are put in place of it."""
+    context = swept(opened)
+    memory = working_memory(context)
+    levels_of(context, memory)
+    return Climber(context, Siblings(context, memory, context.rng(3)), context.known["level_cycles"] | cycles)
+
+
 def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> None:
     """The first level replaces at random, so lines in the second one read like two levels."""
-    task = Task(machine="random:9210", scenarios=("mshr",), noise="drawn", seed=9210, fast=False)
-    told = {each.parameter: each for each in judge_all([perform(task)], ("mshr.",))}
-    assert [each for each in told.values() if each.verdict is Verdict.WRONG] == []
+    plain = small("plain")
+    opened = open_machine_file(plain, 1)
+    second = plain.levels[1].latency_cycles
+    fills = {own.hint: own.fills for own in Hints(climber_of(opened, l2=0.7 * second, l3=second)).ask(())}
+    opened.close()
+    assert plain.software_prefetch.hints["t1"].fills == "l2" and fills["t1"] in ("l2", UNSTEADY)
+    assert "l1" in fills.values() and "l3" not in fills.values()
 
 
 def test_entries_of_level_one_are_the_same_number_from_level_three_and_from_memory() -> None:
-    opened = open_machine_file(load("plain"), 1)
-    context = Context(machine=opened, options={"level": "L1"})
+    opened = open_machine_file(small("plain"), 1)
+    context = swept(opened, fast=True, options={"level": "L1"})
     told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
     stairs, kept = context.evidence["staircases"], context.evidence["in_flight"]
@@ -80,7 +95,7 @@ def test_private_pools_of_siblings_are_told_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)
     opened = open_machine_file(msgspec.structs.replace(knc, name="private", levels=levels), 1)
-    context = Context(machine=opened)
+    context = swept(opened, fast=True)
     told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
     first, second = told["mshr.l1.shared_by_smt"], told["mshr.l2.shared_by_smt"]
@@ -90,7 +105,7 @@ def test_private_pools_of_siblings_are_told_from_shared_ones() -> None:
 
 def test_slow_memory_without_miss_entries_is_no_knee() -> None:
     """One line every 20 cycles: 15 of them fill the latency, as 15 entries would."""
-    plain = load("plain")
+    plain = small("plain")
     levels = tuple(
         spec.Level(
             sets=level.sets,
@@ -114,10 +129,10 @@ def test_slow_memory_without_miss_entries_is_no_knee() -> None:
 
 def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> None:
     """The walk that clears any first level took the line of the hit out of this second level as well."""
-    plain = load("plain")
+    plain = small("plain")
     levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
     opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)
-    context = Context(machine=opened, options={"level": "L1"})
+    context = swept(opened, fast=True, options={"level": "L1"})
     told = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
     demand = told["mshr.l1.demand"]
@@ -147,7 +162,7 @@ def test_threads_whose_prefetches_may_not_leave_their_page_still_share_entries()
     knc = load("knc")
     rules = msgspec.structs.replace(knc.software_prefetch, across_page=False)
     opened = open_machine_file(msgspec.structs.replace(knc, name="pages", software_prefetch=rules), 1)
-    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(Context(machine=opened))}
+    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(swept(opened, fast=True))}
     opened.close()
     assert [told[f"mshr.{level}.shared_by_smt"].value for level in ("l1", "l2")] == [True, True]
     assert [told[f"mshr.{level}.prefetch"].value for level in ("l1", "l2")] == [8, 58]
@@ -155,7 +170,7 @@ def test_threads_whose_prefetches_may_not_leave_their_page_still_share_entries()
 
 def test_prefetches_that_a_full_queue_drops_are_not_asked_for_behind_loads_of_their_page() -> None:
     """Those loads would let a prefetcher of regions bring what was dropped, so more would seem to fit."""
-    plain = load("plain")
+    plain = small("plain")
     first = msgspec.structs.replace(plain.levels[0], mshr_entries=24)
     second = msgspec.structs.replace(plain.levels[1], mshr_entries=96)
     region = spec.Region(level=1, fills="l2", trained_by=("load", "prefetch"), region_size_bytes=2048, trigger=2)
@@ -167,11 +182,7 @@ def test_prefetches_that_a_full_queue_drops_are_not_asked_for_behind_loads_of_th
         prefetchers=(region,),
     )
     opened = open_machine_file(machine, 1)
-    context = Context(machine=opened)
-    memory = working_memory(context)
-    levels_of(context, memory)
-    climber = Climber(context, Siblings(context, memory, context.rng(3)), context.known["level_cycles"])
-    own = next(each for each in Hints(climber).ask(("l1",)) if each.phase is not None)
+    own = next(each for each in Hints(climber_of(opened)).ask(("l1",)) if each.phase is not None)
     opened.close()
     assert own.kept is not None and own.kept.step is not None
     assert (own.kept.step.last, own.escorted) == (24, False)

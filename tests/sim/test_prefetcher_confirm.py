@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from quiet_machines import PAGE_BASE, fetched, quiet
+from swept_machines import swept
 from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
 
 from setebench.errors import UnsupportedError
@@ -19,8 +20,9 @@ from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.confirm import Tried, told
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
-from setebench.scenario import Context
 from setebench.sim import spec
+
+pytestmark = pytest.mark.long(22)
 
 SWITCHED = spec.Core(cores=2, prefetcher_switches=True)
 
@@ -69,7 +71,7 @@ class Refusing(Altered):
 
 
 def surveyed(machine: Any, switches: bool = True) -> tuple[dict[str, Finding], dict[str, Any]]:
-    context = Context(machine=machine, seed=5, fast=True)
+    context = swept(machine, fast=True)
     region = working_memory(context)
     findings = repeated_survey(context, region, lambda: measure_references(context, region), switches=switches)[1]
     return {finding.parameter: finding for finding in findings}, context.evidence
@@ -118,23 +120,23 @@ def test_every_prefetcher_is_confirmed_by_its_own_switch() -> None:
 
 
 def test_switches_that_change_nothing_are_not_believed_and_touch_no_finding() -> None:
-    with closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as machine:
+    with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
         lying = WithoutEffect(machine)
         found, evidence = surveyed(lying)
         switches = len(machine.prefetcher_switches())
     assert evidence["prefetcher_switches"]["effective"] is False
     assert len(lying.asked) == switches + 1
-    assert found["prefetcher.l2.stream.present"].method == "lines ahead of a run of misses"
+    assert found["prefetcher.l2.pair.present"].method == "the line before an odd one after one access"
 
 
 def test_what_another_levels_switch_removes_is_open() -> None:
-    with closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as machine:
+    with closing(quiet(prefetchers=(PAIR,), core=SWITCHED, **SHAPE)) as machine:
         found, _ = surveyed(OtherLevels(machine))
-    present = found["prefetcher.l2.stream.present"]
+    present = found["prefetcher.l2.pair.present"]
     assert (present.outcome, present.value) == (Outcome.UNRESOLVED, None)
     assert present.reason is not None
-    assert "switching L2 stream off removes it" in present.reason
-    assert not [name for name in found if name.startswith("prefetcher.l2.stream.") and not name.endswith("present")]
+    assert "switching L2 pair off removes it" in present.reason
+    assert not [name for name in found if name.startswith("prefetcher.l2.pair.") and not name.endswith("present")]
 
 
 def test_a_refusal_leaves_the_findings_and_says_why() -> None:

@@ -22,6 +22,8 @@ from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
 
+pytestmark = pytest.mark.long(45)
+
 
 @pytest.mark.parametrize(
     ("prefetcher", "identity"),

@@ -1,8 +1,9 @@
-"""The scenario's way to the score, on the preset without any disturbance."""
+"""The scenario's way to the score, on the preset without any disturbance, its third level made small."""
 
 from __future__ import annotations
 
 import pytest
+from small_presets import small_file
 
 from setebench.judge import Judgement, Verdict
 from setebench.score import Task, judge_all, perform
@@ -10,7 +11,7 @@ from setebench.score import Task, judge_all, perform
 
 @pytest.fixture(scope="module")
 def judgements() -> dict[str, Judgement]:
-    answer = perform(Task(machine="plain", scenarios=("latency",), noise="drawn", seed=1, fast=True))
+    answer = perform(Task(machine=small_file("plain"), scenarios=("latency",), noise="drawn", seed=1, fast=True))
     assert answer.failures == []
     return {
         judgement.parameter: judgement for judgement in judge_all([answer], ("clock.", "latency.l", "latency.memory"))

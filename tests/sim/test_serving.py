@@ -6,15 +6,17 @@ from functools import cache
 
 import numpy as np
 import pytest
+from small_presets import small
 
-from setebench.machine import Region, open_machine
+from setebench.machine import Region
 from setebench.measure.placing import Place
 from setebench.measure.serving import References, levels_of, measure_references, timed
 from setebench.measure.sweep import working_memory
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.sim.machine import open_machine_file
 
-pytestmark = pytest.mark.long(30)
+pytestmark = pytest.mark.long(15)
 
 TARGET, BESIDE = Base("target"), Base("beside")
 PLACES = 6
@@ -23,12 +25,12 @@ PLACES = 6
 @cache
 def referred(name: str) -> tuple[Context, Region, References]:
     """A machine whose levels were looked for once, for all tests."""
-    context = Context(machine=open_machine(name, seed=3), seed=3, fast=True)
+    context = Context(machine=open_machine_file(small(name), 3), seed=3, fast=True)
     region = working_memory(context)
     return context, region, measure_references(context, region)
 
 
-@pytest.mark.parametrize("name", ["sim:plain", "sim:zen-like"])
+@pytest.mark.parametrize("name", ["plain", "zen-like"])
 def test_loads_are_told_by_the_level_that_served_them(name: str) -> None:
     context, region, references = referred(name)
     assert references.levels == ("l1", "l2", "l3", "memory")
@@ -44,7 +46,7 @@ def test_loads_are_told_by_the_level_that_served_them(name: str) -> None:
 
 
 def test_a_prefetched_line_is_no_longer_in_memory() -> None:
-    context, region, references = referred("sim:plain")
+    context, region, references = referred("plain")
     flushed = Probe().flush(TARGET).fence().wait(2000)
     pages = region.address + 4096 * np.random.default_rng(1).permutation(1000)[:200]
     placed = {TARGET: pages + 64 * 7, BESIDE: pages + 64 * 50}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from quiet_machines import L1, L2, quiet
+from swept_machines import swept
 
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
@@ -24,8 +25,7 @@ NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=1)
 PAIR = spec.LinePair(level=2)
 
 
-def laboratory(machine: SimulatedMachine) -> Laboratory:
-    context = Context(machine=machine, seed=5, fast=True)
+def laboratory(context: Context) -> Laboratory:
     region = working_memory(context)
     return Laboratory(context, region, measure_references(context, region))
 
@@ -54,10 +54,11 @@ def test_a_sibling_that_slows_loads_makes_no_level_wrong(
 ) -> None:
     visit = Visit((Access(LINE * 64),))
     with closing(quiet(prefetchers=(prefetcher,), l3=None, l2={"sets": 512})) as machine:
+        context = swept(machine, fast=True)
         with monkeypatch.context() as then:
             if when == "with the references alone":
                 slowed(then, L2 - L1)
-            lab = laboratory(machine)
+            lab = laboratory(context)
         if when == "after them":
             slowed(monkeypatch, L2 - L1)
         assert lab.brings(visit, LINE + 1) is True
@@ -69,6 +70,6 @@ def test_a_line_that_stayed_behind_level_1_is_told_by_a_clock_of_long_steps_too(
     brackets = {"lfence": 20.0, "mfence": 20.0, "cpuid": 20.0}
     clock = spec.Clock(step_ticks=36.0, ticks_per_cycle=0.5, brackets=brackets)
     with closing(quiet(prefetchers=(PAIR,), l3=None, l2={"sets": 512}, clock=clock)) as machine:
-        lab = laboratory(machine)
+        lab = laboratory(swept(machine, fast=True))
         told = [lab.in_l1(Visit((Access(line * 64),)), line + 1) for line in (8, 20, 32, 44)]
     assert told == [False] * 4

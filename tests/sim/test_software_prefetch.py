@@ -8,24 +8,24 @@ from typing import Any
 
 import msgspec
 import pytest
+from small_presets import small
+from swept_machines import swept
 
 from setebench import registry
 from setebench.judge import Verdict, judge
 from setebench.results import Finding
-from setebench.scenario import Context
 from setebench.sim import spec
-from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
 
-pytestmark = pytest.mark.long(80)
+pytestmark = pytest.mark.long(42)
 
 SMALL_WALK = spec.TlbTable(entries=512, ways=8, miss_penalty_cycles=40.0)
 
 
 def _changed(**prefetch: Any) -> spec.Machine:
     """`plain` with other software prefetches, and the smallest second TLB that is met."""
-    plain = load("plain")
+    plain = small("plain")
     return msgspec.structs.replace(
         plain,
         software_prefetch=msgspec.structs.replace(plain.software_prefetch, **prefetch),
@@ -47,8 +47,8 @@ def _trained() -> spec.Machine:
 
 
 MACHINES = {
-    "plain": lambda: load("plain"),
-    "sandybridge": lambda: load("sandybridge"),
+    "plain": lambda: small("plain"),
+    "sandybridge": lambda: small("sandybridge"),
     "drops": lambda: _changed(when_full="drops", on_l2_tlb_miss=False),
     "maps pages": lambda: _changed(on_page_fault=True),
     "in order": _in_order,
@@ -60,7 +60,7 @@ MACHINES = {
 def _findings(name: str) -> tuple[Finding, ...]:
     scenario = registry.scenario("software-prefetch")
     with closing(open_machine_file(MACHINES[name](), 3)) as machine:
-        return tuple(scenario.answer(Context(machine=machine, seed=3, fast=True)))
+        return tuple(scenario.answer(swept(machine, seed=3, fast=True)))
 
 
 def _told(name: str) -> tuple[dict[str, Any], dict[str, list[str]]]:

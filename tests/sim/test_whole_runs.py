@@ -6,6 +6,7 @@ from contextlib import closing
 from functools import cache
 
 import pytest
+from small_presets import small_file
 
 from setebench import campaign
 from setebench.compare import Agreement, compare
@@ -14,12 +15,12 @@ from setebench.measure.sweep import find_walks, working_memory
 from setebench.results import Document
 from setebench.scenario import Context
 
-pytestmark = pytest.mark.long(25)
+pytestmark = pytest.mark.long(7)
 
 
 @cache
 def _run(seed: int) -> Document:
-    return campaign.characterize("sim:plain", only=["latency"], seed=seed, fast=True, raw=True)
+    return campaign.characterize(f"sim:{small_file('plain')}", only=["latency"], seed=seed, fast=True, raw=True)
 
 
 def test_another_run_agrees() -> None:
@@ -34,7 +35,7 @@ def test_inference_is_repeated_without_the_machine() -> None:
 
 
 def test_levels_are_found_once() -> None:
-    with closing(open_machine("sim:plain")) as machine:
+    with closing(open_machine(f"sim:{small_file('plain')}")) as machine:
         first = Context(machine=machine, fast=True)
         region = working_memory(first)
         walks = find_walks(first, region)

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scenario_files import MACHINE, BareMachine, Write, open_bare, scenario_folder
 
-from setebench import campaign, packing, recording, session, store
+from setebench import campaign, session, store
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import Machine
 from setebench.probe import Base, Probe
-from setebench.recording import Recorder, Recording, Replay
+from setebench.recording import Recorder, Recording, Replay, packing
 
 __all__ = ["scenario_folder"]  # a fixture
 LINE = Base("line")
@@ -152,7 +152,7 @@ def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], chang
 
 
 def test_a_bomb_is_not_unpacked(kept: tuple[list[Any], Recording], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MOST_CALLS", 1000)
+    monkeypatch.setattr("setebench.recording.document.MOST_CALLS", 1000)
     with pytest.raises(UsageError, match="too long"):
         Replay(msgspec.structs.replace(kept[1], calls=BOMB))
 

@@ -21,7 +21,7 @@ from setebench.scenario import Context
 from setebench.streaming.budget import Budget
 from setebench.streaming.levels import Levels
 from setebench.streaming.loaded import ROUNDS as LOADED_ROUNDS
-from setebench.streaming.loaded import Bench, Reading
+from setebench.streaming.loaded import LoadedChase, Reading
 from setebench.streaming.sweep import FAST_ROUNDS, Case, Point, Sweep, in_rounds
 from setebench.streaming.team import Team, Timing
 from setebench.streaming.told import told_of
@@ -181,14 +181,14 @@ def test_the_interval_reaches_up_to_what_other_data_sets_of_the_level_reached() 
 def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int, int]] = []
 
-    def measure(_self: Bench, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
+    def measure(_self: LoadedChase, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
         asked.append((len(loaders), delay, writes))
         return Reading(np.array([100.0 + len(asked) % 7]), np.array([10.0]))
 
-    monkeypatch.setattr(Bench, "__init__", lambda self, *_: setattr(self, "_cpu", 0))
-    monkeypatch.setattr(Bench, "measure", measure)
-    monkeypatch.setattr(Bench, "lay_out", lambda _self: None)
-    monkeypatch.setattr(Bench, "close", lambda _self: None)
+    monkeypatch.setattr(LoadedChase, "__init__", lambda self, *_: setattr(self, "_cpu", 0))
+    monkeypatch.setattr(LoadedChase, "measure", measure)
+    monkeypatch.setattr(LoadedChase, "lay_out", lambda _self: None)
+    monkeypatch.setattr(LoadedChase, "close", lambda _self: None)
     context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), fast=True, options={"no_msr": True})
     found = {each.parameter: each for each in scenario("loaded-latency").answer(context)}
     whole, last = divmod(len(asked), LOADED_ROUNDS)

@@ -6,17 +6,9 @@ import math
 
 import numpy as np
 
+from setebench.sim.events import EVENT_WORDS
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.layout import (
-    C_EVENTS,
-    EVENT_WORDS,
-    PORT_FULL_FROM,
-    PORT_FULL_TO,
-    PORT_MASK,
-    PORT_SLOTS,
-    PORT_WALKED,
-    S_RANDOM,
-)
+from setebench.sim.layout import C_EVENTS, PORT_FULL_FROM, PORT_FULL_TO, PORT_MASK, PORT_SLOTS, PORT_WALKED, S_RANDOM
 
 
 @compiled

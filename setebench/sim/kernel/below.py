@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
-from setebench.sim.kernel.caches import (
-    drop,
-    find,
-    first_way,
-    physical_line,
-    put_l3,
-    ready_at,
-    remove,
-    touch,
-    write_back_to_l3,
+from setebench.sim.events import (
+    E_INVALIDATIONS,
+    E_L1_FULL,
+    E_L3_HITS,
+    E_L3_MISSES,
+    E_L3_PF_HITS,
+    E_L3_PF_MISSES,
+    E_MEMORY_READS,
+    E_OTHER_CORE,
 )
+from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
+from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, ready_at, remove, write_back_to_l3
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.replacement import touch
 from setebench.sim.layout import (
     C_BANK_BUSY,
     C_BANK_PORTS,
@@ -34,14 +35,6 @@ from setebench.sim.layout import (
     C_SHARED,
     DEMAND,
     DIRTY,
-    E_INVALIDATIONS,
-    E_L1_FULL,
-    E_L3_HITS,
-    E_L3_MISSES,
-    E_L3_PF_HITS,
-    E_L3_PF_MISSES,
-    E_MEMORY_READS,
-    E_OTHER_CORE,
     EXCLUSIVE,
     L_DEMAND,
     L_ENTRIES,

@@ -7,6 +7,7 @@ cycle, which is what makes plain streams fast.
 
 from __future__ import annotations
 
+from setebench.sim.events import E_INTERRUPTS, E_STALLS
 from setebench.sim.kernel.basics import count, random_below, random_exponential
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
@@ -23,8 +24,6 @@ from setebench.sim.layout import (
     C_THREADS,
     C_WINDOW,
     C_WINDOW_RING,
-    E_INTERRUPTS,
-    E_STALLS,
     NEVER,
     OWNED,
     T_CLOCK,

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from setebench.sim.events import (
+    E_HARDWARE_FULL,
+    E_HARDWARE_L1,
+    E_HARDWARE_L2,
+    E_HARDWARE_USED,
+    E_L1_HITS,
+    E_L1_IN_FLIGHT,
+    E_L1_MISSES,
+    E_L2_HITS,
+    E_L2_IN_FLIGHT,
+    E_L2_MISSES,
+    E_L2_PF_HITS,
+    E_L2_PF_MISSES,
+)
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.below import (
     arrive,
@@ -12,9 +26,10 @@ from setebench.sim.kernel.below import (
     port,
     take_entry,
 )
-from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, ready_at, remove, touch
+from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, ready_at, remove
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
+from setebench.sim.kernel.replacement import touch
 from setebench.sim.layout import (
     BASE_ADDRESS,
     BY_HARDWARE,
@@ -32,18 +47,6 @@ from setebench.sim.layout import (
     C_PAGES,
     DEMAND,
     DIRTY,
-    E_HARDWARE_FULL,
-    E_HARDWARE_L1,
-    E_HARDWARE_L2,
-    E_HARDWARE_USED,
-    E_L1_HITS,
-    E_L1_IN_FLIGHT,
-    E_L1_MISSES,
-    E_L2_HITS,
-    E_L2_IN_FLIGHT,
-    E_L2_MISSES,
-    E_L2_PF_HITS,
-    E_L2_PF_MISSES,
     EXCLUSIVE,
     HARDWARE,
     L_INCLUSION,

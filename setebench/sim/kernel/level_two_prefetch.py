@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setebench.sim.events import E_HARDWARE_FULL, E_HARDWARE_L2, E_HARDWARE_L3
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, keep_entry, take_entry
 from setebench.sim.kernel.caches import find, first_way, put_l2
@@ -19,9 +20,6 @@ from setebench.sim.layout import (
     C_PAGES,
     C_PREFETCHER,
     C_PREFETCHERS,
-    E_HARDWARE_FULL,
-    E_HARDWARE_L2,
-    E_HARDWARE_L3,
     EXCLUSIVE,
     FRAME_BITS,
     HARDWARE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setebench.sim.events import E_FLUSHES, E_LOADS, E_MEMORY_WRITES, E_STORES
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.caches import drop, find, first_way
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
@@ -29,10 +30,6 @@ from setebench.sim.layout import (
     C_VECTOR_32,
     C_VECTOR_64,
     DIRTY,
-    E_FLUSHES,
-    E_LOADS,
-    E_MEMORY_WRITES,
-    E_STORES,
     S_ACTIVE,
     S_ENTRY,
     S_SERVED,

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from setebench.sim.events import (
+    E_DROPPED_FAULT,
+    E_DROPPED_FULL,
+    E_DROPPED_PAGE,
+    E_DROPPED_TLB,
+    E_L1_PREFETCH_MISSES,
+    E_PREFETCHES,
+)
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, invalidate_others, keep_entry, take_entry
-from setebench.sim.kernel.caches import find, first_way, put_l1, ready_at, touch
+from setebench.sim.kernel.caches import find, first_way, put_l1, ready_at
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.hierarchy import fetch_l2, own_l2, own_line, train_l1
+from setebench.sim.kernel.replacement import touch
 from setebench.sim.kernel.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
@@ -28,12 +37,6 @@ from setebench.sim.layout import (
     C_PF_TLB1,
     C_PF_TLB2,
     C_THREADS,
-    E_DROPPED_FAULT,
-    E_DROPPED_FULL,
-    E_DROPPED_PAGE,
-    E_DROPPED_TLB,
-    E_L1_PREFETCH_MISSES,
-    E_PREFETCHES,
     H_BYPASS,
     H_EXCLUSIVE,
     H_FILLS,

@@ -9,6 +9,7 @@ access of a block and turns once a block; a rolled one has an address for each a
 from __future__ import annotations
 
 from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
+from setebench.sim.events import E_MEMORY_WRITES, E_STORES
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
 from setebench.sim.kernel.compiler import Ints, compiled
@@ -26,8 +27,6 @@ from setebench.sim.layout import (
     C_STORE_QUEUE,
     C_STORE_RING,
     C_THREADS,
-    E_MEMORY_WRITES,
-    E_STORES,
     S_FAULT,
     S_FAULT_ADDRESS,
     T_CHASE_ADDRESS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setebench.sim.events import E_FAULTS, E_TLB1_MISSES, E_TLB2_MISSES, E_WALKS
 from setebench.sim.kernel.basics import count, free_entry, hold_entry
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
@@ -16,10 +17,6 @@ from setebench.sim.layout import (
     C_TLB_HINT,
     C_WALK_SLOTS,
     C_WALKERS,
-    E_FAULTS,
-    E_TLB1_MISSES,
-    E_TLB2_MISSES,
-    E_WALKS,
     HUGE,
     HUGE_BITS,
     HUGE_TLB,

@@ -12,24 +12,6 @@ from numpy.typing import NDArray
 
 from setebench.errors import UsageError
 
-MOST_TICKS = 1 << 27
-"""Ticks of one recording that are unpacked: a gigabyte. A file that claims more is refused."""
-
-
-def checked_calls(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows of `recording.Recording.calls`, of four numbers each.
-
-    Raises `UsageError` where they claim what no recording holds."""
-    if len(numbers) % 4:
-        raise UsageError("the recording is damaged: its list of runs is cut short")
-    calls = numbers.reshape(-1, 4)
-    shapes = calls[:, 1:3]
-    # each factor is checked before they are multiplied, and each product before they are summed: no overflow
-    possible = ((shapes >= 0) & (shapes <= MOST_TICKS)).all() and (shapes.prod(axis=1) <= MOST_TICKS).all()
-    if not possible or shapes.prod(axis=1).sum() > MOST_TICKS:
-        raise UsageError("the recording is damaged: its runs are of impossible size")
-    return calls
-
 
 def packed(parts: Iterable[NDArray[Any]]) -> str:
     """All numbers of `parts`, one after the other; they are never all in memory at their full width."""

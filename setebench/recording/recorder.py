@@ -1,0 +1,151 @@
+"""A machine that notes what another one answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError
+from setebench.machine import (
+    BusyTime,
+    CountsBusyTime,
+    Facts,
+    Machine,
+    PrefetcherSwitch,
+    Region,
+    SwitchesPrefetchers,
+    Ticks,
+)
+from setebench.probe import Placements, Probe
+from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, checksum_of
+from setebench.recording.packing import packed
+
+
+class Recorder:
+    """A machine that notes what another one answers. It copies ticks between runs, never while one goes on."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._calls: list[tuple[int, int, int, int]] = []
+        self._ticks: list[NDArray[Any]] = []
+        self._regions: list[list[int]] = []
+        self._refusals: list[str] = []
+        self._switches: tuple[PrefetcherSwitch, ...] | str = ()
+        self._switchings: list[str] = []
+        self._busy_times: list[BusyTime | None] = []
+
+    @property
+    def facts(self) -> Facts:
+        """The machine's."""
+        return self._machine.facts
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """See `setebench.machine.Machine.allocate`."""
+        try:
+            region = self._machine.allocate(size, page_size, populate=populate)
+        except UnsupportedError as error:
+            self._regions.append([size, page_size, -1, 0])
+            self._refusals.append(str(error))
+            raise
+        self._regions.append([size, page_size, region.address, region.size])
+        return region
+
+    def release(self, region: Region) -> None:
+        """See `setebench.machine.Machine.release`."""
+        self._machine.release(region)
+
+    def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
+        """See `setebench.machine.Machine.link`."""
+        self._machine.link(region, addresses)
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        """See `setebench.machine.Machine.run`."""
+        asked = checksum_of(probe, cpu, warmup)
+        try:
+            ticks = self._machine.run(probe, placements, cpu=cpu, warmup=warmup)
+        except UnsupportedError as error:
+            self._refuse(asked, error)
+            raise
+        self._note(asked, ticks)
+        return ticks
+
+    def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        """See `setebench.machine.Machine.run_together`."""
+        try:
+            told = self._machine.run_together(probes, placements, warmup=warmup)
+        except UnsupportedError as error:
+            self._refuse(checksum_of(next(iter(probes.values())), None, warmup), error)
+            raise
+        for cpu, probe in probes.items():
+            self._note(checksum_of(probe, cpu, warmup), told[cpu])
+        return told
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """Those of the machine, none where it never has any; see `setebench.machine.SwitchesPrefetchers`."""
+        if not isinstance(self._machine, SwitchesPrefetchers):
+            return ()
+        try:
+            found = self._switches = self._machine.prefetcher_switches()
+        except UnsupportedError as error:
+            self._switches = str(error)
+            raise
+        return found
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        assert isinstance(self._machine, SwitchesPrefetchers)
+        with ExitStack() as off:
+            try:
+                off.enter_context(self._machine.prefetchers_off(names, cpus))
+            except UnsupportedError as error:
+                self._switchings.append(str(error))
+                raise
+            self._switchings.append("")
+            yield
+
+    def busy_time(self) -> BusyTime:
+        """That of the machine; see `setebench.machine.CountsBusyTime`."""
+        try:
+            told = _busy_time(self._machine)
+        except UnsupportedError:
+            self._busy_times.append(None)
+            raise
+        self._busy_times.append(told)
+        return told
+
+    def close(self) -> None:
+        """The machine belongs to whoever opened it."""
+
+    def recording(self) -> Recording:
+        """Everything so far."""
+        return Recording(
+            facts=self.facts,
+            calls=packed([np.array(self._calls, dtype=np.int64)]),
+            ticks=packed(self._ticks),
+            regions=self._regions,
+            refusals=self._refusals,
+            switches=self._switches,
+            switchings=self._switchings,
+            busy_times=self._busy_times,
+        )
+
+    def _note(self, asked: int, ticks: Ticks) -> None:
+        self._calls.append((asked, *ticks.shape, ANSWERED))
+        # half the memory where they fit, as ticks of an interval do unless somebody stopped the machine
+        narrow = ticks.size > 0 and ticks.min() >= -(1 << 31) and ticks.max() < 1 << 31
+        self._ticks.append(np.array(ticks, dtype=np.int32 if narrow else np.int64))
+
+    def _refuse(self, asked: int, error: UnsupportedError) -> None:
+        self._calls.append((asked, 0, 0, REFUSED))
+        self._refusals.append(str(error))
+
+
+def _busy_time(machine: Machine) -> BusyTime:
+    if not isinstance(machine, CountsBusyTime):
+        raise UnsupportedError(UNCOUNTED)
+    return machine.busy_time()

@@ -1,0 +1,98 @@
+"""A machine that answers as a recording says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import SetebenchError, UnsupportedError
+from setebench.machine import BusyTime, Facts, PrefetcherSwitch, Region, Ticks
+from setebench.probe import Placements, Probe, placement_table
+from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, calls_and_ticks, checksum_of
+
+
+class Replay:
+    """A machine that answers as a recording says, as long as it is asked the same."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._facts = recording.facts
+        calls, ticks = calls_and_ticks(recording)
+        self._calls, self._ticks = iter(calls.tolist()), iter(ticks)
+        self._regions = iter(recording.regions)
+        self._refusals = iter(recording.refusals)
+        self._switches = recording.switches
+        self._switchings = iter(recording.switchings)
+        self._busy_times = iter(recording.busy_times)
+
+    @property
+    def facts(self) -> Facts:
+        """Those of the recorded machine."""
+        return self._facts
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """Nothing is allocated; the region has the addresses of then."""
+        asked, page, address, actual = next(self._regions, [-1, -1, -1, -1])
+        if (asked, page) != (size, page_size):
+            raise _other_question(f"memory of {size} bytes")
+        if address < 0:
+            raise UnsupportedError(next(self._refusals, "refused when it was recorded"))
+        return Region(address, actual, page_size, self._facts.line_size)
+
+    def release(self, region: Region) -> None:
+        """There is nothing to release."""
+
+    def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
+        """There is nothing to link."""
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        """The ticks of then."""
+        return self._next(probe, placements, cpu, warmup)
+
+    def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        """The ticks of then, per CPU."""
+        return {cpu: self._next(probe, placements, cpu, warmup) for cpu, probe in probes.items()}
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """Those of the recorded machine, if it was asked for them."""
+        if isinstance(self._switches, str):
+            raise UnsupportedError(self._switches)
+        return self._switches
+
+    @contextmanager
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
+        """Nothing is switched; it was then, or was refused."""
+        refusal = next(self._switchings, None)
+        if refusal is None:
+            raise _other_question(f"the prefetchers {', '.join(names)} switched off")
+        if refusal:
+            raise UnsupportedError(refusal)
+        yield
+
+    def busy_time(self) -> BusyTime:
+        """That of then, where it was counted and asked for."""
+        told = next(self._busy_times, None)
+        if told is None:
+            raise UnsupportedError(UNCOUNTED)
+        return told
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _next(self, probe: Probe, placements: Placements, cpu: int | None, warmup: int) -> Ticks:
+        asked, rows, columns, answered = next(self._calls, [-1, 0, 0, ANSWERED])
+        ticks = next(self._ticks, np.empty(0, dtype=np.int64))
+        if asked != checksum_of(probe, cpu, warmup):
+            raise _other_question(f"the probe {probe}")
+        if answered == REFUSED:
+            raise UnsupportedError(next(self._refusals, "refused when it was recorded"))
+        if (rows, columns) != (max(0, len(placement_table(probe, placements)) - warmup), probe.intervals):
+            raise _other_question(f"other repetitions of the probe {probe}")
+        return ticks.reshape(rows, columns).copy()
+
+
+def _other_question(what: str) -> SetebenchError:
+    shown = what if len(what) < 120 else f"{what[:119]}…"
+    return SetebenchError(f"the recording has no answer to {shown}: this version asks otherwise; measure again")
