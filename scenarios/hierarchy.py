@@ -31,7 +31,7 @@ from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.outer_levels import Outer, inclusion_findings, outer_levels, private_walk
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table
+from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, still
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
@@ -77,6 +77,7 @@ class _Known:
 
     most_lines: int = 0
     way_bytes: int = 0
+    fits: int = 0
     outer: dict[str, Outer] = field(default_factory=dict)
 
 
@@ -97,6 +98,7 @@ def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
         known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
         known.way_bytes = first.way_bytes or 0
         small = _small_tables(context, region, known)
+        known.fits = small[0].entries or small[0].at_least or 0
         yield from _told("4k", small)
         yield from _other_cores(context, region, private_walk(context, region, known.outer))
         yield from _sibling_threads(context, region)
@@ -112,7 +114,7 @@ def _again(context: Context, known: _Known) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         yield from _other_cores(context, region, private_walk(context, region, known.outer))
-        yield from _told("4k", _small_tables(context, region, known))
+        yield from _told("4k", _small_tables(context, region, known, known.fits))
     finally:
         context.machine.release(region)
 
@@ -128,18 +130,20 @@ def _faults_and_starts(context: Context) -> Iterator[Finding]:
 # -- TLBs ----------------------------------------------------------------------------------------
 
 
-def _small_tables(context: Context, region: Region, known: _Known) -> tuple[Table, Table]:
+def _small_tables(context: Context, region: Region, known: _Known, fits: int = 0) -> tuple[Table, Table]:
     context.progress("TLBs, small pages")
     pages, second = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes), known.outer.get("l2")
     held = 0.0 if second is None else SCATTERED_SHARE * second.geometry.held_bytes / region.line_size
-    return _tables(pages, "4k", int(held))
+    return _tables(pages, "4k", int(held), fits)
 
 
-def _tables(pages: Pages, name: str, second_cache_lines: int = 0) -> tuple[Table, Table]:
-    first = first_table(pages)
+def _tables(pages: Pages, name: str, second_cache_lines: int = 0, fits: int = 0) -> tuple[Table, Table]:
+    """Both TLBs. The first one is looked at again when the second one is known: not all that others do ends within the
+    moment that one search takes."""
+    first = first_table(pages, fits)
     second = second_table(pages, first, second_cache_lines)
     pages.context.evidence[f"tlb_{name}"] = pages.evidence
-    return first, second
+    return still(pages, first), second
 
 
 def _told(name: str, tables: tuple[Table, Table]) -> Iterator[Finding]:
@@ -157,16 +161,18 @@ def _large_pages(context: Context, small: tuple[Table, Table], known: _Known) ->
         yield from _told("2m", (Table(reason=reason), Table(reason=reason)))
         return
     context.progress("TLBs, large pages")
+    fits = 0
     if _splintered(context, small[0], known):
         region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
         pages = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes)
         context.evidence["splintered"] = True
+        fits = small[0].entries
     else:
         wanted = min(HUGE_BYTES, int(HUGE_SHARE * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
         region = context.machine.allocate(wanted, HUGE_PAGE, populate=False)
         pages = Pages(context, region, HUGE_PAGE, min(known.most_lines, MOST_HUGE_PAGES), known.way_bytes)
     try:
-        first, second = _tables(pages, "2m")
+        first, second = _tables(pages, "2m", fits=fits)
     finally:
         context.machine.release(region)
     yield from _told("2m", (first, without_second(first, second, *small)))
