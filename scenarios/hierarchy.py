@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
-from setebench.hierarchy.faults import page_fault
+from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.findings import (
     OWN_RATIO,
     cache_findings,
@@ -66,15 +66,20 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _findings(context: Context) -> Iterator[Finding]:
-    known = _Known()
+    known = _Known(faults=_first_touches(context))
+    _look_at_faults(context, known)
     first = list(_all_once(context, known))
     yield from merged(first, _again(context, known))
+    for pages, faults in known.faults.items():
+        context.progress(f"page faults, {pages} pages")
+        yield fault_finding(pages, faults.told())
 
 
 @dataclass
 class _Known:
-    """What the first time found that the second time needs."""
+    """What one time found that later times need."""
 
+    faults: dict[str, FirstTouches]
     most_lines: int = 0
     way_bytes: int = 0
     fits: int = 0
@@ -104,13 +109,15 @@ def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
         yield from _sibling_threads(context, region)
     finally:
         context.machine.release(region)
+    _look_at_faults(context, known)
     yield from _large_pages(context, small, known)
-    yield from _faults_and_starts(context)
+    yield _thread_starts(context)
 
 
 def _again(context: Context, known: _Known) -> Iterator[Finding]:
     """What neighbours and the placement of virtual CPUs change most, at another time and in other memory."""
-    yield from _faults_and_starts(context)
+    yield _thread_starts(context)
+    _look_at_faults(context, known)
     region = working_memory(context)
     try:
         yield from _other_cores(context, region, private_walk(context, region, known.outer))
@@ -119,12 +126,17 @@ def _again(context: Context, known: _Known) -> Iterator[Finding]:
         context.machine.release(region)
 
 
-def _faults_and_starts(context: Context) -> Iterator[Finding]:
-    for pages, size in (("4k", TRANSLATED_BYTES), ("2m", HUGE_PAGE)):
-        if size in context.machine.facts.page_sizes:
-            context.progress(f"page faults, {pages} pages")
-            yield fault_finding(pages, page_fault(context, size))
-    yield _thread_starts(context)
+def _first_touches(context: Context) -> dict[str, FirstTouches]:
+    sizes = {"4k": TRANSLATED_BYTES, "2m": HUGE_PAGE}
+    offered = context.machine.facts.page_sizes
+    return {pages: FirstTouches(context, size) for pages, size in sizes.items() if size in offered}
+
+
+def _look_at_faults(context: Context, known: _Known) -> None:
+    """At one moment of several that lie apart."""
+    for pages, faults in known.faults.items():
+        context.progress(f"page faults, {pages} pages")
+        faults.look()
 
 
 # -- TLBs ----------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from setebench.infer.capacity import GROWTH, Capacity
 
 FITTING_LOOKS = 3
-"""n entries fit after so many more low looks at them than raised ones in calm moments: a control that happened to be slow
-makes a look seem low."""
+"""n entries fit after so many more low looks at them than raised ones in calm moments. One alone may be the doing of a
+control that happened to be slow."""
 
 RAISED_LOOKS, RAISED_PER_LOW = 2, 8
 """They don't after so many raised looks in calm moments, and so many more for each low one."""
