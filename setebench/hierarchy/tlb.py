@@ -30,8 +30,8 @@ PATIENCE_LOOKS = 600
 """Looks at rings that a sibling thread or a neighbour disturbs before a search ends: half a second of them. They come
 in spells of a tenth of a second to ten seconds, with gaps of some milliseconds now and then."""
 
-SEARCHES = 4
-"""Of which two in a row must tell the same."""
+LOOKS_AGAIN = 3
+"""So many times at most the step is looked at again, until it stays where it was."""
 
 BUSY_REASON = "others use entries most of the time; run again at a quieter time"
 
@@ -140,7 +140,7 @@ def first_table(pages: Pages, fits: int = 0) -> Table:
         found = search.capacity(FIRST_PAGES, pages.reach(1))
     if found is None:
         return Table(reason=f"spreading {FIRST_PAGES} lines over as many pages costs something already")
-    for _ in range(SEARCHES - 1):
+    for _ in range(LOOKS_AGAIN):
         if found.fits == pages.reach(1):
             return Table(at_least=found.fits, reason=f"no step up to {found.fits} pages")
         penalty, both = _penalty(pages, found.fits)
