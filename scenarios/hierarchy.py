@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
-from setebench.hierarchy.faults import page_fault
+from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.findings import (
     OWN_RATIO,
     cache_findings,
@@ -31,7 +31,7 @@ from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.outer_levels import Outer, inclusion_findings, outer_levels, private_walk
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table
+from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, still
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
@@ -66,17 +66,23 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _findings(context: Context) -> Iterator[Finding]:
-    known = _Known()
+    known = _Known(faults=_first_touches(context))
+    _look_at_faults(context, known)
     first = list(_all_once(context, known))
     yield from merged(first, _again(context, known))
+    for pages, faults in known.faults.items():
+        context.progress(f"page faults, {pages} pages")
+        yield fault_finding(pages, faults.told())
 
 
 @dataclass
 class _Known:
-    """What the first time found that the second time needs."""
+    """What one time found that later times need."""
 
+    faults: dict[str, FirstTouches]
     most_lines: int = 0
     way_bytes: int = 0
+    fits: int = 0
     outer: dict[str, Outer] = field(default_factory=dict)
 
 
@@ -97,49 +103,59 @@ def _all_once(context: Context, known: _Known) -> Iterator[Finding]:
         known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
         known.way_bytes = first.way_bytes or 0
         small = _small_tables(context, region, known)
+        known.fits = small[0].entries or small[0].at_least or 0
         yield from _told("4k", small)
         yield from _other_cores(context, region, private_walk(context, region, known.outer))
         yield from _sibling_threads(context, region)
     finally:
         context.machine.release(region)
+    _look_at_faults(context, known)
     yield from _large_pages(context, small, known)
-    yield from _faults_and_starts(context)
+    yield _thread_starts(context)
 
 
 def _again(context: Context, known: _Known) -> Iterator[Finding]:
     """What neighbours and the placement of virtual CPUs change most, at another time and in other memory."""
-    yield from _faults_and_starts(context)
+    yield _thread_starts(context)
+    _look_at_faults(context, known)
     region = working_memory(context)
     try:
         yield from _other_cores(context, region, private_walk(context, region, known.outer))
-        yield from _told("4k", _small_tables(context, region, known))
+        yield from _told("4k", _small_tables(context, region, known, known.fits))
     finally:
         context.machine.release(region)
 
 
-def _faults_and_starts(context: Context) -> Iterator[Finding]:
-    for pages, size in (("4k", TRANSLATED_BYTES), ("2m", HUGE_PAGE)):
-        if size in context.machine.facts.page_sizes:
-            context.progress(f"page faults, {pages} pages")
-            yield fault_finding(pages, page_fault(context, size))
-    yield _thread_starts(context)
+def _first_touches(context: Context) -> dict[str, FirstTouches]:
+    sizes = {"4k": TRANSLATED_BYTES, "2m": HUGE_PAGE}
+    offered = context.machine.facts.page_sizes
+    return {pages: FirstTouches(context, size) for pages, size in sizes.items() if size in offered}
+
+
+def _look_at_faults(context: Context, known: _Known) -> None:
+    """At one moment of several that lie apart."""
+    for pages, faults in known.faults.items():
+        context.progress(f"page faults, {pages} pages")
+        faults.look()
 
 
 # -- TLBs ----------------------------------------------------------------------------------------
 
 
-def _small_tables(context: Context, region: Region, known: _Known) -> tuple[Table, Table]:
+def _small_tables(context: Context, region: Region, known: _Known, fits: int = 0) -> tuple[Table, Table]:
     context.progress("TLBs, small pages")
     pages, second = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes), known.outer.get("l2")
     held = 0.0 if second is None else SCATTERED_SHARE * second.geometry.held_bytes / region.line_size
-    return _tables(pages, "4k", int(held))
+    return _tables(pages, "4k", int(held), fits)
 
 
-def _tables(pages: Pages, name: str, second_cache_lines: int = 0) -> tuple[Table, Table]:
-    first = first_table(pages)
+def _tables(pages: Pages, name: str, second_cache_lines: int = 0, fits: int = 0) -> tuple[Table, Table]:
+    """Both TLBs. The first one is looked at again when the second one is known: not all that others do ends within the
+    moment that one search takes."""
+    first = first_table(pages, fits)
     second = second_table(pages, first, second_cache_lines)
     pages.context.evidence[f"tlb_{name}"] = pages.evidence
-    return first, second
+    return still(pages, first), second
 
 
 def _told(name: str, tables: tuple[Table, Table]) -> Iterator[Finding]:
@@ -157,16 +173,18 @@ def _large_pages(context: Context, small: tuple[Table, Table], known: _Known) ->
         yield from _told("2m", (Table(reason=reason), Table(reason=reason)))
         return
     context.progress("TLBs, large pages")
+    fits = 0
     if _splintered(context, small[0], known):
         region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
         pages = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes)
         context.evidence["splintered"] = True
+        fits = small[0].entries
     else:
         wanted = min(HUGE_BYTES, int(HUGE_SHARE * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
         region = context.machine.allocate(wanted, HUGE_PAGE, populate=False)
         pages = Pages(context, region, HUGE_PAGE, min(known.most_lines, MOST_HUGE_PAGES), known.way_bytes)
     try:
-        first, second = _tables(pages, "2m")
+        first, second = _tables(pages, "2m", fits=fits)
     finally:
         context.machine.release(region)
     yield from _told("2m", (first, without_second(first, second, *small)))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import Estimate, over_rounds, undisturbed
+from setebench.infer.moments import agreed, over_moments
+from setebench.infer.ticks import Estimate, mean_ticks
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
@@ -22,7 +23,15 @@ a walk."""
 MEMORY_SHARE = 0.25
 """Of the machine's memory, so much is touched at most."""
 
-BATCHES = 12
+BATCHES = {4096: 40, 2 << 20: 2}
+"""A moment's cost is that of its calmer batches of pages: a sibling thread that comes or goes raises the others."""
+
+CALMER_SHARE = 0.25
+"""A quarter of the batches, at least, is calm in a moment that is to tell something."""
+
+MOMENTS, MOST_MOMENTS = 4, 10
+"""Moments looked at, and how many at most where they don't agree."""
+
 PAGE = Base("page")
 
 UNPOPULATED_RATIO = 0.6
@@ -38,22 +47,39 @@ class Fault:
     reason: str = ""
 
 
-def page_fault(context: Context, page_bytes: int) -> Fault:
-    """Time a store to every page of fresh memory, then one to another line of every page, in the same order.
+class FirstTouches:
+    """First touches of pages of one size, looked at in several moments of a run."""
 
-    A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
-    line, but not without its translation, so the difference holds the fault and nothing else."""
-    most = int(MEMORY_SHARE * context.machine.facts.memory_bytes) // page_bytes
-    region = context.machine.allocate(max(1, min(PAGES[page_bytes], most)) * page_bytes, page_bytes, populate=False)
-    try:
-        first, later = (_touch(context, page) for page in _touches(context, region))
-    finally:
-        context.machine.release(region)
-    difference = first - later.mean() if len(first) != len(later) else first - later
-    if later.mean() > UNPOPULATED_RATIO * first.mean():
-        return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
-    per_tick = cycles_per_tick(context)
-    return Fault(over_rounds(difference * per_tick, 0.01))
+    def __init__(self, context: Context, page_bytes: int) -> None:
+        """Nothing is measured yet."""
+        self._context = context
+        self._page_bytes = page_bytes
+        self._cycles: list[float] = []
+        self._later_share: list[float] = []
+
+    def look(self) -> None:
+        """Time a store to every page of fresh memory, then one to another line of every page, in the same order.
+
+        A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
+        line, but not without its translation, so the difference holds the fault and nothing else."""
+        machine, size = self._context.machine, self._page_bytes
+        most = int(MEMORY_SHARE * machine.facts.memory_bytes) // size
+        region = machine.allocate(max(1, min(PAGES[size], most)) * size, size, populate=False)
+        try:
+            first, later = (_touch(self._context, page, BATCHES[size]) for page in _touches(self._context, region))
+        finally:
+            machine.release(region)
+        cost = float(np.quantile(first - later, CALMER_SHARE))
+        self._cycles.append(cost * cycles_per_tick(self._context))
+        self._later_share.append(float(later.mean() / first.mean()))
+
+    def told(self) -> Fault:
+        """What a first touch costs, after as many looks as it takes."""
+        while len(self._cycles) < MOMENTS or (len(self._cycles) < MOST_MOMENTS and not agreed(self._cycles)):
+            self.look()
+        if min(self._later_share) > UNPOPULATED_RATIO:
+            return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
+        return Fault(over_moments(self._cycles))
 
 
 def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -64,11 +90,9 @@ def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArr
     return pages + lines, pages + region.page_size // 2 + lines
 
 
-def _touch(context: Context, addresses: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean ticks of a store to each address, in batches, without those that a stall hit."""
+def _touch(context: Context, addresses: NDArray[np.int64], batches: int) -> NDArray[np.float64]:
+    """Mean ticks of a store to each address, shape (batches,) or fewer, without those that a stall hit."""
     probe = Probe().start().store(PAGE).stop()
     ticks: Ticks = context.machine.run(probe, {PAGE: addresses}, cpu=context.cpu).ravel()
-    kept = undisturbed(ticks, step_ticks(context))
-    batches = zip(np.array_split(ticks, BATCHES), np.array_split(kept, BATCHES), strict=True)
-    means: list[float] = [float(batch[own].mean()) for batch, own in batches if own.any()]
-    return np.array(means)
+    parts = np.array_split(ticks, min(batches, len(ticks)))
+    return np.array([mean_ticks(part, step_ticks(context)) for part in parts])

@@ -26,7 +26,7 @@ from setebench.hierarchy.tlb import (
     missing_counts,
     typical,
 )
-from setebench.infer.capacity import capacity, twice
+from setebench.infer.capacity import Capacity, capacity, twice
 from setebench.infer.table_sets import Fits, Shapes, may_be_folded, shapes
 from setebench.measure.rings import Lines, rings_cycles, shuffled
 
@@ -139,11 +139,10 @@ def _step(pages: Pages, penalty: float, stride: int, least: int) -> _Step:
     base = max(base, penalty)
 
     def excess(count: int) -> float:
-        return pages.excess(count, stride) - base
+        # the fewest fit, for the base is theirs: a ring whose lines or pages happen to lie badly doesn't change that
+        return pages.excess(count, stride) - base if count > least else 0.0
 
-    found = capacity(twice(excess, STEP_CYCLES), least, pages.reach(stride), STEP_CYCLES)
-    if found is None:
-        return _Step(Fits(stride, 0, None))
+    found = capacity(twice(excess, STEP_CYCLES), least, pages.reach(stride), STEP_CYCLES) or Capacity(least, None)
     if found.spills is None:
         return _Step(Fits(stride, found.fits, None))
     both = tuple(typical(pages, count, stride) for count in missing_counts(pages, found.fits, stride))

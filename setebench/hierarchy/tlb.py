@@ -6,12 +6,12 @@ cache either way, so what spreading costs is translation. Pages in a row use all
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 import numpy as np
 
-from setebench.infer.capacity import Capacity, capacity, twice
+from setebench.infer.calm import CalmSearch
 from setebench.machine import Region
 from setebench.measure.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.scenario import Context
@@ -25,6 +25,15 @@ FIRST_PAGES = 6
 STEP_CYCLES = 0.2
 """Cycles per access that tell a step. With one page too many in one set of four ways, five pages of some hundred miss
 at six cycles and more each."""
+
+PATIENCE_LOOKS = 600
+"""Looks at rings that a sibling thread or a neighbour disturbs before a search ends: half a second of them. They come
+in spells of a tenth of a second to ten seconds, with gaps of some milliseconds now and then."""
+
+LOOKS_AGAIN = 3
+"""So many times at most the step is looked at again, until it stays where it was."""
+
+BUSY_REASON = "others use entries most of the time; run again at a quieter time"
 
 LEAST_PENALTY_CYCLES = 3.0
 """No second TLB answers sooner: it is asked after the first, and is larger. What costs less comes from elsewhere."""
@@ -121,30 +130,45 @@ class Pages:
         return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
 
 
-def first_table(pages: Pages) -> Table:
-    """The first TLB: pages in a row until spreading costs something."""
-    found, again = _first_step(pages), _first_step(pages)
+def first_table(pages: Pages, fits: int = 0) -> Table:
+    """The first TLB: pages in a row until spreading costs something. `fits` are so many as another look at the same
+    TLB, in other memory, saw fit; 0 if there was none."""
+    search = _search(pages)
+    found = search.capacity(fits, pages.reach(1)) if FIRST_PAGES < fits <= pages.reach(1) else None
+    if found is None:
+        search = _search(pages)
+        found = search.capacity(FIRST_PAGES, pages.reach(1))
     if found is None:
         return Table(reason=f"spreading {FIRST_PAGES} lines over as many pages costs something already")
-    if found.spills is None:
-        return Table(at_least=found.fits, reason=f"no step up to {found.fits} pages")
-    penalty, both = _penalty(pages, found.fits)
-    if again is None or again.spills is None or again.fits != found.fits:  # somebody else used entries, once
-        fits = [found.fits] if again is None else [found.fits, again.fits]
-        return Table(
-            None, min(fits), None, None, both, "two searches tell different sizes; run again at a quieter time"
-        )
+    for _ in range(LOOKS_AGAIN):
+        if found.fits == pages.reach(1):
+            return Table(at_least=found.fits, reason=f"no step up to {found.fits} pages")
+        penalty, both = _penalty(pages, found.fits)
+        before, found = found, search.settled(found.fits, pages.reach(1))
+        if found == before or found.spills is None:
+            break
     if min(both) < LEAST_PENALTY_CYCLES:
         reason = "spreading lines over pages costs less than a second TLB's answer does; run again at a quieter time"
         return Table(None, None, None, None, both, reason)
-    if not found.exact:
+    if found != before or not found.exact:
         # what doesn't fit bounds nothing: a sibling thread or a neighbour takes entries away
-        return Table(None, found.fits, None, None, both, "the step is blurred; run again at a quieter time")
+        return Table(None, found.fits, None, None, both, BUSY_REASON)
     return Table(found.fits, None, None, penalty, both)
 
 
-def _first_step(pages: Pages) -> Capacity | None:
-    return capacity(twice(lambda n: pages.excess(n, 1), STEP_CYCLES), FIRST_PAGES, pages.reach(1), STEP_CYCLES)
+def still(pages: Pages, told: Table) -> Table:
+    """What was told of the first TLB, looked at once more at a later time: somebody who uses entries all the while is
+    not seen by that."""
+    if told.entries is None:
+        return told
+    found = _search(pages).settled(told.entries, pages.reach(1))
+    if found.fits == told.entries:
+        return told
+    return replace(told, entries=None, at_least=found.fits, penalty=None, reason=BUSY_REASON)
+
+
+def _search(pages: Pages) -> CalmSearch:
+    return CalmSearch(lambda count: pages.excess(count, 1), STEP_CYCLES, PATIENCE_LOOKS)
 
 
 def _penalty(pages: Pages, fits: int) -> tuple[float | None, tuple[float, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from setebench.core.native import NativeMachine
-from setebench.hierarchy.faults import page_fault
+from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.first_level import line_size
 from setebench.hierarchy.recency import Stream
 from setebench.machine import Region
@@ -49,5 +49,5 @@ def test_lines_that_passed_long_ago_cost_more(native: NativeMachine, region: Reg
 
 
 def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:
-    found = page_fault(Context(machine=native), 4096)
+    found = FirstTouches(Context(machine=native), 4096).told()
     assert found.cycles is None or found.cycles.value > 0

@@ -12,6 +12,8 @@ from setebench.machine import Region
 from setebench.scenario import Context
 
 PENALTY, WALK = 25.0, 52.0
+FEWEST = 116
+"""Pages that a search begins with: a fifth more than fit the first TLB."""
 FIRST = Table(entries=96, penalty=PENALTY, penalties=(PENALTY, PENALTY))
 
 
@@ -58,3 +60,22 @@ def test_a_first_cache_full_of_as_many_lines_at_every_stride_hides_no_tlb_that_l
     pages = crowded(x1=256, x2=256, x4=256, x8=256)
     pages.sets, pages.crowded_cycles = 256, 9.0
     assert second_table(pages, FIRST).entries == 2048
+
+
+class Uneven(Crowded):
+    """The same, where the fourth and the fifth ring of the fewest pages at a stride of two happen to lie badly."""
+
+    rings_of_the_fewest = 0
+
+    def excess(self, count: int, stride: int) -> float:
+        """See `Pages.excess`."""
+        self.rings_of_the_fewest += (count, stride) == (FEWEST, 2)
+        badly = (count, stride) == (FEWEST, 2) and self.rings_of_the_fewest in (4, 5)
+        return super().excess(count, stride) + 0.3 * badly
+
+
+def test_two_rings_that_happen_to_lie_badly_do_not_end_the_search() -> None:
+    """The second TLB for large pages of a Zen 4 guest was told by its pages in a row alone, 398 of 3072, for that."""
+    pages = Uneven(cast(Context, None), Region(1 << 32, 64 << 20, 4096, 64), 4096, 409)
+    pages.crowded_from = {}
+    assert second_table(pages, FIRST).entries == 512
