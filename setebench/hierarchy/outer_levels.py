@@ -43,8 +43,8 @@ SLICES = (1, 3, 5, 7)
 Inclusive = tuple[bool | None, str]
 """Whether lines are taken along, or None and why that isn't told."""
 
-FINDS = 3
-"""Searches for a set. Two have to find one, of the same number of ways."""
+FINDS, FAILURES = 2, 3
+"""Searches for a set that have to find one, of the same number of ways; and those that may not."""
 
 PAGE = 4096
 
@@ -77,7 +77,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
     for number, name in enumerate(caches[1:], 1):
         end = ends[number] if number < len(ends) else None
         if name == "l2" and first.ways is not None:
-            found[name] = _second_level(context, region, first.ways, end)
+            found[name] = _second_level(context, region, first, end)
         else:
             reason = "lines that share a set are only searched for once the capacities of all levels before are known"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
@@ -199,23 +199,28 @@ def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
     return Geometry(ways, None, reason, end / SWEEP_RATIO)
 
 
-def _second_level(context: Context, region: Region, first_ways: int, end: float | None) -> Outer:
+def _second_level(context: Context, region: Region, first: Geometry, end: float | None) -> Outer:
     """Ways from the lines of two sets; size from them and the number of sets, which is a power of two or not told."""
     context.progress("lines that share a set of the second cache")
     known = context.known["level_cycles"]
     latencies = Latencies(known["l1"], known["l2"], known.get("l3", known["memory"]))
-    sets = Sets(context, region, first_ways, latencies)
+    first_ways, first_way_bytes = first.ways or 0, first.way_bytes or PAGE
+    sets = Sets(context, region, first_ways, latencies, first_way_bytes)
     both: list[PageClasses] = []
-    for _ in range(FINDS):
-        one = sets.find() if len(both) < 2 else None
+    failures = 0
+    while len(both) < FINDS and failures < FAILURES:
+        one = sets.find()
         counted = None if one is None else PageClasses(context, region, first_ways, latencies, one)
-        both += [counted] if counted is not None and counted.sure() else []
-    if len(both) < 2 or both[0].found.ways != both[1].found.ways:
+        if counted is not None and counted.sure():
+            both.append(counted)
+        else:
+            failures += 1
+    if len(both) < FINDS or both[0].found.ways != both[1].found.ways:
         reason = "no lines that clearly share a set: random replacement, or a neighbour; see the sweep"
         return Outer(_unknown(None, reason, end), "eviction sets")
     found, ways = both[0].found, both[0].found.ways
     context.progress("pages whose lines share sets of the second cache")
-    way = way_bytes(both[0].count())
+    way = way_bytes(both[0].count()) if first_way_bytes <= PAGE else None
     if way is None:
         reason = "the number of page classes is no clear power of two"
         return Outer(_unknown(ways, reason, end), "eviction sets", found)

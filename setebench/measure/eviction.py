@@ -1,10 +1,10 @@
 """Lines that share a set of a cache behind the first, found by timing alone.
 
-Addresses say nothing of such sets: they are chosen by physical addresses that a process can't see. So lines at one
-offset of many pages are chased round and round; the chase slows down when a set of the cache is overfull, and lines
-that can be left out without ending that are left out one after the other. What is left is one line more than the set
-has ways. Every chase is compared with one over the same pages whose lines lie at two offsets: the same translations,
-but no set that gets more than half as many lines.
+Addresses say nothing of such sets: they are chosen by physical addresses that a process can't see. So lines of one set
+of the first cache, at one offset of many pages, are chased round and round; the chase slows down when a set of the
+cache is overfull, and lines that can be left out without ending that are left out one after the other. What is left is
+one line more than the set has ways. Every chase is compared with one over the same pages whose lines lie at two
+offsets: the same translations, but no set that gets more than half as many lines.
 """
 
 from __future__ import annotations
@@ -75,22 +75,36 @@ class Congruent:
 
 
 class Sets:
-    """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways."""
+    """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways of
+    `way_bytes` each. Lines at one offset of pages share a set of the first cache where its ways are no larger than a
+    page; else those a multiple of a way apart do."""
 
-    def __init__(self, context: Context, region: Region, first_ways: int, latencies: Latencies) -> None:
+    def __init__(
+        self, context: Context, region: Region, first_ways: int, latencies: Latencies, way_bytes: int = PAGE
+    ) -> None:
         self._context, self._region, self._first_ways = context, region, first_ways
         self._rng = context.rng(71)
-        self._thinning = Thinning(context, region, latencies)
+        self._stride = max(PAGE, way_bytes)
+        self._thinning = Thinning(context, region, latencies, self._stride)
         self._per_tick = cycles_per_tick(context)
 
     def find(self) -> Congruent | None:
         """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly."""
         for lines, flushers in self._starts():
             found = self._critical(self._reduced(lines, flushers), flushers)
+            found = None if found is None else self._together(found)
             found = None if found is None else self._confirmed(found)
             if found is not None:
                 return found
         return None
+
+    def _together(self, found: Congruent) -> Congruent | None:
+        """The set's lines searched once more, now that they follow each other and all others come behind them.
+
+        In a second cache that takes only what the first one gives up, a line of the set counts only while it isn't
+        among the latest of the ring. With some of them strewn among the flushers, any flusher that is left out moves
+        these nearer to each other, may end the conflict, and seems to belong to the set."""
+        return self._critical(self._reduced(found.lines, found.flushers), found.flushers)
 
     def _confirmed(self, found: Congruent) -> Congruent | None:
         """The same if enough flushers are left, else with more of them, or None: with too few, lines of other sets seem
@@ -98,7 +112,7 @@ class Sets:
         wanted = int(CONFIRMING_PER_WAY * self._first_ways) - len(found.flushers)
         if wanted <= 0:
             return found
-        pool = self._pool(int(found.lines[0]) % PAGE)
+        pool = self._pool(self._offset(found.lines[0]))
         flushers = found.flushers
         for line in pool[~np.isin(pool, np.concatenate([found.lines, flushers]))][: GATHER_RATIO * wanted]:
             more = np.append(flushers, line)
@@ -117,7 +131,7 @@ class Sets:
         if start is not None:
             yield start, flushers
         for lines in self._thinning.few():
-            pool = self._pool(int(lines[-1]) % PAGE)
+            pool = self._pool(self._offset(lines[-1]))
             flushers, _ = self._flushers(pool[~np.isin(pool, lines)])
             if len(set((lines % PAGE).tolist())) > 1:  # pairs of lines lie in two sets of the first cache
                 flushers = np.concatenate([flushers, flushers ^ self._region.line_size])
@@ -150,12 +164,16 @@ class Sets:
         ticks = machine.run(Probe().start().chase(RING, steps).stop(), {RING: starts}, cpu=cpu, warmup=warm)
         return float(np.median(ticks)) / steps
 
+    def _offset(self, line: int) -> int:
+        """Where the line lies among those of a way of the first cache."""
+        return (int(line) - self._region.address) % self._stride
+
     def _pool(self, offset: int | None = None) -> Lines:
-        """Lines at one offset, a random one unless given, of random pages."""
+        """Lines of one set of the first cache, at an offset that is random unless given, in random order."""
         if offset is None:
-            offset = int(self._rng.integers(0, PAGE // self._region.line_size)) * self._region.line_size
-        pages = self._rng.permutation(self._region.size // PAGE)[: 2 * MOST_LINES]
-        return (self._region.address + pages * PAGE + offset).astype(np.int64)
+            offset = int(self._rng.integers(0, self._stride // self._region.line_size)) * self._region.line_size
+        number = self._rng.permutation(self._region.size // self._stride)[: 2 * MOST_LINES]
+        return (self._region.address + number * self._stride + offset).astype(np.int64)
 
     def _flushers(self, pool: Lines) -> tuple[Lines, Lines]:
         """Lines that together overfill no set, and the rest of the pool."""

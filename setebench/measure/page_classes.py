@@ -4,9 +4,12 @@ A page holds a line of every set of its class, as long as the lines of one page 
 share of pages with a line of the known set is one over the number of classes. It is counted twice. Of whole pages: what
 prefetchers bring along in them are their own lines, which count anyway; but lines that stay in the first cache are not
 seen in a next one that only takes what the first gives up, so there may seem to be more classes than there are. And of
-single lines at one offset, which are all pushed out of the first cache: as rare as pages of a class where the index is
-taken from the address as it is, and so many times rarer as a page has lines where it is hashed; but there prefetchers
-bring lines of the set as well, so there may seem to be fewer. Where the two agree, neither is the case.
+single lines at one offset: as rare as pages of a class where the index is taken from the address as it is, and so many
+times rarer as a page has lines where it is hashed; but there prefetchers bring lines of the set as well, so there may
+seem to be fewer. Where the two agree, neither is the case.
+
+Lines at one offset push each other out of a first cache whose ways are no larger than a page. Behind larger ways none
+can be counted: a line that stays in the first cache is no longer used in the next one, and soon isn't there.
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ SURE_EVERY = 4
 """Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
 make such lines look rarer, and the cache larger, than it is."""
 
-SURE_TIMES = 4
-"""How often a set is asked whether it is one."""
+SURE_TIMES, WITHOUT_TIMES = 4, 3
+"""How often a set is asked whether it is one; and at most without each line that is held foreign."""
 
 ROUNDS, WARM_ROUNDS = 2, 24
 """Rounds over a chunk before every timing, and before the first: where replacement is random, lines that do fit into a
@@ -82,17 +85,25 @@ class PageClasses:
         self._kept_ticks = 0.0
 
     def sure(self) -> bool:
-        """Whether the last line of the set overfills it together with the others, and foreign lines don't: so the set
-        has as many ways as it has other lines. It is timed in another way than the set was found in."""
+        """Whether the last line of the set overfills it together with the others, foreign lines don't, and none of
+        these takes a way: so the set has as many ways as it has other lines. It is timed in another way than the set
+        was found in."""
         lines, foreign = self.found.lines, self.found.flushers
         if len(lines) < 2 or not len(foreign):
             return False
         none: Lines = lines[:0]
         self._kept_ticks = float(np.median([self._ticks(none) for _ in range(5)]))
-        return all(
-            self._overfull(lines[-1:]) and not self._overfull(foreign[number : number + 1])
-            for number in range(min(SURE_TIMES, len(foreign)))
+        # each of them: where the set is overfull by two that are held foreign, a few may seem not to overfill it
+        return all(self._overfull(lines[-1:]) for _ in range(SURE_TIMES)) and all(
+            not self._overfull(foreign[number : number + 1]) and self._overfull_without(number)
+            for number in range(len(foreign))
         )
+
+    def _overfull_without(self, number: int) -> bool:
+        """Whether the set is overfull without this flusher, which would be a line of it if it weren't. Under random
+        replacement a few lines more or less are missing each time, so once is enough."""
+        rest = np.delete(self.found.flushers, number)
+        return any(self.gone(self.found.lines[-1:], rest) > GONE_LINES for _ in range(WITHOUT_TIMES))
 
     def count(self) -> Classes | None:
         """None where chunks of random pages and lines don't tell. `sure` comes first."""
@@ -148,14 +159,14 @@ class PageClasses:
         """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice."""
         return all(self.gone(chunk) > GONE_LINES for _ in range(2))
 
-    def gone(self, chunk: Lines) -> float:
+    def gone(self, chunk: Lines, flushers: Lines | None = None) -> float:
         """How many of the lines of the set but the last are missing behind these. `sure` comes first."""
-        return (self._ticks(chunk) - self._kept_ticks) * self._per_tick / self._miss_cycles
+        return (self._ticks(chunk, flushers) - self._kept_ticks) * self._per_tick / self._miss_cycles
 
-    def _ticks(self, chunk: Lines) -> float:
+    def _ticks(self, chunk: Lines, flushers: Lines | None = None) -> float:
         """Mean ticks of a chase over the lines held, after rounds over chunk and them, all out of the first cache."""
         machine, cpu = self._context.machine, self._context.cpu
-        held, flushers = self.found.lines[:-1], self.found.flushers
+        held, flushers = self.found.lines[:-1], self.found.flushers if flushers is None else flushers
         # the chunk last: with the lines held used last, none of them would ever be missing under LRU
         ring = np.concatenate([held, chunk])
         machine.link(self._region, ring)

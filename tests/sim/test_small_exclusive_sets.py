@@ -1,0 +1,51 @@
+"""Sets of a small second cache that takes only what a large first one gives up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from quiet_machines import quiet
+
+from setebench.measure.eviction import Congruent, Sets
+from setebench.measure.page_classes import PageClasses
+from setebench.measure.thinning import Latencies
+from setebench.scenario import Context
+
+MEMORY = 64 << 20
+CLOSE = Latencies(4.0, 14.0, 46.0)
+SEARCHES = 4
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"ways": 12}, {"sets": 512, "ways": 8, "inclusion": "exclusive"}),
+        ({"ways": 8, "replacement": "tree_plru"}, {"sets": 512, "ways": 4, "inclusion": "exclusive"}),
+        ({"ways": 8}, {"sets": 512, "ways": 4, "inclusion": "exclusive", "replacement": "random"}),
+    ],
+)
+def test_no_search_tells_other_ways(first: dict[str, Any], second: dict[str, Any]) -> None:
+    """Lines of the set among the latest of a ring are in the first cache and take no way, so that whatever moves them
+    nearer to each other ends the conflict: 8 ways were told as 20. A tree of bits keeps one for good, and 4 as 3."""
+    machine = quiet(l1=first, l2=second)
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    search = Sets(context, region, first["ways"], CLOSE)
+    found = [each for each in (search.find() for _ in range(SEARCHES)) if each is not None]
+    sure = [each.ways for each in found if PageClasses(context, region, first["ways"], CLOSE, each).sure()]
+    assert len(sure) >= 2
+    assert set(sure) == {second["ways"]}
+
+
+def test_a_set_one_of_whose_lines_was_taken_for_a_foreign_one_is_not_sure() -> None:
+    """It takes a way all the time, so that the others seem to overfill a set of one way less."""
+    machine = quiet(l2={"sets": 1024, "ways": 8})
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    found = Sets(context, region, 8, CLOSE).find()
+    assert found is not None
+    assert PageClasses(context, region, 8, CLOSE, found).sure()
+    hidden = Congruent(found.lines[1:], np.append(found.flushers, found.lines[0]))
+    assert not PageClasses(context, region, 8, CLOSE, hidden).sure()
