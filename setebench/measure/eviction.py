@@ -87,6 +87,7 @@ class Sets:
         self._stride = max(PAGE, way_bytes)
         self._thinning = Thinning(context, region, latencies, self._stride)
         self._per_tick = cycles_per_tick(context)
+        self._latest: Lines = np.zeros(0, dtype=np.int64)
 
     def find(self) -> Congruent | None:
         """One set's lines, or None where no ring of a reasonable length overfills a set, or not clearly."""
@@ -99,12 +100,14 @@ class Sets:
         return None
 
     def _together(self, found: Congruent) -> Congruent | None:
-        """The set's lines searched once more, now that they follow each other and all others come behind them.
+        """The set's lines once more, now that they follow each other and all others come behind them; reduced anew
+        where some prove needless.
 
         In a second cache that takes only what the first one gives up, a line of the set counts only while it isn't
         among the latest of the ring. With some of them strewn among the flushers, any flusher that is left out moves
         these nearer to each other, may end the conflict, and seems to belong to the set."""
-        return self._critical(self._reduced(found.lines, found.flushers), found.flushers)
+        again = self._critical(found.lines, found.flushers)
+        return again or self._critical(self._reduced(found.lines, found.flushers), found.flushers)
 
     def _confirmed(self, found: Congruent) -> Congruent | None:
         """The same if enough flushers are left, else with more of them, or None: with too few, lines of other sets seem
@@ -157,6 +160,12 @@ class Sets:
 
     def _ticks(self, ring: Lines) -> float:
         machine, cpu = self._context.machine, self._context.cpu
+        # under a tree of bits a line of the ring before may never be the victim, and a set that would just hold its
+        # lines beside an empty way never come to rest
+        left = np.setdiff1d(self._latest, ring)
+        if len(left):
+            machine.run(Probe().flush(RING), {RING: left}, cpu=cpu)
+        self._latest = ring
         machine.link(self._region, ring)
         steps = max(LEAST_STEPS, 2 * len(ring))
         warm = -(-WARM_ROUNDS * len(ring) // steps)

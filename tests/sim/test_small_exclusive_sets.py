@@ -24,11 +24,16 @@ SEARCHES = 4
         ({"ways": 12}, {"sets": 512, "ways": 8, "inclusion": "exclusive"}),
         ({"ways": 8, "replacement": "tree_plru"}, {"sets": 512, "ways": 4, "inclusion": "exclusive"}),
         ({"ways": 8}, {"sets": 512, "ways": 4, "inclusion": "exclusive", "replacement": "random"}),
+        (
+            {"ways": 4, "replacement": "random"},
+            {"sets": 1024, "ways": 8, "inclusion": "exclusive", "replacement": "tree_plru"},
+        ),
     ],
 )
 def test_no_search_tells_other_ways(first: dict[str, Any], second: dict[str, Any]) -> None:
     """Lines of the set among the latest of a ring are in the first cache and take no way, so that whatever moves them
-    nearer to each other ends the conflict: 8 ways were told as 20. A tree of bits keeps one for good, and 4 as 3."""
+    nearer to each other ends the conflict: 8 ways were told as 20. A tree of bits keeps one for good, and 4 as 3; or a
+    line of the ring before, which then seems to be one too many."""
     machine = quiet(l1=first, l2=second)
     context = Context(machine=machine)
     region = machine.allocate(MEMORY, 4096)
