@@ -52,7 +52,8 @@ PAGE = 4096
 @dataclass(frozen=True)
 class Outer:
     """What was found of one level, and how: its ways, and its size. `inclusive` says whether it takes lines out of the
-    level before, as far as lines of no known set tell that, or why they don't."""
+    level before, as far as lines of no known set tell that, or why they don't; `by_age` whether its sets surely replace
+    their oldest lines."""
 
     geometry: Geometry
     method: str
@@ -60,6 +61,7 @@ class Outer:
     size_method: str = ""
     inclusive: tuple[bool | None, str] | None = None
     blunt: bool = False
+    by_age: bool = False
 
 
 def capacities(context: Context) -> list[float]:
@@ -96,7 +98,7 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     measure = Capacities(context, region, first_bytes // line, cycles)
     evidence = context.evidence["held_lines"] = {}
     size = found["l2"].geometry.size
-    lines, by_age = None if size is None else size / line, False
+    lines, by_age = None if size is None else size / line, found["l2"].by_age
     if size is None:
         context.progress("how long lines stay in the second cache")
         second = measure.second()
@@ -221,10 +223,12 @@ def _second_level(context: Context, region: Region, first: Geometry, end: float 
     found, ways = both[0].found, both[0].found.ways
     context.progress("pages whose lines share sets of the second cache")
     way = way_bytes(both[0].count()) if first_way_bytes <= PAGE else None
+    by_age = all(each.by_age() for each in both)
     if way is None:
         reason = "the number of page classes is no clear power of two"
-        return Outer(_unknown(ways, reason, end), "eviction sets", found)
-    return Outer(Geometry(ways, way), "eviction sets, and how rare pages with a line of a set are", found)
+        return Outer(_unknown(ways, reason, end), "eviction sets", found, by_age=by_age)
+    method = "eviction sets, and how rare pages with a line of a set are"
+    return Outer(Geometry(ways, way), method, found, by_age=by_age)
 
 
 def way_bytes(classes: Classes | None) -> int | None:

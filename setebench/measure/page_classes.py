@@ -57,6 +57,9 @@ GONE_LINES = 0.5
 at the least."""
 
 
+ALL_SHARE = 0.85
+"""All lines are lost if so many are. Where any line may be replaced a few stay, even of two."""
+
 SAME_RATIO = 1.4
 """Two counts agree within this ratio: both are known to a quarter, and half or twice as many are meant to be told."""
 
@@ -98,6 +101,13 @@ class PageClasses:
             not self._overfull(foreign[number : number + 1]) and self._overfull_without(number)
             for number in range(len(foreign))
         )
+
+    def by_age(self) -> bool:
+        """Whether the set loses all of its lines to one more, as only one does that replaces its oldest line: a line
+        in use then stays, and a walk over a little more than the cache holds leaves nothing else. `sure` comes
+        first."""
+        lost = float(np.median([self.gone(self.found.lines[-1:]) for _ in range(SURE_TIMES)]))
+        return lost > ALL_SHARE * self.found.ways
 
     def _overfull_without(self, number: int) -> bool:
         """Whether the set is overfull without this flusher, which would be a line of it if it weren't. Under random

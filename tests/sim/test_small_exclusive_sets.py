@@ -1,4 +1,4 @@
-"""Sets of a small second cache that takes only what a large first one gives up."""
+"""Sets of the second cache: small ones that take only what a large first one gives up, and whether sets go by age."""
 
 from __future__ import annotations
 
@@ -54,3 +54,17 @@ def test_a_set_one_of_whose_lines_was_taken_for_a_foreign_one_is_not_sure() -> N
     assert PageClasses(context, region, 8, CLOSE, found).sure()
     hidden = Congruent(found.lines[1:], np.append(found.flushers, found.lines[0]))
     assert not PageClasses(context, region, 8, CLOSE, hidden).sure()
+
+
+@pytest.mark.parametrize(("replacement", "by_age"), [("lru", True), ("random", False)])
+def test_only_an_order_of_use_loses_all_lines_to_one_more(replacement: str, by_age: bool) -> None:
+    """A second cache of known sets was walked over six times for every trial with the third one's, as if it might
+    replace any line, until the loads for these ran out."""
+    machine = quiet(l2={"sets": 1024, "ways": 8, "replacement": replacement})
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    found = Sets(context, region, 8, CLOSE).find()
+    assert found is not None
+    classes = PageClasses(context, region, 8, CLOSE, found)
+    assert classes.sure()
+    assert classes.by_age() is by_age
