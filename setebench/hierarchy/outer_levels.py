@@ -24,9 +24,9 @@ from setebench.measure.thinning import Latencies
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-WALK_CAPACITIES, RANDOM_WALK_CAPACITIES = 2.5, 5.0
+WALK_CAPACITIES, RANDOM_WALK_CAPACITIES, AGED_WALK_CAPACITIES = 2.5, 5.0, 1.6
 """A walk over so many capacities leaves none of the lines from before it to speak of; where replacement is random, one
-in 150 if it is the longer one."""
+in 150 if it is the longer one; the shorter one does where sets surely replace their oldest lines."""
 
 SWEEP_RATIO = 4.0
 """A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
@@ -291,8 +291,10 @@ def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> L
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    surely = outer["l2"].blunt and own.size is not None  # the most that it may hold is more than it does
-    length = (RANDOM_WALK_CAPACITIES if surely else WALK_CAPACITIES) * size
+    ratio = WALK_CAPACITIES
+    if own.size is not None:  # else the most that it may hold is more than it does
+        ratio = RANDOM_WALK_CAPACITIES if outer["l2"].blunt else AGED_WALK_CAPACITIES if outer["l2"].by_age else ratio
+    length = ratio * size
     if span_bytes(length, ground.line_size) > ground.size:
         return np.zeros(0, dtype=np.int64)
     return by_windows(lay(ground, length, rng), rng)
