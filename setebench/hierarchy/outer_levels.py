@@ -263,14 +263,14 @@ def _first_included(
     if second is None:
         return None, "no second cache was found"
     answer, reason = None, "neither lines of one set of the second cache nor its capacity were found"
+    cycles, line = list(context.known["level_cycles"].values()), region.line_size
     if second.congruent is not None:
-        answer, reason = inclusive(context, region, second.congruent)
+        answer, reason = inclusive(context, region, second.congruent, cycles[2] - cycles[1])
     if answer is not None or second.inclusive is not None:
         return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
     size = second.geometry.size
     if size is None or first_bytes is None:
         return answer, reason
-    cycles, line = list(context.known["level_cycles"].values()), region.line_size
     return first_in_second(context, region, first_bytes // line, size / line, cycles)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from quiet_machines import quiet
 
+from setebench.hierarchy.inclusion import all_held, inclusive
 from setebench.measure.eviction import Congruent, Sets
 from setebench.measure.page_classes import PageClasses
 from setebench.measure.thinning import Latencies
@@ -68,3 +69,26 @@ def test_only_an_order_of_use_loses_all_lines_to_one_more(replacement: str, by_a
     classes = PageClasses(context, region, 8, CLOSE, found)
     assert classes.sure()
     assert classes.by_age() is by_age
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"ways": 4, "replacement": "random"}, {"ways": 8, "inclusion": "exclusive", "replacement": "tree_plru"}),
+        ({"ways": 8}, {"ways": 8, "inclusion": "exclusive", "replacement": "random"}),
+        ({"ways": 12}, {"ways": 4, "inclusion": "inclusive", "replacement": "random"}),
+        ({"ways": 8, "replacement": "tree_plru"}, {"ways": 16, "inclusion": "inclusive"}),
+    ],
+)
+def test_one_line_more_than_ways_is_only_held_by_caches_that_hold_different_ones(
+    first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    """Whatever they replace: no line in use tells that of a first cache that may give up any line."""
+    machine = quiet(l1=first, l2={"sets": 1024, **second})
+    context = Context(machine=machine)
+    region = machine.allocate(MEMORY, 4096)
+    found = Sets(context, region, first["ways"], CLOSE).find()
+    assert found is not None
+    exclusive, miss = second["inclusion"] == "exclusive", CLOSE.beyond - CLOSE.own
+    assert all_held(context, region, found, miss) is exclusive
+    assert inclusive(context, region, found, miss)[0] is not exclusive
