@@ -45,6 +45,10 @@ SURE_EVERY = 4
 """Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
 make such lines look rarer, and the cache larger, than it is."""
 
+FLUSHES_PER_WAY = 12
+"""Loads that push lines out of the first cache, per way of it: where it may replace any line, one in 150000 is left;
+else a third would do."""
+
 SURE_TIMES, WITHOUT_TIMES = 4, 3
 """How often a set is asked whether it is one; and at most without each line that is held foreign."""
 
@@ -181,7 +185,8 @@ class PageClasses:
         ring = np.concatenate([held, chunk])
         machine.link(self._region, ring)
         machine.link(self._region, flushers)
-        probe = Probe().chase(RING, ROUNDS * len(ring)).fence().chase(FLUSHERS, len(flushers)).fence()
+        flushed = len(flushers) * -(-FLUSHES_PER_WAY * self._first_ways // len(flushers))
+        probe = Probe().chase(RING, ROUNDS * len(ring)).fence().chase(FLUSHERS, flushed).fence()
         # for their translations; a load there would teach a region prefetcher to bring the lines held back in
         for offset in self._beside(held):
             probe = probe.flush(HELD + offset)

@@ -45,6 +45,20 @@ def test_no_search_tells_other_ways(first: dict[str, Any], second: dict[str, Any
     assert set(sure) == {second["ways"]}
 
 
+def test_sets_behind_a_first_cache_that_may_replace_any_line() -> None:
+    """It keeps more of few lines than of many, which looked like an overfull set, and of more than few each of a small
+    second cache's sets overflows. But no set overflows for less than a miss per round."""
+    first, second = {"replacement": "random"}, {"sets": 512, "ways": 4, "inclusion": "exclusive"}
+    machine = quiet(l1=first, l2={**second, "replacement": "random", "latency_cycles": 11}, l3=None)
+    context, far = Context(machine=machine), Latencies(4.0, 11.0, 300.0)
+    region = machine.allocate(MEMORY, 4096)
+    search = Sets(context, region, 8, far)
+    found = [each for each in (search.find() for _ in range(SEARCHES)) if each is not None]
+    sure = [each.ways for each in found if PageClasses(context, region, 8, far, each).sure()]
+    assert len(sure) >= 2
+    assert set(sure) == {4}
+
+
 def test_a_set_one_of_whose_lines_was_taken_for_a_foreign_one_is_not_sure() -> None:
     """It takes a way all the time, so that the others seem to overfill a set of one way less."""
     machine = quiet(l2={"sets": 1024, "ways": 8})
