@@ -100,8 +100,10 @@ class PageClasses:
             return False
         none: Lines = lines[:0]
         self._kept_ticks = float(np.median([self._ticks(none) for _ in range(5)]))
+        # on average: where any line may be replaced, now and then none is missing
+        gone = float(np.mean([self.gone(lines[-1:]) for _ in range(SURE_TIMES)]))
         # each of them: where the set is overfull by two that are held foreign, a few may seem not to overfill it
-        return all(self._overfull(lines[-1:]) for _ in range(SURE_TIMES)) and all(
+        return gone > GONE_LINES and all(
             not self._overfull(foreign[number : number + 1]) and self._overfull_without(number)
             for number in range(len(foreign))
         )
