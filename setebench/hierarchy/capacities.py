@@ -26,6 +26,9 @@ LARGEST_RATIO, LEAST_REACH = 256, 1 << 17
 MOST_LINES = 1_400_000
 """Lines that pass for the third cache at most: twice what 32 MiB hold, and a bit."""
 
+LEAST_ABOVE_FIRST = 1.1
+"""A level holds so many times the lines of the one before at least, or what was taken for it is something else."""
+
 LEAST_RATIO = 4.0
 """So many times the second cache's lines must pass at least for the third to be seen."""
 
@@ -194,13 +197,13 @@ class Capacities:
         """Whether the second step has the height that it should, and lies well inside of what was looked at."""
         own, height = found.steps[1], self._heights[1]
         right = height / HEIGHT_RATIO < own.height < height * HEIGHT_RATIO
-        return right and found.misfit < MOST_MISFIT and 1.1 * self._first < own.lines < most_lines
+        return right and found.misfit < MOST_MISFIT and LEAST_ABOVE_FIRST * self._first < own.lines < most_lines
 
     # -- the third cache ---------------------------------------------------------------------------------------------
 
     def third(self, second_lines: float) -> Held | None:
         """None where no step of the third cache is seen, or it lies further out than can be walked."""
-        if len(self._cycles) < 4:
+        if len(self._cycles) < 4 or second_lines < LEAST_ABOVE_FIRST * self._first:
             return None
         reach = min(MOST_LINES, int(0.7 * self._region.lines))
         if reach < LEAST_RATIO * second_lines:

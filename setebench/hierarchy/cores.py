@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from setebench.hierarchy.findings import PRECISE_CYCLES, PRECISE_RATIO
 from setebench.infer.cycles import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.machine import Region, Ticks
@@ -25,8 +26,9 @@ SAME_CYCLES = 1.0
 """Reads that differ by no more come from equally far."""
 
 ROUNDS, LOST_ROUNDS, MOST_ROUNDS, REPETITIONS = 6, 12, 24, 4
-NARROW_RATIO = 0.02
-"""Rounds go on until the interval is that narrow; fewer where the reader walks over many lines in each."""
+NARROW_RATIO, NARROW_CYCLES = 0.02, 0.5
+"""Rounds go on until the interval is that narrow; where the reader walks over many lines in each, after some of them
+until it is just narrow enough to be told."""
 
 STARTS = 40
 """How often threads are started together for the spread of their start times."""
@@ -58,6 +60,13 @@ def further_cpu(cycles: dict[tuple[int, int], float], reader: int, owner: int) -
     return None if furthest is None or cycles[furthest] < cycles[reader, owner] - SAME_CYCLES else furthest[1]
 
 
+def enough(found: Estimate, rounds: int, most: int) -> bool:
+    """Whether so many rounds do; `most` are worth while for an interval that is as narrow as can be."""
+    if rounds >= MOST_ROUNDS or narrow(found, NARROW_RATIO, NARROW_CYCLES):
+        return True
+    return rounds >= most and narrow(found, PRECISE_RATIO, PRECISE_CYCLES)
+
+
 class Transfers:
     """Reads of lines that other cores hold."""
 
@@ -75,7 +84,7 @@ class Transfers:
         found: list[float] = []
         shares: list[float] = []
         most = LOST_ROUNDS if state == "shared" and third is None else MOST_ROUNDS
-        while len(found) < ROUNDS or (len(found) < most and not narrow(over_replicates(found), NARROW_RATIO, 0.5)):
+        while len(found) < ROUNDS or not enough(over_replicates(found), len(found), most):
             value, share = self._round(reader, owner, state, third)
             found.append(value)
             shares.append(share)

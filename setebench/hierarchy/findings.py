@@ -124,7 +124,8 @@ def without_second(first: Table, second: Table, small_first: Table, small_second
     if not second.doubtful or first.penalty is None or small_first.penalty is None:
         return second
     if first.penalty < small_first.penalty + WALK_CYCLES / 2:
-        return replace(second, doubtful=False)
+        # where none is known for small pages either, theirs may be walks as well
+        return second if small_second.doubtful else replace(second, doubtful=False)
     if small_second.penalty is not None and first.penalty > small_second.penalty - WALK_CYCLES:
         return Table(absent=True, reason="a miss in the first TLB costs as much as a page walk does for small pages")
     return Table(reason="a miss in the first TLB costs more than for small pages, but it is no clear page walk")

@@ -21,8 +21,8 @@ FLUSH_SAMPLES = 120
 SETTLE_CYCLES = 2000
 
 PAGE = 4096
-LEAST_STRIDE, LARGEST_STRIDE, MOST_WAYS = 512, 16384, 48
-"""Strides tried for the way size. Beyond the largest, the pages of a ring would fall into few sets of the first TLB."""
+LEAST_STRIDE, LARGEST_STRIDE, MOST_WAYS = 512, 1 << 16, 48
+"""Strides tried for the way size; the largest are those of caches of two to four ways."""
 
 CONFLICT_CYCLES = 0.3
 """Cycles per step that tell a conflict. The next level is further by six cycles or more everywhere, and with one line
@@ -121,7 +121,9 @@ def first_level(context: Context, region: Region) -> Geometry:
     if ways is None or not ways.exact:
         return Geometry(None, None, "no clear conflict between lines a page apart; run again at a quieter time")
     same, double = fitting(2 * stride) / ways.fits, fitting(stride // 2) / ways.fits
-    if not (same < SAME_RATIO and double > 2 / SAME_RATIO):
+    if not 1 / SAME_RATIO < same < SAME_RATIO:  # fewer at twice the stride: ways are larger still, and fewer
+        return Geometry(None, None, "lines at strides of pages don't conflict as they should; run again")
+    if not double > 2 / SAME_RATIO:
         return Geometry(ways.fits, None, "lines at half and twice a stride don't conflict as they should; run again")
     return Geometry(ways.fits, stride)
 

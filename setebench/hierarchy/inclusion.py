@@ -1,4 +1,4 @@
-"""Whether the second cache takes lines out of the first when it evicts them."""
+"""Whether the second cache takes lines out of the first when it evicts them, from lines of one of its sets."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.eviction import Congruent
-from setebench.measure.rings import cycles_per_tick
+from setebench.measure.rings import cycles_per_tick, rings_cycles, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 TARGET = Base("target")
-PASSES, MOST_TIMED, BATCHES, SAMPLES = 2, 40, 10, 40
-"""Rounds over the set's lines, loads timed at most, and repetitions."""
+PASSES, MOST_TIMED, SAMPLES = 2, 40, 40
+"""Rounds over the set's lines, loads timed at most, and repetitions of a batch."""
+
+BATCHES = (10, 30, 60)
+"""Batches after which an answer is told, should there be one: a coarse clock blurs what few lines cost, and of a cache
+that replaces any line alike the target leaves it now and then only."""
 
 KEPT_SHARE, EVICTED_SHARE, DEVIATIONS = 0.25, 0.5, 4.0
 """Shares of the cost of an eviction that tell, and how far from chance it must be."""
 
+RINGS, HELD_SHARE = 8, 0.5
+"""Rings over all lines of the set, and the share of a miss per round that is less than the one there must be."""
+
 UNKEPT_CYCLES = 0.3
+UNKEPT = "the first cache gives up lines that are used all the time (random replacement?)"
 Cycles = NDArray[np.float64]
 
 
@@ -35,7 +43,34 @@ class Costs(NamedTuple):
     kept: Cycles
 
 
-def inclusive(context: Context, region: Region, found: Congruent) -> tuple[bool | None, str]:
+def inclusive(context: Context, region: Region, found: Congruent, miss_cycles: float) -> tuple[bool | None, str]:
+    """Whether a line that the second cache evicts leaves the first, or None and why that isn't told; a load that misses
+    the second takes so many cycles longer than one that hits it."""
+    answer, reason = _by_eviction(context, region, found)
+    if answer is None and all_held(context, region, found, miss_cycles):
+        return False, ""
+    return answer, reason
+
+
+def all_held(context: Context, region: Region, found: Congruent, miss_cycles: float) -> bool:
+    """Whether both caches together hold all of the set's lines, one more than the second has ways for.
+
+    If it includes the first they never do, whatever is replaced, and a ring over them costs one miss per round at
+    least. As many lines of other sets share the first cache alike."""
+    lines = len(found.lines)
+    if len(found.flushers) < lines:
+        return False
+    context.machine.run(Probe().flush(TARGET), {TARGET: np.append(found.lines, found.flushers)}, cpu=context.cpu)
+    more: list[float] = []
+    for _ in range(RINGS):
+        rings = (shuffled(context, found.lines), shuffled(context, found.flushers[:lines]))
+        own, foreign = rings_cycles(context, region, rings)
+        more.append((own - foreign) * lines)
+    mean, error = _mean(np.array(more))
+    return abs(mean) + 2 * error < HELD_SHARE * miss_cycles
+
+
+def _by_eviction(context: Context, region: Region, found: Congruent) -> tuple[bool | None, str]:
     """Load one of the set's lines after each of the others, so that the first cache never gives it up by itself while
     it grows old in the second; and the same with a line of another set. What the one costs more is inclusion, if it is
     as much as the line costs that is left alone meanwhile and so was evicted.
@@ -51,20 +86,25 @@ def inclusive(context: Context, region: Region, found: Congruent) -> tuple[bool 
     placements = [{TARGET: np.full(SAMPLES, line)} for line in (target, foreign) for _ in range(3)]
     per_tick, step = cycles_per_tick(context), step_ticks(context)
     batches: list[list[float]] = []
-    for batch in range(BATCHES):
-        ticks = run_interleaved(context.machine, probes, placements, context.rng(810 + batch), cpu=context.cpu)
-        # all loads of a repetition together: one that comes from further out among many that don't would look like a
-        # stall and be left out
-        batches.append([mean_ticks(each.sum(axis=1), step) * per_tick for each in ticks])
-    table = np.array(batches).T
-    return told_inclusive(Costs(*table[:3]), Costs(*table[3:]), probes[0].intervals)
+    told: tuple[bool | None, str] = (None, "")
+    for enough in BATCHES:
+        for batch in range(len(batches), enough):
+            ticks = run_interleaved(context.machine, probes, placements, context.rng(810 + batch), cpu=context.cpu)
+            # all loads of a repetition together: one that comes from further out among many that don't would look like
+            # a stall and be left out
+            batches.append([mean_ticks(each.sum(axis=1), step) * per_tick for each in ticks])
+        table = np.array(batches).T
+        told = told_inclusive(Costs(*table[:3]), Costs(*table[3:]), probes[0].intervals)
+        if told[0] is not None or told[1] == UNKEPT:
+            break
+    return told
 
 
 def told_inclusive(own: Costs, foreign: Costs, timed: int) -> tuple[bool | None, str]:
     """The answer from the costs of a line of the set and of a foreign one; `timed` loads are in `used` together."""
     unkept, unkept_error = _mean(foreign.used / timed - foreign.kept)
     if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * unkept_error:
-        return None, "the first cache gives up lines that are used all the time (random replacement?)"
+        return None, UNKEPT
     used, used_error = _mean(own.used - foreign.used)
     alone, alone_error = _mean(own.alone - foreign.alone)
     if alone < DEVIATIONS * alone_error:

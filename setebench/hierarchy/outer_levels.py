@@ -24,9 +24,9 @@ from setebench.measure.thinning import Latencies
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-WALK_CAPACITIES, RANDOM_WALK_CAPACITIES = 2.5, 5.0
+WALK_CAPACITIES, RANDOM_WALK_CAPACITIES, AGED_WALK_CAPACITIES = 2.5, 5.0, 1.6
 """A walk over so many capacities leaves none of the lines from before it to speak of; where replacement is random, one
-in 150 if it is the longer one."""
+in 150 if it is the longer one; the shorter one does where sets surely replace their oldest lines."""
 
 SWEEP_RATIO = 4.0
 """A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
@@ -43,8 +43,8 @@ SLICES = (1, 3, 5, 7)
 Inclusive = tuple[bool | None, str]
 """Whether lines are taken along, or None and why that isn't told."""
 
-FINDS = 3
-"""Searches for a set. Two have to find one, of the same number of ways."""
+FINDS, FAILURES = 2, 3
+"""Searches for a set that have to find one, of the same number of ways; and those that may not."""
 
 PAGE = 4096
 
@@ -52,7 +52,8 @@ PAGE = 4096
 @dataclass(frozen=True)
 class Outer:
     """What was found of one level, and how: its ways, and its size. `inclusive` says whether it takes lines out of the
-    level before, as far as lines of no known set tell that, or why they don't."""
+    level before, as far as lines of no known set tell that, or why they don't; `by_age` whether its sets surely replace
+    their oldest lines."""
 
     geometry: Geometry
     method: str
@@ -60,6 +61,7 @@ class Outer:
     size_method: str = ""
     inclusive: tuple[bool | None, str] | None = None
     blunt: bool = False
+    by_age: bool = False
 
 
 def capacities(context: Context) -> list[float]:
@@ -77,7 +79,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
     for number, name in enumerate(caches[1:], 1):
         end = ends[number] if number < len(ends) else None
         if name == "l2" and first.ways is not None:
-            found[name] = _second_level(context, region, first.ways, end)
+            found[name] = _second_level(context, region, first, end)
         else:
             reason = "lines that share a set are only searched for once the capacities of all levels before are known"
             found[name] = Outer(_unknown(None, reason, end), "working-set sweep")
@@ -96,7 +98,7 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     measure = Capacities(context, region, first_bytes // line, cycles)
     evidence = context.evidence["held_lines"] = {}
     size = found["l2"].geometry.size
-    lines, by_age = None if size is None else size / line, False
+    lines, by_age = None if size is None else size / line, found["l2"].by_age
     if size is None:
         context.progress("how long lines stay in the second cache")
         second = measure.second()
@@ -199,27 +201,34 @@ def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
     return Geometry(ways, None, reason, end / SWEEP_RATIO)
 
 
-def _second_level(context: Context, region: Region, first_ways: int, end: float | None) -> Outer:
+def _second_level(context: Context, region: Region, first: Geometry, end: float | None) -> Outer:
     """Ways from the lines of two sets; size from them and the number of sets, which is a power of two or not told."""
     context.progress("lines that share a set of the second cache")
     known = context.known["level_cycles"]
     latencies = Latencies(known["l1"], known["l2"], known.get("l3", known["memory"]))
-    sets = Sets(context, region, first_ways, latencies)
+    first_ways, first_way_bytes = first.ways or 0, first.way_bytes or PAGE
+    sets = Sets(context, region, first_ways, latencies, first_way_bytes)
     both: list[PageClasses] = []
-    for _ in range(FINDS):
-        one = sets.find() if len(both) < 2 else None
+    failures = 0
+    while len(both) < FINDS and failures < FAILURES:
+        one = sets.find()
         counted = None if one is None else PageClasses(context, region, first_ways, latencies, one)
-        both += [counted] if counted is not None and counted.sure() else []
-    if len(both) < 2 or both[0].found.ways != both[1].found.ways:
+        if counted is not None and counted.sure():
+            both.append(counted)
+        else:
+            failures += 1
+    if len(both) < FINDS or both[0].found.ways != both[1].found.ways:
         reason = "no lines that clearly share a set: random replacement, or a neighbour; see the sweep"
         return Outer(_unknown(None, reason, end), "eviction sets")
     found, ways = both[0].found, both[0].found.ways
     context.progress("pages whose lines share sets of the second cache")
-    way = way_bytes(both[0].count())
+    way = way_bytes(both[0].count()) if first_way_bytes <= PAGE else None
+    by_age = all(each.by_age() for each in both)
     if way is None:
         reason = "the number of page classes is no clear power of two"
-        return Outer(_unknown(ways, reason, end), "eviction sets", found)
-    return Outer(Geometry(ways, way), "eviction sets, and how rare pages with a line of a set are", found)
+        return Outer(_unknown(ways, reason, end), "eviction sets", found, by_age=by_age)
+    method = "eviction sets, and how rare pages with a line of a set are"
+    return Outer(Geometry(ways, way), method, found, by_age=by_age)
 
 
 def way_bytes(classes: Classes | None) -> int | None:
@@ -254,14 +263,14 @@ def _first_included(
     if second is None:
         return None, "no second cache was found"
     answer, reason = None, "neither lines of one set of the second cache nor its capacity were found"
+    cycles, line = list(context.known["level_cycles"].values()), region.line_size
     if second.congruent is not None:
-        answer, reason = inclusive(context, region, second.congruent)
+        answer, reason = inclusive(context, region, second.congruent, cycles[2] - cycles[1])
     if answer is not None or second.inclusive is not None:
         return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
     size = second.geometry.size
     if size is None or first_bytes is None:
         return answer, reason
-    cycles, line = list(context.known["level_cycles"].values()), region.line_size
     return first_in_second(context, region, first_bytes // line, size / line, cycles)
 
 
@@ -282,8 +291,10 @@ def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> L
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    surely = outer["l2"].blunt and own.size is not None  # the most that it may hold is more than it does
-    length = (RANDOM_WALK_CAPACITIES if surely else WALK_CAPACITIES) * size
+    ratio = WALK_CAPACITIES
+    if own.size is not None:  # else the most that it may hold is more than it does
+        ratio = RANDOM_WALK_CAPACITIES if outer["l2"].blunt else AGED_WALK_CAPACITIES if outer["l2"].by_age else ratio
+    length = ratio * size
     if span_bytes(length, ground.line_size) > ground.size:
         return np.zeros(0, dtype=np.int64)
     return by_windows(lay(ground, length, rng), rng)

@@ -4,9 +4,12 @@ A page holds a line of every set of its class, as long as the lines of one page 
 share of pages with a line of the known set is one over the number of classes. It is counted twice. Of whole pages: what
 prefetchers bring along in them are their own lines, which count anyway; but lines that stay in the first cache are not
 seen in a next one that only takes what the first gives up, so there may seem to be more classes than there are. And of
-single lines at one offset, which are all pushed out of the first cache: as rare as pages of a class where the index is
-taken from the address as it is, and so many times rarer as a page has lines where it is hashed; but there prefetchers
-bring lines of the set as well, so there may seem to be fewer. Where the two agree, neither is the case.
+single lines at one offset: as rare as pages of a class where the index is taken from the address as it is, and so many
+times rarer as a page has lines where it is hashed; but there prefetchers bring lines of the set as well, so there may
+seem to be fewer. Where the two agree, neither is the case.
+
+Lines at one offset push each other out of a first cache whose ways are no larger than a page. Behind larger ways none
+can be counted: a line that stays in the first cache is no longer used in the next one, and soon isn't there.
 """
 
 from __future__ import annotations
@@ -42,8 +45,12 @@ SURE_EVERY = 4
 """Every so many chunks one with a line known to belong to the set is tried: a chunk that holds a line unnoticed would
 make such lines look rarer, and the cache larger, than it is."""
 
-SURE_TIMES = 4
-"""How often a set is asked whether it is one."""
+FLUSHES_PER_WAY = 12
+"""Loads that push lines out of the first cache, per way of it: where it may replace any line, one in 150000 is left;
+else a third would do."""
+
+SURE_TIMES, WITHOUT_TIMES = 4, 3
+"""How often a set is asked whether it is one; and at most without each line that is held foreign."""
 
 ROUNDS, WARM_ROUNDS = 2, 24
 """Rounds over a chunk before every timing, and before the first: where replacement is random, lines that do fit into a
@@ -53,6 +60,9 @@ GONE_LINES = 0.5
 """Of the lines held, so many are missing, on average, where the set is overfull; nearly all under any order of use, one
 at the least."""
 
+
+ALL_SHARE = 0.85
+"""All lines are lost if so many are. Where any line may be replaced a few stay, even of two."""
 
 SAME_RATIO = 1.4
 """Two counts agree within this ratio: both are known to a quarter, and half or twice as many are meant to be told."""
@@ -82,17 +92,34 @@ class PageClasses:
         self._kept_ticks = 0.0
 
     def sure(self) -> bool:
-        """Whether the last line of the set overfills it together with the others, and foreign lines don't: so the set
-        has as many ways as it has other lines. It is timed in another way than the set was found in."""
+        """Whether the last line of the set overfills it together with the others, foreign lines don't, and none of
+        these takes a way: so the set has as many ways as it has other lines. It is timed in another way than the set
+        was found in."""
         lines, foreign = self.found.lines, self.found.flushers
         if len(lines) < 2 or not len(foreign):
             return False
         none: Lines = lines[:0]
         self._kept_ticks = float(np.median([self._ticks(none) for _ in range(5)]))
-        return all(
-            self._overfull(lines[-1:]) and not self._overfull(foreign[number : number + 1])
-            for number in range(min(SURE_TIMES, len(foreign)))
+        # on average: where any line may be replaced, now and then none is missing
+        gone = float(np.mean([self.gone(lines[-1:]) for _ in range(SURE_TIMES)]))
+        # each of them: where the set is overfull by two that are held foreign, a few may seem not to overfill it
+        return gone > GONE_LINES and all(
+            not self._overfull(foreign[number : number + 1]) and self._overfull_without(number)
+            for number in range(len(foreign))
         )
+
+    def by_age(self) -> bool:
+        """Whether the set loses all of its lines to one more, as only one does that replaces its oldest line: a line
+        in use then stays, and a walk over a little more than the cache holds leaves nothing else. `sure` comes
+        first."""
+        lost = float(np.median([self.gone(self.found.lines[-1:]) for _ in range(SURE_TIMES)]))
+        return lost > ALL_SHARE * self.found.ways
+
+    def _overfull_without(self, number: int) -> bool:
+        """Whether the set is overfull without this flusher, which would be a line of it if it weren't. Under random
+        replacement a few lines more or less are missing each time, so once is enough."""
+        rest = np.delete(self.found.flushers, number)
+        return any(self.gone(self.found.lines[-1:], rest) > GONE_LINES for _ in range(WITHOUT_TIMES))
 
     def count(self) -> Classes | None:
         """None where chunks of random pages and lines don't tell. `sure` comes first."""
@@ -148,19 +175,20 @@ class PageClasses:
         """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice."""
         return all(self.gone(chunk) > GONE_LINES for _ in range(2))
 
-    def gone(self, chunk: Lines) -> float:
+    def gone(self, chunk: Lines, flushers: Lines | None = None) -> float:
         """How many of the lines of the set but the last are missing behind these. `sure` comes first."""
-        return (self._ticks(chunk) - self._kept_ticks) * self._per_tick / self._miss_cycles
+        return (self._ticks(chunk, flushers) - self._kept_ticks) * self._per_tick / self._miss_cycles
 
-    def _ticks(self, chunk: Lines) -> float:
+    def _ticks(self, chunk: Lines, flushers: Lines | None = None) -> float:
         """Mean ticks of a chase over the lines held, after rounds over chunk and them, all out of the first cache."""
         machine, cpu = self._context.machine, self._context.cpu
-        held, flushers = self.found.lines[:-1], self.found.flushers
+        held, flushers = self.found.lines[:-1], self.found.flushers if flushers is None else flushers
         # the chunk last: with the lines held used last, none of them would ever be missing under LRU
         ring = np.concatenate([held, chunk])
         machine.link(self._region, ring)
         machine.link(self._region, flushers)
-        probe = Probe().chase(RING, ROUNDS * len(ring)).fence().chase(FLUSHERS, len(flushers)).fence()
+        flushed = len(flushers) * -(-FLUSHES_PER_WAY * self._first_ways // len(flushers))
+        probe = Probe().chase(RING, ROUNDS * len(ring)).fence().chase(FLUSHERS, flushed).fence()
         # for their translations; a load there would teach a region prefetcher to bring the lines held back in
         for offset in self._beside(held):
             probe = probe.flush(HELD + offset)
@@ -168,7 +196,10 @@ class PageClasses:
         warm = WARM_ROUNDS // ROUNDS
         begins = {RING: ring[0], FLUSHERS: flushers[0], HELD: held[0]}
         placements = {base: np.full(self._times + warm, begin) for base, begin in begins.items()}
-        return mean_ticks(machine.run(probe, placements, cpu=cpu, warmup=warm).ravel(), self._step)
+        ticks = machine.run(probe, placements, cpu=cpu, warmup=warm).ravel()
+        if len(chunk):  # under a tree of bits its lines might stay, and the set be overfull behind any others
+            machine.run(Probe().flush(RING), {RING: chunk}, cpu=cpu)
+        return mean_ticks(ticks, self._step)
 
     def _beside(self, held: Lines) -> list[int]:
         """Offsets, from the first line held, of one other line in the page of each."""

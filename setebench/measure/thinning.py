@@ -72,15 +72,16 @@ def repetitions(step_cycles: float, latencies: Latencies) -> int:
 class Thinning:
     """Thins out lines of `region` until those of one set are most of what is left."""
 
-    def __init__(self, context: Context, region: Region, latencies: Latencies) -> None:
-        self._context, self._region, self._cycles = context, region, latencies
+    def __init__(self, context: Context, region: Region, latencies: Latencies, stride: int = PAGE) -> None:
+        """`stride`: bytes from one line to the next of its set of the first cache, whole pages."""
+        self._context, self._region, self._cycles, self._stride = context, region, latencies, stride
         self._rng = context.rng(72)
         self._step, self._per_tick = step_ticks(context), cycles_per_tick(context)
         self._times = repetitions(self._step * self._per_tick, latencies)
         self._loads_left = MOST_LOADS
 
     def few(self) -> Iterator[Lines]:
-        """Lines at one offset of their pages, or pairs of lines, among which one set is overfull; others every time.
+        """Lines of one set of the first cache, or pairs of lines, among which one set is overfull; others every time.
 
         Where misses bring in pairs, a line that is left out comes along as long as its neighbour misses, that is as
         long as enough other lines are there, and soon nothing can be left out any more: then both are used. Not at
@@ -89,9 +90,9 @@ class Thinning:
         for pair in (0, line) * TRIES:
             if self._loads_left < 0 or self._times > AFFORDABLE_TIMES:
                 return
-            offset = int(self._rng.integers(0, PAGE // line)) * line
-            pages = self._rng.permutation(self._region.size // PAGE)
-            lines: Lines = (self._region.address + pages * PAGE + offset).astype(np.int64)
+            offset = int(self._rng.integers(0, self._stride // line)) * line
+            number = self._rng.permutation(self._region.size // self._stride)
+            lines: Lines = (self._region.address + number * self._stride + offset).astype(np.int64)
             target = _Target(int(lines[0]), pair, self._ticks(_Target(int(lines[0])), lines[:0], REFERENCE_TIMES))
             found = self._thinned(target, lines[1:])
             if found is not None:

@@ -214,7 +214,7 @@ def test_lines_of_one_set_of_the_second_cache(first_ways: int, second: dict[str,
     found = Sets(context, region, first_ways, CLOSE).find()
     assert found is not None
     assert found.ways == second["ways"]
-    told, _why = inclusive(context, region, found)
+    told, _why = inclusive(context, region, found, CLOSE.beyond - CLOSE.own)
     assert told in ({second["inclusion"] == "inclusive"} | ({None} if second.get("replacement") else set()))
 
 
@@ -226,7 +226,7 @@ def test_rare_evictions_are_not_left_out_as_stalls() -> None:
     region = machine.allocate(MEMORY, 4096)
     found = Sets(context, region, 12, Latencies(4.0, 14.0, 460.0)).find()
     assert found is not None
-    assert inclusive(context, region, found) == (True, "")
+    assert inclusive(context, region, found, 446.0) == (True, "")
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,11 @@ def test_a_cheap_miss_shows_that_there_is_one() -> None:
     assert without_second(Table(32, penalty=8.0), NO_STEP, *SMALL) == replace(NO_STEP, doubtful=False)
 
 
+def test_a_miss_as_cheap_as_one_that_may_be_a_walk_shows_nothing() -> None:
+    """A machine without any second TLB was told to have one of 149 entries and more."""
+    assert without_second(Table(32, penalty=25.0), NO_STEP, Table(24, penalty=25.0), NO_STEP) == NO_STEP
+
+
 def test_a_miss_in_between_tells_nothing() -> None:
     told = without_second(Table(32, penalty=22.0), NO_STEP, *SMALL)
     assert not told.absent
