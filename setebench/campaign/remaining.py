@@ -22,8 +22,10 @@ def announcer(state: State, name: str, head: str, say: Callable[[str], None]) ->
 
 
 def seconds_left(state: State, current: str, spent: float) -> float:
-    """About how long the run still takes: what the scenarios declare, at the pace of those that are done."""
-    done = [step for step in state.steps.values() if step.state != "pending" and step.scenario != current]
+    """About how long the run still takes: what the scenarios declare, at the pace of those that are done.
+
+    One that failed has no pace: it may have ended at once."""
+    done = [step for step in state.steps.values() if step.state == "done" and step.scenario != current]
     measured = sum(step.elapsed_seconds for step in done)
     expected = sum(state.seconds[step.scenario] for step in done)
     pace = measured / expected if expected > 0 and measured > 0 else FAST_PACE if state.plan.fast else 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,14 @@ from setebench.scenario import Context, Scenario
 
 @dataclass(kw_only=True)
 class Listener:
-    """Who hears of a run: what is done next, each finding, each document so far, each failure with its exception."""
+    """Who hears of a run: each scenario that begins, what is done next, each finding, each document so far, and each
+    failure with its exception."""
 
+    begun: Callable[[str], None] = lambda _scenario: None
     progress: Callable[[str], None] = lambda _message: None
     told: Callable[[Finding], None] = lambda _finding: None
     saved: Callable[[Document], None] = lambda _document: None
-    failed: Callable[[str, Exception], None] = lambda _scenario, _error: None
+    failed: Callable[[str, BaseException], None] = lambda _scenario, _error: None
 
 
 def characterize(
@@ -55,17 +57,26 @@ def characterize(
 
 
 def carry_out(
-    plan: Plan, machine: Machine, listener: Listener, earlier: Document | None = None, raw: bool = False
+    plan: Plan,
+    machine: Machine,
+    listener: Listener,
+    earlier: Document | None = None,
+    raw: bool = False,
+    left_out: Mapping[str, Step] | None = None,
 ) -> Document:
-    """Run the plan on an open machine; with an `earlier` document, what that has not done yet.
+    """Run the plan on an open machine; with an `earlier` document, what that has not done yet. Scenarios that are
+    `left_out` are not run this time: the document has the step that is given for them.
 
     Raises `UsageError` where `earlier` is of another machine, and whatever `listener` raises."""
     session.check_cpu(machine.facts, plan.cpu)
-    state = state_before(plan, machine, earlier)
+    state = state_before(plan, machine, earlier, left_out or {})
+    if left_out:
+        listener.saved(state.document())  # how it was lost is known even if this run ends early too
     known: dict[str, Any] = {}
     for number, name in enumerate(plan.scenarios, 1):
-        if state.steps[name].state == "done":
+        if state.steps[name].state == "done" or (left_out and name in left_out):
             continue
+        listener.begun(name)
         told = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
         before = dict(known)
         recorder = Recorder(machine) if raw else None
@@ -109,7 +120,7 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
     """Run one scenario and note what came of it. Returns whether it went through."""
     begin = time.monotonic()
     findings: list[Finding] = []
-    failure: Exception | None = None
+    failure: BaseException | None = None
     scenario: Scenario | None = None
     try:
         scenario = registry.catalogue()[name].load()
@@ -119,7 +130,7 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
             findings.append(_sourced(finding, name))
             listener.told(finding)
         state.evidence[name] = store.plain(context.evidence)
-    except Exception as error:  # whatever a scenario does wrong, the others are run
+    except (Exception, SystemExit, GeneratorExit) as error:  # whatever a scenario does wrong, the others are run
         failure = error
         listener.failed(name, error)
     state.findings[name] = findings
@@ -135,10 +146,12 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
     return failure is None
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Why a scenario failed, in one line."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, SetebenchError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, SetebenchError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _sourced(finding: Finding, scenario: str) -> Finding:

@@ -43,7 +43,7 @@ def _inferred(document: Document, progress: Progress) -> Document:
     if document.settings.get("scenario") != campaign.NAME:
         return session.infer(document, progress)
 
-    def fail(scenario: str, error: Exception) -> None:
+    def fail(scenario: str, error: BaseException) -> None:
         progress.result(f"{scenario} failed: {campaign.reason(error)}")
 
     return campaign.infer(document, Listener(progress=progress, failed=fail))
