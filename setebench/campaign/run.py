@@ -95,18 +95,19 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
     Raises `UsageError` where they are not kept. A scenario that asks otherwise today fails, and alone."""
     plan = plan_of(document)
     done = [step for step in steps_of(document) if step.state == "done"]
-    replays = {step.scenario: Replay(recording_of(document.evidence, step.scenario)) for step in done}
+    recordings = {step.scenario: recording_of(document.evidence, step.scenario) for step in done}
     base = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence={})
     steps = {step.scenario: step for step in steps_of(document)}
     state = State(plan, base, steps, dict.fromkeys(steps, 0.0))
-    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in replays}
+    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in recordings}
     listener = listener or Listener()
     known: dict[int, dict[str, Any]] = {}
     for step in done:
         state.session = step.session
         own = known.setdefault(step.session, {})
         before = dict(own)
-        context = Context(machine=replays[step.scenario], known=own, **_settings(plan, listener.progress))
+        replay = Replay(recordings[step.scenario])  # one at a time: unpacked they may be large
+        context = Context(machine=replay, known=own, **_settings(plan, listener.progress))
         if not _take(state, step.scenario, context, listener):
             known[step.session] = before
     return state.document()
