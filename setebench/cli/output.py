@@ -69,10 +69,15 @@ class Output:
 
 def print_for_people(table: Callable[..., str]) -> None:
     """Print a table, which `table(width=..., colour=...)` makes, as the terminal can show it."""
-    look = {"width": shutil.get_terminal_size().columns, "colour": True} if sys.stdout.isatty() else {}
+    look = {"width": shutil.get_terminal_size().columns, "colour": not plain_terminal()} if sys.stdout.isatty() else {}
     text = table(**look)
     encoding = sys.stdout.encoding or "utf-8"
     print_text(text.encode() if encoding.lower().replace("-", "").startswith("utf") else ascii_only(text).encode())
+
+
+def plain_terminal() -> bool:
+    """Whether the terminal takes text only (an editor's shell): colours and cleared lines would litter it."""
+    return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
 
 
 def print_text(data: bytes) -> None:
