@@ -170,7 +170,7 @@ def test_a_third_document_is_held_against_the_first() -> None:
     assert all(len(row.findings) == 3 for row in found.rows)
     for form in ("table", "markdown"):
         (row,) = [line for line in render(found, form).splitlines() if "latency.l2" in line]
-        assert row.count("≠") == 1 and "≠ 15.0 cycles" in row, "which of them differs is marked"
+        assert row.count("≠") == 1 and "≠ 15.00 cycles" in row, "which of them differs is marked"
     assert "≠" not in render(compare([FIRST, SECOND], ["a", "b"]), "table"), "of two there is nothing to tell apart"
 
 
