@@ -11,8 +11,8 @@ from setebench.results import Finding, Outcome
 
 _BINARY_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _MOST_DECIMALS = 6
-_SURELY_ROUNDED, _SHORTEST_LINE = 1 << 16, 16
-"""Bytes: no cache as large as the first that is told exactly holds anything but whole lines."""
+_LARGE, _LEAST_STEP = 1 << 16, 256
+"""Bytes: no cache, and no array, as large as the first is anything but a multiple of the second."""
 
 
 def decimals(low: float | None, high: float | None) -> int | None:
@@ -43,8 +43,8 @@ def number(value: float, places: int | None) -> str:
 
 def in_bytes(value: float) -> str:
     """A size: 32 KiB, 1.5 MiB, 48 bytes. Whole numbers that are no multiple of a sixteenth of a unit stay in bytes;
-    others, and large ones that hold no whole number of lines, are estimates anyway and get three digits: 28.3 KiB."""
-    whole = float(value).is_integer() and (abs(value) < _SURELY_ROUNDED or value % _SHORTEST_LINE == 0)
+    others, and large ones that no cache is of, are estimates anyway and get three digits: 28.3 KiB."""
+    whole = float(value).is_integer() and (abs(value) < _LARGE or value % _LEAST_STEP == 0)
     for factor, unit in _BINARY_UNITS:
         if abs(value) >= 0.9995 * factor and (not whole or (value * 16 / factor).is_integer()):
             amount = value / factor
