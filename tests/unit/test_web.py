@@ -323,7 +323,7 @@ const frame = document.getElementById("page");
 frame.onload = () => {
   const page = frame.contentDocument;
   const wide = [...page.querySelectorAll("body *")].filter(
-    each => !each.closest("svg") && each.getBoundingClientRect().right > WIDTH + 1 && !each.closest(".findings"));
+    each => !each.closest(".drawing > *, .findings") && each.getBoundingClientRect().right > WIDTH + 1);
   const drawings = [...page.querySelectorAll("svg")].map(each => each.getBoundingClientRect());
   document.body.dataset.found = JSON.stringify({
     errors: told,
@@ -331,7 +331,7 @@ frame.onload = () => {
     wide: wide.map(each => each.tagName),
     tables: page.querySelectorAll("table").length,
     rows: [...page.querySelectorAll("tbody tr")].filter(each => each.getBoundingClientRect().height > 0).length,
-    drawn: drawings.filter(box => box.width > 100 && box.height > 100 && box.width <= WIDTH).length,
+    drawn: drawings.filter(box => box.width > 500 && box.height > 300).length,
     shown: page.querySelectorAll("svg path, svg use").length,
     alternatives: page.querySelectorAll("svg > title, svg > desc").length,
   });
@@ -368,6 +368,16 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
 
 
 @pytest.mark.usefixtures("browser")
+def test_on_paper_it_is_tables_and_no_phone_page(tmp_path: Path) -> None:
+    """A sheet is narrower than the window that the phone's layout is for; a card for each row took twice the paper."""
+    rows = [msgspec.structs.replace(FINDINGS[0], parameter=f"latency.l{number}") for number in range(60)]
+    (tmp_path / "page.html").write_text(web.page([web.Entry(name="a", document=make_document(rows))]))
+    _browse(tmp_path, "page.html", 1280, f"--print-to-pdf={tmp_path / 'page.pdf'}")
+    sheets = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes()))
+    assert 1 <= sheets <= 4
+
+
+@pytest.mark.usefixtures("browser")
 def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page_with_plot())
     hostile = web.Entry(name=MARKUP, document=hostile_document())
@@ -378,7 +388,7 @@ def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
     assert len(_browse(tmp_path, "wrong.html", 1280)[1]) == 2, "the test sees errors where there are some"
 
 
-def _browse(folder: Path, name: str, width: int) -> tuple[str, list[str]]:
+def _browse(folder: Path, name: str, width: int, *more: str) -> tuple[str, list[str]]:
     """The document as the browser has it once it is loaded, and what its console says."""
     assert BROWSER is not None
     options = [
@@ -389,7 +399,14 @@ def _browse(folder: Path, name: str, width: int) -> tuple[str, list[str]]:
         "--enable-logging=stderr",
         f"--window-size={width},900",
     ]
-    command = [BROWSER, *options, f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / name).as_uri()]
+    command = [
+        BROWSER,
+        *options,
+        *more,
+        f"--user-data-dir={folder / 'profile'}",
+        "--dump-dom",
+        (folder / name).as_uri(),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return ended.stdout, [line for line in ended.stderr.splitlines() if ":CONSOLE" in line]
 
