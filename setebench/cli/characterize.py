@@ -99,6 +99,8 @@ def _way_on(request: Request) -> str:
 
 def _request(values: dict[str, Any]) -> Request:
     """Raises `UsageError` for what can't work, before anything is measured."""
+    if values["quiet"] and values["verbose"]:
+        raise UsageError("--quiet and --verbose exclude each other")
     earlier = store.load(values["resume"]) if values["resume"] else None
     plan = _resumed_plan(values["resume"], earlier) if earlier else _new_plan(values)
     left_out = _left_out(earlier, values["skip"]) if earlier else {}

@@ -107,6 +107,7 @@ def test_the_report_is_written_too(run: Run, scenario_folder: Write, tmp_path: P
         (("-o", "no/where.json"), "not a directory that exists"),
         (("-o", "same", "--report", "same"), "both name"),
         (("--resume", "missing.json"), "can't read 'missing.json'"),
+        (("-q", "-v"), "exclude each other"),
         (("--resume", "there.json"), "is damaged"),
     ],
 )
