@@ -1,4 +1,4 @@
-"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what can't be told, then what agrees."""
+"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what agrees, then what can't be told."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from setebench.results import Finding, Outcome
 
 _HEADINGS = (
     (Agreement.DIFFERS, "Findings that differ"),
-    (Agreement.OPEN, "Findings that can't be held against each other"),
     (Agreement.SAME, "Findings that agree"),
+    (Agreement.OPEN, "Findings that can't be held against each other"),
 )
 _LONGEST_SETTING = 60
 
@@ -33,7 +33,7 @@ def summary(comparison: Comparison) -> str:
     counts = {agreement: len(comparison.of(agreement)) for agreement in Agreement}
     return (
         f"{' against '.join(map(visible, comparison.names))}: {counts[Agreement.DIFFERS]} findings differ, "
-        f"{counts[Agreement.OPEN]} can't be compared, {counts[Agreement.SAME]} agree"
+        f"{counts[Agreement.SAME]} agree, {counts[Agreement.OPEN]} can't be compared"
     )
 
 
