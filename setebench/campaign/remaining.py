@@ -11,7 +11,7 @@ FAST_PACE = 0.4
 """What --fast leaves of a scenario's time, until others have shown it."""
 
 FIRST_GUESS_SECONDS = 20.0
-"""How much declared time the first guess of the pace counts like: one short scenario alone says little of the others."""
+"""How much declared time the first guess of the pace counts like: one short scenario says little of the others."""
 
 
 def announcer(state: State, name: str, head: str, say: Callable[[str], None]) -> Callable[[str], None]:

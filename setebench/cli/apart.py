@@ -38,23 +38,30 @@ class Casualty:
 
 
 class Logbook:
-    """What runs, and what is done: in memory that outlives the process which writes it."""
+    """What runs, and what is done: in memory that outlives the process which writes it. Nobody reads it, and nothing is
+    written, where there is one process only."""
 
     def __init__(self) -> None:
-        self._running = os.memfd_create("setebench-running")
-        self._done = os.memfd_create("setebench-done")
+        self._running = self._done = -1
+
+    def open(self) -> None:
+        """To be called before the process that writes is begun."""
+        self._running, self._done = os.memfd_create("setebench-running"), os.memfd_create("setebench-done")
 
     def begin(self, scenario: str) -> None:
         """Note that it runs from now on."""
-        _write(self._running, json.dumps([scenario, time.monotonic()]).encode())
+        if self._running >= 0:
+            _write(self._running, json.dumps([scenario, time.monotonic()]).encode())
 
     def end(self) -> None:
         """Note that no scenario runs any more."""
-        os.ftruncate(self._running, 0)
+        if self._running >= 0:
+            os.ftruncate(self._running, 0)
 
     def keep(self, document: Document) -> None:
         """Note what is done so far; no scenario runs any more."""
-        _write(self._done, store.dumps(document))
+        if self._done >= 0:
+            _write(self._done, store.dumps(document))
         self.end()
 
     def casualty(self, reason: str) -> Casualty | None:
@@ -81,6 +88,7 @@ class Apart:
     def enter(self) -> None:
         """Returns in a new process, and in another one each time that a scenario has ended it. This one waits
         meanwhile, and ends as the last of them does."""
+        self.logbook.open()
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
         while True:
