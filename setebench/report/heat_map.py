@@ -32,8 +32,7 @@ def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
         _draw(figure.add_subplot(1, len(known), number), state, rows, min(values), max(values))
         for number, (state, rows) in enumerate(known.items(), 1)
     ]
-    figure.suptitle("Read latency of lines in other cores' caches")
-    figure.colorbar(images[0], ax=figure.axes, label="cycles per read")
+    figure.colorbar(images[0], ax=figure.axes, label="cycles per read of another core's line")
     return figure
 
 
