@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -102,15 +103,20 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
     state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in recordings}
     listener = listener or Listener()
     known: dict[int, dict[str, Any]] = {}
-    for step in done:
+    for number, step in enumerate(done, 1):
         state.session = step.session
+        progress = partial(_headed, listener.progress, f"[{number}/{len(done)}] {step.scenario}")
         own = known.setdefault(step.session, {})
         before = dict(own)
         replay = Replay(recordings[step.scenario])  # one at a time: unpacked they may be large
-        context = Context(machine=replay, known=own, **_settings(plan, listener.progress))
+        context = Context(machine=replay, known=own, **_settings(plan, progress))
         if not _take(state, step.scenario, context, listener):
             known[step.session] = before
     return state.document()
+
+
+def _headed(say: Callable[[str], None], head: str, message: str) -> None:
+    say(f"{head}: {message}")
 
 
 def _settings(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:

@@ -173,6 +173,7 @@ from setebench.probe import Base, Probe
 
 def answer(context):
     line = Base("line")
+    context.progress("asking")
     context.known["asked"] = context.known.get("asked", 0) + 1
     placements = {line: context.rng(1).integers(0, 99, 10 * context.known["asked"]) * 64}
     ticks = context.machine.run(Probe().start().load(line).stop(), placements, cpu=context.cpu)
@@ -213,7 +214,9 @@ def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scena
     document = campaign.carry_out(plan, open_noisy(None, 1), campaign.Listener(), saved[-1], raw=True)
     document = msgspec.structs.replace(document, settings={**document.settings, "scenarios": list(plan.scenarios)})
     assert [step.session for step in campaign.steps_of(document)] == [1, 1, 2]
-    again = campaign.infer(document)
+    said: list[str] = []
+    again = campaign.infer(document, campaign.Listener(progress=said.append))
+    assert said == ["[1/3] first: asking", "[2/3] second: asking", "[3/3] fourth: asking"]
     assert again.findings == document.findings and len(again.findings) == 3
     assert [step.state for step in campaign.steps_of(again)] == ["done"] * 3
     assert campaign.infer(again).findings == document.findings, "the answers are still there"
