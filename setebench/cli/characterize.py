@@ -17,7 +17,7 @@ from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
 from setebench.cli.options import FORMS, machine_parameters, talk_parameters
-from setebench.cli.output import Output
+from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
 from setebench.cli.run import tell
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
@@ -109,6 +109,8 @@ def _request(values: dict[str, Any]) -> Request:
     output.check()
     beside.check_reference(values["reference"])
     for path in (saved, values["report"]):
+        if path is not None and file_or_none(path) is None:
+            raise UsageError("--output and --report need a file; the table, or --format json, goes to standard output")
         if path is not None:
             store.check_target(path, values["force"] or path == values["resume"])
     if values["report"] is not None and saved is not None and saved.resolve() == values["report"].resolve():

@@ -108,6 +108,8 @@ def test_the_report_is_written_too(run: Run, scenario_folder: Write, tmp_path: P
         (("-o", "same", "--report", "same"), "both name"),
         (("--resume", "missing.json"), "can't read 'missing.json'"),
         (("-q", "-v"), "exclude each other"),
+        (("-o", "-"), "need a file"),
+        (("--report", "-"), "need a file"),
         (("--resume", "there.json"), "is damaged"),
     ],
 )

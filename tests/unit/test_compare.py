@@ -222,6 +222,17 @@ def test_a_comparison_goes_to_a_file(files: tuple[str, str], tmp_path: Path) -> 
     assert run(*files, "-o", str(target)).exit_code == 2, "an existing file is kept"
 
 
+@pytest.mark.parametrize("command", [("compare",), ("report", "--format", "markdown"), ("report", "--format", "html")])
+def test_a_dash_is_standard_output(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, command: tuple[str]
+) -> None:
+    monkeypatch.chdir(Path(files[0]).parent)
+    given = files if command == ("compare",) else files[:1]
+    result = CliRunner().invoke(setebench, [*command, *given, "-o", "-"])
+    plain = CliRunner().invoke(setebench, [*command, *given])
+    assert result.exit_code == 0 and result.stdout == plain.stdout and not Path("-").exists()
+
+
 def test_json_is_the_comparison_alone(files: tuple[str, str]) -> None:
     record = json.loads(run(*files, "--format", "json").stdout)
     assert record["names"] == ["a.json", "b.json"] and len(record["rows"]) == 7
