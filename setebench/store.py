@@ -25,8 +25,8 @@ from setebench.results import SCHEMA, Document, Finding, Tool
 
 LARGEST_FILE_BYTES = 256 << 20
 MOST_VALUES = 1 << 23
-"""Of a file: eight million, twice what a matrix of all pairs of 384 CPUs holds. Each takes some 64 bytes of memory once it
-is read, so that a file of nothing but empty lists would take thirty times its size."""
+"""Of a file: eight million, twice what a matrix of all pairs of 384 CPUs holds. Each takes some 64 bytes of memory once
+it is read, so that a file of nothing but empty lists would take thirty times its size."""
 
 DEEPEST_NESTING = 64
 LARGEST_INTEGER = (1 << 64) - 1

@@ -112,6 +112,20 @@ def test_every_finding_has_a_row_with_method_or_reason() -> None:
     assert "= 4 cycles" in text and "≠ 180 to 220 cycles" in text and "undocumented" in text
 
 
+def test_a_long_matrix_of_pairs_is_summed_up_as_in_other_tables() -> None:
+    """A machine of 64 CPUs has twelve thousand; the heat map and the download have them all."""
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
+    matrix = [
+        Finding(parameter=f"latency.core_to_core.{a}-{b}.shared", value=100.0, unit="cycles", method="m")
+        for a, b in pairs
+    ]
+    for text in (
+        web.page([web.Entry(name="a", document=make_document(matrix))]),
+        web.table_html(make_document(matrix)),
+    ):
+        assert text.count("<tbody>") == 1 and text.count("<tr class=") == 1 and "over 30 of 30 pairs" in text
+
+
 def test_nothing_is_loaded_from_anywhere() -> None:
     page = Reader(page_with_plot())
     for tag, attributes in page.tags:
