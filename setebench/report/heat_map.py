@@ -61,5 +61,6 @@ def _draw(axes: Any, state: str, rows: list[list[float]], low: float, high: floa
 
 def _ticks(cpus: list[int]) -> tuple[list[int], list[str]]:
     """Places and labels: of many CPUs not all are named, or the names would lie over each other."""
-    places = list(range(0, len(cpus), -(-len(cpus) // MOST_NUMBERS)))
+    most = MOST_NUMBERS if cpus[-1] < 100 else MOST_NUMBERS // 2  # three digits are wider
+    places = list(range(0, len(cpus), -(-len(cpus) // most)))
     return places, [str(cpus[place]) for place in places]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from setebench.errors import SetebenchError
@@ -35,4 +37,4 @@ def test_no_label_lies_over_another_however_many_cpus(cpus: int) -> None:
         for labels in (axes.get_xticklabels(), axes.get_yticklabels(), axes.texts):
             boxes = [label.get_window_extent() for label in labels]
             assert len(boxes) == len(axes.texts) or 6 <= len(boxes) <= 13
-            assert not any(one.overlaps(other) for one, other in zip(boxes, boxes[1:], strict=False))
+            assert not any(one.overlaps(other) for one, other in pairwise(boxes))
