@@ -8,9 +8,10 @@ from setebench.errors import INTERRUPTED
 def main() -> None:
     """The program. Its commands are imported in here, so that an interrupt while they are has no traceback either."""
     try:
+        from setebench.cli.apart import Apart
         from setebench.cli.main import setebench
 
-        setebench(prog_name="setebench")
+        setebench(prog_name="setebench", obj=Apart())
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -56,7 +56,7 @@ class Entry:
             return importlib.import_module(self.module).SCENARIO
         try:
             found: object = _run_file(self.file) if self.file is not None else self.entry_point.load()  # type: ignore[union-attr]
-        except Exception as error:  # whatever somebody else's module does while it is imported
+        except (Exception, SystemExit) as error:  # whatever somebody else's module does while it is imported
             raise SetebenchError(
                 f"scenario {self.name!r} of {self._origin()} can't be loaded: {type(error).__name__}: {error}"
             ) from error

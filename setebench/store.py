@@ -24,6 +24,10 @@ from setebench.errors import UsageError
 from setebench.results import SCHEMA, Document, Finding, Tool
 
 LARGEST_FILE_BYTES = 256 << 20
+MOST_VALUES = 1 << 23
+"""Of a file: eight million, twice what a matrix of all pairs of 384 CPUs holds. Each takes some 64 bytes of memory once
+it is read, so that a file of nothing but empty lists would take thirty times its size."""
+
 DEEPEST_NESTING = 64
 LARGEST_INTEGER = (1 << 64) - 1
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -247,6 +251,8 @@ def _read(where: str) -> bytes:
         raise UsageError(f"can't read {where!r}: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > LARGEST_FILE_BYTES:
         raise UsageError(f"{where!r} is larger than {LARGEST_FILE_BYTES >> 20} MiB; that is no result file")
+    if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+        raise UsageError(f"{where!r} holds more than {MOST_VALUES:,} values; that is no result file")
     if not data.strip():
         raise UsageError(f"{where!r} is empty")
     return data

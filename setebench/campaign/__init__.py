@@ -5,7 +5,7 @@ its own. A scenario that fails costs its own rows alone. After each one the docu
 interrupted run can go on from it.
 """
 
-from setebench.campaign.documents import EVIDENCE_PREFIX, NAME, Step, evidence_of, merged, plan_of, steps_of
+from setebench.campaign.documents import EVIDENCE_PREFIX, NAME, Step, evidence_of, lost, merged, plan_of, steps_of
 from setebench.campaign.plan import Plan, choose
 from setebench.campaign.remaining import remaining_text, seconds_left
 from setebench.campaign.run import Listener, carry_out, characterize, infer, reason
@@ -23,6 +23,7 @@ __all__ = [
     "choose",
     "evidence_of",
     "infer",
+    "lost",
     "merged",
     "plan_of",
     "reason",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from setebench.campaign.plan import Plan
+from setebench.campaign.plan import Plan, loadable
 from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
 
@@ -28,6 +28,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     told: list[str] = []
     parameters: list[str] = []
     session: int = 1
+
+
+def lost(scenario: str, reason: str, elapsed_seconds: float) -> Step:
+    """The step of a scenario that failed without telling anything."""
+    loaded = loadable(scenario)
+    return Step(
+        scenario=scenario,
+        state="failed",
+        reason=reason,
+        elapsed_seconds=elapsed_seconds,
+        parameters=list(loaded.parameters) if loaded else [],
+    )
 
 
 def plan_of(document: Document) -> Plan:

@@ -52,7 +52,7 @@ def loadable(name: str) -> Scenario | None:
     """The scenario, None where it can't be loaded: that is told when its turn comes, as its failure, and alone."""
     try:
         return registry.catalogue()[name].load()
-    except Exception:  # whatever somebody else's file does while it is run
+    except (Exception, SystemExit):  # whatever somebody else's file does while it is run
         return None
 
 

@@ -8,7 +8,10 @@ from collections.abc import Callable
 from setebench.campaign.state import State
 
 FAST_PACE = 0.4
-"""What --fast leaves of a scenario's time, until the first one has shown it."""
+"""What --fast leaves of a scenario's time, until others have shown it."""
+
+FIRST_GUESS_SECONDS = 20.0
+"""How much declared time the first guess of the pace counts like: one short scenario says little of the others."""
 
 
 def announcer(state: State, name: str, head: str, say: Callable[[str], None]) -> Callable[[str], None]:
@@ -22,11 +25,14 @@ def announcer(state: State, name: str, head: str, say: Callable[[str], None]) ->
 
 
 def seconds_left(state: State, current: str, spent: float) -> float:
-    """About how long the run still takes: what the scenarios declare, at the pace of those that are done."""
-    done = [step for step in state.steps.values() if step.state != "pending" and step.scenario != current]
+    """About how long the run still takes: what the scenarios declare, at the pace of those that are done.
+
+    One that failed has no pace: it may have ended at once."""
+    done = [step for step in state.steps.values() if step.state == "done" and step.scenario != current]
     measured = sum(step.elapsed_seconds for step in done)
     expected = sum(state.seconds[step.scenario] for step in done)
-    pace = measured / expected if expected > 0 and measured > 0 else FAST_PACE if state.plan.fast else 1.0
+    guess = FAST_PACE if state.plan.fast else 1.0
+    pace = (measured + guess * FIRST_GUESS_SECONDS) / (expected + FIRST_GUESS_SECONDS)
     waiting = (name for name, step in state.steps.items() if step.state == "pending" and name != current)
     later = sum(state.seconds[name] for name in waiting)
     return pace * later + max(pace * state.seconds[current] - spent, 0.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,12 +25,14 @@ from setebench.scenario import Context, Scenario
 
 @dataclass(kw_only=True)
 class Listener:
-    """Who hears of a run: what is done next, each finding, each document so far, each failure with its exception."""
+    """Who hears of a run: each scenario that begins, what is done next, each finding, each document so far, and each
+    failure with its exception."""
 
+    begun: Callable[[str], None] = lambda _scenario: None
     progress: Callable[[str], None] = lambda _message: None
     told: Callable[[Finding], None] = lambda _finding: None
     saved: Callable[[Document], None] = lambda _document: None
-    failed: Callable[[str, Exception], None] = lambda _scenario, _error: None
+    failed: Callable[[str, BaseException], None] = lambda _scenario, _error: None
 
 
 def characterize(
@@ -55,17 +58,26 @@ def characterize(
 
 
 def carry_out(
-    plan: Plan, machine: Machine, listener: Listener, earlier: Document | None = None, raw: bool = False
+    plan: Plan,
+    machine: Machine,
+    listener: Listener,
+    earlier: Document | None = None,
+    raw: bool = False,
+    left_out: Mapping[str, Step] | None = None,
 ) -> Document:
-    """Run the plan on an open machine; with an `earlier` document, what that has not done yet.
+    """Run the plan on an open machine; with an `earlier` document, what that has not done yet. Scenarios that are
+    `left_out` are not run this time: the document has the step that is given for them.
 
     Raises `UsageError` where `earlier` is of another machine, and whatever `listener` raises."""
     session.check_cpu(machine.facts, plan.cpu)
-    state = state_before(plan, machine, earlier)
+    state = state_before(plan, machine, earlier, left_out or {})
+    if left_out:
+        listener.saved(state.document())  # how it was lost is known even if this run ends early too
     known: dict[str, Any] = {}
     for number, name in enumerate(plan.scenarios, 1):
-        if state.steps[name].state == "done":
+        if state.steps[name].state == "done" or (left_out and name in left_out):
             continue
+        listener.begun(name)
         told = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
         before = dict(known)
         recorder = Recorder(machine) if raw else None
@@ -84,21 +96,27 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
     Raises `UsageError` where they are not kept. A scenario that asks otherwise today fails, and alone."""
     plan = plan_of(document)
     done = [step for step in steps_of(document) if step.state == "done"]
-    replays = {step.scenario: Replay(recording_of(document.evidence, step.scenario)) for step in done}
+    recordings = {step.scenario: recording_of(document.evidence, step.scenario) for step in done}
     base = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence={})
     steps = {step.scenario: step for step in steps_of(document)}
     state = State(plan, base, steps, dict.fromkeys(steps, 0.0))
-    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in replays}
+    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in recordings}
     listener = listener or Listener()
     known: dict[int, dict[str, Any]] = {}
-    for step in done:
+    for number, step in enumerate(done, 1):
         state.session = step.session
+        progress = partial(_headed, listener.progress, f"[{number}/{len(done)}] {step.scenario}")
         own = known.setdefault(step.session, {})
         before = dict(own)
-        context = Context(machine=replays[step.scenario], known=own, **_settings(plan, listener.progress))
+        replay = Replay(recordings[step.scenario])  # one at a time: unpacked they may be large
+        context = Context(machine=replay, known=own, **_settings(plan, progress))
         if not _take(state, step.scenario, context, listener):
             known[step.session] = before
     return state.document()
+
+
+def _headed(say: Callable[[str], None], head: str, message: str) -> None:
+    say(f"{head}: {message}")
 
 
 def _settings(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
@@ -109,7 +127,7 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
     """Run one scenario and note what came of it. Returns whether it went through."""
     begin = time.monotonic()
     findings: list[Finding] = []
-    failure: Exception | None = None
+    failure: BaseException | None = None
     scenario: Scenario | None = None
     try:
         scenario = registry.catalogue()[name].load()
@@ -119,7 +137,7 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
             findings.append(_sourced(finding, name))
             listener.told(finding)
         state.evidence[name] = store.plain(context.evidence)
-    except Exception as error:  # whatever a scenario does wrong, the others are run
+    except (Exception, SystemExit, GeneratorExit) as error:  # whatever a scenario does wrong, the others are run
         failure = error
         listener.failed(name, error)
     state.findings[name] = findings
@@ -135,10 +153,12 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
     return failure is None
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Why a scenario failed, in one line."""
     text = " ".join(str(error).split())
-    return text if isinstance(error, SetebenchError) else f"{type(error).__name__}: {text}"
+    if isinstance(error, SetebenchError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _sourced(finding: Finding, scenario: str) -> Finding:

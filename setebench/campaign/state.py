@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -47,11 +49,15 @@ class State:
         )
 
 
-def state_before(plan: Plan, machine: Machine, earlier: Document | None) -> State:
-    """The state before the first scenario. Raises `UsageError` where `earlier` is of another machine."""
+def state_before(
+    plan: Plan, machine: Machine, earlier: Document | None, left_out: Mapping[str, Step] = MappingProxyType({})
+) -> State:
+    """The state before the first scenario, with the steps of those that are `left_out` as they are.
+
+    Raises `UsageError` where `earlier` is of another machine."""
     record = session.machine_record(machine.facts)
     steps = {name: Step(scenario=name) for name in plan.scenarios}
-    seconds = {name: declared_seconds(name) for name in plan.scenarios}
+    seconds = {name: 0.0 if name in left_out else declared_seconds(name) for name in plan.scenarios}
     if earlier is None:
         settings = {"scenario": NAME, "options": {}, **{key: getattr(plan, key) for key in Plan.__dataclass_fields__}}
         base = Document(
@@ -63,13 +69,14 @@ def state_before(plan: Plan, machine: Machine, earlier: Document | None) -> Stat
             findings=[],
             evidence={},
         )
-        return State(plan, base, steps, seconds)
+        return State(plan, base, {**steps, **left_out}, seconds)
     if (record.kind, record.name) != (earlier.machine.kind, earlier.machine.name):
         raise UsageError(f"it was begun on another machine, {earlier.machine.name!r}; this is {record.name!r}")
     done = {step.scenario: step for step in steps_of(earlier) if step.state == "done" and step.scenario in steps}
-    state = State(plan, earlier, steps | done, seconds)
+    kept = {**done, **left_out}
+    state = State(plan, earlier, steps | kept, seconds)
     by_name = {finding.parameter: finding for finding in earlier.findings}
-    state.findings = {name: [by_name[each] for each in step.told if each in by_name] for name, step in done.items()}
+    state.findings = {name: [by_name[each] for each in step.told if each in by_name] for name, step in kept.items()}
     state.evidence = {name: each for name, each in evidence_of(earlier).items() if name in done}
     recordings = ((name, earlier.evidence.get(f"{RECORDING_PREFIX}{name}")) for name in done)
     state.recordings = {name: each for name, each in recordings if each is not None}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from setebench import references, registry, store
-from setebench.campaign import evidence_of
+from setebench.campaign import Step, evidence_of, steps_of
 from setebench.errors import SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.report import web
@@ -42,11 +42,20 @@ def load(name: str) -> Document:
 def plots(document: Document) -> list[web.Plot]:
     """Every plot that the document's scenarios can draw from its evidence; one that can't be drawn says why."""
     found = []
-    for name, evidence in evidence_of(document).items():
+    order = {step.scenario: number for number, step in enumerate(_steps(document))}  # a file sorts its evidence by name
+    entries = sorted(evidence_of(document).items(), key=lambda entry: order.get(entry[0], len(order)))
+    for name, evidence in entries:
         entry = registry.catalogue().get(name)
         if entry is not None:
             found += _plots(name, entry, evidence)
     return found
+
+
+def _steps(document: Document) -> list[Step]:
+    try:
+        return steps_of(document)
+    except UsageError:  # a damaged list costs the order, no plot
+        return []
 
 
 def _plots(name: str, entry: registry.Entry, evidence: dict[str, Any]) -> list[web.Plot]:

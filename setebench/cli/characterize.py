@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import msgspec
 from click.core import ParameterSource
 
 from setebench import campaign, session, store
-from setebench.campaign import Listener, Plan
+from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
+from setebench.cli.apart import Apart, Casualty, Logbook
 from setebench.cli.options import FORMS, machine_parameters, talk_parameters
-from setebench.cli.output import Output
+from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
 from setebench.cli.run import tell
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
@@ -27,13 +29,16 @@ HELP = """Run every scenario on one machine and print one table of everything.
 What earlier scenarios find (the clock, the levels) is known to later ones. A scenario that fails costs its own rows
 alone. With -o the results are saved after each scenario, and --resume goes on from there.
 
+With --resume, --skip leaves out a scenario that is not done, one that never ends for instance.
+
 Exit status: 0 at least one scenario answered, 1 none could be run, 2 bad use, 130 interrupted.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for. `earlier` is what --resume goes on from."""
+    """What the user asked for. `earlier` is what to go on from, without the scenarios `left_out`; `casualty` is that of
+    them that has ended its process just now, and `logbook` is for the next one."""
 
     plan: Plan
     earlier: Document | None
@@ -43,10 +48,17 @@ class Request:
     reference: str | None
     force: bool
     raw: bool
+    left_out: Mapping[str, Step] = field(default_factory=dict)
+    casualty: Casualty | None = None
+    logbook: Logbook = field(default_factory=Logbook)
 
 
 def _callback(**values: Any) -> None:
     request = _request(values)
+    apart = click.get_current_context().find_object(Apart)
+    if apart is not None:
+        apart.enter()
+        request = _gone_on(request, apart)
     progress = Progress(quiet=values["quiet"], verbose=values["verbose"])
     try:
         document, saver = _measure(request, progress)
@@ -57,9 +69,26 @@ def _callback(**values: Any) -> None:
         click.echo(f"\nInterrupted; {_way_on(request)}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
+        request.logbook.end()
         progress.close()
     if not any(step.state == "done" for step in campaign.steps_of(document)):
         raise SetebenchError("no scenario could be run; the table says why")
+
+
+def _gone_on(request: Request, apart: Apart) -> Request:
+    """What is left to do behind the scenario that ended the process before this one, if one did: those before it that
+    failed have had their turn."""
+    lost, order = apart.casualty, request.plan.scenarios
+    if lost is None:
+        return replace(request, logbook=apart.logbook)
+    earlier = apart.logbook.document() or request.earlier
+    steps = campaign.steps_of(earlier) if earlier else []
+    before = order[: order.index(lost.scenario)]
+    failed = {step.scenario: step for step in steps if step.state == "failed" and step.scenario in before}
+    failed[lost.scenario] = campaign.lost(lost.scenario, lost.reason, lost.elapsed_seconds)
+    return replace(
+        request, earlier=earlier, left_out={**request.left_out, **failed}, casualty=lost, logbook=apart.logbook
+    )
 
 
 def _way_on(request: Request) -> str:
@@ -70,13 +99,18 @@ def _way_on(request: Request) -> str:
 
 def _request(values: dict[str, Any]) -> Request:
     """Raises `UsageError` for what can't work, before anything is measured."""
+    if values["quiet"] and values["verbose"]:
+        raise UsageError("--quiet and --verbose exclude each other")
     earlier = store.load(values["resume"]) if values["resume"] else None
     plan = _resumed_plan(values["resume"], earlier) if earlier else _new_plan(values)
+    left_out = _left_out(earlier, values["skip"]) if earlier else {}
     saved = values["output"] or values["resume"]
     output = Output(values["form"] or "table", None)
     output.check()
     beside.check_reference(values["reference"])
     for path in (saved, values["report"]):
+        if path is not None and file_or_none(path) is None:
+            raise UsageError("--output and --report need a file; the table, or --format json, goes to standard output")
         if path is not None:
             store.check_target(path, values["force"] or path == values["resume"])
     if values["report"] is not None and saved is not None and saved.resolve() == values["report"].resolve():
@@ -90,6 +124,7 @@ def _request(values: dict[str, Any]) -> Request:
         reference=values["reference"],
         force=values["force"],
         raw=saved is not None and not values["no_raw"],
+        left_out=left_out,
     )
 
 
@@ -107,7 +142,7 @@ def _new_plan(values: dict[str, Any]) -> Plan:
 def _resumed_plan(file: Path, earlier: Document) -> Plan:
     """The plan of the earlier run; options that would make it another one are refused."""
     context = click.get_current_context()
-    fixed = ("machine", "cpu", "seed", "fast", "only", "skip", "no_msr")
+    fixed = ("machine", "cpu", "seed", "fast", "only", "no_msr")
     given = [name for name in fixed if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     if given:
         raise UsageError(
@@ -122,10 +157,21 @@ def _resumed_plan(file: Path, earlier: Document) -> Plan:
     return plan
 
 
+def _left_out(earlier: Document, skipped: Iterable[str]) -> dict[str, Step]:
+    """Those of the scenarios to skip that are not done, with how far they got. Raises `UsageError` for one that the
+    earlier run has not."""
+    steps = {step.scenario: step for step in campaign.steps_of(earlier)}
+    unknown = [name for name in skipped if name not in steps]
+    if unknown:
+        raise UsageError(f"the run to go on with has no scenario {unknown[0]!r}; one of {', '.join(steps)}")
+    return {name: steps[name] for name in skipped if steps[name].state != "done"}
+
+
 def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
     saver = _Saver(request.saved, request.force or request.earlier is not None)
 
     def save(document: Document) -> None:
+        request.logbook.keep(document)
         try:
             saver.save(document)
         except (
@@ -133,14 +179,22 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
         ) as error:  # a full disk now need not be full at the end, and the table can still be printed
             progress.result(f"not saved yet: {error}")
 
-    def fail(scenario: str, error: Exception) -> None:
+    def fail(scenario: str, error: BaseException) -> None:
         progress.result(f"{scenario} failed: {campaign.reason(error)}")
         progress.detail("".join(traceback.format_exception(error)).replace("\n", " | "))
 
-    listener = Listener(progress=progress, told=lambda finding: tell(finding, progress), saved=save, failed=fail)
+    listener = Listener(
+        begun=request.logbook.begin,
+        progress=progress,
+        told=lambda finding: tell(finding, progress),
+        saved=save,
+        failed=fail,
+    )
     plan = request.plan
+    if request.casualty is not None:
+        progress.result(f"{request.casualty.scenario} failed: {request.casualty.reason}")
     with session.opened(plan.machine, plan.cpu, plan.seed, progress.detail) as machine:
-        document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw)
+        document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw, request.left_out)
     return document, saver
 
 

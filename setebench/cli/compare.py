@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from setebench import references, store
-from setebench.cli.output import print_for_people, print_text
+from setebench.cli.output import file_or_none, print_for_people, print_text
 from setebench.cli.report import named
 from setebench.compare import Agreement, compare
 from setebench.errors import UsageError
@@ -22,7 +22,13 @@ DIFFERS = 3
 @click.option("--list-references", is_flag=True, help="List the published values that come with setebench, and exit.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 if a finding differs.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Form of the comparison.  [default: table]")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write to FILE instead of standard output (-).",
+)
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
 def compare_command(
     results: tuple[str, ...],
@@ -43,6 +49,7 @@ def compare_command(
         return
     if len(results) < 2:
         raise UsageError("name at least two results (files, or reference:NAME; see --list-references)")
+    output = file_or_none(output)
     if output is not None:
         store.check_target(output, force)
     documents = named(results)

@@ -28,6 +28,9 @@ FORM_OF_EXTENSION = {
 }
 
 
+STANDARD_OUTPUT = "-"
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """A form, and the file it is written to; standard output without one."""
@@ -41,7 +44,7 @@ class Output:
         """What `-o FILE --format FORM --force` ask for. Without a form the file's extension names it.
 
         Raises `UsageError` for an extension that names none."""
-        if file is None or file == "-":
+        if file is None or file == STANDARD_OUTPUT:
             return cls(form or "table", None, force)
         path = Path(file)
         chosen = form or FORM_OF_EXTENSION.get(path.suffix.lower())
@@ -67,12 +70,22 @@ class Output:
             print_text(render(document, self.form, references=references).encode())
 
 
+def file_or_none(path: Path | None) -> Path | None:
+    """The file that `-o` names: none, for standard output, where that is `-` as in other commands."""
+    return None if path is not None and str(path) == STANDARD_OUTPUT else path
+
+
 def print_for_people(table: Callable[..., str]) -> None:
     """Print a table, which `table(width=..., colour=...)` makes, as the terminal can show it."""
-    look = {"width": shutil.get_terminal_size().columns, "colour": True} if sys.stdout.isatty() else {}
+    look = {"width": shutil.get_terminal_size().columns, "colour": not plain_terminal()} if sys.stdout.isatty() else {}
     text = table(**look)
     encoding = sys.stdout.encoding or "utf-8"
     print_text(text.encode() if encoding.lower().replace("-", "").startswith("utf") else ascii_only(text).encode())
+
+
+def plain_terminal() -> bool:
+    """Whether the terminal takes text only (an editor's shell): colours and cleared lines would litter it."""
+    return os.environ.get("TERM", "").lower() in ("dumb", "unknown")
 
 
 def print_text(data: bytes) -> None:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 
+from setebench.cli.output import plain_terminal
 from setebench.report.text import visible
 
 
@@ -19,7 +20,7 @@ class Progress:
         self._quiet = quiet or sys.stderr is None  # as Python has it where the caller closed the descriptor
         self._verbose = verbose
         self._begin = time.monotonic()
-        self._overwrite = not self._quiet and not verbose and sys.stderr.isatty()
+        self._overwrite = not self._quiet and not verbose and sys.stderr.isatty() and not plain_terminal()
         self._drawn = False
 
     def __call__(self, message: str) -> None:

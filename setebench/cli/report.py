@@ -8,7 +8,7 @@ import click
 
 from setebench import store
 from setebench.cli import beside
-from setebench.cli.output import print_text
+from setebench.cli.output import file_or_none, print_text
 from setebench.errors import UsageError
 from setebench.report.table import FORMS as TABLES
 from setebench.report.table import render
@@ -28,7 +28,13 @@ FORMS = ("html", "table", "markdown", "latex", "csv", "json")
 
 @click.command()
 @click.argument("results", metavar="RESULT...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write to FILE instead of standard output (-).",
+)
 @click.option(
     "--format", "form", type=click.Choice(FORMS), help="Form of the report.  [default: html, or by FILE's extension]"
 )
@@ -42,6 +48,7 @@ def report(results: tuple[str, ...], output: Path | None, form: str | None, refe
 
     Exit status: 0 written, 2 a file that can't be read or written.
     """
+    output = file_or_none(output)
     chosen = form or _form_of(output)
     if chosen in ("json", "csv") and len(results) > 1:
         raise UsageError(f"{chosen} takes one result; name one, or use setebench compare")

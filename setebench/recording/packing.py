@@ -25,8 +25,8 @@ def unpacked(text: str, most: int) -> NDArray[np.int64]:
     try:
         stream = zlib.decompressobj()
         data = stream.decompress(base64.b64decode(text, validate=True), 8 * most + 8)
-    except (ValueError, zlib.error) as error:
+    except (ValueError, zlib.error, MemoryError) as error:
         raise UsageError(f"the recording is damaged: {error}") from error
     if len(data) > 8 * most or len(data) % 8 or not stream.eof:
         raise UsageError("the recording is damaged: it is cut short or too long")
-    return np.frombuffer(data, dtype="<i8").astype(np.int64)
+    return np.frombuffer(data, dtype="<i8").astype(np.int64, copy=False)

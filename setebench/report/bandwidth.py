@@ -68,8 +68,8 @@ def _over_size(axes: Axes, sweeps: Sequence[Mapping[str, Any]]) -> None:
             capsize=2,
             elinewidth=0.8,
             label=_label(sweep),
-            markerfacecolor="white" if len(sweep["cpus"]) > 1 else None,
-            **style(kinds.index((sweep["kernel"], sweep["width"]))),
+            **style(kinds.index((sweep["kernel"], sweep["width"])))
+            | ({"markerfacecolor": "white"} if len(sweep["cpus"]) > 1 else {}),
         )
     size_axis(axes, [size for sweep in sweeps for size in sweep["size_bytes"]])
 

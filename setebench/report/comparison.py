@@ -1,4 +1,4 @@
-"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what can't be told, then what agrees."""
+"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what agrees, then what can't be told."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 from setebench import store
 from setebench.compare import Agreement, Comparison, Row
+from setebench.compare import agreement as agreement_of
 from setebench.report.numbers import interval_text, value_text
 from setebench.report.text import markdown_text, visible
 from setebench.results import Finding, Outcome
 
 _HEADINGS = (
     (Agreement.DIFFERS, "Findings that differ"),
-    (Agreement.OPEN, "Findings that can't be held against each other"),
     (Agreement.SAME, "Findings that agree"),
+    (Agreement.OPEN, "Findings that can't be held against each other"),
 )
 _LONGEST_SETTING = 60
 
@@ -32,7 +33,7 @@ def summary(comparison: Comparison) -> str:
     counts = {agreement: len(comparison.of(agreement)) for agreement in Agreement}
     return (
         f"{' against '.join(map(visible, comparison.names))}: {counts[Agreement.DIFFERS]} findings differ, "
-        f"{counts[Agreement.OPEN]} can't be compared, {counts[Agreement.SAME]} agree"
+        f"{counts[Agreement.SAME]} agree, {counts[Agreement.OPEN]} can't be compared"
     )
 
 
@@ -52,10 +53,17 @@ def _tables(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]
     settings = [[setting.name, *map(_setting, setting.values)] for setting in comparison.settings]
     parts = [("Settings and machines that differ", ["setting", *names], settings)]
     for agreement, heading in _HEADINGS:
-        rows = [[row.parameter, *map(cell, row.findings)] for row in comparison.of(agreement)]
+        rows = [[row.parameter, *_cells(row)] for row in comparison.of(agreement)]
         parts.append((heading, ["parameter", *names], rows))
     shown = ((heading, columns, [[visible(each) for each in row] for row in rows]) for heading, columns, rows in parts)
     return [part for part in shown if part[2]]
+
+
+def _cells(row: Row) -> list[str]:
+    """The findings of a row; where there are more than two, those that differ from the first are marked."""
+    first, *others = row.findings
+    marks = ["≠ " if len(others) > 1 and agreement_of(first, other) is Agreement.DIFFERS else "" for other in others]
+    return [cell(first), *(f"{mark}{cell(other)}" for mark, other in zip(marks, others, strict=True))]
 
 
 def _setting(value: Any) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 12
 """Up to so many CPUs the cells hold their numbers; beyond, only the shades tell."""
 
+LETTERS_OF_A_MAP = 72.0
+"""Points: the size of letters times the number of cells in a row, so that three digits fit each."""
+
 
 def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
     """One map per state of the line, from `evidence["core_to_core"]`: rows of (reader, owner, cycles) by state.
@@ -32,7 +35,7 @@ def transfer_figure(evidence: Mapping[str, Any]) -> Figure:
         _draw(figure.add_subplot(1, len(known), number), state, rows, min(values), max(values))
         for number, (state, rows) in enumerate(known.items(), 1)
     ]
-    figure.colorbar(images[0], ax=figure.axes, label="cycles per read")
+    figure.colorbar(images[0], ax=figure.axes, label="cycles per read of another core's line")
     return figure
 
 
@@ -43,11 +46,21 @@ def _draw(axes: Any, state: str, rows: list[list[float]], low: float, high: floa
         cycles[readers.index(int(reader)), owners.index(int(owner))] = value
     image = axes.imshow(cycles, cmap="Greys", vmin=0.7 * low, vmax=1.1 * high)
     axes.set(title=f"line {state}", xlabel="CPU that holds it", ylabel="CPU that reads it")
-    axes.set_xticks(range(len(owners)), [str(cpu) for cpu in owners])
-    axes.set_yticks(range(len(readers)), [str(cpu) for cpu in readers])
+    axes.set_xticks(*_ticks(owners))
+    axes.set_yticks(*_ticks(readers))
     if len(owners) <= MOST_NUMBERS:
+        size = min(9.0, LETTERS_OF_A_MAP / len(owners))
         for (row, column), value in np.ndenumerate(cycles):
             dark = value > (0.7 * low + 1.1 * high) / 2
             if not np.isnan(value):
-                axes.text(column, row, f"{value:.0f}", ha="center", va="center", color="1" if dark else "0")
+                axes.text(
+                    column, row, f"{value:.0f}", ha="center", va="center", color="1" if dark else "0", fontsize=size
+                )
     return image
+
+
+def _ticks(cpus: list[int]) -> tuple[list[int], list[str]]:
+    """Places and labels: of many CPUs not all are named, or the names would lie over each other."""
+    most = MOST_NUMBERS if cpus[-1] < 100 else MOST_NUMBERS // 2  # three digits are wider
+    places = list(range(0, len(cpus), -(-len(cpus) // most)))
+    return places, [str(cpus[place]) for place in places]

@@ -29,7 +29,8 @@ SERIES = (
     ("v", (0, (9, 3)), "0.45"),
     ("P", (0, (1, 1)), "0.1"),
 )
-"""Marker, line style and grey of the first, second, ... series: each tells them apart alone."""
+"""Marker, line style and grey of the first, second, ... series: each tells them apart alone. Further series have hollow
+markers, and the next line style."""
 _SWEEP_RULE = "size_bytes and cycles, and low and high where they are there, must have one length"
 _LEVEL_NAMES = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory"}
 
@@ -59,8 +60,10 @@ def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 def style(index: int) -> dict[str, Any]:
     """Keyword arguments of `Axes.plot` and `Axes.errorbar` for series number `index`."""
-    marker, line, grey = SERIES[index % len(SERIES)]
-    return {"marker": marker, "linestyle": line, "color": grey, "markersize": 4, "linewidth": 1.2}
+    turn, place = divmod(index, len(SERIES))
+    marker, _, grey = SERIES[place]
+    look = {"marker": marker, "linestyle": SERIES[(place + turn) % len(SERIES)][1], "color": grey}
+    return {**look, "markerfacecolor": "white" if turn % 2 else grey, "markersize": 4, "linewidth": 1.2}
 
 
 def add_machine(figure: Figure, machine: str) -> None:
@@ -167,12 +170,8 @@ def alt_text(figure: Figure) -> str:
     parts = [figure.get_suptitle()]
     for axes in figure.axes:
         series = [text for text in axes.get_legend_handles_labels()[1] if text]
-        parts += [
-            axes.get_title(),
-            f"x: {axes.get_xlabel()}",
-            f"y: {axes.get_ylabel()}",
-            f"shown: {', '.join(series)}" if series else "",
-        ]
+        labels = {"x": axes.get_xlabel(), "y": axes.get_ylabel(), "shown": ", ".join(series)}
+        parts += [axes.get_title(), *(f"{name}: {label}" for name, label in labels.items() if label)]
     return ". ".join(part for part in parts if part).replace(r"\$", "$")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
@@ -18,18 +19,28 @@ GREYS = ("0.05", "0.4", "0.65", "0.97")
 
 
 def map_figure(evidence: Mapping[str, Any]) -> Figure:
-    """Heat maps of `evidence["prefetchers"]`, and ramp and distance of the first. Raises `SetebenchError` without."""
+    """Heat maps of `evidence["prefetchers"]`, and ramp and distance of the sequential run, if one is there.
+
+    Raises `SetebenchError` without a map."""
     from matplotlib.figure import Figure
 
     charts = evidence.get("prefetchers")
     if not isinstance(charts, Mapping) or not charts:
         raise SetebenchError("there is nothing to plot: the evidence holds no map of prefetched lines")
-    figure = Figure(figsize=(7.2, 3.4 * (len(charts) + 1)), layout="constrained")
-    axes = figure.subplots(len(charts) + 1, 1)
+    sequential = [chart for chart in charts.values() if _is_sequential(chart)][:1]  # files sort their keys
+    rows = len(charts) + len(sequential)
+    figure = Figure(figsize=(7.2, 3.4 * rows), layout="constrained")
+    axes = figure.subplots(rows, 1, squeeze=False)[:, 0]
     for each, (name, chart) in zip(axes, charts.items(), strict=False):
         _heat(each, name, chart)
-    _ahead(axes[-1], next(iter(charts.values())))
+    for chart in sequential:
+        _ahead(axes[-1], chart)
     return figure
+
+
+def _is_sequential(chart: Mapping[str, Any]) -> bool:
+    touched = chart["touched"]
+    return all(after - before == 1 for before, after in pairwise(touched))
 
 
 def _heat(axes: Axes, name: str, chart: Mapping[str, Any]) -> None:
@@ -44,7 +55,7 @@ def _heat(axes: Axes, name: str, chart: Mapping[str, Any]) -> None:
     )  # fmt: skip
     axes.set(title=f"Where lines are: {name}", xlabel="line of the page", ylabel="accesses made")
     handles = [Patch(facecolor=grey, edgecolor="0.3", label=level) for grey, level in zip(greys, levels, strict=True)]
-    axes.legend(handles=handles, fontsize=7, ncols=len(levels), loc="upper left")
+    axes.legend(handles=handles, fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))  # over no line
 
 
 def _ahead(axes: Axes, chart: Mapping[str, Any]) -> None:

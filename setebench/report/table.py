@@ -15,13 +15,14 @@ from typing import Any
 from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
-from setebench.report.sections import Reference
+from setebench.report.sections import Reference, Section
 from setebench.report.terminal import terminal_table
-from setebench.report.text import latex_symbols, markdown_text, visible
-from setebench.report.view import RIGHT_ALIGNED, View, title
+from setebench.report.text import latex_symbols, latex_text, markdown_text, visible
+from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title
 from setebench.results import Document
 
 _NATURAL_WIDTH = 100_000
+_ROWS_OF_A_PAGE = 24
 
 
 def render(
@@ -77,35 +78,67 @@ def _csv_cell(value: Any) -> str:
 
 
 def _markdown(view: View) -> str:
+    """One table under each heading, and what is missing as a list."""
     from tabulate import tabulate
 
-    rows = [[markdown_text(cell) for cell in row] for row in view.rows()]
-    table = tabulate(
-        rows,
-        headers=view.columns(),
-        tablefmt="pipe",
-        disable_numparse=True,
-        colalign=_alignment(view) if rows else None,
-    )
-    return f"{markdown_text(title(view.document))}\n\n{table}\n"
+    blocks = [markdown_text(title(view.document))]
+    for section in _parts(view):
+        if section.heading:
+            blocks.append(f"## {markdown_text(visible(section.heading))}")
+        rows = [[markdown_text(cell) for cell in view.cells(finding)] for finding in section.findings]
+        alignment = _alignment(view) if rows else None
+        blocks.append(
+            tabulate(rows, headers=view.columns(), tablefmt="pipe", disable_numparse=True, colalign=alignment)
+        )
+    blocks += [f"* {markdown_text(line)}" for line in shortcomings(view.document)]
+    return "\n\n".join(blocks) + "\n"
 
 
 def _latex(view: View) -> str:
-    """A booktabs tabular; the note column is a paragraph, since sentences don't fit one line."""
+    """A booktabs table; the note column is a paragraph, since sentences don't fit one line. What doesn't fit one page
+    is a longtable, with its headings in it and what is missing behind it."""
+    sections = _parts(view)
+    long = view.headed or sum(len(section.findings) for section in sections) > _ROWS_OF_A_PAGE
+    table = _tabular(view, sections) if view.document.findings else "no findings"
+    if long and view.document.findings:
+        table = _long(table, sections, len(view.columns()))
+    table = latex_symbols(table.replace("\N{NO-BREAK SPACE}", "~"))
+    packages = "booktabs,longtable" if long else "booktabs"
+    missing = "".join(f"\n\n{latex_symbols(latex_text(line))}" for line in shortcomings(view.document))
+    return f"% {title(view.document)}\n% needs \\usepackage{{{packages}}}\n{table}{missing}\n"
+
+
+def _tabular(view: View, sections: Sequence[Section]) -> str:
     from tabulate import tabulate
 
-    rows = view.rows()
+    rows = [view.cells(finding) for section in sections for finding in section.findings]
     headers = [column.replace(" %", "\N{NO-BREAK SPACE}%") for column in view.columns()]
-    table = tabulate(
-        rows,
-        headers=headers,
-        tablefmt="latex_booktabs",
-        disable_numparse=True,
-        colalign=_alignment(view) if rows else None,
-    )
+    form = "latex_booktabs"
+    table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True, colalign=_alignment(view))
     table = re.sub(r"l\}$", r"p{0.35\\linewidth}}", table, count=1, flags=re.MULTILINE)
-    table = latex_symbols(table.replace("\N{NO-BREAK SPACE}", "~"))
-    return f"% {title(view.document)}\n% needs \\usepackage{{booktabs}}\n{table}\n"
+    return re.sub(r"^ *([\[*])", r" {\1}", table, flags=re.MULTILINE)  # behind a row's end they mean something
+
+
+def _long(table: str, sections: Sequence[Section], columns: int) -> str:
+    """The tabular as a longtable in small letters, with a row for each heading."""
+    begin, top, names, rule, *rows, bottom, end = table.split("\n")
+    lines = [r"\begingroup\footnotesize\setlength{\tabcolsep}{3pt}% wide: best on a landscape page"]
+    lines += [begin.replace("tabular", "longtable"), top, names, rule, r"\endhead"]
+    for section in sections:
+        if section.heading:
+            heading = latex_text(visible(section.heading))
+            lines.append(rf"\addlinespace\multicolumn{{{columns}}}{{l}}{{\textbf{{{heading}}}}} \\*")
+        lines += rows[: len(section.findings)]
+        rows = rows[len(section.findings) :]
+    return "\n".join([*lines, bottom, end.replace("tabular", "longtable"), r"\endgroup"])
+
+
+def _parts(view: View) -> list[Section]:
+    """The sections where they have headings, else all findings as one."""
+    sections = view.sections()
+    if view.headed and sections:
+        return sections
+    return [Section(heading="", findings=[finding for section in sections for finding in section.findings])]
 
 
 def _alignment(view: View) -> tuple[str, ...]:

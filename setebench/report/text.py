@@ -22,6 +22,16 @@ _LATEX_SYMBOLS = str.maketrans(
         "±": r"$\pm$",
     }
 )
+_LATEX_SPECIAL = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\^{}",
+        "<": r"\ensuremath{<}",
+        ">": r"\ensuremath{>}",
+    }
+)
 _ASCII_SYMBOLS = str.maketrans(
     {
         "≠": "!=",
@@ -46,6 +56,11 @@ def visible(text: str) -> str:
 def markdown_text(text: str) -> str:
     """`text` with what is special in Markdown escaped."""
     return _MARKDOWN_SPECIAL.sub(lambda match: "\\" + match[0], text)
+
+
+def latex_text(text: str) -> str:
+    """`text` with what is special in LaTeX escaped."""
+    return text.translate(_LATEX_SPECIAL)
 
 
 def latex_symbols(text: str) -> str:

@@ -21,7 +21,7 @@ import msgspec
 from setebench import store
 from setebench.errors import SetebenchError
 from setebench.report import plot
-from setebench.report.sections import Reference, Section, sections
+from setebench.report.sections import Reference, Section, condensed, sections
 from setebench.report.text import visible
 from setebench.report.view import View, cycles_per_ns, shortcomings, title
 from setebench.results import Document, Finding
@@ -104,7 +104,7 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
         "environment": _pairs(document.machine.environment),
         "shortcomings": shortcomings(document),
         "columns": view.columns()[:-1],
-        "sections": [_section(view, section) for section in sections(document.findings)],
+        "sections": [_section(view, section) for section in sections(condensed(document.findings))],
         "references": [visible(f"{each.name}: {each.document.machine.name}") for each in entry.references],
         "plots": [_plot(each, f"{number}-{position}") for position, each in enumerate(entry.plots, 1)],
         "download": _download(store.dumps(document), "application/json"),

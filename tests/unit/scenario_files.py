@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,6 +94,17 @@ def open_bare(cpu: int | None, seed: int) -> BareMachine:
 
 
 Write = Callable[..., Path]
+
+
+def start(folder: Path, cwd: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`setebench characterize` as a process of its own, with the scenarios in a folder beside those that ship."""
+    command = [sys.executable, "-m", "setebench", "--scenario-path", str(folder), "characterize", *arguments]
+    here = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
+    environment.pop(registry.PATH_VARIABLE, None)
+    return subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 from scenario_files import EARLY, FAILING, LATE, MACHINE, BareMachine, Write, open_bare, scenario_folder
+from test_table import make_document
 
 from setebench import campaign, store
-from setebench.campaign import Listener, Plan, characterize, choose, merged
+from setebench.campaign import Listener, Plan, Step, characterize, choose, merged
 from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome
 
@@ -176,3 +177,20 @@ def test_progress_says_where_it_is_and_about_how_long_it_takes(scenario_folder: 
 )
 def test_time_left_in_words(seconds: float, text: str) -> None:
     assert campaign.remaining_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("first", "least", "most"),
+    [
+        (Step(scenario="early", state="done", elapsed_seconds=2.0), 98.0, 102.0),
+        (Step(scenario="early", state="done", elapsed_seconds=6.0), 105.0, 150.0),  # one of two seconds says little
+        (Step(scenario="early", state="failed", elapsed_seconds=0.0), 98.0, 102.0),  # and one that failed nothing
+        (Step(scenario="early", state="failed", elapsed_seconds=90.0), 98.0, 102.0),
+    ],
+)
+def test_the_time_left_is_what_is_declared_at_the_pace_seen_so_far(first: Step, least: float, most: float) -> None:
+    plan = Plan(scenarios=("early", "late"), machine=MACHINE)
+    steps = {"early": first, "late": Step(scenario="late")}
+    state = campaign.State(plan, make_document([]), steps, {"early": 2.0, "late": 100.0})
+    assert least <= campaign.seconds_left(state, "late", 0.0) <= most
+    assert campaign.seconds_left(state, "late", 99.0) <= most - 98.0

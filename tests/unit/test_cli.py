@@ -185,6 +185,7 @@ def test_progress_on_a_terminal_is_one_line_that_goes_away(monkeypatch: pytest.M
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
     progress = Progress()
     progress("a" * 50)
     progress.detail("hidden")
@@ -197,6 +198,7 @@ def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.Mon
         def isatty(self) -> bool:
             return True
 
+    monkeypatch.setenv("TERM", "xterm")
     document = store.load(_written(run))
     for encoding, sign in (("utf-8", "─"), ("ascii", "-")):
         stream = Coloured(io.BytesIO(), encoding=encoding)
@@ -204,6 +206,30 @@ def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.Mon
         output.Output("table", None).deliver(document)
         text = stream.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
         assert "\x1b[" in text and sign in text
+
+
+def test_a_dumb_terminal_gets_text_alone_and_all_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without colours too: rich takes such a terminal for one of 80 columns then, and cuts cells off."""
+
+    class Dumb(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "40")
+    document = store.load(_written(run))
+    stream = Dumb(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", stream)
+    output.Output("table", None).deliver(document)
+    text = stream.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert "\x1b" not in text and "[39.5, 40.5]" in text and "measured" in text
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = Progress()
+    progress("a" * 50)
+    progress.close()
+    assert terminal.getvalue() == "a" * 50 + "\n"
 
 
 def _written(run: Run) -> Path:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, Write, scenario_folder
+from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, Write, scenario_folder, start
 
 from setebench import registry, store
 from setebench.campaign import choose, steps_of
@@ -110,6 +107,9 @@ def test_the_report_is_written_too(run: Run, scenario_folder: Write, tmp_path: P
         (("-o", "no/where.json"), "not a directory that exists"),
         (("-o", "same", "--report", "same"), "both name"),
         (("--resume", "missing.json"), "can't read 'missing.json'"),
+        (("-q", "-v"), "exclude each other"),
+        (("-o", "-"), "need a file"),
+        (("--report", "-"), "need a file"),
         (("--resume", "there.json"), "is damaged"),
     ],
 )
@@ -139,16 +139,6 @@ SCENARIO = Scenario(name="waiting", summary="Waits.", answer=answer, parameters=
 """
 
 
-def _start(folder: Path, cwd: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "setebench", "--scenario-path", str(folder), "characterize", *arguments]
-    here = str(Path(__file__).parent)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
-    environment.pop(registry.PATH_VARIABLE, None)
-    return subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) -> None:
     folder = tmp_path / "mine"
@@ -156,7 +146,7 @@ def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) ->
     for name, text in (("early", EARLY), ("waiting", WAITING), ("late", LATE)):
         (folder / f"{name}.py").write_text(HEAD + text)
     chosen = ["--only", "early", "--only", "waiting", "--only", "late", "--seed", "5", "--machine", MACHINE]
-    process = _start(folder, tmp_path, "-o", "out.json", *chosen)
+    process = start(folder, tmp_path, "-o", "out.json", *chosen)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(ending)
@@ -169,7 +159,7 @@ def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) ->
     assert list(tmp_path.glob(".setebench-*")) == []
 
     (folder / "waiting.py").write_text(HEAD + WAITING.replace("time.sleep(60)", "time.sleep(0)"))
-    again = _start(folder, tmp_path, "--resume", "out.json")
+    again = start(folder, tmp_path, "--resume", "out.json")
     _, errors = again.communicate(timeout=60)
     assert again.returncode == 0, errors
     done = store.load(tmp_path / "out.json")

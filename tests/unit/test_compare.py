@@ -168,6 +168,10 @@ def test_a_third_document_is_held_against_the_first() -> None:
     found = compare([FIRST, FIRST, SECOND], ["a", "b", "c"])
     assert "latency.l2" in {row.parameter for row in found.of(DIFFERS)}
     assert all(len(row.findings) == 3 for row in found.rows)
+    for form in ("table", "markdown"):
+        (row,) = [line for line in render(found, form).splitlines() if "latency.l2" in line]
+        assert row.count("≠") == 1 and "≠ 15.00 cycles" in row, "which of them differs is marked"
+    assert "≠" not in render(compare([FIRST, SECOND], ["a", "b"]), "table"), "of two there is nothing to tell apart"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -216,6 +220,17 @@ def test_a_comparison_goes_to_a_file(files: tuple[str, str], tmp_path: Path) -> 
     assert run(*files, "--format", "csv", "-o", str(target)).exit_code == 0
     assert target.read_text().startswith("agreement,parameter,a.json value")
     assert run(*files, "-o", str(target)).exit_code == 2, "an existing file is kept"
+
+
+@pytest.mark.parametrize("command", [("compare",), ("report", "--format", "markdown"), ("report", "--format", "html")])
+def test_a_dash_is_standard_output(
+    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, command: tuple[str]
+) -> None:
+    monkeypatch.chdir(Path(files[0]).parent)
+    given = files if command == ("compare",) else files[:1]
+    result = CliRunner().invoke(setebench, [*command, *given, "-o", "-"])
+    plain = CliRunner().invoke(setebench, [*command, *given])
+    assert result.exit_code == 0 and result.stdout == plain.stdout and not Path("-").exists()
 
 
 def test_json_is_the_comparison_alone(files: tuple[str, str]) -> None:

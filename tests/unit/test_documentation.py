@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from setebench import registry
 from setebench.cli.main import setebench
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +35,19 @@ def test_the_pages_that_must_be_there_are_there() -> None:
         "index tutorial method parameters architecture add-a-probe machine-plugins machine-files doctor notation mshr"
     )
     assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in wanted.split())} <= names
+
+
+@pytest.mark.parametrize("name", registry.catalogue())
+def test_every_scenario_has_a_page_of_its_own(name: str) -> None:
+    text = _text(ROOT / f"docs/{name}.md")
+    assert f"`setebench {name}" in text
+    headings = " ".join(re.findall(r"^## (.+)$", FENCE.sub("", text), re.MULTILINE))
+    assert "What disturbs it" in headings and re.search("Limits|What it can't tell", headings), headings
+    assert f"{name}.md" in _text(ROOT / "docs/index.md") and f"{name}.md" in _text(ROOT / "mkdocs.yml")
+
+
+def test_the_tutorial_shows_plots() -> None:
+    assert len(re.findall(r"^!\[.+\]\(images/", _text(ROOT / "docs/tutorial.md"), re.MULTILINE)) >= 2
 
 
 # -- links --------------------------------------------------------------------------------------------------------
@@ -135,6 +149,20 @@ def _is_quick(line: str) -> bool:
 def test_a_quick_command_of_the_documents_runs(line: str) -> None:
     result = CliRunner().invoke(setebench, shlex.split(line)[1:])
     assert result.exit_code == 0 and result.output
+
+
+def test_the_commands_on_comparing_print_what_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, as a reader would; what is left out of an output is marked by dots."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```console\n(.*?)^```$", _text(ROOT / "docs/compare.md"), re.MULTILINE | re.DOTALL)
+    sessions = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
+    assert len(sessions) == 4
+    for session in sessions:
+        command, _, shown = session.partition("\n")
+        result = CliRunner().invoke(setebench, shlex.split(command)[1:])
+        assert result.exit_code == 0, result.output
+        printed = {line.rstrip() for line in result.stdout.splitlines()}
+        assert [line for line in shown.splitlines() if line != "..." and line.rstrip() not in printed] == []
 
 
 # -- lists of files -----------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from setebench.errors import SetebenchError
@@ -24,3 +26,15 @@ def test_nothing_to_draw_is_said() -> None:
         transfer_figure({"core_to_core": {"modified": []}})
     with pytest.raises(SetebenchError, match="nothing to plot"):
         transfer_figure({})
+
+
+@pytest.mark.parametrize("cpus", [12, 64, 200])
+def test_no_label_lies_over_another_however_many_cpus(cpus: int) -> None:
+    rows = [[reader, owner, 188.0] for reader in range(cpus) for owner in range(cpus) if reader != owner]
+    figure = transfer_figure({"core_to_core": {state: rows for state in ("exclusive", "modified", "shared")}})
+    figure.draw_without_rendering()
+    for axes in figure.axes[:-1]:
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels(), axes.texts):
+            boxes = [label.get_window_extent() for label in labels]
+            assert len(boxes) == len(axes.texts) or 6 <= len(boxes) <= 13
+            assert not any(one.overlaps(other) for one, other in pairwise(boxes))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -61,3 +63,45 @@ def test_the_long_matrix_is_one_line_in_tables_and_whole_in_csv() -> None:
 def test_a_narrow_terminal_gets_the_notes_below() -> None:
     text = render(machine(), "table", width=60, references=[SANDYBRIDGE])
     assert "latency.l1: one dithered load" in text and "= 4 cycles" in text
+
+
+def test_markdown_and_latex_have_the_headings_and_what_is_missing_too() -> None:
+    markdown = render(machine(), "markdown").splitlines()
+    assert [line for line in markdown if line.startswith("## ")][:2] == [
+        "## Latency",
+        "## Latency of lines in other cores' caches",
+    ]
+    latex = render(machine(), "latex")
+    assert latex.index(r"\textbf{Latency}") < latex.index("latency.l1 ") < latex.index(r"\textbf{Caches}")
+    for text in ("\n".join(markdown), latex):
+        assert "bandwidth was not run yet" in text and "the probe was stopped by SIGILL" in text
+
+
+def test_a_table_that_fits_no_page_breaks_across_pages() -> None:
+    """A tabular never does: what is below the paper's edge would be lost."""
+    many = [Finding(parameter=f"latency.l{number}", value=number, unit="cycles") for number in range(60)]
+    plain = render(make_document(many), "latex")
+    assert "longtable" in plain and "tabular}" not in plain and plain.count(r"\endhead") == 1
+    assert "longtable" not in render(make_document(many[:10]), "latex")
+
+
+LATEX = shutil.which("pdflatex")
+
+
+@pytest.mark.skipif(LATEX is None, reason="no pdflatex on the PATH")
+@pytest.mark.parametrize("document", [machine(), make_document(), make_document([])])
+def test_latex_can_be_set(tmp_path: Path, document: Document) -> None:
+    assert LATEX is not None
+    body = render(document, "latex", references=[SANDYBRIDGE])
+    (tmp_path / "a.tex").write_text(
+        rf"\documentclass{{article}}\usepackage{{booktabs,longtable}}\begin{{document}}{chr(10)}{body}\end{{document}}"
+    )
+    command = [LATEX, "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize("start", ["[1]", "*", "[", "[x] y"])
+def test_a_row_of_latex_begins_no_argument_of_the_row_before(start: str) -> None:
+    rows = [Finding(parameter=f"{start}{number}", value=1) for number in range(3)]
+    lines = render(make_document(rows), "latex").splitlines()
+    assert not any(line.lstrip().startswith(("[", "*")) for line in lines)

@@ -73,7 +73,15 @@ def test_series_differ_without_colour() -> None:
     looks = [plot.style(index) for index in range(len(plot.SERIES))]
     assert len({look["marker"] for look in looks}) == len({str(look["linestyle"]) for look in looks}) == len(looks)
     assert all(0.0 <= float(look["color"]) <= 0.6 for look in looks)
-    assert plot.style(len(looks)) == looks[0]
+    further = [plot.style(index) for index in range(2 * len(plot.SERIES))]
+    assert len({(look["marker"], look["markerfacecolor"] == "white") for look in further}) == len(further)
+    assert all(one["linestyle"] != other["linestyle"] for one, other in zip(looks, further[len(looks) :], strict=True))
+
+
+def test_what_has_no_label_is_not_in_the_words_for_a_figure() -> None:
+    figure, axes = plot.new_figure("shades", "reader", "owner")
+    figure.colorbar(axes.imshow([[1.0, 2.0]]), label="cycles")
+    assert plot.alt_text(figure) == "shades. x: reader. y: owner. y: cycles"
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,26 @@ def test_the_plot_shows_charts_and_how_far_lines_run_ahead() -> None:
     assert [list(line.get_ydata()) for line in ahead] == [[1, 2], [1, 2]]
 
 
+def test_how_far_lines_run_ahead_is_drawn_of_the_sequential_run_in_whatever_order_a_file_has_them() -> None:
+    rows = [[1] * 8, [0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1]]
+    run = {"levels": ["l1", "memory"], "touched": [0, 1], "nearest": rows, "fetched": [1, 2], "ahead": [1, 2]}
+    strides = {**run, "touched": [0, 5], "fetched": [7, 7], "ahead": [7, 7]}
+    for charts in ({"every 5th": strides, "run": run}, {"run": run, "strides": strides}):
+        figure = map_figure({"prefetchers": charts})
+        assert len(figure.axes) == 3 and list(figure.axes[-1].get_lines()[0].get_ydata()) == [1, 2]
+    assert len(map_figure({"prefetchers": {"strides": strides}}).axes) == 1
+
+
+def test_the_legend_of_a_chart_lies_over_no_line_of_it() -> None:
+    rows = [[1] * 8, [0] * 8]
+    chart = {"levels": ["l1", "l2", "memory"], "touched": [0], "nearest": rows, "fetched": [8], "ahead": [8]}
+    figure = map_figure({"prefetchers": {"run": chart}})
+    figure.draw_without_rendering()
+    for axes in figure.axes[:-1]:
+        legend = axes.get_legend()
+        assert legend is not None and legend.get_window_extent().x0 >= axes.get_window_extent().x1
+
+
 def test_without_a_chart_there_is_no_plot() -> None:
     with pytest.raises(SetebenchError):
         map_figure({})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import json
 import zlib
 from pathlib import Path
@@ -22,6 +23,7 @@ from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.machine import Machine
 from setebench.probe import Base, Probe
 from setebench.recording import Recorder, Recording, Replay, packing
+from setebench.recording.document import MOST_TICKS
 
 __all__ = ["scenario_folder"]  # a fixture
 LINE = Base("line")
@@ -172,6 +174,7 @@ from setebench.probe import Base, Probe
 
 def answer(context):
     line = Base("line")
+    context.progress("asking")
     context.known["asked"] = context.known.get("asked", 0) + 1
     placements = {line: context.rng(1).integers(0, 99, 10 * context.known["asked"]) * 64}
     ticks = context.machine.run(Probe().start().load(line).stop(), placements, cpu=context.cpu)
@@ -212,7 +215,9 @@ def test_a_whole_run_is_inferred_again_with_what_was_known_in_each_session(scena
     document = campaign.carry_out(plan, open_noisy(None, 1), campaign.Listener(), saved[-1], raw=True)
     document = msgspec.structs.replace(document, settings={**document.settings, "scenarios": list(plan.scenarios)})
     assert [step.session for step in campaign.steps_of(document)] == [1, 1, 2]
-    again = campaign.infer(document)
+    said: list[str] = []
+    again = campaign.infer(document, campaign.Listener(progress=said.append))
+    assert said == ["[1/3] first: asking", "[2/3] second: asking", "[3/3] fourth: asking"]
     assert again.findings == document.findings and len(again.findings) == 3
     assert [step.state for step in campaign.steps_of(again)] == ["done"] * 3
     assert campaign.infer(again).findings == document.findings, "the answers are still there"
@@ -249,7 +254,40 @@ def test_the_command(run: Any, scenario_folder: Write) -> None:
     told = run("infer", "one.json")
     assert told.exit_code == 1 and "asks otherwise; measure again" in told.stderr
     told = run("infer", "all.json")
-    assert told.exit_code == 0 and "first failed, so first.* may be missing: the recording has no answer" in told.stdout
+    assert "first failed, so first.* may be missing: the recording has no answer" in told.stdout
+    assert told.exit_code == 1 and "no scenario could be inferred" in told.stderr
+
+
+@pytest.mark.parametrize("name", ["one.json", "all.json"])
+def test_a_damaged_recording_is_told_in_one_line(run: Any, scenario_folder: Write, name: str) -> None:
+    scenario_folder(first=_asking("first", 1).replace("answer(context):", "answer(context):\n    1 / context.seed"))
+    assert run("characterize", "-o", "all.json", "--machine", NOISY).exit_code == 0
+    assert run("first", "--raw", "-o", "one.json", "--machine", NOISY).exit_code == 0
+    file = Path(name)
+    file.write_text(file.read_text().replace('"seed": 1', '"seed": 0'))
+    told = run("infer", name, "-q")
+    assert told.exit_code == 1 and isinstance(told.exception, SystemExit)
+    assert len(told.stderr.splitlines()) == 1 and "ZeroDivisionError" in told.stdout + told.stderr
+
+
+def test_recordings_are_unpacked_one_at_a_time_and_none_of_impossible_size(
+    scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight small ones of a file could ask for gigabytes each otherwise."""
+    scenario_folder(first=_asking("first", 1), second=_asking("second", 2))
+    document = campaign.characterize(NOISY, raw=True)
+    alive: list[int] = []
+    unpack = Replay.__init__
+
+    class Counted(Replay):
+        def __init__(self, record: Recording) -> None:
+            alive.append(sum(isinstance(each, Counted) for each in gc.get_objects()))
+            unpack(self, record)
+
+    monkeypatch.setattr("setebench.campaign.run.Replay", Counted)
+    campaign.infer(document)
+    assert len(alive) == 2 and max(alive) <= 2, "the one before may still be there, others not"
+    assert MOST_TICKS * 8 <= 1 << 28
 
 
 def test_wide_ticks_survive_beside_narrow_ones() -> None:

@@ -308,6 +308,13 @@ def test_an_endless_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         store.load("/dev/zero")
 
 
+def test_a_file_of_nothing_but_empty_lists_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+    lists = b"[" + b"[]," * (store.MOST_VALUES // 2) + b"0]"
+    (tmp_path / "a.json").write_bytes(altered().replace(b'"evidence": {', b'"evidence": {"x": ' + lists + b",", 1))
+    with pytest.raises(UsageError, match=r"holds more than 8,388,608 values"):
+        store.load(tmp_path / "a.json")
+
+
 def test_fields_of_a_later_minor_version_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(altered(comment="added later"))
     assert store.load(tmp_path / "a.json") == make_document()

@@ -112,6 +112,20 @@ def test_every_finding_has_a_row_with_method_or_reason() -> None:
     assert "= 4 cycles" in text and "≠ 180 to 220 cycles" in text and "undocumented" in text
 
 
+def test_a_long_matrix_of_pairs_is_summed_up_as_in_other_tables() -> None:
+    """A machine of 64 CPUs has twelve thousand; the heat map and the download have them all."""
+    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
+    matrix = [
+        Finding(parameter=f"latency.core_to_core.{a}-{b}.shared", value=100.0, unit="cycles", method="m")
+        for a, b in pairs
+    ]
+    for text in (
+        web.page([web.Entry(name="a", document=make_document(matrix))]),
+        web.table_html(make_document(matrix)),
+    ):
+        assert text.count("<tbody>") == 1 and text.count("<tr class=") == 1 and "over 30 of 30 pairs" in text
+
+
 def test_nothing_is_loaded_from_anywhere() -> None:
     page = Reader(page_with_plot())
     for tag, attributes in page.tags:
@@ -136,6 +150,24 @@ def test_plots_are_inline_described_and_come_with_their_data() -> None:
     assert json.loads(_decoded(downloads["latency.json"])) == {"sweep": SWEEP}
     assert json.loads(_decoded(downloads["result-1.json"]))["schema"] == 1
     assert any("lost: nothing to draw" in data for _, data in page.text)
+
+
+def test_downloads_of_a_plot_are_told_apart() -> None:
+    """Two links without a word between them read as one."""
+    links = re.search(r'<span class="download">(.*?)</span>', page_with_plot(), re.DOTALL)
+    assert links is not None
+    assert re.sub(r"<[^>]*>", "", links[1]).split() == ["points", "(CSV)", "evidence", "(JSON)"]
+
+
+def test_plots_come_in_the_order_of_the_run_also_from_a_file(tmp_path: Path) -> None:
+    steps = [{"scenario": name, "state": "done"} for name in ("latency", "bandwidth", "mshr")]
+    evidence = {"steps": steps, **{f"scenario.{name}": {} for name in ("mshr", "latency", "bandwidth")}}
+    document = msgspec.structs.replace(make_document(), settings={"scenario": "characterize"}, evidence=evidence)
+    store.save(document, tmp_path / "a.json")
+    names = [each.name for each in beside.plots(store.load(tmp_path / "a.json"))]
+    assert names == ["latency", "bandwidth", "mshr"]
+    damaged = msgspec.structs.replace(document, evidence={**evidence, "steps": 3})
+    assert sorted(each.name for each in beside.plots(damaged)) == sorted(names)
 
 
 def _decoded(address: str) -> str:
@@ -305,7 +337,7 @@ const frame = document.getElementById("page");
 frame.onload = () => {
   const page = frame.contentDocument;
   const wide = [...page.querySelectorAll("body *")].filter(
-    each => !each.closest("svg") && each.getBoundingClientRect().right > WIDTH + 1 && !each.closest(".findings"));
+    each => !each.closest(".drawing > *, .findings") && each.getBoundingClientRect().right > WIDTH + 1);
   const drawings = [...page.querySelectorAll("svg")].map(each => each.getBoundingClientRect());
   document.body.dataset.found = JSON.stringify({
     errors: told,
@@ -313,7 +345,7 @@ frame.onload = () => {
     wide: wide.map(each => each.tagName),
     tables: page.querySelectorAll("table").length,
     rows: [...page.querySelectorAll("tbody tr")].filter(each => each.getBoundingClientRect().height > 0).length,
-    drawn: drawings.filter(box => box.width > 100 && box.height > 100 && box.width <= WIDTH).length,
+    drawn: drawings.filter(box => box.width > 500 && box.height > 300).length,
     shown: page.querySelectorAll("svg path, svg use").length,
     alternatives: page.querySelectorAll("svg > title, svg > desc").length,
   });
@@ -350,6 +382,16 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
 
 
 @pytest.mark.usefixtures("browser")
+def test_on_paper_it_is_tables_and_no_phone_page(tmp_path: Path) -> None:
+    """A sheet is narrower than the window that the phone's layout is for; a card for each row took twice the paper."""
+    rows = [msgspec.structs.replace(FINDINGS[0], parameter=f"latency.l{number}") for number in range(60)]
+    (tmp_path / "page.html").write_text(web.page([web.Entry(name="a", document=make_document(rows))]))
+    _browse(tmp_path, "page.html", 1280, f"--print-to-pdf={tmp_path / 'page.pdf'}")
+    sheets = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes()))
+    assert 1 <= sheets <= 4
+
+
+@pytest.mark.usefixtures("browser")
 def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text(page_with_plot())
     hostile = web.Entry(name=MARKUP, document=hostile_document())
@@ -360,7 +402,7 @@ def test_the_console_of_a_browser_stays_empty(tmp_path: Path) -> None:
     assert len(_browse(tmp_path, "wrong.html", 1280)[1]) == 2, "the test sees errors where there are some"
 
 
-def _browse(folder: Path, name: str, width: int) -> tuple[str, list[str]]:
+def _browse(folder: Path, name: str, width: int, *more: str) -> tuple[str, list[str]]:
     """The document as the browser has it once it is loaded, and what its console says."""
     assert BROWSER is not None
     options = [
@@ -371,7 +413,14 @@ def _browse(folder: Path, name: str, width: int) -> tuple[str, list[str]]:
         "--enable-logging=stderr",
         f"--window-size={width},900",
     ]
-    command = [BROWSER, *options, f"--user-data-dir={folder / 'profile'}", "--dump-dom", (folder / name).as_uri()]
+    command = [
+        BROWSER,
+        *options,
+        *more,
+        f"--user-data-dir={folder / 'profile'}",
+        "--dump-dom",
+        (folder / name).as_uri(),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return ended.stdout, [line for line in ended.stderr.splitlines() if ":CONSOLE" in line]
 
