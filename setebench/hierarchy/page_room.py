@@ -56,8 +56,8 @@ IN_VAIN = 120
 """Pages tried without any more finding room: then there is none. Pages of the last few sets that have room are rare,
 one in some dozens."""
 
-MOST_LOOKS = 200
-"""Looks for a set of pages at most."""
+MOST_LOOKS, MOST_SECONDS = 200, 10.0
+"""Looks for a set of pages at most, and about how long; half as long again for what single pages do to it."""
 
 START_RATIOS = (2, 4)
 """Pages to begin with, in those of the first cache: enough that it holds none of their lines from round to round, where
@@ -124,7 +124,7 @@ class PageRoom:
         few, many = (ratio * first_lines // self._page_lines for ratio in START_RATIOS)
         self._start = int(np.clip(START_SHARE * least_lines / self._page_lines, few, many))
         self._rng = context.rng(99)
-        self._rounds, self._looks = LEAST_ROUNDS, 0
+        self._rounds, self._looks, self._lines_left = LEAST_ROUNDS, 0, 0.0
         self._bound = float("inf")
         clear = self._margin > step_ticks(context) * self._per_tick
         pages = region.size // TLB_PAGE_BYTES
@@ -138,7 +138,8 @@ class PageRoom:
         pages, stays = self._settled(pool[: self._start])
         best, tried, vain = pages[:0] if not stays else pages, self._start, 0
         most, self._looks = min(MOST_PAGES, len(pool) / POOL_RATIO), 0
-        while vain < IN_VAIN and self._looks < MOST_LOOKS and len(best) < most:
+        self._lines_left = MOST_SECONDS * self._context.machine.facts.lines_per_second
+        while vain < IN_VAIN and self._looks < MOST_LOOKS and self._lines_left > 0 and len(best) < most:
             count = max(LEAST_MORE, int(GROWTH * len(pages)))
             more = np.setdiff1d(np.take(pool, np.arange(tried, tried + count), mode="wrap"), pages)
             tried, vain = tried + count, vain + count
@@ -179,7 +180,10 @@ class PageRoom:
         missing: list[float] = []
         excess: list[float] = []
         others = self._rng.permutation(np.setdiff1d(pool, pages))
+        self._lines_left += MOST_SECONDS / 2 * self._context.machine.facts.lines_per_second
         for other in others[:SINGLE_TRIES].tolist():
+            if self._lines_left < 0:
+                break
             beside, alone = (self._thresholds(each) for each in (np.append(pages, other), pages))
             most = float(np.median(beside))
             if max(most, float(np.median(alone))) > CALM_THRESHOLDS:
@@ -221,6 +225,7 @@ class PageRoom:
         probe = Probe().load(PAGE).fence().start().chase(second, own - 1).stop()
         probe = probe if stride == 1 else probe.chase(second, stride * own - 1)
         warm = WARM_ROUNDS * count // stride
+        self._lines_left -= (self._rounds * stride + WARM_ROUNDS) * count * own
         timed = np.arange(-warm, self._rounds * count) * stride % count
         ticks = self._context.machine.run(probe, {PAGE: pages[order][timed]}, cpu=self._context.cpu, warmup=warm)
         cycles = np.empty((self._rounds, count))

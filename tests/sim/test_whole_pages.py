@@ -25,9 +25,7 @@ def found(second: dict[str, Any], **changes: Any) -> Geometry:
 
 
 @pytest.mark.parametrize("hashed", [False, True])
-@pytest.mark.parametrize(
-    ("sets", "ways", "replacement"), [(512, 8, "lru"), (256, 12, "tree_plru"), (256, 8, "random")]
-)
+@pytest.mark.parametrize(("sets", "ways", "replacement"), [(512, 8, "lru"), (256, 8, "tree_plru"), (256, 8, "random")])
 def test_a_full_cache_tells_its_size(sets: int, ways: int, replacement: str, hashed: bool) -> None:
     second = {"sets": sets, "ways": ways, "replacement": replacement, "hashed_index": hashed}
     assert found(second).size == sets * ways * 64
@@ -42,7 +40,10 @@ def test_a_full_cache_tells_its_size(sets: int, ways: int, replacement: str, has
         # pages of an overfull set miss in turns
         ({"sets": 512, "ways": 5, "inclusion": "inclusive", "replacement": "tree_plru"}, ()),
         # prefetchers hide most of what is missing
-        ({"sets": 256, "ways": 8, "replacement": "random"}, (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))),
+        (
+            {"sets": 256, "ways": 8, "replacement": "random"},
+            (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1")),
+        ),
     ],
 )
 def test_never_more_than_there_is(second: dict[str, Any], prefetchers: tuple[Any, ...]) -> None:
