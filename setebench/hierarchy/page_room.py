@@ -37,8 +37,8 @@ CROWDED_SHARE = 0.1
 """A page is crowded where its lines take so much of the way to the next level more than a hit, on average. One page too
 many in sets of eight ways makes a fifth of their lines miss or all, as lines are replaced; prefetchers hide half."""
 
-CALIBRATIONS = 8
-"""Looks at the first few pages, of which the fastest tells what a hit costs."""
+CALIBRATIONS, HIT_QUANTILE = 8, 0.25
+"""Looks at the first few pages, and which of them, from the fastest, tells what a hit costs."""
 
 GROWTH, LEAST_MORE = 0.16, 4
 """Pages tried at once, in those that stay."""
@@ -94,7 +94,7 @@ def with_pages(
         return own
     context.progress("how many pages find room in the second cache")
     found = [room.packed()]
-    if found[0].full or not context.fast:
+    if found[0].full or not found[0].sound or not context.fast:
         found.append(room.packed())
     context.evidence["page_room"] = [
         [each.pages, round(each.missing, 4), round(each.refused, 3), round(each.excess, 3)] for each in found
@@ -152,7 +152,7 @@ class PageRoom:
     def _calibrate(self, pages: Lines) -> None:
         """From which cycles on a page is crowded."""
         hits = [float(np.median(typical(self._cycles(pages), np.inf))) for _ in range(CALIBRATIONS)]
-        self._bound = min(self._bound, min(hits) + self._margin)
+        self._bound = min(self._bound, float(np.quantile(hits, HIT_QUANTILE)) + self._margin)
 
     def _settled(self, pages: Lines) -> tuple[Lines, bool]:
         """Those of the pages that stay together, and whether all of them do."""
