@@ -83,12 +83,19 @@ REFUSED_THRESHOLDS, CLEAR_QUANTILE = 0.5, 0.75
 is where they don't."""
 
 
+LEAST_LEVELS = 4
+"""The first level to memory."""
+
+
 def with_pages(
     context: Context, region: Region, own: Geometry, first_lines: int, cycles: Sequence[float], held: float
 ) -> Geometry:
     """The second cache's geometry with its size, where it is full of pages twice, with others each time; or with what
     pages that stay tell it holds at least, if that is more than is known. It lies behind a first one of `first_lines`
-    and holds about `held` lines, or more; `cycles` are latencies, nearest first."""
+    and holds about `held` lines, or more; `cycles` are latencies, nearest first, of three caches and memory at least: a
+    third cache that nobody found would answer most of what is missing, too soon to show."""
+    if len(cycles) < LEAST_LEVELS:
+        return own
     room = PageRoom(context, region, first_lines, cycles[1], cycles[2], held)
     if not room.possible:
         return own

@@ -50,3 +50,9 @@ def test_never_more_than_there_is(second: dict[str, Any], prefetchers: tuple[Any
     own, truth = found(second, prefetchers=prefetchers), second["sets"] * second["ways"] * 64
     assert own.size in (None, truth)
     assert (own.least_bytes or 0) <= truth
+
+
+def test_nothing_where_a_third_cache_may_be_hidden() -> None:
+    machine = quiet(l2={"sets": 256, "ways": 8})
+    context = Context(machine=machine)
+    assert with_pages(context, machine.allocate(16 << 20, PAGE), UNKNOWN, 512, (4.0, 14.0, 300.0), 1600.0) is UNKNOWN
