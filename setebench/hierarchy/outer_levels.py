@@ -12,6 +12,7 @@ from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
+from setebench.hierarchy.page_room import with_pages
 from setebench.hierarchy.third_sets import third_sets
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
@@ -89,6 +90,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
 
 
 HOW_LONG, HOW_FULL = "how long lines of a stream stay", "how many lines an empty cache keeps"
+HOW_MANY = "how many whole pages stay at once"
 OVERFULL = "fewest lines that overfill a set: loaded once each, one is missing"
 
 
@@ -110,6 +112,9 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
             own = with_capacity(found["l2"], second, before, line)
+            if own.geometry.size is None and not measure.hidden:
+                geometry = with_pages(context, region, own.geometry, first_bytes // line, cycles, lines)
+                own = own if geometry is own.geometry else replace(own, geometry=geometry, size_method=HOW_MANY)
             found["l2"] = replace(own, inclusive=told, blunt=second.blunt)
             if found["l2"].geometry.ways is None and not measure.hidden:
                 sizes = possible_sizes(second, before, line) if second.blunt else set()

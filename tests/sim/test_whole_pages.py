@@ -1,0 +1,58 @@
+"""How many whole pages find room in second caches of known truth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from quiet_machines import PAGE, quiet
+
+from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.page_room import with_pages
+from setebench.scenario import Context
+from setebench.sim import spec
+
+CYCLES = (4.0, 14.0, 46.0, 300.0)
+UNKNOWN = Geometry(None, None, "unknown", least_bytes=1 << 16)
+
+
+def found(second: dict[str, Any], **changes: Any) -> Geometry:
+    """What pages tell of such a second cache, of which a stream told four fifths."""
+    machine = quiet(l1={"ways": 2}, l2=second, **changes)
+    region = machine.allocate(16 << 20, PAGE)
+    held = 0.8 * second["sets"] * second["ways"]
+    return with_pages(Context(machine=machine), region, UNKNOWN, 128, CYCLES, held)
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(("sets", "ways", "replacement"), [(512, 8, "lru"), (256, 8, "tree_plru"), (256, 8, "random")])
+def test_a_full_cache_tells_its_size(sets: int, ways: int, replacement: str, hashed: bool) -> None:
+    second = {"sets": sets, "ways": ways, "replacement": replacement, "hashed_index": hashed}
+    assert found(second).size == sets * ways * 64
+
+
+@pytest.mark.parametrize(
+    ("second", "prefetchers"),
+    [
+        # the first cache holds some pages in addition
+        ({"sets": 256, "ways": 4, "inclusion": "exclusive"}, ()),
+        ({"sets": 256, "ways": 8, "inclusion": "exclusive", "replacement": "random"}, ()),
+        # pages of an overfull set miss in turns
+        ({"sets": 512, "ways": 5, "inclusion": "inclusive", "replacement": "tree_plru"}, ()),
+        # prefetchers hide most of what is missing
+        (
+            {"sets": 256, "ways": 8, "replacement": "random"},
+            (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1")),
+        ),
+    ],
+)
+def test_never_more_than_there_is(second: dict[str, Any], prefetchers: tuple[Any, ...]) -> None:
+    own, truth = found(second, prefetchers=prefetchers), second["sets"] * second["ways"] * 64
+    assert own.size in (None, truth)
+    assert (own.least_bytes or 0) <= truth
+
+
+def test_nothing_where_a_third_cache_may_be_hidden() -> None:
+    machine = quiet(l2={"sets": 256, "ways": 8})
+    context = Context(machine=machine)
+    assert with_pages(context, machine.allocate(16 << 20, PAGE), UNKNOWN, 512, (4.0, 14.0, 300.0), 1600.0) is UNKNOWN
