@@ -8,6 +8,7 @@ import msgspec
 
 from setebench import references, registry, store
 from setebench.campaign import Step, evidence_of, steps_of
+from setebench.cli.progress import quieten_matplotlib
 from setebench.errors import SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.report import web
@@ -59,6 +60,7 @@ def _steps(document: Document) -> list[Step]:
 
 
 def _plots(name: str, entry: registry.Entry, evidence: dict[str, Any]) -> list[web.Plot]:
+    quieten_matplotlib()
     try:
         drawing = entry.load().plot
         if drawing is None:

@@ -5,12 +5,18 @@ A redrawing thread would wake up in the middle of a measurement and take cache, 
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 import time
 
 from setebench.cli.output import plain_terminal
 from setebench.report.text import visible
+
+
+def quieten_matplotlib() -> None:
+    """Keep its notes on a home that it can't write to, of no use to anybody here, out of standard error."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 class Progress:

@@ -10,7 +10,7 @@ import click
 
 from setebench import session, store
 from setebench.cli.output import Output
-from setebench.cli.progress import Progress
+from setebench.cli.progress import Progress, quieten_matplotlib
 from setebench.errors import INTERRUPTED, UsageError
 from setebench.report import plot
 from setebench.report.numbers import interval_text, value_text
@@ -105,6 +105,7 @@ def _deliver(request: Request, document: Document, progress: Progress) -> None:
 
 def _draw(request: Request, document: Document, path: Path) -> None:
     assert request.scenario.plot is not None  # --plot exists only where the scenario can draw
+    quieten_matplotlib()
     figure = request.scenario.plot(document.evidence)
     plot.add_machine(figure, document.machine.name)
     plot.save(figure, path, request.output.force)

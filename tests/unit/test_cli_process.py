@@ -154,6 +154,19 @@ def test_output_is_utf_8_or_ascii_as_the_terminal_has_it(environment: dict[str, 
     assert done.returncode == 0 and done.stdout.isascii() and "---" in done.stdout
 
 
+def test_a_home_that_can_not_be_written_is_nothing_to_tell(environment: dict[str, str], tmp_path: Path) -> None:
+    """matplotlib would tell of it in five lines, each time."""
+    homeless = {**environment, "HOME": "/proc/nobody", "TMPDIR": str(tmp_path)}
+    for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        homeless.pop(name, None)
+    evidence = {"sweep": {"size_bytes": [4096, 8192], "cycles": [4.0, 4.0], "levels": {"l1": 4.0}}}
+    document = json.loads(run(environment, "sim", "truth", "plain", "--format", "json").stdout)
+    document["settings"]["scenario"] = "latency"
+    (tmp_path / "a.json").write_text(json.dumps({**document, "evidence": evidence}))
+    ended = run(homeless, "report", str(tmp_path / "a.json"))
+    assert ended.returncode == 0 and "<svg" in ended.stdout and ended.stderr == ""
+
+
 def test_ctrl_c_ends_with_130_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     command = program("waiting", "--machine", "plug", "-o", str(tmp_path / "a.json"))
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
