@@ -8,7 +8,8 @@ works with every scenario; see docs/machine-plugins.md.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
@@ -240,12 +241,26 @@ def _plugin(name: str, cpu: int | None, seed: int) -> Machine:
         raise UsageError(f"machine {name!r} can't be opened: {error}") from error
     if not callable(factory):
         raise UsageError(f"machine {name!r} can't be opened: {type(factory).__name__} is no factory")
+    if not _takes_cpu_and_seed(factory):
+        raise UsageError(f"machine {name!r} can't be opened: it is no factory, which takes cpu and seed")
     machine = factory(cpu=cpu, seed=seed)
     if not isinstance(machine, Machine):
         raise SetebenchError(
             f"machine {name!r}: its factory returned a {type(machine).__name__}, which is no setebench.machine.Machine"
         )
     return machine
+
+
+def _takes_cpu_and_seed(factory: Callable[..., Any]) -> bool:
+    """Whether it can be called as a factory is. Asked before the call: a name may come from a result file that is gone
+    on with, and anything in any module could be named there."""
+    try:
+        inspect.signature(factory).bind(cpu=None, seed=1)
+    except TypeError:
+        return False
+    except ValueError:  # some compiled functions don't tell
+        return True
+    return True
 
 
 def _factory(name: str) -> Any:

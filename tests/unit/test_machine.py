@@ -165,6 +165,13 @@ def test_what_is_no_factory_is_told(plugin: ModuleType) -> None:
         open_machine("somebodys_machine:number")
 
 
+@pytest.mark.parametrize("name", ["os:abort", "os:system", "builtins:print"])
+def test_what_takes_no_cpu_and_seed_is_not_called(name: str) -> None:
+    """The name may come from a result file that somebody else wrote."""
+    with pytest.raises(UsageError, match="no factory, which takes cpu and seed"):
+        open_machine(name)
+
+
 # ---- regions ------------------------------------------------------------------------------------------------------
 
 
