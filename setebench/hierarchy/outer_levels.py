@@ -17,7 +17,7 @@ from setebench.hierarchy.third_sets import third_sets
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
-from setebench.measure.eviction import Congruent, Sets
+from setebench.measure.eviction import PAGE, Congruent, Sets
 from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.page_classes import Classes, PageClasses
 from setebench.measure.rings import Lines
@@ -27,7 +27,7 @@ from setebench.scenario import Context
 
 WALK_CAPACITIES, RANDOM_WALK_CAPACITIES, AGED_WALK_CAPACITIES = 2.5, 5.0, 1.6
 """A walk over so many capacities leaves none of the lines from before it to speak of; where replacement is random, one
-in 150 if it is the longer one; the shorter one does where sets surely replace their oldest lines."""
+in 150 if it is the longer one, as may be of known sets if the third cache keeps them; the shorter one does by age."""
 
 SWEEP_RATIO = 4.0
 """A level holds at least where the sweep leaves its plateau, less this ratio: a replacement that wears off late, or a
@@ -46,8 +46,6 @@ Inclusive = tuple[bool | None, str]
 
 FINDS, FAILURES = 2, 3
 """Searches for a set that have to find one, of the same number of ways; and those that may not."""
-
-PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -230,10 +228,8 @@ def _second_level(context: Context, region: Region, first: Geometry, end: float 
     way = way_bytes(both[0].count()) if first_way_bytes <= PAGE else None
     by_age = all(each.by_age() for each in both)
     if way is None:
-        reason = "the number of page classes is no clear power of two"
-        return Outer(_unknown(ways, reason, end), "eviction sets", found, by_age=by_age)
-    method = "eviction sets, and how rare pages with a line of a set are"
-    return Outer(Geometry(ways, way), method, found, by_age=by_age)
+        return Outer(_unknown(ways, "page classes are no power of two", end), "eviction sets", found, by_age=by_age)
+    return Outer(Geometry(ways, way), "eviction sets, and how rare pages with a line of one are", found, by_age=by_age)
 
 
 def way_bytes(classes: Classes | None) -> int | None:
@@ -286,6 +282,12 @@ def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
     return Finding(parameter=parameter, value=answer, unit="bool", method=method)
 
 
+def _walk_capacities(outer: dict[str, Outer], size: int) -> float:
+    spared = "l3" not in outer or 2 * RANDOM_WALK_CAPACITIES * size < outer["l3"].geometry.held_bytes
+    random = outer["l2"].blunt or (outer["l2"].congruent is not None and spared)
+    return AGED_WALK_CAPACITIES if outer["l2"].by_age else RANDOM_WALK_CAPACITIES if random else WALK_CAPACITIES
+
+
 def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> Lines:
     """Lines to walk over so that a core's private caches lose what they held; none where nothing bounds the second
     cache's size or memory for it isn't to be had, since a walk that is too short would leave lines where nobody else's
@@ -296,10 +298,7 @@ def private_walk(context: Context, region: Region, outer: dict[str, Outer]) -> L
         return np.zeros(0, dtype=np.int64)
     rng = np.random.default_rng((context.seed, 61))
     ground = Region(region.address, region.size // 2, region.page_size, region.line_size)
-    ratio = WALK_CAPACITIES
-    if own.size is not None:  # else the most that it may hold is more than it does
-        ratio = RANDOM_WALK_CAPACITIES if outer["l2"].blunt else AGED_WALK_CAPACITIES if outer["l2"].by_age else ratio
-    length = ratio * size
+    length = (WALK_CAPACITIES if own.size is None else _walk_capacities(outer, own.size)) * size
     if span_bytes(length, ground.line_size) > ground.size:
         return np.zeros(0, dtype=np.int64)
     return by_windows(lay(ground, length, rng), rng)

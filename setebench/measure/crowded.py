@@ -58,12 +58,13 @@ def crowd(
     context: Context, region: Region, absent: Absent, capacity: float, least: float, least_pages: int = LEAST_PAGES
 ) -> Crowd | None:
     """Pages, so many at least, that overfill some sets of a cache of about `capacity` lines; at least so many lines as
-    `least` are walked over, so that the levels before lose them. None where no size of the walk leaves some lines
-    missing, not many."""
+    `least` are walked over, so that the levels before lose them, and are clean if a walk leaves so many. None where no
+    size of the walk leaves some lines missing, not many."""
     rng = context.rng(82)
     per_page = TLB_PAGE_BYTES // region.line_size
     pages: Lines = region.address + rng.permutation(region.size // TLB_PAGE_BYTES) * TLB_PAGE_BYTES
     tried = 0
+    found: Crowd | None = None
     for share in SHARES:
         count = int(max(share * capacity, least) / per_page)
         if count <= tried or count > len(pages):
@@ -75,10 +76,15 @@ def crowd(
         crowded = own >= LEAST_MISSES
         context.evidence.setdefault("crowded_pages", []).append([count, int(crowded.sum()), int(own.sum())])
         if crowded.mean() > MOST_SHARE:
-            return None
-        if crowded.sum() >= least_pages:
-            return Crowd(pages[:count][crowded], pages[:count][own == 0], missed[crowded] > 0)
-    return None
+            return found
+        if crowded.sum() < least_pages:
+            continue
+        one = Crowd(pages[:count][crowded], pages[:count][own == 0], missed[crowded] > 0)
+        if found is None or len(one.clean) > len(found.clean):
+            found = one
+        if len(one.clean) * per_page >= least:  # else stalls made too many of them doubtful: a longer walk has more
+            return one
+    return found
 
 
 def _missed(context: Context, region: Region, absent: Absent, pages: Lines) -> NDArray[np.int64]:
