@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from setebench.infer.peaks import best_of_rounds, too_far_apart
+from setebench.infer.peaks import ALIKE, best_of_rounds, too_far_apart
 from setebench.results import Finding, Outcome
 from setebench.streaming.levels import ALMOST, Levels
 from setebench.streaming.sweep import LEAST_OVERLAP, Case, Point
@@ -92,7 +92,7 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     reached = _rounds(points)
     interval = best_of_rounds(reached, RUN_TO_RUN)
     alone = case.threads > 1 and point.overlap < LEAST_OVERLAP
-    reason = why_no_rate(reached, point.overlap if alone else 1.0)
+    reason = why_no_rate(reached, point.best, point.overlap if alone else 1.0)
     if reason:
         yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
@@ -113,11 +113,16 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
         )
 
 
-def why_no_rate(rates: Sequence[float], together: float = 1.0) -> str:
-    """Why rounds that reached these GB/s tell no rate; "" if they do. `together` is less than 1 where all threads ran
-    at once for too small a share of the time."""
+def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0) -> str:
+    """Why rounds that reached these GB/s tell no rate; "" if they do. `best` is that of repetitions in which all
+    threads ran at once, if there were any, `together` less than 1 where they did for too small a share of the time."""
     if together < 1.0:
         return f"all threads ran at once for {together:.0%} of the time only: something else used a CPU"
+    if max(rates) > ALIKE * best:  # though there the time that a thread waited for another counts, too
+        return (
+            f"{max(rates):.3g} GB/s were reached while threads waited for each other, and {best:.3g} while all ran at "
+            "once: something else used the machine; try again when less goes on"
+        )
     interval = best_of_rounds(rates, RUN_TO_RUN)
     if not interval or not too_far_apart(rates, interval):
         return ""

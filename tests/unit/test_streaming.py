@@ -20,7 +20,7 @@ from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, w
 from setebench.streaming.levels import Levels, ranges
 from setebench.streaming.sweep import Case, Point, affordable, in_question, sizes_for
 from setebench.streaming.team import Timing, array_bytes_for
-from setebench.streaming.told import told_of
+from setebench.streaming.told import told_of, why_no_rate
 
 A = Base("a")
 
@@ -275,6 +275,15 @@ def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
     assert "started within 0.25 us, all at once 99% of the time" in found.method
     rolled = [Point(4096, [9.0], 0.99, rolled=True), Point(8192, [8.9], 0.99)]
     assert "over 4 KiB a thread, rolled, " in told(rolled, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
+
+
+def test_a_rate_of_all_threads_is_not_told_where_threads_that_waited_were_faster() -> None:
+    """Seen in a guest whose CPUs shared a core: 4.6 GB/s in the one round in which both ran at once, 12 in others."""
+    points = [Point(4096, [12.0, 4.6, 11.0], 0.99, together=4.6), Point(8192, [4.5], 0.99, together=4.5)]
+    found = told(points, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
+    assert "12 GB/s were reached while threads waited for each other, and 4.6" in str(found.reason)
+    assert why_no_rate([12.0, 11.8], 11.8) == ""
 
 
 def test_plots_are_drawn_from_evidence_alone() -> None:
