@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def _settings(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
 
 def _take(state: State, name: str, context: Context, listener: Listener) -> bool:
     """Run one scenario and note what came of it. Returns whether it went through."""
-    begin = time.monotonic()
+    begin, process = time.monotonic(), os.getpid()
     findings: list[Finding] = []
     failure: BaseException | None = None
     scenario: Scenario | None = None
@@ -137,7 +138,11 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
             findings.append(_sourced(finding, name))
             listener.told(finding)
         state.evidence[name] = store.plain(context.evidence)
-    except (Exception, SystemExit, GeneratorExit) as error:  # whatever a scenario does wrong, the others are run
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a scenario does wrong, the others are run
+        if os.getpid() != process:  # one that the scenario has begun, and which must not run the others again
+            raise
         failure = error
         listener.failed(name, error)
     state.findings[name] = findings

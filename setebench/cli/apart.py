@@ -11,13 +11,16 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 
 import click
 
 from setebench import store
+from setebench.errors import UsageError
 from setebench.results import Document
 
 _PR_SET_PDEATHSIG = 1
@@ -46,7 +49,7 @@ class Logbook:
 
     def open(self) -> None:
         """To be called before the process that writes is begun."""
-        self._running, self._done = os.memfd_create("setebench-running"), os.memfd_create("setebench-done")
+        self._running, self._done = _nameless_file(), _nameless_file()
 
     def begin(self, scenario: str) -> None:
         """Note that it runs from now on."""
@@ -73,8 +76,11 @@ class Logbook:
         return Casualty(scenario=scenario, reason=reason, elapsed_seconds=round(time.monotonic() - since, 3))
 
     def document(self) -> Document | None:
-        """What was done last, None before anything was."""
-        return store.load(f"/proc/self/fd/{self._done}") if os.fstat(self._done).st_size else None
+        """What was done last, None before anything was, or if its process was ended as it wrote it."""
+        try:
+            return store.load(f"/proc/self/fd/{self._done}") if os.fstat(self._done).st_size else None
+        except UsageError:
+            return None
 
 
 @dataclass
@@ -96,8 +102,10 @@ class Apart:
             if child == 0:
                 _become_a_child(parent)
                 return
-            status = _wait(child)
-            lost = None if _was_wanted(status) else self.logbook.casualty(f"it ended its process: {_how(status)}")
+            status, asked = _wait(child)
+            lost = (
+                None if asked or _was_wanted(status) else self.logbook.casualty(f"it ended its process: {_how(status)}")
+            )
             if lost is None:
                 _end_alike(status)
             else:
@@ -123,19 +131,24 @@ def _become_a_child(parent: int) -> None:
     signal.signal(signal.SIGINT, interrupt)
 
 
-def _wait(child: int) -> int:
-    """The child's wait status; whoever ends this process in the meantime ends the child."""
+def _wait(child: int) -> tuple[int, bool]:
+    """The child's wait status, and whether somebody asked this process to end; who does ends the child."""
+    asked = False
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        os.kill(child, number)
+        nonlocal asked
+        asked = True
+        with suppress(ProcessLookupError):  # all processes of the job were asked, and the child has ended already
+            os.kill(child, number)
 
     taken = [each for each in _WANTED if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, pass_on) for each in taken}
     try:
-        return os.waitpid(child, 0)[1]
+        status = os.waitpid(child, 0)[1]
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+    return status, asked
 
 
 def _was_wanted(status: int) -> bool:
@@ -158,7 +171,17 @@ def _end_alike(status: int) -> None:
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
     if os.WIFSIGNALED(status):
         os.kill(os.getpid(), os.WTERMSIG(status))
-    raise click.exceptions.Exit(os.waitstatus_to_exitcode(status))
+    code = os.waitstatus_to_exitcode(status)
+    # the first process of a container outlives its own signals, and ends as a shell tells of them
+    raise click.exceptions.Exit(code if code >= 0 else 128 - code)
+
+
+def _nameless_file() -> int:
+    """A file that no folder holds: in memory, or a temporary one where Python was built without those."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("setebench")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _write(descriptor: int, data: bytes) -> None:

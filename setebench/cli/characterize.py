@@ -12,7 +12,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from setebench import campaign, session, store
+from setebench import campaign, registry, session, store
 from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
@@ -161,6 +161,7 @@ def _left_out(earlier: Document, skipped: Iterable[str]) -> dict[str, Step]:
     """Those of the scenarios to skip that are not done, with how far they got. Raises `UsageError` for one that the
     earlier run has not."""
     steps = {step.scenario: step for step in campaign.steps_of(earlier)}
+    skipped = list(map(registry.command_name, skipped))
     unknown = [name for name in skipped if name not in steps]
     if unknown:
         raise UsageError(f"the run to go on with has no scenario {unknown[0]!r}; one of {', '.join(steps)}")
@@ -192,6 +193,7 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
     )
     plan = request.plan
     if request.casualty is not None:
+        progress.take_over()
         progress.result(f"{request.casualty.scenario} failed: {request.casualty.reason}")
     with session.opened(plan.machine, plan.cpu, plan.seed, progress.detail) as machine:
         document = campaign.carry_out(plan, machine, listener, request.earlier, request.raw, request.left_out)

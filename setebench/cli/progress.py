@@ -44,6 +44,10 @@ class Progress:
         if self._verbose:
             self(message)
 
+    def take_over(self) -> None:
+        """A line that another process drew and left there is this one's to remove."""
+        self._drawn = self._overwrite
+
     def close(self) -> None:
         """Remove the line that is on the terminal."""
         if self._drawn:

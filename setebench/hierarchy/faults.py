@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.moments import agreed, over_moments
+from setebench.infer.moments import LEAST_CALM, agreed, over_moments
 from setebench.infer.ticks import Estimate, mean_ticks
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
@@ -75,11 +75,17 @@ class FirstTouches:
 
     def told(self) -> Fault:
         """What a first touch costs, after as many looks as it takes."""
-        while len(self._cycles) < MOMENTS or (len(self._cycles) < MOST_MOMENTS and not agreed(self._cycles)):
+        while len(self._cycles) < MOMENTS or (len(self._cycles) < MOST_MOMENTS and not agreed(self._given)):
             self.look()
-        if min(self._later_share) > UNPOPULATED_RATIO:
+        if len(self._given) < LEAST_CALM:
             return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
-        return Fault(over_moments(self._cycles))
+        return Fault(over_moments(self._given))
+
+    @property
+    def _given(self) -> list[float]:
+        """Costs of those moments in which the system gave such pages: there may be no large ones left."""
+        both = zip(self._cycles, self._later_share, strict=True)
+        return [cost for cost, share in both if share <= UNPOPULATED_RATIO and cost > 0]
 
 
 def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

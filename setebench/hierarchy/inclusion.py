@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
 from setebench.measure.calibrate import step_ticks
-from setebench.measure.eviction import Congruent
+from setebench.measure.eviction import PAGE, Congruent
 from setebench.measure.rings import cycles_per_tick, rings_cycles, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -45,7 +45,7 @@ class Costs(NamedTuple):
 
 def inclusive(context: Context, region: Region, found: Congruent, miss_cycles: float) -> tuple[bool | None, str]:
     """Whether a line that the second cache evicts leaves the first, or None and why that isn't told; a load that misses
-    the second takes so many cycles longer than one that hits it."""
+    the second takes so many cycles longer than one that hits it, 0 if that isn't known."""
     answer, reason = _by_eviction(context, region, found)
     if answer is None and all_held(context, region, found, miss_cycles):
         return False, ""
@@ -56,14 +56,15 @@ def all_held(context: Context, region: Region, found: Congruent, miss_cycles: fl
     """Whether both caches together hold all of the set's lines, one more than the second has ways for.
 
     If it includes the first they never do, whatever is replaced, and a ring over them costs one miss per round at
-    least. As many lines of other sets share the first cache alike."""
-    lines = len(found.lines)
-    if len(found.flushers) < lines:
+    least. As many lines of other sets, at the same offset of their pages, share the first cache alike."""
+    lines, offset = len(found.lines), found.lines[0] % PAGE
+    others = found.flushers[found.flushers % PAGE == offset][:lines]
+    if len(others) < lines or (found.lines % PAGE != offset).any():
         return False
     context.machine.run(Probe().flush(TARGET), {TARGET: np.append(found.lines, found.flushers)}, cpu=context.cpu)
     more: list[float] = []
     for _ in range(RINGS):
-        rings = (shuffled(context, found.lines), shuffled(context, found.flushers[:lines]))
+        rings = (shuffled(context, found.lines), shuffled(context, others))
         own, foreign = rings_cycles(context, region, rings)
         more.append((own - foreign) * lines)
     mean, error = _mean(np.array(more))

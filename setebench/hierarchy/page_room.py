@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
 from setebench.infer.page_room import LEAST_ROUNDS, Packed, least_pages, rounds_for, typical, whole_size
+from setebench.infer.residence import sizes_with_ways
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
@@ -109,7 +110,8 @@ def with_pages(
     first_pages = first_lines * region.line_size / TLB_PAGE_BYTES
     least, known = int(least_pages(found, first_pages) * TLB_PAGE_BYTES), own.least_bytes or 0
     size = whole_size(found, TLB_PAGE_BYTES, first_pages)
-    if size is not None and size >= known:
+    ways = own.ways and sizes_with_ways(size or 0, size or 0, own.ways, region.line_size)
+    if size is not None and size >= known and (own.ways is None or ways):
         return replace(own, whole_bytes=size)
     if least <= known:
         return own

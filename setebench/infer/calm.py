@@ -17,6 +17,10 @@ FITTING_LOOKS = 3
 """n entries fit after so many more low looks at them than raised ones in calm moments. One alone may be the doing of a
 control that happened to be slow."""
 
+SURE_LOOKS, LOW_PER_RAISED = 5, 3
+"""They surely do after so many, and so many more for each raised one: noise that makes a look low now and then would
+else do in the end. For bounds, which no number beside them contradicts."""
+
 RAISED_LOOKS, RAISED_PER_LOW = 2, 8
 """They don't after so many raised looks in calm moments, and so many more for each low one."""
 
@@ -48,19 +52,35 @@ class CalmSearch:
             low, high = (middle, high) if self._fits(middle, low) else (low, middle)
         return self.settled(low, limit)
 
+    def _surely(self, fits: int) -> int:
+        """So many that fit beside half as many: each so far was told beside the one before, and beside one that does
+        not fit no moment would seem calm."""
+        while fits > 1 and not self._fits(fits, max(1, fits // 2), SURE_LOOKS, LOW_PER_RAISED):
+            fits = min(fits - 1, int(fits / GROWTH**0.5))
+        return fits
+
     def settled(self, fits: int, limit: int) -> Capacity:
         """The same, from a number that is known to fit. Where one more does, which was raised before, then it was the
         moment's doing, and on it goes."""
         while fits < limit:
-            more = self._fits(fits + 1, fits, SETTLED_LOOKS)
+            more = self._fits(fits + 1, fits, raised_looks=SETTLED_LOOKS)
+            if more is None:
+                return Capacity(self._surely(fits), None)
             if not more:
-                return Capacity(fits, None if more is None else fits + 1)
+                return Capacity(fits, fits + 1)
             fits += 1
         return Capacity(limit, None)
 
-    def _fits(self, n: int, witness: int, raised_looks: int = RAISED_LOOKS) -> bool | None:
+    def _fits(
+        self,
+        n: int,
+        witness: int,
+        low_looks: int = FITTING_LOOKS,
+        per_raised: int = 1,
+        raised_looks: int = RAISED_LOOKS,
+    ) -> bool | None:
         """Whether n entries fit, where so many as `witness` do; None if no calm moments came to tell."""
-        clear = max(FITTING_LOOKS, raised_looks + 1)  # no calm moment was seen before the first raised look
+        clear = max(low_looks, raised_looks + 1)  # no calm moment was seen before the first raised look
         low = raised = looks = 0
         calm = False
         while looks < clear or self._patience > 0:
@@ -71,7 +91,7 @@ class CalmSearch:
             else:
                 before, calm = calm, self._low(witness)
                 raised += before and calm
-            if low >= FITTING_LOOKS + raised:
+            if low >= low_looks + per_raised * raised:
                 return True
             if raised >= raised_looks + RAISED_PER_LOW * low:
                 return False

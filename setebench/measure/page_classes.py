@@ -109,8 +109,8 @@ class PageClasses:
         )
 
     def by_age(self) -> bool:
-        """Whether the set loses all of its lines to one more, as only one does that replaces its oldest line: a line
-        in use then stays, and a walk over a little more than the cache holds leaves nothing else. `sure` comes
+        """Whether the set loses all of its lines to one more, as one does that replaces lines in the order in which
+        they came or were used: a walk over a little more than the cache holds then leaves nothing else. `sure` comes
         first."""
         lost = float(np.median([self.gone(self.found.lines[-1:]) for _ in range(SURE_TIMES)]))
         return lost > ALL_SHARE * self.found.ways

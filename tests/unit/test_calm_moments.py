@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pytest
 
+from setebench.hierarchy.faults import FirstTouches
 from setebench.infer.moments import agreed, over_moments
+from setebench.machine import Machine
+from setebench.scenario import Context
 
 
 def test_moments_that_agree_on_the_lowest_cost_tell_it() -> None:
@@ -39,3 +44,14 @@ def test_runs_at_busy_and_at_calm_times_agree(seed: int) -> None:
     one, other = over_moments([*calm[:2], *busy]), over_moments(list(calm[2:]))
     assert one.low < other.high
     assert other.low < one.high
+
+
+def test_moments_in_which_the_system_gave_other_pages_dont_count() -> None:
+    """Large pages may run out between two moments; a later touch then costs as much as the first, and the difference
+    nothing or less."""
+    touches = FirstTouches(Context(machine=cast(Machine, None)), 4096)
+    touches._cycles, touches._later_share = [1000.0, -5.0, 1010.0, 3.0], [0.01, 1.0, 0.01, 0.99]
+    told = touches.told().cycles
+    assert told is not None and told.value == 1005.0
+    touches._cycles, touches._later_share = [1000.0, *11 * [4.0]], [0.01, *11 * [0.9]]
+    assert "other pages" in touches.told().reason

@@ -12,6 +12,7 @@ from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, start
 
 from setebench import store
 from setebench.campaign import steps_of
+from setebench.cli.apart import Logbook
 
 ENDING = FAILING.replace('name="failing"', 'name="{name}"').replace("order=30", "order={order}")
 
@@ -126,3 +127,36 @@ def test_one_that_never_ends_can_be_left_out(folder: Path, tmp_path: Path) -> No
     wrong = start(folder, tmp_path, "--resume", "out.json", "--skip", "unheard-of")
     _, said = wrong.communicate(timeout=60)
     assert wrong.returncode == 2 and "has no scenario 'unheard-of'; one of early, waiting, late" in said
+
+
+def test_all_processes_asked_at_once_to_end_end_without_a_trace(folder: Path, tmp_path: Path) -> None:
+    """As `timeout` and supervisors do; the measuring one may have ended before the waiting one passes it on."""
+    process = start(folder, tmp_path, *CHOSEN, *write(folder, "waiting", WAIT), "-o", "out.json")
+    assert process.stdout is not None
+    measuring = int(process.stdout.readline())
+    os.kill(measuring, signal.SIGTERM)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM and "Traceback" not in said
+
+
+def test_a_process_that_a_scenario_begins_doesnt_run_the_others_again(folder: Path, tmp_path: Path) -> None:
+    forking = write(folder, "forking", "import os, sys; os.fork() or sys.exit(0); os.wait()")
+    cancelled = write(folder, "cancelled", "raise __import__('asyncio').CancelledError", order=35)
+    process = start(folder, tmp_path, *CHOSEN, *forking, *cancelled, "-o", "out.json")
+    printed, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert printed.count("clock.step") == 1 and said.count("wrote ") == 1
+    told = {"early": "done", "forking": "done", "cancelled": "failed", "late": "done"}
+    assert states(tmp_path / "out.json") == told
+
+
+def test_notes_are_kept_without_files_in_memory_and_beside_a_cut_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    book = Logbook()
+    book.open()
+    book.begin("mshr")
+    casualty = book.casualty("it fell")
+    assert casualty is not None and (casualty.scenario, book.document()) == ("mshr", None)
+    os.write(book._done, b'{"schema": 1, "sett')
+    assert book.document() is None
