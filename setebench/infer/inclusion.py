@@ -16,6 +16,11 @@ KEPT_LOSSES, TAKEN_LOSSES, MOST_LOSSES = 0.25, 0.5, 1.6
 """Losses of a line per pass of as many lines as the outer cache holds: none without inclusion, one with it. More means
 that the inner cache gives such lines up by itself."""
 
+CAPACITY_SHARE = 0.15
+"""By so much the capacity that a pass is counted in may be wrong. An inclusive cache takes a line once per pass, so
+losses that are clearly fewer come from elsewhere: from an inner cache that replaces at random, for instance, while a
+prefetcher hides what it gives up to the outer one."""
+
 SPARED = "no line in use is lost: the outer cache doesn't include the inner one, or it spares what that one holds"
 """Some inclusive caches evict other lines first than those that the inner cache holds (one CPU whose vendor calls its
 second cache inclusive loses none), so only losses tell."""
@@ -96,7 +101,8 @@ def told(uses: Uses) -> Told:
         if unkept > UNKEPT_CYCLES and unkept > DEVIATIONS * error:
             return Told(None, UNKEPT)
     losses, error = losses_per_pass(uses)
-    if TAKEN_LOSSES < losses < MOST_LOSSES and losses > DEVIATIONS * error:
+    once = losses + DEVIATIONS * error + CAPACITY_SHARE > 1.0
+    if TAKEN_LOSSES < losses < MOST_LOSSES and losses > DEVIATIONS * error and once:
         return Told(True, "", losses) if uses.keeps else Told(None, UNKEPT, losses)
     if -MOST_LOSSES < losses < KEPT_LOSSES - 2.0 * error:
         return Told(None, SPARED, losses)
