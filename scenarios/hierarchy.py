@@ -35,6 +35,7 @@ from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table,
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import Lines
 from setebench.measure.serving import levels_of
 from setebench.measure.sweep import working_memory
@@ -262,7 +263,9 @@ def _thread_starts(context: Context) -> Finding:
     spread = np.sort(start_spread(context))
     context.evidence["thread_start_microseconds"] = [round(float(each), 4) for each in spread]
     low, high = np.quantile(spread, (0.025, 0.975))
-    middle = Estimate(float(np.median(spread)), float(low), float(high))
+    # two waits are subtracted, each read on a clock that moves in steps
+    step = 2 * step_ticks(context) / context.machine.facts.ticks_per_second * 1e6
+    middle = Estimate(float(np.median(spread)), max(float(low) - step, 0.0), float(high) + step)
     return measured(parameter, middle, "microseconds", method, "thread_start_microseconds")
 
 
