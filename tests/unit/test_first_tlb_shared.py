@@ -71,3 +71,9 @@ def test_what_was_seen_to_fit_elsewhere_fits() -> None:
     pages = shared(lambda look: 13 if look % 40 < 30 else 0)
     assert first_table(pages, ENTRIES).entries == ENTRIES
     assert first_table(pages, 66).entries == ENTRIES
+
+
+def test_a_later_moment_without_calm_takes_nothing_back() -> None:
+    rng = np.random.default_rng(2)
+    found = still(shared(lambda _look: int(rng.integers(10, 60))), Table(ENTRIES, penalty=PENALTY))
+    assert found.entries == ENTRIES
