@@ -12,8 +12,8 @@ from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.hierarchy.page_room import LEAST_LEVELS, with_pages
 from setebench.hierarchy.third_sets import third_sets
+from setebench.hierarchy.whole_pages import LEAST_LEVELS, whole_pages, with_pages
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
@@ -91,6 +91,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
 
 HOW_LONG, HOW_FULL = "how long lines of a stream stay", "how many lines an empty cache keeps"
 HOW_MANY = "how many whole pages stay at once"
+ONE_MORE = "whole pages that share sets: one more than stay"
 OVERFULL = "fewest lines that overfill a set: loaded once each, one is missing"
 
 
@@ -112,9 +113,8 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
             own = with_capacity(found["l2"], second, before, line)
-            if own.geometry.size is None and not measure.hidden:
-                geometry = with_pages(context, region, own.geometry, first_bytes // line, cycles, lines)
-                own = own if geometry is own.geometry else replace(own, geometry=geometry, size_method=HOW_MANY)
+            if not measure.hidden:
+                own = _by_pages(context, region, found["l2"], own, second, before, first_bytes // line)
             found["l2"] = replace(own, inclusive=told, blunt=second.blunt)
             if found["l2"].geometry.ways is None and not measure.hidden:
                 sizes = possible_sizes(second, before, line) if second.blunt else set()
@@ -145,6 +145,27 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
         size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
         outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
     found["l3"] = replace(outer, inclusive=told, method=OVERFULL)
+
+
+def _by_pages(
+    context: Context, region: Region, plain: Outer, own: Outer, held: Held, before: list[float], first_lines: int
+) -> Outer:
+    """The second cache with what whole pages tell of its size and ways, should these be missing from `own`, which is
+    `plain` and what a stream told, `held`, `before` as for `with_capacity`."""
+    if own.geometry.size is not None and own.geometry.ways is not None:
+        return own
+    cycles = list(context.known["level_cycles"].values())
+    wanted = own.geometry.ways is None
+    pages = whole_pages(context, region, first_lines, cycles, held.lines.value, ways=wanted)
+    if pages is None:
+        return own
+    if pages.ways is not None:
+        geometry = replace(plain.geometry, ways=pages.ways, reason="")
+        own = with_capacity(replace(plain, geometry=geometry, method=ONE_MORE), held, before, region.line_size)
+    if own.geometry.size is not None:
+        return own
+    geometry = with_pages(own.geometry, pages, region.line_size)
+    return own if geometry is own.geometry else replace(own, geometry=geometry, size_method=HOW_MANY)
 
 
 def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:

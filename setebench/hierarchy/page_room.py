@@ -8,15 +8,10 @@ left out. What prefetchers bring along is the walk's own lines, as whole pages a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.hierarchy.first_level import Geometry
-from setebench.infer.page_room import LEAST_ROUNDS, Packed, least_pages, rounds_for, typical, whole_size
-from setebench.infer.residence import sizes_with_ways
+from setebench.infer.page_room import LEAST_ROUNDS, Packed, rounds_for, typical
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
@@ -84,41 +79,6 @@ REFUSED_THRESHOLDS, CLEAR_QUANTILE = 0.5, 0.75
 is where they don't."""
 
 
-LEAST_LEVELS = 4
-"""The first level to memory."""
-
-
-def with_pages(
-    context: Context, region: Region, own: Geometry, first_lines: int, cycles: Sequence[float], held: float
-) -> Geometry:
-    """The second cache's geometry with its size, where it is full of pages twice, with others each time; or with what
-    pages that stay tell it holds at least, if that is more than is known. It lies behind a first one of `first_lines`
-    and holds about `held` lines, or more; `cycles` are latencies, nearest first, of three caches and memory at least: a
-    third cache that nobody found would answer most of what is missing, too soon to show."""
-    if len(cycles) < LEAST_LEVELS:
-        return own
-    room = PageRoom(context, region, first_lines, cycles[1], cycles[2], held)
-    if not room.possible:
-        return own
-    context.progress("how many pages find room in the second cache")
-    found = [room.packed()]
-    if found[0].full or not found[0].sound or not context.fast:
-        found.append(room.packed())
-    context.evidence["page_room"] = [
-        [each.pages, round(each.missing, 4), round(each.refused, 3), round(each.excess, 3)] for each in found
-    ]
-    first_pages = first_lines * region.line_size / TLB_PAGE_BYTES
-    least, known = int(least_pages(found, first_pages) * TLB_PAGE_BYTES), own.least_bytes or 0
-    size = whole_size(found, TLB_PAGE_BYTES, first_pages)
-    ways = own.ways and sizes_with_ways(size or 0, size or 0, own.ways, region.line_size)
-    if size is not None and size >= known and (own.ways is None or ways):
-        return replace(own, whole_bytes=size)
-    if least <= known:
-        return own
-    reason = f"pages of {least / 2**20:.3g} MiB stay at once; {own.reason}"
-    return replace(own, least_bytes=least, most_bytes=max(own.most_bytes or 0, least), reason=reason)
-
-
 class PageRoom:
     """Pages of `region` in the second cache. `first_lines` is the first one's lines, `hit` and `miss` are cycles of
     loads from the second and from behind it, `least_lines` what it holds at least."""
@@ -135,6 +95,8 @@ class PageRoom:
         self._rng = context.rng(99)
         self._rounds, self._looks, self._lines_left = LEAST_ROUNDS, 0, 0.0
         self._bound = float("inf")
+        self.pool: Lines = np.zeros(0, dtype=np.int64)
+        self.kept: Lines = self.pool
         clear = self._margin > step_ticks(context) * self._per_tick
         pages = region.size // TLB_PAGE_BYTES
         held = least_lines / self._page_lines
@@ -156,6 +118,7 @@ class PageRoom:
             pages, stays = self._settled(np.concatenate([pages, more[~crowded]]))
             if stays and len(pages) > len(best):
                 best, vain = pages, 0
+        self.kept, self.pool = best, pool
         return self._judged(best, pool) if len(best) > LEAST_MORE else Packed(len(best))
 
     def _calibrate(self, pages: Lines) -> None:
@@ -223,21 +186,30 @@ class PageRoom:
     def _cycles(self, pages: Lines) -> NDArray[np.float64]:
         """Cycles of each page's lines, but for the one whose load warms its translation, in every round; shape (rounds,
         pages). Pages are walked over in a random order, and so are their lines but for the first two."""
-        count, own = len(pages), self._page_lines
+        count = len(pages)
         few = self._rounds == LEAST_ROUNDS  # nothing disturbs, these least of all
         stride = 1 if few else next(each for each in STRIDES if count % each)
         order = self._rng.permutation(count)
+        cycles = np.empty((self._rounds, count))
+        cycles[:, order] = self.timed(pages[order], self._rounds, WARM_ROUNDS, stride)
+        self._lines_left -= (self._rounds * stride + WARM_ROUNDS) * count * self._page_lines
+        return cycles
+
+    def timed(self, pages: Lines, rounds: int, warm_rounds: int, stride: int = 1) -> NDArray[np.float64]:
+        """Cycles of each page's lines, but for the one whose load warms its translation, in every round, shape (rounds,
+        pages), pages being walked over in this order; of `stride` pages in a row one is timed, which mustn't divide
+        their number. A page's lines follow each other in a random order but for the first two."""
+        count, own = len(pages), self._page_lines
         places = np.tile(np.arange(own), (count, 1))
         places[:, 2:] = self._rng.permuted(places[:, 2:], axis=1)
-        self._context.machine.link(self._region, (pages[order][:, None] + places * self._region.line_size).ravel())
+        self._context.machine.link(self._region, (pages[:, None] + places * self._region.line_size).ravel())
         second = PAGE + self._region.line_size
         probe = Probe().load(PAGE).fence().start().chase(second, own - 1).stop()
         probe = probe if stride == 1 else probe.chase(second, stride * own - 1)
-        warm = WARM_ROUNDS * count // stride
-        self._lines_left -= (self._rounds * stride + WARM_ROUNDS) * count * own
-        timed = np.arange(-warm, self._rounds * count) * stride % count
-        ticks = self._context.machine.run(probe, {PAGE: pages[order][timed]}, cpu=self._context.cpu, warmup=warm)
-        cycles = np.empty((self._rounds, count))
-        at = np.arange(self._rounds * count)
-        cycles[at // count, order[timed[warm:]]] = np.asarray(ticks, dtype=np.float64).ravel() * self._per_tick
+        warm = warm_rounds * count // stride
+        timed = np.arange(-warm, rounds * count) * stride % count
+        ticks = self._context.machine.run(probe, {PAGE: pages[timed]}, cpu=self._context.cpu, warmup=warm)
+        cycles = np.empty((rounds, count))
+        at = np.arange(rounds * count)
+        cycles[at // count, timed[warm:]] = np.asarray(ticks, dtype=np.float64).ravel() * self._per_tick
         return cycles

@@ -8,7 +8,7 @@ import pytest
 from quiet_machines import PAGE, quiet
 
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.page_room import with_pages
+from setebench.hierarchy.whole_pages import WholePages, whole_pages, with_pages
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -21,7 +21,9 @@ def found(second: dict[str, Any], **changes: Any) -> Geometry:
     machine = quiet(l1={"ways": 2}, l2=second, **changes)
     region = machine.allocate(16 << 20, PAGE)
     held = 0.8 * second["sets"] * second["ways"]
-    return with_pages(Context(machine=machine), region, UNKNOWN, 128, CYCLES, held)
+    pages = whole_pages(Context(machine=machine), region, 128, CYCLES, held, ways=False)
+    assert pages is not None
+    return with_pages(UNKNOWN, pages, 64)
 
 
 @pytest.mark.parametrize("hashed", [False, True])
@@ -55,4 +57,46 @@ def test_never_more_than_there_is(second: dict[str, Any], prefetchers: tuple[Any
 def test_nothing_where_a_third_cache_may_be_hidden() -> None:
     machine = quiet(l2={"sets": 256, "ways": 8})
     context = Context(machine=machine)
-    assert with_pages(context, machine.allocate(16 << 20, PAGE), UNKNOWN, 512, (4.0, 14.0, 300.0), 1600.0) is UNKNOWN
+    region = machine.allocate(16 << 20, PAGE)
+    assert whole_pages(context, region, 512, (4.0, 14.0, 300.0), 1600.0, ways=False) is None
+
+
+def ways(first: dict[str, Any], second: dict[str, Any], **changes: Any) -> WholePages | None:
+    """What pages tell of the ways of such a second cache."""
+    machine = quiet(l1=first, l2=second, **changes)
+    region = machine.allocate(16 << 20, PAGE)
+    held = 0.8 * second["sets"] * second["ways"]
+    lines = 64 * first["ways"]
+    return whole_pages(Context(machine=machine, fast=True), region, lines, CYCLES, held, ways=True)
+
+
+FOLLOWED = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "prefetchers"),
+    [
+        ("random", {"sets": 512, "ways": 4, "replacement": "tree_plru", "inclusion": "inclusive"}, ()),
+        ("lru", {"sets": 512, "ways": 8, "replacement": "random", "hashed_index": True}, FOLLOWED),
+        ("tree_plru", {"sets": 256, "ways": 16, "replacement": "tree_plru", "hashed_index": True}, ()),
+        ("random", {"sets": 256, "ways": 20, "hashed_index": True}, FOLLOWED),
+    ],
+)
+def test_pages_that_share_sets_tell_the_ways(first: str, second: dict[str, Any], prefetchers: tuple[Any, ...]) -> None:
+    pages = ways({"ways": 8, "replacement": first}, second, prefetchers=prefetchers)
+    assert pages is not None
+    assert pages.ways == second["ways"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # prefetchers hide most of the few lines that are missing
+        ("lru", {"sets": 512, "ways": 4, "inclusion": "exclusive", "hashed_index": True}),
+        # pages hold several lines of a set
+        ("lru", {"sets": 32, "ways": 32}),
+    ],
+)
+def test_never_other_ways_than_there_are(first: str, second: dict[str, Any]) -> None:
+    pages = ways({"ways": 8, "replacement": first}, second, prefetchers=FOLLOWED)
+    assert pages is None or pages.ways in (None, second["ways"])

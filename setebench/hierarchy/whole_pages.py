@@ -1,0 +1,77 @@
+"""The second cache's size and ways from whole pages: how many stay at once, and how many of those share their sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.page_room import PageRoom
+from setebench.hierarchy.page_sets import PageSets
+from setebench.infer.page_room import Packed, least_pages, whole_size
+from setebench.infer.residence import sizes_with_ways
+from setebench.machine import Region
+from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.scenario import Context
+
+LEAST_LEVELS = 4
+"""The first level to memory."""
+
+
+@dataclass(frozen=True)
+class WholePages:
+    """Sets of pages that were `found` to stay together, behind a first cache of so many pages, and the `ways` of the
+    sets that they share, if they were looked for and told. `all_levels`: whether a third cache is known; one that
+    nobody found would answer most of what is missing, too soon to show, so that more pages seem to stay."""
+
+    found: tuple[Packed, ...]
+    first_pages: float
+    all_levels: bool
+    ways: int | None = None
+
+
+def whole_pages(
+    context: Context, region: Region, first_lines: int, cycles: Sequence[float], held: float, *, ways: bool
+) -> WholePages | None:
+    """What pages tell of a second cache that lies behind a first one of `first_lines` and holds about `held` lines, or
+    more; its `ways` too if they are asked for. `cycles` are latencies, nearest first. None where no pages can tell."""
+    room = PageRoom(context, region, first_lines, cycles[1], cycles[2], held)
+    all_levels = len(cycles) >= LEAST_LEVELS
+    if not room.possible or not (ways or all_levels):
+        return None
+    context.progress("how many pages find room in the second cache")
+    first_pages = first_lines * region.line_size / TLB_PAGE_BYTES
+    sets = PageSets(context, room, first_pages, cycles[2] - cycles[1])
+    found = [room.packed()]
+    if ways:
+        sets.search()
+    if sets.ways is None and _worth_another(context, found[0], sets, all_levels):
+        found.append(room.packed())
+        if sets.groups:
+            sets.search()
+    context.evidence["page_sets"] = [[each.pages, round(each.missing, 1), round(each.left, 1)] for each in sets.groups]
+    context.evidence["page_room"] = [
+        [each.pages, round(each.missing, 4), round(each.refused, 3), round(each.excess, 3)] for each in found
+    ]
+    return WholePages(tuple(found), first_pages, all_levels, sets.ways)
+
+
+def _worth_another(context: Context, found: Packed, sets: PageSets, all_levels: bool) -> bool:
+    """Whether other pages may tell what these didn't."""
+    return bool(sets.groups) or (all_levels and (found.full or not found.sound or not context.fast))
+
+
+def with_pages(own: Geometry, pages: WholePages, line_bytes: int) -> Geometry:
+    """The second cache's geometry with its size, where it was full of pages twice, with others each time; or with what
+    pages that stay tell it holds at least, if that is more than is known."""
+    if not pages.all_levels:
+        return own
+    least, known = int(least_pages(pages.found, pages.first_pages) * TLB_PAGE_BYTES), own.least_bytes or 0
+    size = whole_size(pages.found, TLB_PAGE_BYTES, pages.first_pages)
+    ways = own.ways and sizes_with_ways(size or 0, size or 0, own.ways, line_bytes)
+    if size is not None and size >= known and (own.ways is None or ways):
+        return replace(own, whole_bytes=size)
+    if least <= known:
+        return own
+    reason = f"pages of {least / 2**20:.3g} MiB stay at once; {own.reason}"
+    return replace(own, least_bytes=least, most_bytes=max(own.most_bytes or 0, least), reason=reason)
