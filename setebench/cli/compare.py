@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from setebench import references, store
+from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none, print_for_people, print_text
 from setebench.cli.report import named
 from setebench.compare import Agreement, compare
@@ -22,14 +23,7 @@ DIFFERS = 3
 @click.option("--list-references", is_flag=True, help="List the published values that come with setebench, and exit.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 3 if a finding differs.")
 @click.option("--format", "form", type=click.Choice(FORMS), help="Form of the comparison.  [default: table]")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write to FILE instead of standard output (-).",
-)
-@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@file_options
 def compare_command(
     results: tuple[str, ...],
     list_references: bool,

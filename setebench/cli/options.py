@@ -18,6 +18,19 @@ _LARGEST_SEED = (1 << 63) - 1
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+def file_options(function: _Function) -> _Function:
+    """Decorator that gives a command -o and --force as `output`, a path or None, and `force`, for data that has forms
+    of its own."""
+    output = click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write to FILE instead of standard output (-).",
+    )
+    return output(click.option("--force", is_flag=True, help="Replace FILE if it exists.")(function))
+
+
 def output_parameters() -> list[click.Option]:
     """--format, -o and --force: how every command that tells findings is told where to."""
     return [

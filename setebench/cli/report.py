@@ -8,6 +8,7 @@ import click
 
 from setebench import store
 from setebench.cli import beside
+from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none, print_text
 from setebench.errors import UsageError
 from setebench.report.table import FORMS as TABLES
@@ -29,17 +30,10 @@ FORMS = ("html", "table", "markdown", "latex", "csv", "json")
 @click.command()
 @click.argument("results", metavar="RESULT...", nargs=-1, required=True)
 @click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write to FILE instead of standard output (-).",
-)
-@click.option(
     "--format", "form", type=click.Choice(FORMS), help="Form of the report.  [default: html, or by FILE's extension]"
 )
 @click.option("--reference", metavar="NAME", help="Published values beside the findings, or none.")
-@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@file_options
 def report(results: tuple[str, ...], output: Path | None, form: str | None, reference: str | None, force: bool) -> None:
     """Make a report of result files, on standard output or in FILE.
 

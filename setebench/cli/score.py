@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from setebench import registry, store
+from setebench.cli.options import file_options
+from setebench.cli.output import file_or_none
 from setebench.errors import UsageError
 from setebench.judge import summary
 from setebench.score import NOISES, Answer, Task, judge_all, perform_all
@@ -28,8 +30,7 @@ from setebench.sim.loader import shipped
 @click.option("--fast", is_flag=True, help="Let scenarios take fewer samples.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: all CPUs]")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@file_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
 def score(
     machines: int,
@@ -40,7 +41,7 @@ def score(
     fast: bool,
     workers: int | None,
     form: str,
-    output: str | None,
+    output: Path | None,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -49,8 +50,9 @@ def score(
     Random machines are numbered from --seed on, and each is run with its number as the seed: what a wrong line says
     of random:17, `setebench score --machines 1 --seed 17` says again.
     """
+    output = file_or_none(output)
     if output is not None:
-        store.check_target(Path(output), force)
+        store.check_target(output, force)
     chosen = _scenarios(names)
     seeds = {f"random:{seed + number}": seed + number for number in range(machines)}
     if presets:
@@ -64,7 +66,7 @@ def score(
     document = summary(seed, seeds, judge_all(answers, prefixes))
     text = _json(document) if form == "json" else _table(document, answers)
     if output is not None:
-        store.write(Path(output), text.encode(), force)
+        store.write(output, text.encode(), force)
     else:
         click.echo(text, nl=False)
 

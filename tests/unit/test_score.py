@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
@@ -102,6 +105,17 @@ def test_a_wrong_answer_is_told_with_the_seed_that_repeats_it(monkeypatch: pytes
         row = next(line for line in done.output.splitlines() if line.startswith("latency.l1"))
         assert row.split() == ["latency.l1", "0", "0", str(machines), "0", "0.0%"]
     assert len({task for task in tasks if task.machine == "random:17"}) == 1
+
+
+def test_a_dash_is_the_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("setebench.cli.score.perform_all", lambda *_given: [])
+    runner = CliRunner()
+    with runner.isolated_filesystem():
+        options = ["score", "--machines", "1", "--no-presets", "--scenario", "latency", "--format", "json", "-o", "-"]
+        done = runner.invoke(setebench, options)
+        assert done.exit_code == 0
+        assert json.loads(done.stdout)["machines"] == ["random:1"]
+        assert not list(Path().iterdir())
 
 
 def test_the_simulator_is_compiled_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
