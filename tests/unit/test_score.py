@@ -107,15 +107,14 @@ def test_a_wrong_answer_is_told_with_the_seed_that_repeats_it(monkeypatch: pytes
     assert len({task for task in tasks if task.machine == "random:17"}) == 1
 
 
-def test_a_dash_is_the_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_is_the_standard_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("setebench.cli.score.perform_all", lambda *_given: [])
-    runner = CliRunner()
-    with runner.isolated_filesystem():
-        options = ["score", "--machines", "1", "--no-presets", "--scenario", "latency", "--format", "json", "-o", "-"]
-        done = runner.invoke(setebench, options)
-        assert done.exit_code == 0
-        assert json.loads(done.stdout)["machines"] == ["random:1"]
-        assert not list(Path().iterdir())
+    monkeypatch.chdir(tmp_path)
+    options = ["score", "--machines", "1", "--no-presets", "--scenario", "latency", "--format", "json", "-o", "-"]
+    done = CliRunner().invoke(setebench, options)
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["machines"] == ["random:1"]
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_simulator_is_compiled_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
