@@ -13,7 +13,7 @@ from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.third_sets import third_sets
-from setebench.hierarchy.whole_pages import LEAST_LEVELS, whole_pages, with_pages
+from setebench.hierarchy.whole_pages import LEAST_LEVELS, WholePages, whole_pages, with_pages
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
@@ -113,8 +113,13 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             told = unknown if measure.hidden else first_in_second(context, region, first_bytes // line, lines, cycles)
             before = [0.0] if told[0] else [0.0, first_bytes]
             own = with_capacity(found["l2"], second, before, line)
-            if not measure.hidden:
-                own = _by_pages(context, region, found["l2"], own, second, before, first_bytes // line)
+            open_yet = own.geometry.size is None or own.geometry.ways is None
+            if open_yet and not measure.hidden:
+                wanted = own.geometry.ways is None
+                pages = whole_pages(context, region, first_bytes // line, cycles, second.lines.value, ways=wanted)
+                told = _of_both(told, pages.inclusive)
+                before = [0.0] if told[0] else [0.0, first_bytes]
+                own = _by_pages(found["l2"], pages, second, before, line)
             found["l2"] = replace(own, inclusive=told, blunt=second.blunt)
             if found["l2"].geometry.ways is None and not measure.hidden:
                 sizes = possible_sizes(second, before, line) if second.blunt else set()
@@ -147,24 +152,15 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
     found["l3"] = replace(outer, inclusive=told, method=OVERFULL)
 
 
-def _by_pages(
-    context: Context, region: Region, plain: Outer, own: Outer, held: Held, before: list[float], first_lines: int
-) -> Outer:
-    """The second cache with what whole pages tell of its size and ways, should these be missing from `own`, which is
-    `plain` and what a stream told, `held`, `before` as for `with_capacity`."""
-    if own.geometry.size is not None and own.geometry.ways is not None:
-        return own
-    cycles = list(context.known["level_cycles"].values())
-    wanted = own.geometry.ways is None
-    pages = whole_pages(context, region, first_lines, cycles, held.lines.value, ways=wanted)
-    if pages is None:
-        return own
+def _by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], line: int) -> Outer:
+    """The second cache, `plain` and what a stream told of it, `held`, with what whole pages tell of its size and ways,
+    should these be missing; `before` as for `with_capacity`."""
     if pages.ways is not None:
-        geometry = replace(plain.geometry, ways=pages.ways, reason="")
-        own = with_capacity(replace(plain, geometry=geometry, method=ONE_MORE), held, before, region.line_size)
+        plain = replace(plain, geometry=replace(plain.geometry, ways=pages.ways, reason=""), method=ONE_MORE)
+    own = with_capacity(plain, held, before, line)
     if own.geometry.size is not None:
         return own
-    geometry = with_pages(own.geometry, pages, region.line_size)
+    geometry = with_pages(own.geometry, pages, line)
     return own if geometry is own.geometry else replace(own, geometry=geometry, size_method=HOW_MANY)
 
 

@@ -200,9 +200,7 @@ class PageRoom:
         pages), pages being walked over in this order; of `stride` pages in a row one is timed, which mustn't divide
         their number. A page's lines follow each other in a random order but for the first two."""
         count, own = len(pages), self._page_lines
-        places = np.tile(np.arange(own), (count, 1))
-        places[:, 2:] = self._rng.permuted(places[:, 2:], axis=1)
-        self._context.machine.link(self._region, (pages[:, None] + places * self._region.line_size).ravel())
+        self._link(pages)
         second = PAGE + self._region.line_size
         probe = Probe().load(PAGE).fence().start().chase(second, own - 1).stop()
         probe = probe if stride == 1 else probe.chase(second, stride * own - 1)
@@ -213,3 +211,16 @@ class PageRoom:
         at = np.arange(rounds * count)
         cycles[at // count, timed[warm:]] = np.asarray(ticks, dtype=np.float64).ravel() * self._per_tick
         return cycles
+
+    def visits(self, pages: Lines, turns: Lines) -> NDArray[np.float64]:
+        """Cycles of each visit, shape (turns,), as in `timed`, `turns` telling which of the pages comes when."""
+        probe = Probe().load(PAGE).fence().start().chase(PAGE + self._region.line_size, self._page_lines - 1).stop()
+        self._link(pages)
+        ticks = self._context.machine.run(probe, {PAGE: turns}, cpu=self._context.cpu)
+        cycles: NDArray[np.float64] = np.asarray(ticks, dtype=np.float64).ravel() * self._per_tick
+        return cycles
+
+    def _link(self, pages: Lines) -> None:
+        places = np.tile(np.arange(self._page_lines), (len(pages), 1))
+        places[:, 2:] = self._rng.permuted(places[:, 2:], axis=1)
+        self._context.machine.link(self._region, (pages[:, None] + places * self._region.line_size).ravel())

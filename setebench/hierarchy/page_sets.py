@@ -11,6 +11,8 @@ together. That shows beside noise, prefetchers and a replacement that hides the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +34,8 @@ TRIES, IN_VAIN, MOST_SECONDS = 80, 40, 10.0
 no longer. Some find room, as the sets of pages that stay aren't all full; the more, the more others disturbed."""
 
 NAMED_LOOKS, LOOK_ROUNDS, WARM_ROUNDS = 6, 6, 3
-"""Looks at all pages to see which ones rise, each in another order; rounds of a look, and before it."""
+"""Looks at all pages to see which ones rise, with the added page and without it in turns, each in another order; rounds
+of a look, and before it."""
 
 SETTLE_ROUNDS = 6
 """Rounds before a look where pages may only just find room, which takes random replacement a while."""
@@ -42,6 +45,15 @@ BALLAST_PARTS = 8
 
 LOOKS = 3
 """Looks at a group until it misses little, at most; the least counts, as somebody else can only take lines away."""
+
+
+class PageGroup(NamedTuple):
+    """Addresses of `pages` that share sets, one more than these hold, of `ballast` pages of other sets, and what was
+    `told` of them."""
+
+    pages: Lines
+    ballast: Lines
+    told: Group
 
 
 class PageSets:
@@ -54,12 +66,12 @@ class PageSets:
         self._rng = context.rng(101)
         self._lines_left = 0.0
         self._members: set[int] = set()
-        self.groups: list[Group] = []
+        self.groups: list[PageGroup] = []
 
     @property
     def ways(self) -> int | None:
         """Ways of the second cache, if enough groups were found and all are as large; else None."""
-        return same_ways(self.groups)
+        return same_ways([each.told for each in self.groups])
 
     def search(self) -> None:
         """Groups with pages that `room` keeps now, until there are enough of them in all."""
@@ -67,27 +79,27 @@ class PageSets:
         self._lines_left = MOST_SECONDS * self._context.machine.facts.lines_per_second
         others = self._rng.permutation(np.setdiff1d(self._room.pool, kept))
         for page in others[: TRIES if len(kept) > self._least else 0].tolist():
-            found, pages = self._group(kept, page)
-            new = found.clear and not self._members.intersection(pages.tolist())
-            if new:
+            found = self._group(kept, page)
+            members = set() if found is None else set(found.pages.tolist())
+            new = found is not None and found.told.clear and not self._members & members
+            if found is not None and new:
                 self.groups.append(found)
-                self._members.update(pages.tolist())
+                self._members |= members
             vain = 0 if new else vain + 1
             if len(self.groups) == AGREEING or vain == IN_VAIN or self._lines_left < 0:
                 break
 
-    def _group(self, kept: Lines, page: int) -> tuple[Group, Lines]:
-        """The pages of `kept` that share the sets of one more, and that one."""
-        rise = self._named(np.append(kept, page))[:-1] - self._named(kept)
-        order = np.argsort(-rise)
+    def _group(self, kept: Lines, page: int) -> PageGroup | None:
+        """The pages of `kept` that share the sets of one more, and that one; None where nothing misses with it."""
+        order = np.argsort(-self._rise(kept, page))
         fewest = int(np.clip(len(kept) - CANDIDATES, self._least, self._most))
         count = min(CANDIDATES, len(kept) - fewest)
         ballast, group = kept[order[len(order) - fewest :]], np.append(kept[order[:count]], page)
         if self._missing(group, ballast, OVERFULL_LINES) < OVERFULL_LINES:
-            return Group(0), group[:0]
+            return None
         group = self._reduced(group, ballast)
         found = self._judged(group, ballast)
-        return found if found.clear else self._judged(group, ballast), group
+        return PageGroup(group, ballast, found if found.clear else self._judged(group, ballast))
 
     def _judged(self, group: Lines, ballast: Lines) -> Group:
         """What misses of a group, whichever page of the ballast isn't there, and what when one of its own isn't."""
@@ -120,14 +132,17 @@ class PageSets:
                 break
         return least
 
-    def _named(self, pages: Lines) -> NDArray[np.float64]:
-        """Cycles of each page, walked over in several orders; shape (pages,)."""
-        looks = np.empty((NAMED_LOOKS, len(pages)))
-        for look in looks:
-            order = self._rng.permutation(len(pages))
-            look[order] = self._look(pages[order], WARM_ROUNDS)
+    def _rise(self, kept: Lines, page: int) -> NDArray[np.float64]:
+        """Cycles that each page takes longer with one more; shape (pages,)."""
+        looks = [self._named(np.append(kept, page))[:-1] - self._named(kept) for _ in range(NAMED_LOOKS)]
         middle: NDArray[np.float64] = np.median(looks, axis=0)
         return middle
+
+    def _named(self, pages: Lines) -> NDArray[np.float64]:
+        """Cycles of each page, walked over in a random order; shape (pages,)."""
+        order, cycles = self._rng.permutation(len(pages)), np.empty(len(pages))
+        cycles[order] = self._look(pages[order], WARM_ROUNDS)
+        return cycles
 
     def _look(self, pages: Lines, warm_rounds: int) -> NDArray[np.float64]:
         """Cycles of each page's lines in the middle of some rounds over the pages in this order, shape (pages,)."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.page_inclusion import page_in_use
 from setebench.hierarchy.page_room import PageRoom
 from setebench.hierarchy.page_sets import PageSets
+from setebench.infer.page_inclusion import Inclusive, included
 from setebench.infer.page_room import Packed, least_pages, whole_size
 from setebench.infer.residence import sizes_with_ways
 from setebench.machine import Region
@@ -21,44 +23,48 @@ LEAST_LEVELS = 4
 @dataclass(frozen=True)
 class WholePages:
     """Sets of pages that were `found` to stay together, behind a first cache of so many pages, and the `ways` of the
-    sets that they share, if they were looked for and told. `all_levels`: whether a third cache is known; one that
-    nobody found would answer most of what is missing, too soon to show, so that more pages seem to stay."""
+    sets that they share, if they were looked for and told; `inclusive`: whether lines that leave the cache leave the
+    first one, or why that isn't told. `all_levels`: whether a third cache is known; one that nobody found would answer
+    most of what is missing, too soon to show, so that more pages seem to stay."""
 
     found: tuple[Packed, ...]
     first_pages: float
     all_levels: bool
     ways: int | None = None
+    inclusive: Inclusive = (None, "")
 
 
 def whole_pages(
     context: Context, region: Region, first_lines: int, cycles: Sequence[float], held: float, *, ways: bool
-) -> WholePages | None:
+) -> WholePages:
     """What pages tell of a second cache that lies behind a first one of `first_lines` and holds about `held` lines, or
-    more; its `ways` too if they are asked for. `cycles` are latencies, nearest first. None where no pages can tell."""
+    more; its `ways` too if they are asked for. `cycles` are latencies, nearest first."""
     room = PageRoom(context, region, first_lines, cycles[1], cycles[2], held)
     all_levels = len(cycles) >= LEAST_LEVELS
-    if not room.possible or not (ways or all_levels):
-        return None
-    context.progress("how many pages find room in the second cache")
     first_pages = first_lines * region.line_size / TLB_PAGE_BYTES
+    if not room.possible or not (ways or all_levels):
+        return WholePages((), first_pages, all_levels)
+    context.progress("how many pages find room in the second cache")
     sets = PageSets(context, room, first_pages, cycles[2] - cycles[1])
     found = [room.packed()]
     if ways:
         sets.search()
-    if sets.ways is None and _worth_another(context, found[0], sets, all_levels):
+    share_sets = ways and (found[0].sound or bool(sets.groups))
+    tell_size = all_levels and (found[0].full or not found[0].sound or not context.fast)
+    if sets.ways is None and (share_sets or tell_size):
         found.append(room.packed())
-        if sets.groups:
+        if share_sets:
             sets.search()
-    context.evidence["page_sets"] = [[each.pages, round(each.missing, 1), round(each.left, 1)] for each in sets.groups]
+    levels = list(cycles[:3])
+    in_use = [page_in_use(context, room, each, levels) for each in sets.groups]
+    context.evidence["page_sets"] = [
+        [each.told.pages, round(each.told.missing, 1), round(each.told.left, 1)] for each in sets.groups
+    ]
+    context.evidence["pages_in_use"] = [[round(each, 1) for each in astuple(use)] for use in in_use]
     context.evidence["page_room"] = [
         [each.pages, round(each.missing, 4), round(each.refused, 3), round(each.excess, 3)] for each in found
     ]
-    return WholePages(tuple(found), first_pages, all_levels, sets.ways)
-
-
-def _worth_another(context: Context, found: Packed, sets: PageSets, all_levels: bool) -> bool:
-    """Whether other pages may tell what these didn't."""
-    return bool(sets.groups) or (all_levels and (found.full or not found.sound or not context.fast))
+    return WholePages(tuple(found), first_pages, all_levels, sets.ways, included(in_use))
 
 
 def with_pages(own: Geometry, pages: WholePages, line_bytes: int) -> Geometry:

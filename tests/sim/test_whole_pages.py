@@ -21,9 +21,7 @@ def found(second: dict[str, Any], **changes: Any) -> Geometry:
     machine = quiet(l1={"ways": 2}, l2=second, **changes)
     region = machine.allocate(16 << 20, PAGE)
     held = 0.8 * second["sets"] * second["ways"]
-    pages = whole_pages(Context(machine=machine), region, 128, CYCLES, held, ways=False)
-    assert pages is not None
-    return with_pages(UNKNOWN, pages, 64)
+    return with_pages(UNKNOWN, whole_pages(Context(machine=machine), region, 128, CYCLES, held, ways=False), 64)
 
 
 @pytest.mark.parametrize("hashed", [False, True])
@@ -58,11 +56,12 @@ def test_nothing_where_a_third_cache_may_be_hidden() -> None:
     machine = quiet(l2={"sets": 256, "ways": 8})
     context = Context(machine=machine)
     region = machine.allocate(16 << 20, PAGE)
-    assert whole_pages(context, region, 512, (4.0, 14.0, 300.0), 1600.0, ways=False) is None
+    pages = whole_pages(context, region, 512, (4.0, 14.0, 300.0), 1600.0, ways=False)
+    assert with_pages(UNKNOWN, pages, 64) is UNKNOWN
 
 
-def ways(first: dict[str, Any], second: dict[str, Any], **changes: Any) -> WholePages | None:
-    """What pages tell of the ways of such a second cache."""
+def told(first: dict[str, Any], second: dict[str, Any], **changes: Any) -> WholePages:
+    """What pages tell of the ways of such a second cache, and of inclusion."""
     machine = quiet(l1=first, l2=second, **changes)
     region = machine.allocate(16 << 20, PAGE)
     held = 0.8 * second["sets"] * second["ways"]
@@ -80,12 +79,15 @@ FOLLOWED = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))
         ("lru", {"sets": 512, "ways": 8, "replacement": "random", "hashed_index": True}, FOLLOWED),
         ("tree_plru", {"sets": 256, "ways": 16, "replacement": "tree_plru", "hashed_index": True}, ()),
         ("random", {"sets": 256, "ways": 20, "hashed_index": True}, FOLLOWED),
+        ("tree_plru", {"sets": 512, "ways": 4, "inclusion": "inclusive", "hashed_index": True}, FOLLOWED),
+        ("lru", {"sets": 512, "ways": 8, "replacement": "random", "inclusion": "inclusive"}, ()),
     ],
 )
 def test_pages_that_share_sets_tell_the_ways(first: str, second: dict[str, Any], prefetchers: tuple[Any, ...]) -> None:
-    pages = ways({"ways": 8, "replacement": first}, second, prefetchers=prefetchers)
-    assert pages is not None
+    pages = told({"ways": 8, "replacement": first}, second, prefetchers=prefetchers)
     assert pages.ways == second["ways"]
+    includes = second.get("inclusion") == "inclusive"
+    assert pages.inclusive[0] in ((None, includes) if first == "random" else (includes,)), pages.inclusive
 
 
 @pytest.mark.parametrize(
@@ -98,5 +100,6 @@ def test_pages_that_share_sets_tell_the_ways(first: str, second: dict[str, Any],
     ],
 )
 def test_never_other_ways_than_there_are(first: str, second: dict[str, Any]) -> None:
-    pages = ways({"ways": 8, "replacement": first}, second, prefetchers=FOLLOWED)
-    assert pages is None or pages.ways in (None, second["ways"])
+    pages = told({"ways": 8, "replacement": first}, second, prefetchers=FOLLOWED)
+    assert pages.ways in (None, second["ways"])
+    assert pages.inclusive[0] in (None, second.get("inclusion") == "inclusive")

@@ -1,0 +1,50 @@
+"""Inclusion of the first cache in the second, from whole pages that share sets.
+
+A page is used again after each other one of its group, which is one page more than the sets have ways. The first cache
+keeps what is in use; the second doesn't hear of these uses, so the page is the oldest of its sets, and an inclusive one
+takes its lines out of the first cache with every line that it gives up. One that includes nothing loses the page once
+and then has room for all others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.hierarchy.page_room import PageRoom
+from setebench.hierarchy.page_sets import PageGroup
+from setebench.infer.page_inclusion import InUse
+from setebench.measure.rings import Lines
+from setebench.scenario import Context
+
+ROUNDS, WARM_ROUNDS, LOOKS = 24, 8, 5
+"""Rounds of a look, and before it, until a cache that includes nothing has room for all others; looks."""
+
+
+def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list[float]) -> InUse:
+    """What becomes of a page in use while the others of its group pass, beside one of other sets; `cycles` are
+    latencies of the first cache, the second one and behind it."""
+    first, second, behind = cycles
+    own, foreign, others = group.pages[-1], group.ballast[0], group.pages[:-1]
+    looks = np.empty((LOOKS, 3))
+    for look in looks:
+        used, passing = _passing(context, room, int(own), others)
+        control, free = _passing(context, room, int(foreign), others)
+        alone, _ = _passing(context, room, int(foreign), others[:0])
+        look[:] = (
+            (used - control) * len(others) / (behind - first),
+            (passing - free) * len(others) / (behind - second),
+            (control - alone) / (second - first),
+        )
+    return InUse(*np.median(looks, axis=0).tolist())
+
+
+def _passing(context: Context, room: PageRoom, used: int, others: Lines) -> tuple[float, float]:
+    """Cycles of all lines of a page each time that it is used, and of each of the others, one after the other between
+    two uses; each time the middle of all rounds."""
+    turns = np.full((ROUNDS + WARM_ROUNDS, max(len(others), 1), 2 if len(others) else 1), used)
+    if len(others):
+        turns[:, :, 0] = others
+    cycles = room.visits(np.append(others, used), turns.ravel()).reshape(turns.shape)[WARM_ROUNDS:]
+    middle: NDArray[np.float64] = np.median(cycles, axis=0).mean(axis=0)
+    return float(middle[-1]), float(middle[0])
