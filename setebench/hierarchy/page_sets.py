@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.hierarchy.page_room import PageRoom
-from setebench.infer.page_sets import AGREEING, CLEAR_LINES, LEFT_LINES, OVERFULL_LINES, PAGE_SETS, Group, same_ways
+from setebench.infer.page_sets import AGREEING, LEFT_LINES, OVERFULL_LINES, PAGE_SETS, Group, same_ways
 from setebench.measure.rings import Lines
 from setebench.scenario import Context
 
@@ -25,17 +25,17 @@ CANDIDATES = 24
 """Pages among which those of the added page's sets are looked for: those whose misses rise most. As many as any second
 cache has ways, and few enough that those which seem to rise by chance are soon left out."""
 
-BALLAST_RATIOS = (1.5, 4.0)
+BALLAST_RATIOS = (1.5, 3.0)
 """Pages that are walked over besides, in those of the first cache, at least and at most: it is to hold nothing of the
 group when that is come back to, little if it replaces at random."""
 
-TRIES, IN_VAIN, MOST_SECONDS = 80, 40, 10.0
+TRIES, IN_VAIN, MOST_SECONDS = 80, 40, 15.0
 """Pages that are added, one at a time, until enough groups are found, and about how long; without any group in so many,
 no longer. Some find room, as the sets of pages that stay aren't all full; the more, the more others disturbed."""
 
-NAMED_LOOKS, LOOK_ROUNDS, WARM_ROUNDS = 6, 6, 3
-"""Looks at all pages to see which ones rise, with the added page and without it in turns, each in another order; rounds
-of a look, and before it."""
+RISE_LOOKS, LOOK_ROUNDS, WARM_ROUNDS = (2, 4), 6, 3
+"""Looks at all pages to see which ones rise, with the added page and without it in turns, each in another order; the
+second so many only if those that seem to rise do miss. Rounds of a look, and before it."""
 
 SETTLE_ROUNDS = 6
 """Rounds before a look where pages may only just find room, which takes random replacement a while."""
@@ -55,6 +55,10 @@ class PageGroup(NamedTuple):
     ballast: Lines
     told: Group
 
+    def same_as(self, other: PageGroup) -> bool:
+        """Whether most of the pages are the other group's too, so that it tells nothing new."""
+        return len(np.intersect1d(self.pages, other.pages)) > len(self.pages) / 2
+
 
 class PageSets:
     """Groups of pages that share sets of the second cache, from pages that `room` put to each other. `first_pages` is
@@ -65,7 +69,6 @@ class PageSets:
         self._least, self._most = (int(np.ceil(ratio * first_pages)) for ratio in BALLAST_RATIOS)
         self._rng = context.rng(101)
         self._lines_left = 0.0
-        self._members: set[int] = set()
         self.groups: list[PageGroup] = []
 
     @property
@@ -80,31 +83,38 @@ class PageSets:
         others = self._rng.permutation(np.setdiff1d(self._room.pool, kept))
         for page in others[: TRIES if len(kept) > self._least else 0].tolist():
             found = self._group(kept, page)
-            members = set() if found is None else set(found.pages.tolist())
-            new = found is not None and found.told.clear and not self._members & members
+            new = found is not None and found.told.clear and not any(each.same_as(found) for each in self.groups)
             if found is not None and new:
                 self.groups.append(found)
-                self._members |= members
             vain = 0 if new else vain + 1
             if len(self.groups) == AGREEING or vain == IN_VAIN or self._lines_left < 0:
                 break
 
     def _group(self, kept: Lines, page: int) -> PageGroup | None:
         """The pages of `kept` that share the sets of one more, and that one; None where nothing misses with it."""
-        order = np.argsort(-self._rise(kept, page))
-        fewest = int(np.clip(len(kept) - CANDIDATES, self._least, self._most))
-        count = min(CANDIDATES, len(kept) - fewest)
-        ballast, group = kept[order[len(order) - fewest :]], np.append(kept[order[:count]], page)
-        if self._missing(group, ballast, OVERFULL_LINES) < OVERFULL_LINES:
-            return None
+        looks: list[NDArray[np.float64]] = []
+        group = ballast = kept[:0]
+        for more in RISE_LOOKS:
+            looks += [self._named(np.append(kept, page))[:-1] - self._named(kept) for _ in range(more)]
+            group, ballast = self._parted(kept, page, np.median(looks, axis=0))
+            if self._missing(group, ballast, OVERFULL_LINES) < OVERFULL_LINES:
+                return None
         group = self._reduced(group, ballast)
         found = self._judged(group, ballast)
         return PageGroup(group, ballast, found if found.clear else self._judged(group, ballast))
 
+    def _parted(self, kept: Lines, page: int, rise: NDArray[np.float64]) -> tuple[Lines, Lines]:
+        """Pages among which those of the added page's sets should be, by how much longer each takes with it, and others
+        for the ballast."""
+        fewest = int(np.clip(len(kept) - CANDIDATES, self._least, self._most))
+        order = np.argsort(-rise)
+        count = min(CANDIDATES, len(kept) - fewest)
+        return np.append(kept[order[:count]], page), kept[order[len(order) - fewest :]]
+
     def _judged(self, group: Lines, ballast: Lines) -> Group:
         """What misses of a group, whichever page of the ballast isn't there, and what when one of its own isn't."""
         parts = np.arange(len(ballast)) % BALLAST_PARTS
-        missing = [self._missing(group, ballast[parts != part], CLEAR_LINES) for part in range(BALLAST_PARTS)]
+        missing = [self._missing(group, ballast[parts != part], looks=1) for part in range(BALLAST_PARTS)]
         left = [self._missing(np.delete(group, number), ballast, LEFT_LINES) for number in range(len(group))]
         return Group(len(group), min(missing), max(left))
 
@@ -119,24 +129,18 @@ class PageSets:
                 number += 1
         return group
 
-    def _missing(self, group: Lines, ballast: Lines, few: float) -> float:
+    def _missing(self, group: Lines, ballast: Lines, few: float = 0.0, looks: int = LOOKS) -> float:
         """Lines of the group that are missing per round, looked at again unless they are `few` or fewer. Its pages
         follow each other, the ballast comes behind them: where the second cache takes only what the first one gives up,
         all of the group is there by then."""
         least = np.inf
-        for _ in range(LOOKS):
+        for _ in range(looks):
             cycles = self._look(np.concatenate([self._rng.permutation(group), ballast]), SETTLE_ROUNDS)
             own, others = cycles[: len(group)], cycles[len(group) :]
             least = min(least, float((own - np.median(others)).sum()) / self._miss)
             if least < few:
                 break
         return least
-
-    def _rise(self, kept: Lines, page: int) -> NDArray[np.float64]:
-        """Cycles that each page takes longer with one more; shape (pages,)."""
-        looks = [self._named(np.append(kept, page))[:-1] - self._named(kept) for _ in range(NAMED_LOOKS)]
-        middle: NDArray[np.float64] = np.median(looks, axis=0)
-        return middle
 
     def _named(self, pages: Lines) -> NDArray[np.float64]:
         """Cycles of each page, walked over in a random order; shape (pages,)."""

@@ -39,7 +39,7 @@ class Group:
 
 
 def same_ways(groups: Sequence[Group]) -> int | None:
-    """Ways of a cache of which these groups of pages, all of other sets, were found; None if they are too few or
+    """Ways of a cache of which these groups of pages were found; None if they are too few or
     differ."""
     pages = {each.pages for each in groups}
     return pages.pop() - 1 if len(groups) >= AGREEING and len(pages) == 1 else None
