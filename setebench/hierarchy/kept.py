@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from setebench.hierarchy.pushed import Pushing, missing_shares, surely_missing
 from setebench.hierarchy.recency import Stream
-from setebench.infer.inclusion import KEPT_LOSSES, Cycles, Told, Uses, agreed, given_up, lost_cycles, told
+from setebench.infer.inclusion import KEPT_LOSSES, SPARED, Cycles, Told, Uses, agreed, given_up, lost_cycles, told
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
@@ -46,7 +47,27 @@ def first_in_second(
     known = (context, region, first_lines, second_lines, cycles)
     look = _first_in_second(*known)
     look = agreed(look, _first_in_second(*known, often=2)) if look.answer else look
+    if look.reason == SPARED and _missing(*known):
+        return False, ""
     return look.answer, look.reason
+
+
+def _missing(context: Context, region: Region, first_lines: int, second_lines: float, cycles: list[float]) -> bool:
+    """Whether the second cache lacks lines that the first one kept."""
+    begin, offsets = _targets(context, region)
+    every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines))
+    passing, held = (
+        missing_shares(
+            Pushing(context, region, share * second_lines, 99),
+            begin,
+            offsets,
+            every,
+            (first_lines, second_lines),
+            cycles,
+        )
+        for share in (PASSING_SHARE, HELD_SHARE)
+    )
+    return surely_missing(passing, held)
 
 
 def _first_in_second(

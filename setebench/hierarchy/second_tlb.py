@@ -111,11 +111,11 @@ def _clear(pages: Pages, step: _Step) -> bool:
 def _agreed(steps: list[_Step]) -> bool:
     """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
     cache and raise the curve too early; the larger the stride, the cleaner it is. As many pages at both may be that
-    cache's doing, too."""
-    if len(steps) < 2 or not (steps[-1].found and steps[-2].found):
+    cache's doing, too, even where a table of few sets would explain them: the next stride tells."""
+    if len(steps) < 2 or not (steps[-1].found and steps[-2].found) or _alike(steps):
         return False
     found = shapes(_weighed(steps))
-    return found is not None and found.value is not None and found.share
+    return found is not None and found.value is not None
 
 
 def _alike(found: list[_Step]) -> bool:
