@@ -13,6 +13,7 @@ from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.page_room import LEAST_LEVELS, with_pages
+from setebench.hierarchy.resting import inclusive_at_rest
 from setebench.hierarchy.third_sets import third_sets
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
@@ -274,6 +275,9 @@ def _first_included(
         # a third cache that nobody found would answer much sooner than memory
         miss_cycles = cycles[2] - cycles[1] if len(cycles) >= LEAST_LEVELS else 0.0
         answer, reason = inclusive(context, region, second.congruent, miss_cycles)
+        if answer is None:
+            at_rest, _ = inclusive_at_rest(context, region, second.congruent, cycles[2] - cycles[1])
+            answer, reason = (None, reason) if at_rest is None else (at_rest, "")
     if answer is not None or second.inclusive is not None:
         return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
     size = second.geometry.size

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from setebench.hierarchy.inclusion import BATCHES, DEVIATIONS, EVICTED_SHARE, KEPT_SHARE, SAMPLES, TARGET, Cycles
+from setebench.hierarchy.inclusion import BATCHES, DEVIATIONS, SAMPLES, TARGET, Cycles
 from setebench.machine import Region, run_interleaved
 from setebench.measure.eviction import PAGE, Congruent
 from setebench.measure.rings import Lines, cycles_per_tick
@@ -25,6 +25,10 @@ LEAST_STAYING = 0.2
 
 LEAST_EVICTED = 0.5
 """Share of loads of a line left alone that the second cache must have given up."""
+
+KEPT_SHARE, TAKEN_SHARE = 0.25, 0.75
+"""Of the lines that the first cache would keep, so many are gone at most or at least: it keeps none where the second
+takes them along, and all where it doesn't."""
 
 STALL_RATIO = 2.0
 """A load that takes so many times what memory does met an interrupt, and counts as so long."""
@@ -87,7 +91,7 @@ def told_at_rest(rests: Rests, miss_cycles: float) -> tuple[bool | None, str]:
         return None, UNSURE
     # 0 where the first cache kept its share of the evicted lines, 1 or more where it kept none of them
     gone, error = _mean((rests.left - rests.foreign_left - (1.0 - staying) * evicted) / (staying * evicted))
-    if gone > EVICTED_SHARE and gone > DEVIATIONS * error:
+    if gone > TAKEN_SHARE and gone > DEVIATIONS * error:
         return True, ""
     if gone + 2 * error < KEPT_SHARE:
         return False, ""

@@ -1,0 +1,63 @@
+"""Inclusion where lines of one set tell nothing: behind a random first cache, and of a second one of unknown sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from quiet_machines import L1, L2, L3, MEMORY, PAGE, quiet
+
+from setebench.hierarchy.kept import first_in_second
+from setebench.hierarchy.resting import UNSURE, Rests, inclusive_at_rest, told_at_rest
+from setebench.infer.inclusion import SPARED
+from setebench.measure.eviction import Sets
+from setebench.measure.thinning import Latencies
+from setebench.scenario import Context
+
+CYCLES = {"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY}
+BYTES = 64 << 20
+
+
+@pytest.mark.parametrize("inclusion", ["inclusive", "neither"])
+def test_lines_at_rest_tell_inclusion_of_a_first_cache_that_replaces_at_random(inclusion: str) -> None:
+    """Sixteen ways behind eight: a line in use is lost so often that it hardly ever grows old in the second cache."""
+    machine = quiet(l1={"replacement": "random"}, l2={"ways": 16, "inclusion": inclusion})
+    context = Context(machine=machine, known={"level_cycles": CYCLES})
+    region = machine.allocate(BYTES, PAGE)
+    found = Sets(context, region, 8, Latencies(L1, L2, L3)).find()
+    assert found is not None
+    assert inclusive_at_rest(context, region, found, L3 - L2) == (inclusion == "inclusive", "")
+
+
+def rests(gone: float, staying: float, noise: float = 0.0) -> Rests:
+    """Costs of lines of which a share stays in the first cache, and a share of these is gone all the same."""
+    rng, size = np.random.default_rng(1), 10
+    far = gone * staying + 1.0 - staying
+    values = (staying * (1 - gone) * L1 + far * L3, L3, staying * L1 + (1 - staying) * L2, L2, L1)
+    return Rests(*(value + noise * rng.standard_normal(size) for value in values))
+
+
+def test_what_lines_at_rest_tell() -> None:
+    for staying in (0.25, 0.6, 1.0):
+        assert told_at_rest(rests(1.0, staying, 0.1), L3 - L2) == (True, "")
+        assert told_at_rest(rests(0.0, staying, 0.1), L3 - L2) == (False, "")
+    assert told_at_rest(rests(1.0, 0.1, 0.1), L3 - L2) == (None, UNSURE)
+    assert told_at_rest(rests(1.0, 0.6, 0.1), 3 * (L3 - L2)) == (None, UNSURE)
+    assert told_at_rest(rests(0.4, 0.6, 0.1), L3 - L2)[0] is None
+    assert told_at_rest(rests(0.0, 0.3, 30.0), L3 - L2)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("first", "inclusion", "told"),
+    [
+        ("lru", "inclusive", (True, "")),
+        ("lru", "neither", (False, "")),
+        ("tree_plru", "neither", (False, "")),
+        ("lru", "exclusive", (None, SPARED)),
+    ],
+)
+def test_lines_in_use_that_the_second_cache_lacks(first: str, inclusion: str, told: tuple[bool | None, str]) -> None:
+    """An exclusive one has them when the first one has given them up, as one that spares them would."""
+    second = {"sets": 512, "ways": 4, "replacement": "random", "inclusion": inclusion}
+    machine = quiet(l1={"replacement": first}, l2=second)
+    context, region = Context(machine=machine), machine.allocate(BYTES, PAGE)
+    assert first_in_second(context, region, 512, 2048.0, list(map(float, CYCLES.values()))) == told
