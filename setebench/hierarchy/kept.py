@@ -47,25 +47,19 @@ def first_in_second(
     known = (context, region, first_lines, second_lines, cycles)
     look = _first_in_second(*known)
     look = agreed(look, _first_in_second(*known, often=2)) if look.answer else look
-    if look.reason == SPARED and _missing(*known):
+    if look.reason == SPARED and _missing(context, region, FIRST_SHARE, (first_lines, second_lines), cycles):
         return False, ""
     return look.answer, look.reason
 
 
-def _missing(context: Context, region: Region, first_lines: int, second_lines: float, cycles: list[float]) -> bool:
-    """Whether the second cache lacks lines that the first one kept."""
+def _missing(context: Context, region: Region, share: float, lines: tuple[float, float], cycles: list[float]) -> bool:
+    """Whether the outer of two caches lacks lines that the inner one kept, lines being used again after such a share of
+    the inner one's lines have passed; `cycles` are latencies from the inner one on."""
     begin, offsets = _targets(context, region)
-    every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines))
+    every = max(IDLE_EVERY, int(share * lines[0]))
     passing, held = (
-        missing_shares(
-            Pushing(context, region, share * second_lines, 99),
-            begin,
-            offsets,
-            every,
-            (first_lines, second_lines),
-            cycles,
-        )
-        for share in (PASSING_SHARE, HELD_SHARE)
+        missing_shares(Pushing(context, region, ring * lines[1], 99), (begin, offsets), every, lines, cycles)
+        for ring in (PASSING_SHARE, HELD_SHARE)
     )
     return surely_missing(passing, held)
 
@@ -120,7 +114,10 @@ def second_in_third(
     share = given_up(held, cycles[2] - cycles[1], step)
     keeps = by_age if share is None else share * per_pass < KEPT_LOSSES
     lost = lost_cycles(cycles[2], cycles[3], step)
-    return told(Uses(stream, held, None, per_pass, cycles[3] - cycles[1], keeps, lost))
+    look = told(Uses(stream, held, None, per_pass, cycles[3] - cycles[1], keeps, lost))
+    if look.reason == SPARED and _missing(context, region, SECOND_SHARE, (second_lines, third_lines), cycles[1:]):
+        return look._replace(answer=False, reason="")
+    return look
 
 
 def _step_cycles(context: Context) -> float:

@@ -1,10 +1,10 @@
-"""Whether lines in use that the first cache kept are missing from the second, without knowing any set.
+"""Whether lines in use that one cache kept are missing from the next, without knowing any set.
 
 That no line in use is lost while a stream passes does not tell an outer cache that doesn't include the inner one from
-one that spares what that one holds. But from an inclusive cache no line is missing that the first cache holds. So lines
-that were in use all the time are pushed out of the first cache, by lines of the stream that passed just before, for
-those are in the second already and evict nothing from it; then they are timed. Where the second doesn't have them, it
-doesn't include the first. An exclusive one takes what the first gives up, so that it has them tells nothing.
+one that spares what that one holds. But from an inclusive cache no line is missing that the inner one holds. So lines
+that were in use all the time are pushed out of the inner cache, by lines of the stream that passed just before, for
+those are in the outer one already and evict nothing from it; then they are timed. Where the outer one doesn't have
+them, it doesn't include the inner one. An exclusive one takes what that gives up, so that it has them tells nothing.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from setebench.measure.placing import BASELINE_ADDITIONS
 from setebench.probe import Probe
 
 PUSHING_SHARE, MOST_SHARE = 1.5, 0.5
-"""Lines that push those in use out, in capacities of the first cache, and at most in capacities of the second."""
+"""Lines that push those in use out, in capacities of the inner cache, and at most in capacities of the outer one."""
 
 LOOKS, CAPACITIES = 4, 2.0
-"""How often lines in use are pushed out, each time after so many capacities of the second cache have passed."""
+"""How often lines in use are pushed out, each time after so many capacities of the outer cache have passed, or after
+so many rounds of a stream that it holds."""
 
 MISSING_SHARE = 0.5
-"""So many of the lines must be missing, above those that are after a stream that the second cache holds."""
+"""So many of the lines must be missing, above those that are after a stream that the outer cache holds."""
 
 
 class Pushing(Stream):
-    """A stream whose latest lines push out of the first cache what is in use."""
+    """A stream whose latest lines push out of the inner cache what is in use."""
 
     def pushed(self, first: int, offsets: Sequence[int], lines: int) -> Cycles:
         """Cycles of loads of the lines at `offsets` to an address, shape (offsets,), behind the latest `lines` lines of
@@ -48,20 +49,20 @@ class Pushing(Stream):
 
 
 def missing_shares(
-    walk: Pushing, first: int, offsets: Sequence[int], every: int, lines: tuple[int, float], cycles: Sequence[float]
+    walk: Pushing, targets: tuple[int, Sequence[int]], every: int, lines: tuple[float, float], cycles: Sequence[float]
 ) -> Cycles:
-    """Share of lines in use that the second cache lacks when the first one has lost them, in every look, shape
-    (looks,): `lines` of both caches, `cycles` latencies, nearest first."""
+    """Share of lines in use that the outer cache lacks when the inner one has lost them, in every look, shape (looks,):
+    `targets` as for `Stream.kept`, `lines` of both caches, `cycles` latencies from the inner one's on."""
     shares = []
     pushing = int(min(PUSHING_SHARE * lines[0], MOST_SHARE * lines[1]))
     for _ in range(LOOKS):
-        walk.kept(first, offsets, every, CAPACITIES * lines[1])
-        beyond = (walk.pushed(first, offsets, pushing) - cycles[1]) / (cycles[2] - cycles[1])
+        walk.kept(*targets, every, CAPACITIES * min(lines[1], len(walk)))
+        beyond = (walk.pushed(*targets, pushing) - cycles[1]) / (cycles[2] - cycles[1])
         shares.append(float(np.clip(beyond, -1.0, 2.0).mean()))
     return np.array(shares)
 
 
 def surely_missing(passing: Cycles, held: Cycles) -> bool:
-    """Whether lines are missing after a stream that the second cache can't hold, and not after one that it holds."""
+    """Whether lines are missing after a stream that the outer cache can't hold, and not after one that it holds."""
     error = float(np.hypot(*(each.std(ddof=1) / len(each) ** 0.5 for each in (passing, held))))
     return float(passing.mean() - held.mean()) - 2 * error > MISSING_SHARE

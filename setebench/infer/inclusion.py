@@ -63,8 +63,8 @@ class Uses:
 
 
 class Told(NamedTuple):
-    """True if the outer cache includes the inner one, else None and why; that it doesn't can't be told. `losses` of a
-    line per pass of as many lines as the outer cache holds, where they were counted."""
+    """True if the outer cache includes the inner one, else None and why; that it doesn't can't be told by losses.
+    `losses` of a line per pass of as many lines as the outer cache holds, where they were counted."""
 
     answer: bool | None
     reason: str = ""
