@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from setebench.hierarchy.pushed import Pushing, missing_shares, surely_missing
-from setebench.hierarchy.recency import Stream
+from setebench.hierarchy.in_use import InUse, missing_shares, surely_missing
 from setebench.infer.inclusion import KEPT_LOSSES, SPARED, Cycles, Told, Uses, agreed, given_up, lost_cycles, told
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
@@ -58,7 +57,7 @@ def _missing(context: Context, region: Region, share: float, lines: tuple[float,
     begin, offsets = _targets(context, region)
     every = max(IDLE_EVERY, int(share * lines[0]))
     passing, held = (
-        missing_shares(Pushing(context, region, ring * lines[1], 99), (begin, offsets), every, lines, cycles)
+        missing_shares(InUse(context, region, ring * lines[1], 99), (begin, offsets), every, lines, cycles)
         for ring in (PASSING_SHARE, HELD_SHARE)
     )
     return surely_missing(passing, held)
@@ -72,7 +71,7 @@ def _first_in_second(
         return Told(None, TOO_LITTLE_MEMORY)
     every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines / often))
     passes = min(FIRST_PASSES * second_lines, float(MOST_LINES))
-    idle = Stream(context, region, 4 * first_lines, 97)
+    idle = InUse(context, region, 4 * first_lines, 97)
     first, offsets = _targets(context, region)
     idle_cycles = idle.kept(first, offsets, IDLE_EVERY, IDLE_EVERY * IDLE_STOPS)
     held, stream = _held_and_passing(context, region, second_lines, every, passes)
@@ -139,7 +138,7 @@ def _held_and_passing(
         (HELD_SHARE * outer_lines, 3 * HELD_SHARE * outer_lines),
         (PASSING_SHARE * outer_lines, outer_lines),
     ):
-        walk = Stream(context, region, ring, 98)
+        walk = InUse(context, region, ring, 98)
         walk.kept(begin, offsets, every, first)  # until it is as it will be
         found.append(walk.kept(begin, offsets, every, passes))
     return found[0], found[1]

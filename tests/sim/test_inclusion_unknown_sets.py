@@ -12,8 +12,10 @@ from setebench.infer.inclusion import SPARED
 from setebench.measure.eviction import Sets
 from setebench.measure.thinning import Latencies
 from setebench.scenario import Context
+from setebench.sim import spec
 
 CYCLES = {"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY}
+LATENCIES = [float(each) for each in CYCLES.values()]
 BYTES = 64 << 20
 
 
@@ -60,4 +62,18 @@ def test_lines_in_use_that_the_second_cache_lacks(first: str, inclusion: str, to
     second = {"sets": 512, "ways": 4, "replacement": "random", "inclusion": inclusion}
     machine = quiet(l1={"replacement": first}, l2=second)
     context, region = Context(machine=machine), machine.allocate(BYTES, PAGE)
-    assert first_in_second(context, region, 512, 2048.0, list(map(float, CYCLES.values()))) == told
+    assert first_in_second(context, region, 512, 2048.0, LATENCIES) == told
+
+
+@pytest.mark.parametrize("inclusion", ["inclusive", "neither"])
+def test_lines_in_use_beside_more_pages_than_the_first_tlb_holds(inclusion: str) -> None:
+    """32 pages fill a TLB of so many entries, and those of the stream push them out: what that cost was taken for lines
+    that a first cache which replaces its oldest gave up."""
+    tables = spec.Tlb(
+        l1_4k=spec.TlbTable(entries=32, ways=4, miss_penalty_cycles=12.0),
+        l2_4k=spec.TlbTable(entries=1536, ways=12, miss_penalty_cycles=62.0),
+    )
+    second = {"sets": 512, "inclusion": inclusion, "hashed_index": True, "replacement": "tree_plru"}
+    machine = quiet(l2=second, tlb=tables)
+    told = first_in_second(Context(machine=machine), machine.allocate(BYTES, PAGE), 512, 4096.0, LATENCIES)
+    assert told == (inclusion == "inclusive", "")

@@ -1,4 +1,4 @@
-"""Whether lines in use that one cache kept are missing from the next, without knowing any set.
+"""Lines in use beside a stream; whether those that one cache kept are missing from the next, without knowing any set.
 
 That no line in use is lost while a stream passes does not tell an outer cache that doesn't include the inner one from
 one that spares what that one holds. But from an inclusive cache no line is missing that the inner one holds. So lines
@@ -17,6 +17,7 @@ from setebench.hierarchy.recency import ADDITIONS_PER_STOP, COMPANION_BYTES, KEP
 from setebench.infer.inclusion import Cycles
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.placing import BASELINE_ADDITIONS
+from setebench.measure.rings import Lines
 from setebench.probe import Probe
 
 PUSHING_SHARE, MOST_SHARE = 1.5, 0.5
@@ -30,26 +31,38 @@ MISSING_SHARE = 0.5
 """So many of the lines must be missing, above those that are after a stream that the outer cache holds."""
 
 
-class Pushing(Stream):
-    """A stream whose latest lines push out of the inner cache what is in use."""
+class InUse(Stream):
+    """A stream beside lines in use, to which it never comes.
+
+    Their pages are translated before they are timed. Else they would wait for that behind many pages of the stream and
+    not behind few, as if the inner cache had given them up. Nothing else in these pages is loaded: a prefetcher that
+    learns what is used together would bring them back."""
+
+    def kept(self, first: int, offsets: Sequence[int], every: int, lines: float) -> Cycles:
+        """Cycles of loads of the lines at `offsets` to an address, after every so many lines of the walk, until so many
+        have passed; shape (stops, offsets)."""
+        stops = max(1, int(lines) // every)
+        starts = self._at + every * np.arange(stops)
+        self._at += every * stops
+        return self._uses(Probe().chase(WALK, every), first, offsets, starts)
 
     def pushed(self, first: int, offsets: Sequence[int], lines: int) -> Cycles:
-        """Cycles of loads of the lines at `offsets` to an address, shape (offsets,), behind the latest `lines` lines of
-        the stream, walked over again."""
-        probe = Probe().chase(WALK, lines).fence()
+        """The same, shape (offsets,), behind the latest `lines` lines of the stream, walked over again."""
+        return self._uses(Probe().chase(WALK, lines), first, offsets, np.array([self._at - lines])).ravel()
+
+    def _uses(self, walk: Probe, first: int, offsets: Sequence[int], starts: Lines) -> Cycles:
+        probe = walk.fence()
         for number, offset in enumerate([*offsets, *offsets[:ADDITIONS_PER_STOP]]):
-            # warms the translation: so many pages push those in use out of the first TLB
             away = COMPANION_BYTES if offset % TLB_PAGE_BYTES < COMPANION_BYTES else -COMPANION_BYTES
             probe = probe.flush(KEPT + offset + away).fence().start(number)
             probe = probe.load(KEPT + offset) if number < len(offsets) else probe.add(BASELINE_ADDITIONS)
             probe = probe.stop(number)
-        places = {WALK: self._order[[(self._at - lines) % len(self)]], KEPT: np.array([first])}
-        ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
-        return self._above_additions(ticks, len(offsets)).ravel()
+        places = {WALK: self._order[starts % len(self)], KEPT: np.full(len(starts), first)}
+        return self._above_additions(self._context.machine.run(probe, places, cpu=self._context.cpu), len(offsets))
 
 
 def missing_shares(
-    walk: Pushing, targets: tuple[int, Sequence[int]], every: int, lines: tuple[float, float], cycles: Sequence[float]
+    walk: InUse, targets: tuple[int, Sequence[int]], every: int, lines: tuple[float, float], cycles: Sequence[float]
 ) -> Cycles:
     """Share of lines in use that the outer cache lacks when the inner one has lost them, in every look, shape (looks,):
     `targets` as for `Stream.kept`, `lines` of both caches, `cycles` latencies from the inner one's on."""
