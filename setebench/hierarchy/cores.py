@@ -106,6 +106,8 @@ class Transfers:
         least = OWN_RATIO * self._context.known.get("level_cycles", {}).get("l2", 0.0)
         for _ in range(SHORTER_WALKS):
             self._steps = int(self._steps / SHORTER_RATIO)
+            if before is None and self._seems_lost(reader, owner):
+                continue
             found = self._measured(reader, owner, "shared", None)
             if found[0].value <= least:
                 break
@@ -115,6 +117,11 @@ class Transfers:
             before = found if self._clear(found) else None
         self._steps = longest
         return None
+
+    def _seems_lost(self, reader: int, owner: int) -> bool:
+        """Whether one round, quickly done, already shows that this walk is too long."""
+        value, share = self._round(reader, owner, "shared", None)
+        return share < LEAST_SHARE or from_memory(value, self._context.known.get("level_cycles", {}))
 
     def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Estimate, float]:
         """Rounds until they tell the cycles, or there were enough of them."""
