@@ -10,7 +10,7 @@ import numpy as np
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.page_room import LEAST_LEVELS, with_pages
 from setebench.hierarchy.resting import inclusive_at_rest
@@ -273,7 +273,7 @@ def _first_included(
     cycles, line = list(context.known["level_cycles"].values()), region.line_size
     if second.congruent is not None:
         # a third cache that nobody found would answer much sooner than memory
-        miss_cycles = cycles[2] - cycles[1] if len(cycles) >= LEAST_LEVELS else 0.0
+        miss_cycles = cycles[2] - cycles[1] if len(cycles) >= LEAST_LEVELS else LEAST_MISS_CYCLES
         answer, reason = inclusive(context, region, second.congruent, miss_cycles)
         if answer is None:
             at_rest, _ = inclusive_at_rest(context, region, second.congruent, cycles[2] - cycles[1])

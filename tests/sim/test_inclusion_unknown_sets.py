@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, PAGE, quiet
 
+from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, all_held
 from setebench.hierarchy.kept import first_in_second
 from setebench.hierarchy.resting import UNSURE, Rests, inclusive_at_rest, told_at_rest
 from setebench.infer.inclusion import SPARED
@@ -77,3 +78,13 @@ def test_lines_in_use_beside_more_pages_than_the_first_tlb_holds(inclusion: str)
     machine = quiet(l2=second, tlb=tables)
     told = first_in_second(Context(machine=machine), machine.allocate(BYTES, PAGE), 512, 4096.0, LATENCIES)
     assert told == (inclusion == "inclusive", "")
+
+
+@pytest.mark.parametrize("inclusion", ["inclusive", "exclusive"])
+def test_all_lines_of_a_set_are_held_where_there_are_but_two_caches(inclusion: str) -> None:
+    """Nobody knows there what a miss costs, for another cache may lie before memory, but it costs something."""
+    machine = quiet(l2={"ways": 16, "replacement": "random", "inclusion": inclusion}, l3=None)
+    context, region = Context(machine=machine), machine.allocate(BYTES, PAGE)
+    found = Sets(context, region, 8, Latencies(L1, L2, MEMORY)).find()
+    assert found is not None
+    assert all_held(context, region, found, LEAST_MISS_CYCLES) == (inclusion == "exclusive")
