@@ -23,9 +23,10 @@ from setebench.probe import Probe
 PUSHING_SHARE, MOST_SHARE = 1.5, 0.5
 """Lines that push those in use out, in capacities of the inner cache, and at most in capacities of the outer one."""
 
-LOOKS, CAPACITIES = 4, 2.0
+LOOKS, CAPACITIES = 5, 3.0
 """How often lines in use are pushed out, each time after so many capacities of the outer cache have passed, or after
-so many rounds of a stream that it holds."""
+so many rounds of a stream that it holds. The first time doesn't count: the outer cache is still full of what was there
+before, and gives up lines in use for a stream that it will hold."""
 
 MISSING_SHARE = 0.5
 """So many of the lines must be missing, above those that are after a stream that the outer cache holds."""
@@ -72,7 +73,7 @@ def missing_shares(
         walk.kept(*targets, every, CAPACITIES * min(lines[1], len(walk)))
         beyond = (walk.pushed(*targets, pushing) - cycles[1]) / (cycles[2] - cycles[1])
         shares.append(float(np.clip(beyond, -1.0, 2.0).mean()))
-    return np.array(shares)
+    return np.array(shares[1:])
 
 
 def surely_missing(passing: Cycles, held: Cycles) -> bool:

@@ -28,6 +28,10 @@ HELD_SHARE = 0.25
 PASSING_SHARE = 4.0
 """And where everything else shall be, so many come round and round: random replacement keeps 2 in 100 of them."""
 
+AGEING_SHARE = 1.75
+"""The same where lines shall be missing from the outer cache: hardly more than evicts them, for a cache behind it that
+can't hold the stream may take them out of both."""
+
 TOO_LITTLE_MEMORY = "too little memory for a stream that the outer cache can't hold"
 
 FIRST_PASSES, SECOND_PASSES = 64.0, 2.5
@@ -58,7 +62,7 @@ def _missing(context: Context, region: Region, share: float, lines: tuple[float,
     every = max(IDLE_EVERY, int(share * lines[0]))
     passing, held = (
         missing_shares(InUse(context, region, ring * lines[1], 99), (begin, offsets), every, lines, cycles)
-        for ring in (PASSING_SHARE, HELD_SHARE)
+        for ring in (AGEING_SHARE, HELD_SHARE)
     )
     return surely_missing(passing, held)
 

@@ -192,13 +192,22 @@ def _with_walk(pages: Pages, first: Table, told: Table, shape: Shapes, stride: i
         return told
     least = int(CLEAR_MARGIN * first.entries) + 1
     strides = [1 << bits for bits in range(1, LONGEST_STRIDE_PAGES.bit_length()) if 1 << bits >= stride]
+    apart: Table | None = None
     for ratios, each in product((MISSING_RATIO, CLOSER_RATIO), strides):
         few, many = missing_counts(pages, told.entries // each, each, least, ratios)
         if many < APART_RATIO * few or many > told.entries:  # else the control's pages in a row don't fit either
             continue
+        if apart is not None and ratios == CLOSER_RATIO:  # what differs behind more pages is not to be asked of fewer
+            break
         both = tuple(first.penalty + _beyond_first(pages, count, each) for count in (few, many))
-        if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
-            return replace(told, penalty=common(both), penalties=both)
+        if min(both) < first.penalty + WALK_CYCLES:  # the stride left more sets than thought
+            continue
+        found = replace(told, penalty=common(both), penalties=both)
+        if found.penalty is not None:
+            return found
+        apart = apart or found  # larger strides need fewer lines, so that prefetchers crowd the first cache less
+    if apart is not None:
+        return apart
     reason = "too few lines, or pages, for the penalty at two numbers of pages"
     return replace(told, penalties=(), penalty_reason=reason)
 
