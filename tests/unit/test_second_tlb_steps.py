@@ -64,6 +64,15 @@ def test_a_first_cache_full_of_as_many_lines_at_every_stride_hides_no_tlb_that_l
     assert second_table(pages, FIRST).entries == 2048
 
 
+def test_a_walk_s_cost_that_crowded_lines_blur_is_told_at_a_larger_stride() -> None:
+    """At a stride of 16, 257 lines cost more than 205 do; at 32 fewer lines miss altogether, and cost the same."""
+    pages = crowded(x16=210)
+    pages.sets, pages.crowded_cycles = 256, 9.0
+    found = second_table(pages, FIRST)
+    assert found.entries == 2048
+    assert found.penalty == pytest.approx(PENALTY + WALK)
+
+
 class Uneven(Crowded):
     """The same, where the fourth and the fifth ring of the fewest pages at a stride of two happen to lie badly."""
 
