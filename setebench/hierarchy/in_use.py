@@ -77,6 +77,8 @@ def missing_shares(
 
 
 def surely_missing(passing: Cycles, held: Cycles) -> bool:
-    """Whether lines are missing after a stream that the outer cache can't hold, and not after one that it holds."""
+    """Whether lines are missing after a stream that the outer cache can't hold, and not after one that it holds.
+
+    Shares below zero are of lines that the inner cache still had, and don't make others seem missing."""
     error = float(np.hypot(*(each.std(ddof=1) / len(each) ** 0.5 for each in (passing, held))))
-    return float(passing.mean() - held.mean()) - 2 * error > MISSING_SHARE
+    return float(passing.mean() - max(held.mean(), 0.0)) - 2 * error > MISSING_SHARE

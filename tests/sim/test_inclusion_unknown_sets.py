@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, PAGE, quiet
 
+from setebench.hierarchy.in_use import surely_missing
 from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, all_held
 from setebench.hierarchy.kept import first_in_second
 from setebench.hierarchy.resting import UNSURE, Rests, inclusive_at_rest, told_at_rest
@@ -88,3 +89,11 @@ def test_all_lines_of_a_set_are_held_where_there_are_but_two_caches(inclusion: s
     found = Sets(context, region, 8, Latencies(L1, L2, MEMORY)).find()
     assert found is not None
     assert all_held(context, region, found, LEAST_MISS_CYCLES) == (inclusion == "exclusive")
+
+
+def test_lines_that_stay_in_the_inner_cache_make_no_others_seem_missing() -> None:
+    """A stream that the outer cache holds may be too short to push them out: they answer sooner than it does."""
+    passing, sooner = np.array([0.27, 0.1, 0.17, 0.17]), np.array([-0.48, -0.56, -0.54, -0.5])
+    assert not surely_missing(passing, sooner)
+    assert surely_missing(passing + 0.6, sooner)
+    assert not surely_missing(passing + 0.6, -sooner)
