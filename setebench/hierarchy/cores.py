@@ -35,7 +35,7 @@ STARTS = 40
 
 WARM_TURNS, TURNS = 3, 8
 
-SHORTER_RATIO, SHORTER_WALKS = 1.25, 4
+SHORTER_RATIO, SHORTER_WALKS = 1.25, 5
 """Where a walk seems to push lines out of every cache, shorter ones are tried, each so many times shorter than the one
 before, until two in a row tell the same."""
 
