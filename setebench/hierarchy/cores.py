@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setebench.hierarchy.findings import PRECISE_CYCLES, PRECISE_RATIO
+from setebench.hierarchy.findings import LEAST_SHARE, OWN_RATIO, PRECISE_CYCLES, PRECISE_RATIO, from_memory
 from setebench.infer.cycles import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.machine import Region, Ticks
@@ -34,6 +34,14 @@ STARTS = 40
 """How often threads are started together for the spread of their start times."""
 
 WARM_TURNS, TURNS = 3, 8
+
+SHORTER_RATIO, SHORTER_WALKS = 1.25, 5
+"""Where a walk seems to push lines out of every cache, shorter ones are tried, each so many times shorter than the one
+before, until two in a row tell the same."""
+
+SAME_RATIO = 0.03
+"""Reads behind two walks are the same within this share. On a clock too coarse to tell levels apart load by load, what
+is mixed from two of them changes with the walk."""
 
 
 def first_cpus(context: Context) -> list[int]:
@@ -71,7 +79,7 @@ class Transfers:
     """Reads of lines that other cores hold."""
 
     def __init__(self, context: Context, region: Region, walk: Lines) -> None:
-        self._context, self._region, self._walk = context, region, walk
+        self._context, self._region, self._walk, self._steps = context, region, walk, len(walk)
         self._rng = context.rng(51)
         if len(walk):
             context.machine.link(region, walk)
@@ -80,7 +88,43 @@ class Transfers:
         """Cycles of a read by `reader`, and which share of reads belongs to their largest group.
 
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
-        over more lines than its private caches hold."""
+        over more lines than its private caches hold, but not so many that no cache holds it any more."""
+        found = self._measured(reader, owner, state, third)
+        if state != "shared" or third is not None or self._clear(found):
+            return found
+        return self._behind_shorter(reader, owner) or found
+
+    def _clear(self, found: tuple[Estimate, float]) -> bool:
+        """Whether one level answered, and that is not memory though there is a third cache."""
+        precise = found[1] >= LEAST_SHARE and narrow(found[0], PRECISE_RATIO, PRECISE_CYCLES)
+        return precise and not from_memory(found[0].value, self._context.known.get("level_cycles", {}))
+
+    def _behind_shorter(self, reader: int, owner: int) -> tuple[Estimate, float] | None:
+        """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own; None
+        if there is none. Later reads follow such a walk from the beginning."""
+        longest, before = self._steps, None
+        least = OWN_RATIO * self._context.known.get("level_cycles", {}).get("l2", 0.0)
+        for _ in range(SHORTER_WALKS):
+            self._steps = int(self._steps / SHORTER_RATIO)
+            if before is None and self._seems_lost(reader, owner):
+                continue
+            found = self._measured(reader, owner, "shared", None)
+            if found[0].value <= least:
+                break
+            if before is not None and abs(before[0].value - found[0].value) < SAME_RATIO * before[0].value:
+                self._steps = int(self._steps * SHORTER_RATIO)
+                return before
+            before = found if self._clear(found) else None
+        self._steps = longest
+        return None
+
+    def _seems_lost(self, reader: int, owner: int) -> bool:
+        """Whether one round, quickly done, already shows that this walk is too long."""
+        value, share = self._round(reader, owner, "shared", None)
+        return share < LEAST_SHARE or from_memory(value, self._context.known.get("level_cycles", {}))
+
+    def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Estimate, float]:
+        """Rounds until they tell the cycles, or there were enough of them."""
         found: list[float] = []
         shares: list[float] = []
         most = LOST_ROUNDS if state == "shared" and third is None else MOST_ROUNDS
@@ -133,7 +177,7 @@ class Transfers:
         if state == "shared":
             phases.append((reader if third is None else third, loaded.fence()))
         if state == "shared" and third is None:
-            phases.append((reader, Probe().chase(WALK, len(self._walk)).fence()))
+            phases.append((reader, Probe().chase(WALK, self._steps).fence()))
         phases.append((reader, self._reads(targets, companions)))
         cpus = {reader, owner} | ({third} if third is not None else set())
         probes = dict.fromkeys(sorted(cpus), Probe())

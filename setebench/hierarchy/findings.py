@@ -166,6 +166,11 @@ OWN_RATIO = 1.25
 Answers that differ by less from memory's can't be told from it."""
 
 
+def from_memory(value: float, cycles: dict[str, float]) -> bool:
+    """Whether a read seems to come from memory, where a third cache should have answered; `cycles` by level."""
+    return "l3" in cycles and cycles["memory"] / OWN_RATIO < value < OWN_RATIO * cycles["memory"]
+
+
 def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float]) -> Finding | None:
     """A read of a shared line that the reader lost by a walk, if it lost too little or too much; None if neither.
 
@@ -175,7 +180,7 @@ def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float])
     if estimate.value <= OWN_RATIO * cycles["l2"]:
         reason = "the reader's own second cache still held the line after a walk; its capacity is larger than it seemed"
         return _missing(parameter, "cycles", reason, method)
-    if "l3" in cycles and cycles["memory"] / OWN_RATIO < estimate.value < OWN_RATIO * cycles["memory"]:
+    if from_memory(estimate.value, cycles):
         reason = "no cache held the line any more after the reader's walk, it seems: memory answers as late"
         return _missing(parameter, "cycles", reason, method)
     return None

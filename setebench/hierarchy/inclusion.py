@@ -11,7 +11,7 @@ from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.eviction import PAGE, Congruent
-from setebench.measure.rings import cycles_per_tick, rings_cycles, shuffled
+from setebench.measure.rings import Lines, cycles_per_tick, rings_cycles, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
@@ -29,6 +29,9 @@ KEPT_SHARE, EVICTED_SHARE, DEVIATIONS = 0.25, 0.5, 4.0
 RINGS, HELD_SHARE = 8, 0.5
 """Rings over all lines of the set, and the share of a miss per round that is less than the one there must be."""
 
+LEAST_MISS_CYCLES = 8.0
+"""No cache answers sooner than so many cycles after the one before it."""
+
 UNKEPT_CYCLES = 0.3
 UNKEPT = "the first cache gives up lines that are used all the time (random replacement?)"
 Cycles = NDArray[np.float64]
@@ -45,7 +48,7 @@ class Costs(NamedTuple):
 
 def inclusive(context: Context, region: Region, found: Congruent, miss_cycles: float) -> tuple[bool | None, str]:
     """Whether a line that the second cache evicts leaves the first, or None and why that isn't told; a load that misses
-    the second takes so many cycles longer than one that hits it, 0 if that isn't known."""
+    the second takes so many cycles longer than one that hits it, or more."""
     answer, reason = _by_eviction(context, region, found)
     if answer is None and all_held(context, region, found, miss_cycles):
         return False, ""
@@ -56,10 +59,9 @@ def all_held(context: Context, region: Region, found: Congruent, miss_cycles: fl
     """Whether both caches together hold all of the set's lines, one more than the second has ways for.
 
     If it includes the first they never do, whatever is replaced, and a ring over them costs one miss per round at
-    least. As many lines of other sets, at the same offset of their pages, share the first cache alike."""
-    lines, offset = len(found.lines), found.lines[0] % PAGE
-    others = found.flushers[found.flushers % PAGE == offset][:lines]
-    if len(others) < lines or (found.lines % PAGE != offset).any():
+    least. As many lines of other sets, at the same offsets of their pages, share the first cache alike."""
+    lines, others = len(found.lines), _alike(found)
+    if len(others) < lines:
         return False
     context.machine.run(Probe().flush(TARGET), {TARGET: np.append(found.lines, found.flushers)}, cpu=context.cpu)
     more: list[float] = []
@@ -69,6 +71,13 @@ def all_held(context: Context, region: Region, found: Congruent, miss_cycles: fl
         more.append((own - foreign) * lines)
     mean, error = _mean(np.array(more))
     return abs(mean) + 2 * error < HELD_SHARE * miss_cycles
+
+
+def _alike(found: Congruent) -> Lines:
+    """Lines of other sets, as many at every offset of their pages as the set has; fewer where there are no more."""
+    offsets, counts = np.unique(found.lines % PAGE, return_counts=True)
+    own = found.flushers % PAGE
+    return np.concatenate([found.flushers[own == each][:count] for each, count in zip(offsets, counts, strict=True)])
 
 
 def _by_eviction(context: Context, region: Region, found: Congruent) -> tuple[bool | None, str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from setebench.hierarchy.recency import Stream
-from setebench.infer.inclusion import KEPT_LOSSES, Cycles, Told, Uses, agreed, given_up, lost_cycles, told
+from setebench.hierarchy.in_use import InUse, missing_shares, surely_missing
+from setebench.infer.inclusion import KEPT_LOSSES, SPARED, Cycles, Told, Uses, agreed, given_up, lost_cycles, told
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
@@ -28,6 +28,10 @@ HELD_SHARE = 0.25
 PASSING_SHARE = 4.0
 """And where everything else shall be, so many come round and round: random replacement keeps 2 in 100 of them."""
 
+AGEING_SHARE = 1.75
+"""The same where lines shall be missing from the outer cache: hardly more than evicts them, for a cache behind it that
+can't hold the stream may take them out of both."""
+
 TOO_LITTLE_MEMORY = "too little memory for a stream that the outer cache can't hold"
 
 FIRST_PASSES, SECOND_PASSES = 64.0, 2.5
@@ -46,7 +50,21 @@ def first_in_second(
     known = (context, region, first_lines, second_lines, cycles)
     look = _first_in_second(*known)
     look = agreed(look, _first_in_second(*known, often=2)) if look.answer else look
+    if look.reason == SPARED and _missing(context, region, FIRST_SHARE, (first_lines, second_lines), cycles):
+        return False, ""
     return look.answer, look.reason
+
+
+def _missing(context: Context, region: Region, share: float, lines: tuple[float, float], cycles: list[float]) -> bool:
+    """Whether the outer of two caches lacks lines that the inner one kept, lines being used again after such a share of
+    the inner one's lines have passed; `cycles` are latencies from the inner one on."""
+    begin, offsets = _targets(context, region)
+    every = max(IDLE_EVERY, int(share * lines[0]))
+    passing, held = (
+        missing_shares(InUse(context, region, ring * lines[1], 99), (begin, offsets), every, lines, cycles)
+        for ring in (AGEING_SHARE, HELD_SHARE)
+    )
+    return surely_missing(passing, held)
 
 
 def _first_in_second(
@@ -57,7 +75,7 @@ def _first_in_second(
         return Told(None, TOO_LITTLE_MEMORY)
     every = max(IDLE_EVERY, int(FIRST_SHARE * first_lines / often))
     passes = min(FIRST_PASSES * second_lines, float(MOST_LINES))
-    idle = Stream(context, region, 4 * first_lines, 97)
+    idle = InUse(context, region, 4 * first_lines, 97)
     first, offsets = _targets(context, region)
     idle_cycles = idle.kept(first, offsets, IDLE_EVERY, IDLE_EVERY * IDLE_STOPS)
     held, stream = _held_and_passing(context, region, second_lines, every, passes)
@@ -99,7 +117,10 @@ def second_in_third(
     share = given_up(held, cycles[2] - cycles[1], step)
     keeps = by_age if share is None else share * per_pass < KEPT_LOSSES
     lost = lost_cycles(cycles[2], cycles[3], step)
-    return told(Uses(stream, held, None, per_pass, cycles[3] - cycles[1], keeps, lost))
+    look = told(Uses(stream, held, None, per_pass, cycles[3] - cycles[1], keeps, lost))
+    if look.reason == SPARED and _missing(context, region, SECOND_SHARE, (second_lines, third_lines), cycles[1:]):
+        return look._replace(answer=False, reason="")
+    return look
 
 
 def _step_cycles(context: Context) -> float:
@@ -121,7 +142,7 @@ def _held_and_passing(
         (HELD_SHARE * outer_lines, 3 * HELD_SHARE * outer_lines),
         (PASSING_SHARE * outer_lines, outer_lines),
     ):
-        walk = Stream(context, region, ring, 98)
+        walk = InUse(context, region, ring, 98)
         walk.kept(begin, offsets, every, first)  # until it is as it will be
         found.append(walk.kept(begin, offsets, every, passes))
     return found[0], found[1]

@@ -10,8 +10,9 @@ import numpy as np
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.inclusion import inclusive
+from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
+from setebench.hierarchy.resting import inclusive_at_rest
 from setebench.hierarchy.third_sets import third_sets
 from setebench.hierarchy.whole_pages import LEAST_LEVELS, WholePages, whole_pages, with_pages
 from setebench.infer.inclusion import agreed
@@ -289,8 +290,11 @@ def _first_included(
     cycles, line = list(context.known["level_cycles"].values()), region.line_size
     if second.congruent is not None:
         # a third cache that nobody found would answer much sooner than memory
-        miss_cycles = cycles[2] - cycles[1] if len(cycles) >= LEAST_LEVELS else 0.0
+        miss_cycles = cycles[2] - cycles[1] if len(cycles) >= LEAST_LEVELS else LEAST_MISS_CYCLES
         answer, reason = inclusive(context, region, second.congruent, miss_cycles)
+        if answer is None:
+            at_rest, _ = inclusive_at_rest(context, region, second.congruent, cycles[2] - cycles[1])
+            answer, reason = (None, reason) if at_rest is None else (at_rest, "")
     if answer is not None or second.inclusive is not None:
         return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
     size = second.geometry.size

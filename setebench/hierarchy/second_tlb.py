@@ -111,11 +111,11 @@ def _clear(pages: Pages, step: _Step) -> bool:
 def _agreed(steps: list[_Step]) -> bool:
     """Whether the last two strides tell one size. At small strides, so with many lines, prefetches may crowd the first
     cache and raise the curve too early; the larger the stride, the cleaner it is. As many pages at both may be that
-    cache's doing, too."""
-    if len(steps) < 2 or not (steps[-1].found and steps[-2].found):
+    cache's doing, too, even where a table of few sets would explain them: the next stride tells."""
+    if len(steps) < 2 or not (steps[-1].found and steps[-2].found) or _alike(steps):
         return False
     found = shapes(_weighed(steps))
-    return found is not None and found.value is not None and found.share
+    return found is not None and found.value is not None
 
 
 def _alike(found: list[_Step]) -> bool:
@@ -192,13 +192,22 @@ def _with_walk(pages: Pages, first: Table, told: Table, shape: Shapes, stride: i
         return told
     least = int(CLEAR_MARGIN * first.entries) + 1
     strides = [1 << bits for bits in range(1, LONGEST_STRIDE_PAGES.bit_length()) if 1 << bits >= stride]
+    apart: Table | None = None
     for ratios, each in product((MISSING_RATIO, CLOSER_RATIO), strides):
         few, many = missing_counts(pages, told.entries // each, each, least, ratios)
         if many < APART_RATIO * few or many > told.entries:  # else the control's pages in a row don't fit either
             continue
+        if apart is not None and ratios == CLOSER_RATIO:  # what differs behind more pages is not to be asked of fewer
+            break
         both = tuple(first.penalty + _beyond_first(pages, count, each) for count in (few, many))
-        if min(both) > first.penalty + WALK_CYCLES:  # else the stride left more sets than thought
-            return replace(told, penalty=common(both), penalties=both)
+        if min(both) < first.penalty + WALK_CYCLES:  # the stride left more sets than thought
+            continue
+        found = replace(told, penalty=common(both), penalties=both)
+        if found.penalty is not None:
+            return found
+        apart = apart or found  # larger strides need fewer lines, so that prefetchers crowd the first cache less
+    if apart is not None:
+        return apart
     reason = "too few lines, or pages, for the penalty at two numbers of pages"
     return replace(told, penalties=(), penalty_reason=reason)
 

@@ -118,16 +118,25 @@ class Pages:
         line = self.region.line_size
         number = np.arange(count)
         begin = self.region.address
-        # One line in every cache set before any gets a second one; in an order that no page's number foretells.
         # At all places of a large page: were they those of 4 KiB alone, all lines would share few sets of an outer
         # cache, and one that includes the first would take them out of it.
-        order = shuffled(self.context, number)
-        part = number * stride % self._pages_per_way
-        for each in np.unique(part):  # pages that lie in the same part of a way
-            order[part == each] = np.argsort(np.argsort(order[part == each]))
-        place = order % (self.page_bytes // line)
+        places = self.page_bytes // line
+        place = shuffled(self.context, np.arange(min(places, count)))[folded(number, places)]
         spread = begin + number * stride * self.page_bytes + place * line
         return shuffled(self.context, spread), shuffled(self.context, begin + number * line)
+
+
+def folded(numbers: Lines, places: int) -> Lines:
+    """A place in its page for each of these numbers of pages, of a power of two of places.
+
+    Of the pages from 0 on, every one, every second, fourth, ... one, so many have all places once before any of them
+    comes again. Physical pages in a row share the slots of an outer cache's way like this, and pages at even strides
+    those of a first cache whose way holds several: each set gets a line before any gets a second one."""
+    bits = places.bit_length() - 1
+    place = numbers % places
+    while (numbers := numbers >> bits).any():
+        place = place ^ (numbers % places)
+    return place
 
 
 def first_table(pages: Pages, fits: int = 0) -> Table:

@@ -23,7 +23,7 @@ prefetcher hides what it gives up to the outer one."""
 
 SPARED = "no line in use is lost: the outer cache doesn't include the inner one, or it spares what that one holds"
 """Some inclusive caches evict other lines first than those that the inner cache holds (one CPU whose vendor calls its
-second cache inclusive loses none), so only losses tell."""
+second cache inclusive loses none), so that none is lost tells nothing yet (`hierarchy.in_use` goes on from here)."""
 
 DEVIATIONS = 4.0
 UNKEPT_CYCLES = 0.3
@@ -63,8 +63,8 @@ class Uses:
 
 
 class Told(NamedTuple):
-    """True if the outer cache includes the inner one, else None and why; that it doesn't can't be told. `losses` of a
-    line per pass of as many lines as the outer cache holds, where they were counted."""
+    """True if the outer cache includes the inner one, else None and why; that it doesn't can't be told by losses.
+    `losses` of a line per pass of as many lines as the outer cache holds, where they were counted."""
 
     answer: bool | None
     reason: str = ""

@@ -35,12 +35,11 @@ class Fits:
 @dataclass(frozen=True)
 class Shapes:
     """Every number of entries that is possible. `value` is None where there are several, `low` and `high` their
-    bounds; `share` tells whether a larger stride leaves a share of the sets (False: all pages share one set)."""
+    bounds."""
 
     value: int | None
     low: int
     high: int | None
-    share: bool = True
 
 
 def shapes(seen: Sequence[Fits]) -> Shapes | None:
@@ -50,8 +49,7 @@ def shapes(seen: Sequence[Fits]) -> Shapes | None:
         return None
     low, high = min(each[1] for each in possible), max(each[2] for each in possible)
     known = low == high and any(each.exact for each in seen)
-    share = any(sets > 1 for sets, _, _ in possible)
-    return Shapes(int(low) if known else None, int(low), int(high) if high != float("inf") else None, share)
+    return Shapes(int(low) if known else None, int(low), int(high) if high != float("inf") else None)
 
 
 def _possible(seen: Sequence[Fits]) -> Iterator[tuple[int, float, float]]:

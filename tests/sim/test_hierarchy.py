@@ -348,7 +348,7 @@ def test_inclusion_without_sets(inclusion: str) -> None:
     machine = quiet(l1={"ways": 8}, clock=GUEST_CLOCK, **shape)
     context = Context(machine=machine)
     region, cycles = machine.allocate(4 * MEMORY, 4096), [4.0, 14.0, 46.0, 300.0]
-    wanted = (True, "") if inclusion == "inclusive" else (None, SPARED)
+    wanted = {"inclusive": (True, ""), "exclusive": (None, SPARED), "neither": (False, "")}[inclusion]
     assert first_in_second(context, region, 512, 8192.0, cycles) == wanted
     looks = [second_in_third(context, region, 8192.0, 65536.0, cycles, by_age=True, often=often) for often in (1, 2)]
     assert looks[0][:2] == looks[1][:2] == agreed(*looks)[:2] == wanted

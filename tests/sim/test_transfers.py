@@ -56,3 +56,22 @@ def test_a_walk_leaves_a_shared_line_in_a_small_third_cache(by_age: bool) -> Non
         assert estimate.value == pytest.approx(L3, abs=1.0)
     else:
         assert share < 0.9
+
+
+@pytest.mark.parametrize("clock", [COARSE, spec.Clock(brackets=COARSE.brackets)])
+def test_a_walk_too_long_for_the_third_cache_is_cut(clock: spec.Clock) -> None:
+    """A random second cache asks for five of its capacities, and the third one is only four times as large: memory
+    answered. Behind 3.2 of them the third one does."""
+    machine = quiet(
+        l2={"sets": 256, "ways": 8, "replacement": "random"},
+        l3={"sets": 512, "ways": 16},
+        core=spec.Core(cores=2),
+        clock=clock,
+    )
+    known = {"level_cycles": {"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 300.0}}
+    context, memory = Context(machine=machine, known=known), machine.allocate(MEMORY, PAGE)
+    half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
+    walk = by_windows(lay(half, 5.0 * 64 * 2048, rng), rng)
+    estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
+    assert estimate.value == pytest.approx(L3, rel=0.06)
+    assert share > 0.6

@@ -54,12 +54,23 @@ def test_lines_crowded_out_of_the_first_cache_are_no_step_that_is_confirmed() ->
     assert found.entries is None
 
 
-def test_a_first_cache_full_of_as_many_lines_at_every_stride_hides_no_tlb_that_larger_strides_show() -> None:
+@pytest.mark.parametrize("full", [256, 257])
+def test_a_first_cache_full_of_as_many_lines_at_every_stride_hides_no_tlb_that_larger_strides_show(full: int) -> None:
     """Each line brings its next along, so 256 fill a cache of 512: at strides of 1 to 4 no more lines fit than that,
-    at 8 as many pages as well, at 16 half as many."""
-    pages = crowded(x1=256, x2=256, x4=256, x8=256)
+    at 8 as many pages as well, at 16 half as many. One line more at small strides, and only a table of four sets of 256
+    ways would explain the others."""
+    pages = crowded(x1=full, x2=full, x4=256, x8=256)
     pages.sets, pages.crowded_cycles = 256, 9.0
     assert second_table(pages, FIRST).entries == 2048
+
+
+def test_a_walk_s_cost_that_crowded_lines_blur_is_told_at_a_larger_stride() -> None:
+    """At a stride of 16, 257 lines cost more than 205 do; at 32 fewer lines miss altogether, and cost the same."""
+    pages = crowded(x16=210)
+    pages.sets, pages.crowded_cycles = 256, 9.0
+    found = second_table(pages, FIRST)
+    assert found.entries == 2048
+    assert found.penalty == pytest.approx(PENALTY + WALK)
 
 
 class Uneven(Crowded):

@@ -66,7 +66,6 @@ def test_a_table_that_no_stride_takes_sets_from_is_fully_associative_or_folded()
     found = shapes([Fits(1, 128, 129), Fits(2, 128, 129)])
     assert found is not None
     assert found.value == 128
-    assert not found.share
 
 
 def test_one_step_at_a_stride_is_not_one_of_all_pages_where_smaller_ones_were_not_tried() -> None:

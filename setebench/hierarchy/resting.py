@@ -1,0 +1,123 @@
+"""Whether the second cache takes lines out of a first one that gives up any line alike, from lines of one set.
+
+No line in use stays in such a first cache. But into a set of it that was emptied as many lines as it has ways come
+without pushing any out, whatever it replaces, and some more leave a known share of its lines. So a line is loaded into
+an empty set, then the lines that evict it from the second cache, and only then it is timed. Where the second cache
+doesn't include the first, the share that the first one kept costs nothing; where it does, all cost what an evicted line
+does. What the first cache keeps anyway is told by a line of another set of the second.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from setebench.hierarchy.inclusion import BATCHES, DEVIATIONS, SAMPLES, TARGET, Cycles
+from setebench.machine import Region, run_interleaved
+from setebench.measure.eviction import PAGE, Congruent
+from setebench.measure.rings import Lines, cycles_per_tick
+from setebench.probe import Probe
+from setebench.scenario import Context
+
+LEAST_STAYING = 0.2
+"""Share of loads that the first cache must keep; of fewer the difference is as small as that of another cause."""
+
+LEAST_EVICTED = 0.5
+"""Share of loads of a line left alone that the second cache must have given up."""
+
+KEPT_SHARE, TAKEN_SHARE = 0.25, 0.75
+"""Of the lines that the first cache would keep, so many are gone at most or at least: it keeps none where the second
+takes them along, and all where it doesn't."""
+
+STALL_RATIO = 2.0
+"""A load that takes so many times what memory does met an interrupt, and counts as so long."""
+
+UNSURE = "too few lines stay in the first cache until the second one gives them up"
+
+
+class Rests(NamedTuple):
+    """Mean cycles of one load in every batch, shape (batches,), of a line of the set and of a foreign one: after the
+    lines that evict it from the second cache (`left`), after lines too that push it out of the first one (`pushed`),
+    and of the foreign line undisturbed (`kept`)."""
+
+    left: Cycles
+    pushed: Cycles
+    foreign_left: Cycles
+    foreign_pushed: Cycles
+    kept: Cycles
+
+
+def inclusive_at_rest(
+    context: Context, region: Region, found: Congruent, miss_cycles: float
+) -> tuple[bool | None, str]:
+    """Whether a line that the second cache evicts leaves the first, or None and why that isn't told; a load that misses
+    the second takes so many cycles longer than one that hits it, or more."""
+    offset = found.lines[0] % PAGE
+    flushers = found.flushers[found.flushers % PAGE == offset]
+    if len(flushers) < 2 or (found.lines % PAGE != offset).any():
+        return None, "too few lines share a set of the first cache"
+    target, foreign, others = int(found.lines[0]), int(flushers[0]), found.lines[1:]
+    every = np.concatenate([found.lines, flushers])
+    # another line of the same page, to warm the translation by: so many pages push it out of the first TLB
+    companion = PAGE // 2 if offset < PAGE // 2 else -PAGE // 2
+    probes, places = [], []
+    for line in (target, foreign):
+        for behind in (others[:0], flushers[1:]):
+            probes.append(_timed(_left(every - line, others - line, behind - line), companion))
+            places.append({TARGET: np.full(SAMPLES, line)})
+    probes.append(_timed(Probe().load(TARGET), companion))
+    places.append({TARGET: np.full(SAMPLES, foreign)})
+    per_tick = cycles_per_tick(context)
+    most = STALL_RATIO * context.known["level_cycles"]["memory"] / per_tick
+    batches: list[list[float]] = []
+    told: tuple[bool | None, str] = (None, "")
+    for enough in BATCHES:
+        for batch in range(len(batches), enough):
+            ticks = run_interleaved(context.machine, probes, places, context.rng(870 + batch), cpu=context.cpu)
+            least = float(ticks[-1].min())
+            batches.append([float(np.minimum(each, least + most).mean()) * per_tick for each in ticks])
+        told = told_at_rest(Rests(*np.array(batches).T), miss_cycles)
+        if told[0] is not None:
+            break
+    return told
+
+
+def told_at_rest(rests: Rests, miss_cycles: float) -> tuple[bool | None, str]:
+    """The answer from the costs of a line of the set and of a foreign one."""
+    staying = (rests.foreign_pushed - rests.foreign_left).mean() / (rests.foreign_pushed - rests.kept).mean()
+    evicted, evicted_error = _mean(rests.pushed - rests.foreign_pushed)
+    if staying < LEAST_STAYING or evicted < max(LEAST_EVICTED * miss_cycles, DEVIATIONS * evicted_error):
+        return None, UNSURE
+    # 0 where the first cache kept its share of the evicted lines, 1 or more where it kept none of them
+    gone, error = _mean((rests.left - rests.foreign_left - (1.0 - staying) * evicted) / (staying * evicted))
+    if gone > TAKEN_SHARE and gone > DEVIATIONS * error:
+        return True, ""
+    if gone + 2 * error < KEPT_SHARE:
+        return False, ""
+    return None, f"of the lines that the first cache would keep {gone:.2f} seem gone, give or take {2 * error:.2f}"
+
+
+def _mean(values: Cycles) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
+
+
+def _timed(probe: Probe, companion: int) -> Probe:
+    return probe.fence().flush(TARGET + companion).fence().start().load(TARGET).stop()
+
+
+def _left(every: Lines, others: Lines, behind: Lines) -> Probe:
+    """All of them pushed out and flushed, so that their set of the first cache is empty; then the target, the others
+    and those `behind`, twice."""
+    probe = Probe()
+    for offset in every.tolist():
+        probe = probe.load(TARGET + offset)
+    probe = probe.fence()
+    for offset in every.tolist():
+        probe = probe.flush(TARGET + offset)
+    probe = probe.fence().load(TARGET).fence()
+    for offset in others.tolist():
+        probe = probe.load(TARGET + offset).fence()
+    for offset in behind.tolist() * 2:
+        probe = probe.load(TARGET + offset)
+    return probe
