@@ -28,7 +28,8 @@ from setebench.hierarchy.findings import (
     without_second,
 )
 from setebench.hierarchy.first_level import first_level, line_size
-from setebench.hierarchy.outer_levels import Outer, inclusion_findings, outer_levels, private_walk
+from setebench.hierarchy.included import inclusion_findings
+from setebench.hierarchy.outer_levels import Outer, outer_levels, private_walk
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, still

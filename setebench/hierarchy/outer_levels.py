@@ -1,8 +1,7 @@
-"""Size and ways of the second and third cache, whose sets are chosen by physical addresses, and inclusion."""
+"""Size and ways of the second and third cache, whose sets are chosen by physical addresses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,11 +9,9 @@ import numpy as np
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.hierarchy.resting import inclusive_at_rest
 from setebench.hierarchy.third_sets import third_sets
-from setebench.hierarchy.whole_pages import LEAST_LEVELS, WholePages, whole_pages, with_pages
+from setebench.hierarchy.whole_pages import WholePages, whole_pages, with_pages
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held, plain_sizes, sizes_with_ways
 from setebench.machine import Region
@@ -23,7 +20,6 @@ from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.page_classes import Classes, PageClasses
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies
-from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
 WALK_CAPACITIES, RANDOM_WALK_CAPACITIES, AGED_WALK_CAPACITIES = 2.5, 5.0, 1.6
@@ -55,7 +51,7 @@ FINDS, FAILURES = 2, 3
 class Outer:
     """What was found of one level, and how: its ways, and its size. `inclusive` says whether it takes lines out of the
     level before, as far as lines of no known set tell that, or why they don't; `by_age` whether its sets surely replace
-    their oldest lines."""
+    their oldest lines; `pages_asked` whether whole pages were already asked for ways and inclusion."""
 
     geometry: Geometry
     method: str
@@ -64,6 +60,7 @@ class Outer:
     inclusive: tuple[bool | None, str] | None = None
     blunt: bool = False
     by_age: bool = False
+    pages_asked: bool = False
 
 
 def capacities(context: Context) -> list[float]:
@@ -156,6 +153,7 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
 def _by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], line: int) -> Outer:
     """The second cache, `plain` and what a stream told of it, `held`, with what whole pages tell of its size and ways,
     should these be missing; `before` as for `with_capacity`."""
+    plain = replace(plain, pages_asked=plain.geometry.ways is None)
     if pages.ways is not None:
         plain = replace(plain, geometry=replace(plain.geometry, ways=pages.ways, reason=""), method=ONE_MORE)
     own = with_capacity(plain, held, before, line)
@@ -266,48 +264,6 @@ def way_bytes(classes: Classes | None) -> int | None:
     if classes.low < 1.05 * 2 ** (power - 1) or classes.high > 2 ** (power + 1) / 1.05:
         return None  # half or twice as many would do as well
     return int(PAGE * 2**power)
-
-
-def inclusion_findings(
-    context: Context, region: Region, first_bytes: int | None, outer: dict[str, Outer]
-) -> Iterator[Finding]:
-    """Whether a line that the second cache evicts leaves the first, and one that the third evicts the second."""
-    context.progress("inclusion")
-    answer, reason = _first_included(context, region, first_bytes, outer.get("l2"))
-    yield _inclusion("cache.l1.inclusive_in_l2", answer, reason)
-    if "l3" in outer:
-        answer, reason = outer["l3"].inclusive or (None, "the third cache's capacity is not known")
-        yield _inclusion("cache.l2.inclusive_in_l3", answer, reason)
-
-
-def _first_included(
-    context: Context, region: Region, first_bytes: int | None, second: Outer | None
-) -> tuple[bool | None, str]:
-    """By lines of one set, or where these don't tell by lines of any while a stream passes."""
-    if second is None:
-        return None, "no second cache was found"
-    answer, reason = None, "neither lines of one set of the second cache nor its capacity were found"
-    cycles, line = list(context.known["level_cycles"].values()), region.line_size
-    if second.congruent is not None:
-        # a third cache that nobody found would answer much sooner than memory
-        miss_cycles = cycles[2] - cycles[1] if len(cycles) >= LEAST_LEVELS else LEAST_MISS_CYCLES
-        answer, reason = inclusive(context, region, second.congruent, miss_cycles)
-        if answer is None:
-            at_rest, _ = inclusive_at_rest(context, region, second.congruent, cycles[2] - cycles[1])
-            answer, reason = (None, reason) if at_rest is None else (at_rest, "")
-    if answer is not None or second.inclusive is not None:
-        return second.inclusive if answer is None and second.inclusive is not None else (answer, reason)
-    size = second.geometry.size
-    if size is None or first_bytes is None:
-        return answer, reason
-    return first_in_second(context, region, first_bytes // line, size / line, cycles)
-
-
-def _inclusion(parameter: str, answer: bool | None, reason: str) -> Finding:
-    method = "lines used all the time, while what evicts them from the outer cache passes"
-    if answer is None:
-        return Finding(parameter=parameter, unit="bool", outcome=Outcome.UNRESOLVED, reason=reason, method=method)
-    return Finding(parameter=parameter, value=answer, unit="bool", method=method)
 
 
 def _walk_capacities(outer: dict[str, Outer], size: int) -> float:

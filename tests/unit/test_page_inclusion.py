@@ -13,6 +13,7 @@ from setebench.infer.page_inclusion import InUse, included
         ([InUse(48.0, 130.0, 0.0)] * 3, True),
         ([InUse(9.0, 70.0, 0.5)], True),  # one line of nine
         ([InUse(0.1, 0.5, 0.0)] * 3, False),  # the page is gone from the outer cache, all others have room
+        ([InUse(0.0, 9.0, 0.0)] * 3, False),  # replacement at random moves lines about
         ([InUse(0.1, 64.0, 0.0)] * 3, None),  # the outer cache spares what is in use
         ([InUse(48.0, 130.0, 0.0), InUse(0.0, 0.0, 0.0)], None),  # groups that contradict each other
         ([InUse(60.0, 130.0, 8.0)] * 3, None),  # the inner cache gives it up by itself
