@@ -17,9 +17,9 @@ lines of these pages in every round, one of nine of which would be this page's i
 it doesn't."""
 
 HELD_LINES = 16.0
-"""Lines of the others that are missing per round at most where all of them are held beside the page in use, but for what
-replacement at random in both caches moves about. An inclusive cache has to give up one of all 64 sets, and prefetchers
-leave two thirds of these missing at least in groups that are clear."""
+"""Lines of the others that are missing per round at most where all of them are held beside the page in use, but for
+what replacement at random in both caches moves about. An inclusive cache has to give up one of all 64 sets, and
+prefetchers leave two thirds of these missing at least in groups that are clear."""
 
 Inclusive = tuple[bool | None, str]
 
