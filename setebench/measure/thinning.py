@@ -63,10 +63,14 @@ class Latencies:
     beyond: float
 
 
-def repetitions(step_cycles: float, latencies: Latencies) -> int:
+def wanted_repetitions(step_cycles: float, latencies: Latencies) -> float:
     """How often to time a load to know from its mean which of the two outer levels it came from."""
-    wanted = (PRECISION * step_cycles / (latencies.beyond - latencies.own)) ** 2
-    return int(min(max(wanted, LEAST_TIMES), MOST_TIMES))
+    return float((PRECISION * step_cycles / (latencies.beyond - latencies.own)) ** 2)
+
+
+def repetitions(step_cycles: float, latencies: Latencies) -> int:
+    """The same, as often as is worth it."""
+    return int(min(max(wanted_repetitions(step_cycles, latencies), LEAST_TIMES), MOST_TIMES))
 
 
 class Thinning:
