@@ -55,11 +55,22 @@ class Sets:
         self._stride = max(PAGE, way_bytes)
         self._thinning = Thinning(context, region, latencies, self._stride)
         passes = Passes(context, region, first_ways, latencies)
-        self._rings = Rings(context, region, first_ways, latencies)
-        self._conflicts: Conflicts = passes if passes.possible else self._rings
+        rings = Rings(context, region, first_ways, latencies)
+        self._ways_to_ask: list[Conflicts] = [passes, rings] if passes.possible else [rings]
+
+    @property
+    def _conflicts(self) -> Conflicts:
+        return self._ways_to_ask[0]
 
     def find(self) -> Congruent | None:
-        """One set's lines, or None where no lines of a reasonable number overfill a set, or not clearly."""
+        """One set's lines, or None where no lines of a reasonable number overfill a set, or not clearly; the next
+        search then asks in another way."""
+        found = self._found()
+        if found is None:
+            self._ways_to_ask = [*self._ways_to_ask[1:], *self._ways_to_ask[:1]]
+        return found
+
+    def _found(self) -> Congruent | None:
         for lines, flushers in self._starts():
             found = self._critical(self._reduced(lines, flushers), flushers)
             found = None if found is None else self._together(found)
