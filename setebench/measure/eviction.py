@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.machine import Region
-from setebench.measure.conflicts import LEAST_FLUSHERS_PER_WAY, PAGE, Conflicts, Passes, Rings
+from setebench.measure.conflicts import Conflicts, Passes, Rings
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies, Thinning
 from setebench.scenario import Context
 
-SPARE_FLUSHERS_PER_WAY, GATHERED, GATHER_RATIO = 4.0, 4, 4
-"""Flushers of other sets that are wanted for a set that was found, per way of the first cache, beyond those that it
-can't do without; so many are tried at once, and so many in all for each that is wanted."""
+PAGE = 4096
+
+CONFIRMING_PER_WAY, GATHERED, GATHER_RATIO = 4.0, 4, 6
+"""Flushers of other sets that are wanted for a set that was found, per way of the first cache; so many are tried at
+once, and so many in all for each that is wanted."""
 
 FIRST_LINES, GROWTH, MOST_LINES = 12, 1.4, 800
 """Lines tried until a set is overfull. More would make the steps of a single set vanish among the others."""
@@ -90,10 +92,11 @@ class Sets:
         return again or self._critical(self._reduced(found.lines, found.flushers), found.flushers)
 
     def _confirmed(self, found: Congruent) -> Congruent | None:
-        """The same with as many flushers as are wanted, or as are found to overfill nothing with all lines but one;
-        None where these are too few, or tell another number of lines. With too few, lines of other sets seem to belong
-        to this one because they help to push the others out of the first cache."""
-        wanted = int(SPARE_FLUSHERS_PER_WAY * self._first_ways)
+        """The same with as many flushers as are wanted, of other sets as far as all lines but one tell; None where so
+        many aren't found, or tell another number of lines. With too few, lines of other sets seem to belong to this one
+        because they help to push the others out of the first cache; or one of two lines of this set, which the first
+        cache holds in turns, takes a way all the time, so that it seems to have one less."""
+        wanted = int(CONFIRMING_PER_WAY * self._first_ways)
         pool = self._pool(self._offset(found.lines[0]))
         pool = pool[~np.isin(pool, np.concatenate([found.lines, found.flushers]))]
         flushers = found.flushers
@@ -103,7 +106,7 @@ class Sets:
             more = np.append(flushers, pool[begin : begin + GATHERED])
             if not self._overfull(found.lines[:-1], more):
                 flushers = more
-        if len(flushers) < int(LEAST_FLUSHERS_PER_WAY * self._first_ways):
+        if len(flushers) < wanted:
             return None
         again = self._critical(found.lines, flushers)
         return again if again is not None and len(again.lines) == len(found.lines) else None

@@ -59,7 +59,7 @@ def test_a_hashed_index_on_a_coarse_clock() -> None:
 
 
 def test_classes_of_pages_are_counted_where_all_chunks_hold_one() -> None:
-    """Behind twelve ways, chunks of pages that push each other out of these nearly all have a line of one set in 512."""
+    """Of pages enough to push each other out of twelve ways, one nearly always has a line of a set, of 512."""
     machine = quiet(3, l1={"ways": 12}, l2={"sets": 512, "ways": 8})
     context = Context(machine=machine, seed=3)
     region = machine.allocate(MEMORY, 4096)
