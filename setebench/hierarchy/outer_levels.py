@@ -247,7 +247,8 @@ def _second_level(context: Context, region: Region, first: Geometry, end: float 
         reason = "page classes can't be counted behind a first cache whose ways are larger than a page"
         return Outer(_unknown(ways, reason, end), "eviction sets", found, by_age=by_age)
     context.progress("pages whose lines share sets of the second cache")
-    way = way_bytes(both[0].count())
+    # each count is known to a quarter, which now and then is too little to tell a power of two
+    way = next((each for each in (way_bytes(classes.count()) for classes in both) if each is not None), None)
     if way is None:
         return Outer(_unknown(ways, "page classes are no power of two", end), "eviction sets", found, by_age=by_age)
     return Outer(Geometry(ways, way), "eviction sets, and how rare pages with a line of one are", found, by_age=by_age)

@@ -60,6 +60,12 @@ GONE_LINES = 0.5
 """Of the lines held, so many are missing, on average, where the set is overfull; nearly all under any order of use, one
 at the least."""
 
+UNCLEAR_LINES, UNCLEAR_TIMES = (0.25, 0.8), 4
+"""Numbers between are looked at so often more: where one line is missing, as in a cache that takes only what the first
+one gives up, a coarse clock tells half of one or none now and then."""
+
+KEPT_LOOKS = 5
+"""Latest looks at what the lines held take, of which the median counts."""
 
 ALL_SHARE = 0.85
 """All lines are lost if so many are. Where any line may be replaced a few stay, even of two."""
@@ -89,7 +95,7 @@ class PageClasses:
         self._times = repetitions(self._step * self._per_tick, latencies)
         used = (np.concatenate([found.lines, found.flushers]) - region.address) // PAGE
         self._free = np.setdiff1d(np.arange(region.size // PAGE), used)
-        self._kept_ticks = 0.0
+        self._kept: list[float] = []
 
     def sure(self) -> bool:
         """Whether the last line of the set overfills it together with the others, foreign lines don't, and none of
@@ -98,8 +104,8 @@ class PageClasses:
         lines, foreign = self.found.lines, self.found.flushers
         if len(lines) < 2 or not len(foreign):
             return False
-        none: Lines = lines[:0]
-        self._kept_ticks = float(np.median([self._ticks(none) for _ in range(5)]))
+        for _ in range(KEPT_LOOKS):
+            self._look_at_kept()
         # on average: where any line may be replaced, now and then none is missing
         gone = float(np.mean([self.gone(lines[-1:]) for _ in range(SURE_TIMES)]))
         # each of them: where the set is overfull by two that are held foreign, a few may seem not to overfill it
@@ -130,14 +136,16 @@ class PageClasses:
         return agreed(by_pages, by_lines, PAGE // self._region.line_size)
 
     def _rarity(self, draw: Callable[[int], Lines], least: int, most: int) -> Classes | None:
-        """One in how many pages (or lines) that `draw` draws belongs to the set."""
+        """One in how many pages (or lines) that `draw` draws belongs to the set; of half as many as there should be if
+        nearly all chunks hold one else."""
         size = least
         while size <= min(most, len(self._free)):
             share = self._share(draw, size, TRIAL_CHUNKS)
             if share is None:
                 return None
             if share >= SHARES[0]:
-                return self._told(draw, size)
+                told = self._told(draw, size)
+                return told if told is not None or size == 1 else self._told(draw, size // 2)
             size *= 2
         return None
 
@@ -154,8 +162,10 @@ class PageClasses:
         hits = 0
         for number in range(chunks):
             chunk = draw(size)
-            if number % SURE_EVERY == 0 and not self._overfull(np.append(chunk[1:], self.found.lines[-1])):
-                return None
+            if number % SURE_EVERY == 0:
+                self._look_at_kept()
+                if not self._overfull(np.append(chunk[1:], self.found.lines[-1])):
+                    return None
             hits += self._overfull(chunk)
         return hits / chunks
 
@@ -172,12 +182,22 @@ class PageClasses:
         return begin + int(self.found.lines[0]) % PAGE
 
     def _overfull(self, chunk: Lines) -> bool:
-        """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice."""
-        return all(self.gone(chunk) > GONE_LINES for _ in range(2))
+        """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice, and what is
+        near one line and none is looked at more often."""
+        gone = min(self.gone(chunk), UNCLEAR_LINES[1])
+        if gone > GONE_LINES:
+            gone = min(gone, self.gone(chunk))
+        if UNCLEAR_LINES[0] < gone < UNCLEAR_LINES[1]:
+            gone = float(np.median([gone, *(self.gone(chunk) for _ in range(UNCLEAR_TIMES))]))
+        return gone > GONE_LINES
+
+    def _look_at_kept(self) -> None:
+        """What the lines held take when none is missing, anew: cycles are not always as many ticks."""
+        self._kept = [*self._kept[1 - KEPT_LOOKS :], self._ticks(self.found.lines[:0])]
 
     def gone(self, chunk: Lines, flushers: Lines | None = None) -> float:
         """How many of the lines of the set but the last are missing behind these. `sure` comes first."""
-        return (self._ticks(chunk, flushers) - self._kept_ticks) * self._per_tick / self._miss_cycles
+        return (self._ticks(chunk, flushers) - float(np.median(self._kept))) * self._per_tick / self._miss_cycles
 
     def _ticks(self, chunk: Lines, flushers: Lines | None = None) -> float:
         """Mean ticks of a chase over the lines held, after rounds over chunk and them, all out of the first cache."""

@@ -42,13 +42,14 @@ PARTS, STUCK_RATIO = (4, 8, 16, 32, 64), 0.9
 """Into so many parts the lines are split, each left out if it can be, as long as that takes a tenth of them away. One
 part in sixty-four is free of the lines of a set of twenty ways in three of four cases."""
 
-MOST_LOADS = 40_000_000
-"""Loads that all searches together may take: some seconds. Where the clock is coarse beside the latencies, or lines go
-by chance, a search that finds nothing would else go on for minutes."""
+QUICK_RATIO, QUICK_SHARE = 3, 0.2
+"""The share is less in as much fewer repetitions where a line is not gone; of one that is, it would be off by four
+standard errors."""
 
-AFFORDABLE_TIMES = 16
-"""Where a clock is so coarse beside the two latencies that more repetitions are needed, there is no search: it would
-take minutes."""
+MOST_LOADS, TRY_LOADS = 40_000_000, 12_000_000
+"""Loads that all searches together may take, some seconds, and one of them. Where the clock is coarse beside the
+latencies, or lines go by chance, a search that finds nothing would else go on for minutes, and none be left for pairs.
+Where not even the most repetitions would tell the two latencies apart, there is no search."""
 
 TRIES = 2
 """Targets tried with lines one by one, and as many with lines in pairs."""
@@ -63,10 +64,14 @@ class Latencies:
     beyond: float
 
 
-def repetitions(step_cycles: float, latencies: Latencies) -> int:
+def wanted_repetitions(step_cycles: float, latencies: Latencies) -> float:
     """How often to time a load to know from its mean which of the two outer levels it came from."""
-    wanted = (PRECISION * step_cycles / (latencies.beyond - latencies.own)) ** 2
-    return int(min(max(wanted, LEAST_TIMES), MOST_TIMES))
+    return float((PRECISION * step_cycles / (latencies.beyond - latencies.own)) ** 2)
+
+
+def repetitions(step_cycles: float, latencies: Latencies) -> int:
+    """The same, as often as is worth it."""
+    return int(min(max(wanted_repetitions(step_cycles, latencies), LEAST_TIMES), MOST_TIMES))
 
 
 class Thinning:
@@ -78,7 +83,8 @@ class Thinning:
         self._rng = context.rng(72)
         self._step, self._per_tick = step_ticks(context), cycles_per_tick(context)
         self._times = repetitions(self._step * self._per_tick, latencies)
-        self._loads_left = MOST_LOADS
+        self._fine = wanted_repetitions(self._step * self._per_tick, latencies) <= MOST_TIMES
+        self._loads_left, self._least_left = MOST_LOADS, 0
 
     def few(self) -> Iterator[Lines]:
         """Lines of one set of the first cache, or pairs of lines, among which one set is overfull; others every time.
@@ -88,8 +94,9 @@ class Thinning:
         once, because neighbours one after the other wake other prefetchers."""
         line = self._region.line_size
         for pair in (0, line) * TRIES:
-            if self._loads_left < 0 or self._times > AFFORDABLE_TIMES:
+            if self._loads_left < 0 or not self._fine:
                 return
+            self._least_left = self._loads_left - TRY_LOADS
             offset = int(self._rng.integers(0, self._stride // line)) * line
             number = self._rng.permutation(self._region.size // self._stride)
             lines: Lines = (self._region.address + number * self._stride + offset).astype(np.int64)
@@ -101,13 +108,13 @@ class Thinning:
     def _thinned(self, target: _Target, pool: Lines) -> Lines | None:
         count = LEAST_LINES
         while not self._gone(target, pool[:count]):
-            if count >= len(pool) or self._loads_left < 0:
+            if count >= len(pool) or self._spent:
                 return None
             count = min(int(count * GROWTH), len(pool))
         lines = pool[:count]
         for parts in PARTS:
             before = 2 * len(lines)
-            while FEW_LINES < len(lines) < STUCK_RATIO * before and self._loads_left > 0:
+            while FEW_LINES < len(lines) < STUCK_RATIO * before and not self._spent:
                 before = len(lines)
                 lines = self._thinner(target, lines, parts)
         return lines if len(lines) <= MOST_LINES else None
@@ -120,8 +127,15 @@ class Thinning:
                 lines = rest
         return lines
 
+    @property
+    def _spent(self) -> bool:
+        return self._loads_left < max(self._least_left, 0)
+
     def _gone(self, target: _Target, lines: Lines) -> bool:
-        """Whether the lines push the target out of the cache."""
+        """Whether the lines push the target out of the cache. A few repetitions tell where they clearly don't."""
+        few = self._times // QUICK_RATIO
+        if few >= LEAST_TIMES and self._share(target, lines, few) < QUICK_SHARE:
+            return False
         share = self._share(target, lines, self._times)
         if UNCLEAR_SHARE[0] < share < UNCLEAR_SHARE[1]:
             share = self._share(target, lines, MORE_TIMES * self._times)
