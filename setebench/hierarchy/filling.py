@@ -38,8 +38,8 @@ MOST_ROUNDS = 6
 """So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
 
 THIRD_FILLS, THIRD_ROUNDS, LEAST_THIRD_RATIO = 8, 2, 3.0
-"""Fillings of a third cache, whose ways are known, so that few tell its size; so often so many; it holds so many times the second one's
-lines at least, or too few are left to be timed."""
+"""Fillings of a third cache, whose ways are known, so that few tell its size, and how often so many; it holds so many
+times the second one's lines at least, or too few are left to be timed."""
 
 STALL_RATIO = 1.3
 """Loads count at most so many times what the next level takes: an interrupt is no level."""

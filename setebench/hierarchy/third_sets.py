@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,7 +132,7 @@ class _Search:
         line_size: int,
         second_lines: float,
         nearest_cycles: float,
-        sets: list[Crossed],
+        sets: Sequence[Crossed] = (),
     ) -> None:
         self._trials, self._found, self._line_size = trials, found, line_size
         self._second_lines, self._nearest_cycles = second_lines, nearest_cycles

@@ -157,10 +157,14 @@ def sizes_told(
         return []
     # where the curve isn't quite explained, errors are larger than thought
     scale = max(1.0, best.left / max(len(measured.lines) - 4, 1))
-    rooms = [each.room for each in trials if each.left < best.left + scale * NEAR_BY]
-    return [
-        size for size in sizes if any((1.0 - TAKEN_SHARE) * size < room < (1.0 + MORE_SHARE) * size for room in rooms)
-    ]
+    near = [each.room for each in trials if each.left < best.left + scale * NEAR_BY]
+    return _going_with([best.room], sizes) or _going_with(near, sizes)
+
+
+def _going_with(rooms: Collection[float], sizes: Collection[int]) -> list[int]:
+    """Those of the sizes that one of these rooms may be of."""
+    least, most = 1.0 - TAKEN_SHARE, 1.0 + MORE_SHARE
+    return [size for size in sizes if any(least * size < room < most * size for room in rooms)]
 
 
 def _divisors(size: int) -> Iterator[int]:

@@ -22,7 +22,7 @@ CLEAR_STEPS = 2.0
 STALL_RATIO = 1.4
 """A load that takes so many times what the outer level does met an interrupt or a stall, which says nothing of it."""
 
-KEPT_TIMES = 1024
+KEPT_TIMES = 2048
 """Loads of the first cache that others are compared with: on a clock of long steps each errs by half of one."""
 
 SURE_ERRORS = 3.0
