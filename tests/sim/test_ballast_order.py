@@ -41,7 +41,7 @@ def test_a_prefetcher_of_strides_is_led_past_no_page() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_loads_are_compared_with_is_sure_on_a_clock_of_long_steps(seed: int) -> None:
-    """Sixty-four loads left it up to eight cycles off: a third cache may lie six behind half the way from the second."""
+    """Sixty-four loads left it up to eight cycles off: a third cache may lie six behind what is near."""
     clock = spec.Clock(step_ticks=54.0, brackets={"lfence": OVERHEAD, "mfence": OVERHEAD, "cpuid": OVERHEAD})
     _, region, absent = _absent(quiet(seed, clock=clock))
     lines = region.address + np.arange(4000) % 32 * (TLB_PAGE_BYTES + 64)
