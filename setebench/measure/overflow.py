@@ -47,9 +47,10 @@ DENSE_SHARE = 0.2
 HALVING_TIMES, CLEAR_HALF = 2, 0.6
 
 SURE_TIMES, OTHER_TIMES, NEAR_TIMES, MOST_NEAR_TIMES = 12, 4, 16, 160
-SURE_SHARE, NONE_SHARE = 0.8, 0.2
-"""All pages overfill sets in so many trials at least; without any one of them so few lines are missing on average, of
-those that usually are. The cache before must not have kept any line."""
+SURE_SHARE, NONE_SHARE, ONE_SHARE = 0.8, 0.2, 0.4
+"""All pages overfill sets in so many trials at least; without one of them so few lines are missing on average, of those
+that are with all, and no more without any one: lines of the system lie in one set in eight of some caches for good,
+which the other pages' lines then fill. The cache before must not have kept any line."""
 
 
 class Overfull(Protocol):
@@ -209,15 +210,18 @@ def _halved(trials: Trials, lines: list[Lines]) -> float:
 
 def critical(trials: Trials, found: Crossed) -> bool:
     """Whether the pages surely are one more than a set holds lines: together they overfill sets in nearly all trials,
-    without any one of them in hardly any."""
+    without any one of them in hardly any. With two too many, half as many lines are missing without one."""
     lines = np.concatenate(found.lines)
-    if np.mean([trials.missing(lines) > found.least for _ in range(SURE_TIMES)]) < SURE_SHARE:
+    together = np.array([trials.missing(lines) for _ in range(SURE_TIMES)])
+    if np.mean(together > found.least) < SURE_SHARE:
         return False
+    shares = []
     for number in range(len(found.lines)):
         rest = np.concatenate(found.without(number))
-        if np.mean([trials.missing(rest) for _ in range(OTHER_TIMES)]) > NONE_SHARE * found.usual:
+        shares.append(np.mean([trials.missing(rest) for _ in range(OTHER_TIMES)]) / together.mean())
+        if shares[-1] > ONE_SHARE:
             return False
-    return True
+    return bool(np.mean(shares) <= NONE_SHARE)
 
 
 def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
