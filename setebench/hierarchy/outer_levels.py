@@ -147,7 +147,8 @@ def _third_level(
     if victims_only is not False:
         before += [lines * line, lines * line + first_bytes]
     outer = with_capacity(replace(outer, geometry=geometry), third, before, line, shared=True)
-    if third.blunt and sets.ways is not None and victims_only is not None:
+    # blunt steps are those of random replacement, where walks differ by chance; that alone doesn't matter to filling
+    if not third.steady and third.shape < LEAST_SHAPE and sets.ways is not None and victims_only is not None:
         sizes = shared_sizes(third, before, line, sets.ways)
         size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
         outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
