@@ -46,7 +46,7 @@ DENSE_SHARE = 0.2
 
 HALVING_TIMES, CLEAR_HALF = 2, 0.6
 
-SURE_TIMES, OTHER_TIMES, NEAR_TIMES, MOST_NEAR_TIMES = 12, 4, 16, 160
+SURE_TIMES, OTHER_TIMES, PART_TIMES, NEAR_TIMES, MOST_NEAR_TIMES = 12, 4, 4, 16, 160
 SURE_SHARE, NONE_SHARE, ONE_SHARE = 0.8, 0.2, 0.4
 """All pages overfill sets in so many trials at least; without one of them so few lines are missing on average, of those
 that are with all, and no more without any one: lines of the system lie in one set in eight of some caches for good,
@@ -231,8 +231,8 @@ def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
     if (_held_cycles(trials, found, nearest_cycles) < nearest_cycles).any():
         return False
     rests = [trials.without_part(part) for part in range(BALLAST_PARTS)]
-    # a stall in one trial must not end the search, a line of the set in one part of the ballast must
-    return all(any(trials.missing(lines, ballast=rest) > found.least for _ in range(2)) for rest in rests)
+    # a trial in which few happen to be missing must not end the search, a line of the set in a part of the ballast must
+    return all(any(trials.missing(lines, ballast=rest) > found.least for _ in range(PART_TIMES)) for rest in rests)
 
 
 def nearer_share(trials: Trials, found: Crossed, ballast_lines: int, nearest_cycles: float) -> float:
