@@ -205,6 +205,14 @@ class Capacities:
         """None where no step of the third cache is seen, or it lies further out than can be walked."""
         if len(self._cycles) < 4 or second_lines < LEAST_ABOVE_FIRST * self._first:
             return None
+        told = self._third(second_lines, STOPS)
+        if told is None or told.steady:
+            return told
+        again = self._third(second_lines, MORE_STOPS)
+        return again if again is not None and (again.steady or again.blunt) else told
+
+    def _third(self, second_lines: float, stops: int) -> Held | None:
+        """What all walks say of the third cache, with so many stops each."""
         reach = min(MOST_LINES, int(0.7 * self._region.lines))
         if reach < LEAST_RATIO * second_lines:
             return None
@@ -212,11 +220,11 @@ class Capacities:
         for scattered, waits in WALKS:
             walk = Stream(self._context, self._region, min(1.4 * reach, self._region.lines), 95, scattered)
             walk.advance(reach)
-            found += [self._told_far(walk, second_lines, reach, wait_cycles) for wait_cycles in waits]
+            found += [self._told_far(walk, second_lines, reach, stops, wait_cycles) for wait_cycles in waits]
         return agreed([each for each in found if each is not None], WALKS_IN_ALL)
 
-    def _told_far(self, walk: Stream, second_lines: float, reach: int, wait_cycles: int) -> Held | None:
-        passed = walk.passed(max(second_lines / 4, 16.0), reach, STOPS, wait_cycles)
+    def _told_far(self, walk: Stream, second_lines: float, reach: int, stops: int, wait_cycles: int) -> Held | None:
+        passed = walk.passed(max(second_lines / 4, 16.0), reach, stops, wait_cycles)
         known = Known(self._first, self._heights)
         octaves = np.arange(0.5, np.log2(reach / second_lines), 0.5)
         starts = [[float(self._first)], [second_lines], (second_lines * 2.0**octaves).tolist()]

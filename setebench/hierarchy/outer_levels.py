@@ -122,32 +122,40 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
             if found["l2"].geometry.ways is None and not measure.hidden:
                 sizes = possible_sizes(second, before, line) if second.blunt else set()
                 found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line, sizes)
-    if "l3" not in found or lines is None:
-        return
+    if "l3" in found and lines is not None:
+        found["l3"] = _third_level(context, region, measure, found["l3"], first_bytes, lines, by_age)
+
+
+def _third_level(
+    context: Context, region: Region, measure: Capacities, outer: Outer, first_bytes: int, lines: float, by_age: bool
+) -> Outer:
+    """The third cache, as far as lines that passed through and lines of its sets tell; the second holds `lines`, and
+    replaces the oldest or about that if `by_age`."""
+    line, cycles = region.line_size, list(context.known["level_cycles"].values())
     context.progress("how long lines stay in the third cache")
     third = measure.third(lines)
     if third is None:
         reason = "no walk shows lines of a stream leaving the third cache: prefetchers, neighbours, or it is too large"
-        found["l3"] = replace(found["l3"], geometry=replace(found["l3"].geometry, reason=reason))
-        return
-    evidence["l3"] = [round(each) for each in third.lines]
+        return replace(outer, geometry=replace(outer.geometry, reason=reason))
+    context.evidence["held_lines"]["l3"] = [round(each) for each in third.lines]
     known = (context, region, lines, third.lines.value, cycles, by_age)
     look = second_in_third(*known)
     sets = third_sets(context, region, cycles, lines, third.lines.value, by_age)
     if look.answer and not sets.inclusive[0]:
         look = agreed(look, second_in_third(*known, often=2))
     told = _of_both((look.answer, look.reason), sets.inclusive)
-    geometry = replace(found["l3"].geometry, ways=sets.ways, reason=sets.reason)
+    geometry = replace(outer.geometry, ways=sets.ways, reason=sets.reason)
     victims_only = False if told[0] else sets.victims_only
     before = [] if victims_only else [0.0]
     if victims_only is not False:
         before += [lines * line, lines * line + first_bytes]
-    outer = with_capacity(replace(found["l3"], geometry=geometry), third, before, line, shared=True)
-    if third.blunt and sets.ways is not None and victims_only is not None:
+    outer = with_capacity(replace(outer, geometry=geometry), third, before, line, shared=True)
+    # blunt steps are those of random replacement, where walks differ by chance; that alone doesn't matter to filling
+    if not third.steady and third.shape < LEAST_SHAPE and sets.ways is not None and victims_only is not None:
         sizes = shared_sizes(third, before, line, sets.ways)
         size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
         outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
-    found["l3"] = replace(outer, inclusive=told, method=OVERFULL)
+    return replace(outer, inclusive=told, method=OVERFULL)
 
 
 def _by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], line: int) -> Outer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.machine import Region
 from setebench.measure.absent import Absent
@@ -13,6 +14,7 @@ from setebench.measure.crowded import LEAST_PAGES, Crowd, crowd
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.overflow import (
     NONE_SHARE,
+    ONE_SHARE,
     SURE_SHARE,
     SURE_TIMES,
     Crossed,
@@ -85,7 +87,8 @@ def third_sets(
             reason = "no walk overfills a few of its sets: a neighbour, or it is too small or large a cache"
             return ThirdSets(None, reason)
         trials = _trials(context, region, absent, found, second_lines, by_age)
-        sets = _Search(trials, found, region.line_size, second_lines, nearest).sets(context.progress)
+        # pages of the shorter walk are among those of the longer one, so a set that they overfill is overfull in it too
+        sets = _Search(trials, found, region.line_size, second_lines, nearest, sets).sets(context.progress)
         context.evidence["third_sets"] = [{"ways": own.ways, "missing": own.usual} for own in sets]
         if len(sets) != 1 or len(found.crowded) >= MANY_PAGES:
             break
@@ -102,7 +105,7 @@ def _trials(
 ) -> Trials:
     per_page = TLB_PAGE_BYTES // region.line_size
     wanted = max(LONG_RATIO * second_lines, min(BALLAST_RATIO * second_lines, CHEAP_LINES))
-    lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + np.arange(per_page) * region.line_size
+    lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + _inwards(per_page) * region.line_size
     if lines.size < TRIED_RATIO * second_lines:
         lines = lines[:0]
     turns = 1 if by_age or not len(lines) else int(np.ceil(RANDOM_CAPACITIES * second_lines / lines.size))
@@ -111,21 +114,38 @@ def _trials(
     return trials
 
 
+def _inwards(count: int) -> NDArray[np.int64]:
+    """Numbers of a page's lines, the first, the last, the second and so on: no two strides in a row are alike. A
+    prefetcher of strides that goes on past the page would bring lines of the next one, which nobody knows."""
+    number = np.arange(count)
+    order: NDArray[np.int64] = np.argsort(np.minimum(2 * number, 2 * (count - number) - 1))
+    return order
+
+
 class _Search:
-    """Searches for pages that overfill sets of the third cache, `second_lines` being what the second one holds."""
+    """Searches for pages that overfill sets of the third cache, `second_lines` being what the second one
+    holds; some of the `sets` may be known already."""
 
     def __init__(
-        self, trials: Trials, found: Crowd, line_size: int, second_lines: float, nearest_cycles: float
+        self,
+        trials: Trials,
+        found: Crowd,
+        line_size: int,
+        second_lines: float,
+        nearest_cycles: float,
+        sets: Sequence[Crossed] = (),
     ) -> None:
         self._trials, self._found, self._line_size = trials, found, line_size
         self._second_lines, self._nearest_cycles = second_lines, nearest_cycles
-        self._left = np.arange(len(found.crowded))
+        self._sets = sets
+        known = np.concatenate([lines for own in sets for lines in own.lines]) if sets else found.crowded[:0]
+        self._left = np.flatnonzero(~np.isin(found.crowded, known - known % TLB_PAGE_BYTES))
         self._takes_along = len(found.crowded) * TLB_PAGE_BYTES // line_size < MOST_TRIED * second_lines
         self._surely_along = False
 
     def sets(self, progress: Callable[[str], None]) -> list[Crossed]:
-        """Pages of `SETS` sets, one more than each holds lines."""
-        sets: list[Crossed] = []
+        """Pages of `SETS` sets, one more than each holds lines; those known before come first."""
+        sets = list(self._sets)
         for _ in range(TRIES):
             if len(sets) < SETS and len(self._left) and not self._trials.spent:
                 one = self._one()
@@ -188,7 +208,8 @@ def _victims_only(trials: Trials, sets: list[Crossed]) -> bool | None:
     if not (trials.ballast_lines and sets):
         return None
     shares = np.array([_lost_for_one(trials, own, n % len(own.lines)) for own in sets for n in range(SURE_TIMES)])
-    if np.mean(shares > NONE_SHARE) <= NONE_SHARE:
+    # some sets overflow by themselves: a line of the system lies there
+    if np.mean(shares > ONE_SHARE) <= NONE_SHARE:
         return True
     return False if np.mean(shares > MOSTLY_SHARE) >= SURE_SHARE else None
 

@@ -151,11 +151,20 @@ def sizes_told(
     """Those of `sizes`, in lines, that a cache of so many ways may have which replaces any line alike; none where its
     ways don't explain the curve. `elsewhere` of the lines that were put in latest are not in it, but in the cache
     before alone."""
-    trials = [_explained(measured, ways, size, hit, miss, elsewhere) for size in sizes]
-    best = min((each for each in trials if each is not None), key=lambda each: each.left, default=None)
+    trials = [each for size in sizes for each in _all_explained(measured, ways, size, hit, miss, elsewhere)]
+    best = min(trials, key=lambda each: each.left, default=None)
     if best is None or best.left > MOST_MISFIT * len(measured.lines):
         return []
-    return [size for size in sizes if (1.0 - TAKEN_SHARE) * size < best.room < (1.0 + MORE_SHARE) * size]
+    # where the curve isn't quite explained, errors are larger than thought
+    scale = max(1.0, best.left / max(len(measured.lines) - 4, 1))
+    near = [each.room for each in trials if each.left < best.left + scale * NEAR_BY]
+    return _going_with([best.room], sizes) or _going_with(near, sizes)
+
+
+def _going_with(rooms: Collection[float], sizes: Collection[int]) -> list[int]:
+    """Those of the sizes that one of these rooms may be of."""
+    least, most = 1.0 - TAKEN_SHARE, 1.0 + MORE_SHARE
+    return [size for size in sizes if any(least * size < room < most * size for room in rooms)]
 
 
 def _divisors(size: int) -> Iterator[int]:
@@ -173,18 +182,23 @@ def _explained(
 ) -> Explained | None:
     """The room that explains the curve best with these ways, however sets are chosen; None with too few sets. With
     `elsewhere`, see `sizes_told`, of a cache that replaces any line alike."""
+    every = _all_explained(measured, ways, room, hit, miss, elsewhere)
+    return min(every, key=lambda each: each.left, default=None)
+
+
+def _all_explained(
+    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float | None
+) -> Iterator[Explained]:
+    """How well each room near this one does."""
     put = measured.lines - (elsewhere or 0.0)
     latest = None if elsewhere is None else np.full_like(put, measured.latest - elsewhere)
-    best: Explained | None = None
     for each in (ROOM * room).tolist():
         sets = each / ways
         if sets <= measured.page_lines:
             continue
         for page_lines in (None, measured.page_lines):
             left = _left(measured, lost_share(put, sets, ways, page_lines, latest) * put, hit, miss)
-            if best is None or left < best.left:
-                best = Explained(ways, each, left)
-    return best
+            yield Explained(ways, each, left)
 
 
 def _left(measured: Filling, lost: Values, hit: float, miss: float) -> float:

@@ -22,7 +22,11 @@ CLEAR_STEPS = 2.0
 STALL_RATIO = 1.4
 """A load that takes so many times what the outer level does met an interrupt or a stall, which says nothing of it."""
 
-KEPT_TIMES = 64
+KEPT_TIMES = 2048
+"""Loads of the first cache that others are compared with: on a clock of long steps each errs by half of one."""
+
+SURE_ERRORS = 3.0
+"""Standard errors by which a mean must lie to one side."""
 
 
 class Absent:
@@ -56,6 +60,11 @@ class Absent:
         """Which of these loads came from behind the cache."""
         middle = (self._cycles.own + self._cycles.beyond) / 2
         return (cycles > middle) & (cycles < self.most_cycles)
+
+    def readings(self, cycles: float) -> int:
+        """How many loads of the cache's lines have a mean that surely lies above so many cycles, on this clock."""
+        error = self._step * self._per_tick / 6**0.5  # of the difference of two readings
+        return int(np.ceil((SURE_ERRORS * error / max(self._cycles.own - cycles, 1.0)) ** 2))
 
     @property
     def most_cycles(self) -> float:

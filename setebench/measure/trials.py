@@ -54,6 +54,21 @@ class Trials:
         finally:
             self._used, self._loads_left = len(self._ballast), before - (begin - self._loads_left)
 
+    @contextmanager
+    def hasty(self) -> Iterator[None]:
+        """Trials behind the ballast walked once: one line in five may then stay in a level before that replaces at
+        random. What is missing all the same is missing behind more turns too."""
+        turns, self._turns = self._turns, 1
+        try:
+            yield
+        finally:
+            self._turns = turns
+
+    @property
+    def haste_helps(self) -> bool:
+        """Whether hasty trials cost less than others."""
+        return self._turns > 1 and self._used > 0
+
     @property
     def spent(self) -> bool:
         """Whether no loads are left."""

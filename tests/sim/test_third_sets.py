@@ -84,6 +84,16 @@ def test_prefetchers_bring_lines_that_are_told_apart() -> None:
     assert found.ways == 8, found.reason
 
 
+def test_lines_of_the_system_that_stay_in_some_sets_for_good() -> None:
+    """A cache of victims gets them back each time; one set in eight is then full with a page less."""
+    noise = spec.Noise(interrupt_interval_cycles=3e5, interrupt_cycles=3000.0, interrupt_lines=100)
+    machine = _machine(8, "random", "exclusive", noise=noise)
+    region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)
+    found = third_sets(Context(machine=machine), region, CYCLES, SECOND_LINES, 9 * SETS, by_age=True)
+    assert found.ways == 8, found.reason
+    assert found.victims_only is True
+
+
 def test_a_capacity_that_was_taken_for_half_is_outgrown() -> None:
     machine = _machine(8, "lru", "inclusive")
     region = machine.allocate(REGION_BYTES, TLB_PAGE_BYTES)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setebench.infer.filling import Filling, lost_share, sizes_told, told, whitening
+from setebench.infer.filling import Filling, _all_explained, lost_share, sizes_told, told, whitening
 
 HIT, MISS, FIRST = 14.0, 46.0, 256
 PAGE_LINES = 64
@@ -124,3 +124,11 @@ def test_latest_lines_that_are_lost_are_not_counted(latest: int) -> None:
     share = np.mean([kept_of_early(512, 8, 5000, latest, rng) for _ in range(6)])
     foretold = lost_share(np.array([5000.0]), 512, 8, None, np.array([float(latest)]))
     assert foretold[0] == pytest.approx(share, abs=0.006)
+
+
+def test_a_room_between_those_of_two_sizes_goes_with_the_one_that_explains_the_curve_nearly_as_well() -> None:
+    """Few fillings err by some hundredths, so the best room may be one that no cache leaves."""
+    own = measured(1024, 8, True, loads=1500)
+    best = min(_all_explained(own, 8, 8192, HIT, MISS, 0.0), key=lambda each: each.left).room
+    sizes = [round(best / 1.075), round(best / 0.7)]
+    assert sizes_told(own, 8, sizes, HIT, MISS, 0.0) == sizes[:1]
