@@ -44,6 +44,11 @@ class Congruent:
         return len(self.lines) - 1
 
 
+MOST_TRIALS = 600
+"""Trials of a reduction about: three times as many as lines of one set among the most that are tried take. Where it
+takes more, what is asked is not clear, and no set comes of it."""
+
+
 class Sets:
     """Searches for congruent lines of the second cache in `region`, the first cache having `first_ways` ways of
     `way_bytes` each. Lines at one offset of pages share a set of the first cache where its ways are no larger than a
@@ -150,16 +155,17 @@ class Sets:
 
     def _reduced(self, lines: Lines, flushers: Lines) -> Lines:
         """Leave out as many as can be, in chunks of half, a quarter, ... of them, at last one by one."""
-        chunk = max(1, len(lines) // 2)
+        chunk, trials = max(1, len(lines) // 2), 0
         while True:
             before, at = len(lines), 0
             while at < len(lines):
+                trials += 1
                 rest = np.delete(lines, slice(at, at + chunk))
                 if len(rest) and self._overfull(rest, flushers):
                     lines = rest
                 else:
                     at += chunk
-            if chunk == 1 and len(lines) == before:
+            if (chunk == 1 and len(lines) == before) or trials > MOST_TRIALS:
                 return lines
             chunk = max(1, min(chunk // 2, len(lines) // 2))
 
