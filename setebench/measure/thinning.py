@@ -47,9 +47,12 @@ QUICK_RATIO, QUICK_SHARE = 3, 0.2
 standard errors."""
 
 MOST_LOADS, TRY_LOADS = 40_000_000, 12_000_000
-"""Loads that all searches together may take, some seconds, and one of them. Where the clock is coarse beside the
-latencies, or lines go by chance, a search that finds nothing would else go on for minutes, and none be left for pairs.
-Where not even the most repetitions would tell the two latencies apart, there is no search."""
+"""Loads that all searches together may take, some seconds, and one of them. Where lines go by chance a search that
+finds nothing would else go on for minutes, and none be left for pairs."""
+
+AFFORDABLE_TIMES = 16
+"""Where a clock is so coarse beside the two latencies that more repetitions are needed, all searches together may take
+as many loads as else one of them; whole pages tell the ways then, mostly and sooner."""
 
 TRIES = 2
 """Targets tried with lines one by one, and as many with lines in pairs."""
@@ -84,7 +87,8 @@ class Thinning:
         self._step, self._per_tick = step_ticks(context), cycles_per_tick(context)
         self._times = repetitions(self._step * self._per_tick, latencies)
         self._fine = wanted_repetitions(self._step * self._per_tick, latencies) <= MOST_TIMES
-        self._loads_left, self._least_left = MOST_LOADS, 0
+        self._loads_left = MOST_LOADS if self._times <= AFFORDABLE_TIMES else TRY_LOADS
+        self._least_left = 0
 
     def few(self) -> Iterator[Lines]:
         """Lines of one set of the first cache, or pairs of lines, among which one set is overfull; others every time.
