@@ -51,7 +51,7 @@ FINDS, FAILURES = 2, 3
 class Outer:
     """What was found of one level, and how: its ways, and its size. `inclusive` says whether it takes lines out of the
     level before, as far as lines of no known set tell that, or why they don't; `by_age` whether its sets surely replace
-    their oldest lines; `pages_asked` whether whole pages were already asked for ways and inclusion."""
+    their oldest lines; `pages_asked` whether whole pages were already asked for ways and inclusion, or can't be."""
 
     geometry: Geometry
     method: str
@@ -117,8 +117,10 @@ def _add_capacities(context: Context, region: Region, first_bytes: int, found: d
                 pages = whole_pages(context, region, first_bytes // line, cycles, second.lines.value, ways=wanted)
                 told = _of_both(told, pages.inclusive)
                 before = [0.0] if told[0] else [0.0, first_bytes]
-                own = _by_pages(found["l2"], pages, second, before, line)
-            found["l2"] = replace(own, inclusive=told, blunt=second.blunt)
+                own = by_pages(found["l2"], pages, second, before, line)
+            found["l2"] = replace(
+                own, inclusive=told, blunt=second.blunt, pages_asked=own.pages_asked or measure.hidden
+            )
             if found["l2"].geometry.ways is None and not measure.hidden:
                 sizes = possible_sizes(second, before, line) if second.blunt else set()
                 found["l2"] = _filled(context, region, found["l2"], lines, first_bytes // line, sizes)
@@ -150,33 +152,38 @@ def _third_level(
     if victims_only is not False:
         before += [lines * line, lines * line + first_bytes]
     outer = with_capacity(replace(outer, geometry=geometry), third, before, line, shared=True)
-    # blunt steps are those of random replacement, where walks differ by chance; that alone doesn't matter to filling
-    if not third.steady and third.shape < LEAST_SHAPE and sets.ways is not None and victims_only is not None:
+    if third.blunt and sets.ways is not None and victims_only is not None:
         sizes = shared_sizes(third, before, line, sets.ways)
         size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
         outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
     return replace(outer, inclusive=told, method=OVERFULL)
 
 
-def _by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], line: int) -> Outer:
+def by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], line: int) -> Outer:
     """The second cache, `plain` and what a stream told of it, `held`, with what whole pages tell of its size and ways,
     should these be missing; `before` as for `with_capacity`."""
     plain = replace(plain, pages_asked=plain.geometry.ways is None)
     if pages.ways is not None:
         plain = replace(plain, geometry=replace(plain.geometry, ways=pages.ways, reason=""), method=ONE_MORE)
     own = with_capacity(plain, held, before, line)
-    if own.geometry.size is not None:
+    if own.geometry.size is not None and own.geometry.size >= pages.least_bytes:
         return own
+    if own.geometry.size is not None:
+        reason = "more pages stay at once than a stream leaves room for"
+        own = replace(own, geometry=replace(own.geometry, whole_bytes=None, reason=reason))
     geometry = with_pages(own.geometry, pages, line)
     return own if geometry is own.geometry else replace(own, geometry=geometry, size_method=HOW_MANY)
 
 
 def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
-    """Whether the third cache includes the second, from a stream and from sets: not told where they contradict."""
+    """Inclusion from a stream, and from lines or pages of the same sets: not told where they contradict."""
     if by_sets[0] is None:
         return by_stream
     if by_stream[0] is not None and by_stream[0] != by_sets[0]:
-        return None, "lines in use and lines of one set tell different things; run again at a quieter time"
+        return (
+            None,
+            "lines beside a stream and those of one set tell different things; run again at a quieter time",
+        )
     return by_sets
 
 

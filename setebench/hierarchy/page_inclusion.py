@@ -26,7 +26,7 @@ def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list
     latencies of the first cache, the second one and behind it."""
     first, second, behind = cycles
     own, foreign, others = group.pages[-1], group.ballast[0], group.pages[:-1]
-    looks = np.empty((LOOKS, 3))
+    looks, hits = np.empty((LOOKS, 4)), second * (room.page_lines - 1)
     for look in looks:
         used, passing = _passing(context, room, int(own), others)
         control, free = _passing(context, room, int(foreign), others)
@@ -35,6 +35,7 @@ def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list
             (used - control) * len(others) / (behind - first),
             (passing - free) * len(others) / (behind - second),
             (control - alone) / (second - first),
+            (free - hits) * len(others) / (behind - second),
         )
     return InUse(*np.median(looks, axis=0).tolist())
 

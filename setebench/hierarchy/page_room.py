@@ -87,11 +87,11 @@ class PageRoom:
         self, context: Context, region: Region, first_lines: int, hit: float, miss: float, least_lines: float
     ) -> None:
         self._context, self._region = context, region
-        self._page_lines = TLB_PAGE_BYTES // region.line_size
+        self.page_lines = TLB_PAGE_BYTES // region.line_size
         self._per_tick = cycles_per_tick(context)
-        self._margin = CROWDED_SHARE * (miss - hit) * (self._page_lines - 1)
-        few, many = (ratio * first_lines // self._page_lines for ratio in START_RATIOS)
-        self._start = int(np.clip(START_SHARE * least_lines / self._page_lines, few, many))
+        self._margin = CROWDED_SHARE * (miss - hit) * (self.page_lines - 1)
+        few, many = (ratio * first_lines // self.page_lines for ratio in START_RATIOS)
+        self._start = int(np.clip(START_SHARE * least_lines / self.page_lines, few, many))
         self._rng = context.rng(99)
         self._rounds, self._looks, self._lines_left = LEAST_ROUNDS, 0, 0.0
         self._bound = float("inf")
@@ -99,7 +99,7 @@ class PageRoom:
         self.kept: Lines = self.pool
         clear = self._margin > step_ticks(context) * self._per_tick
         pages = region.size // TLB_PAGE_BYTES
-        held = least_lines / self._page_lines
+        held = least_lines / self.page_lines
         self.possible = clear and self._start > 1 and held < min(MOST_PAGES, pages / POOL_RATIO)
 
     def packed(self) -> Packed:
@@ -192,14 +192,14 @@ class PageRoom:
         order = self._rng.permutation(count)
         cycles = np.empty((self._rounds, count))
         cycles[:, order] = self.timed(pages[order], self._rounds, WARM_ROUNDS, stride)
-        self._lines_left -= (self._rounds * stride + WARM_ROUNDS) * count * self._page_lines
+        self._lines_left -= (self._rounds * stride + WARM_ROUNDS) * count * self.page_lines
         return cycles
 
     def timed(self, pages: Lines, rounds: int, warm_rounds: int, stride: int = 1) -> NDArray[np.float64]:
         """Cycles of each page's lines, but for the one whose load warms its translation, in every round, shape (rounds,
         pages), pages being walked over in this order; of `stride` pages in a row one is timed, which mustn't divide
         their number. A page's lines follow each other in a random order but for the first two."""
-        count, own = len(pages), self._page_lines
+        count, own = len(pages), self.page_lines
         self._link(pages)
         second = PAGE + self._region.line_size
         probe = Probe().load(PAGE).fence().start().chase(second, own - 1).stop()
@@ -214,13 +214,13 @@ class PageRoom:
 
     def visits(self, pages: Lines, turns: Lines) -> NDArray[np.float64]:
         """Cycles of each visit, shape (turns,), as in `timed`, `turns` telling which of the pages comes when."""
-        probe = Probe().load(PAGE).fence().start().chase(PAGE + self._region.line_size, self._page_lines - 1).stop()
+        probe = Probe().load(PAGE).fence().start().chase(PAGE + self._region.line_size, self.page_lines - 1).stop()
         self._link(pages)
         ticks = self._context.machine.run(probe, {PAGE: turns}, cpu=self._context.cpu)
         cycles: NDArray[np.float64] = np.asarray(ticks, dtype=np.float64).ravel() * self._per_tick
         return cycles
 
     def _link(self, pages: Lines) -> None:
-        places = np.tile(np.arange(self._page_lines), (len(pages), 1))
+        places = np.tile(np.arange(self.page_lines), (len(pages), 1))
         places[:, 2:] = self._rng.permuted(places[:, 2:], axis=1)
         self._context.machine.link(self._region, (pages[:, None] + places * self._region.line_size).ravel())

@@ -66,7 +66,8 @@ class PageSets:
 
     def __init__(self, context: Context, room: PageRoom, first_pages: float, miss_cycles: float) -> None:
         self._context, self._room, self._miss = context, room, miss_cycles
-        self._least, self._most = (int(np.ceil(ratio * first_pages)) for ratio in BALLAST_RATIOS)
+        least, most = (int(np.ceil(ratio * first_pages)) for ratio in BALLAST_RATIOS)
+        self._least, self._most = max(least, BALLAST_PARTS), max(most, BALLAST_PARTS)
         self._rng = context.rng(101)
         self._lines_left = 0.0
         self.groups: list[PageGroup] = []

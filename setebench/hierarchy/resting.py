@@ -85,10 +85,14 @@ def inclusive_at_rest(
 
 def told_at_rest(rests: Rests, miss_cycles: float) -> tuple[bool | None, str]:
     """The answer from the costs of a line of the set and of a foreign one."""
-    staying = (rests.foreign_pushed - rests.foreign_left).mean() / (rests.foreign_pushed - rests.kept).mean()
+    gap, stays = rests.foreign_pushed - rests.kept, rests.foreign_pushed - rests.foreign_left
     evicted, evicted_error = _mean(rests.pushed - rests.foreign_pushed)
-    if staying < LEAST_STAYING or evicted < max(LEAST_EVICTED * miss_cycles, DEVIATIONS * evicted_error):
+    # the share that stays is divided by below, so that too large a one would read as lines that are gone
+    if not (_surely(gap) and _surely(stays - LEAST_STAYING * gap)):
         return None, UNSURE
+    if evicted < max(LEAST_EVICTED * miss_cycles, DEVIATIONS * evicted_error):
+        return None, UNSURE
+    staying = stays.mean() / gap.mean()
     # 0 where the first cache kept its share of the evicted lines, 1 or more where it kept none of them
     gone, error = _mean((rests.left - rests.foreign_left - (1.0 - staying) * evicted) / (staying * evicted))
     if gone > TAKEN_SHARE and gone > DEVIATIONS * error:
@@ -96,6 +100,12 @@ def told_at_rest(rests: Rests, miss_cycles: float) -> tuple[bool | None, str]:
     if gone + 2 * error < KEPT_SHARE:
         return False, ""
     return None, f"of the lines that the first cache would keep {gone:.2f} seem gone, give or take {2 * error:.2f}"
+
+
+def _surely(values: Cycles) -> bool:
+    """Whether they are above zero by more than chance."""
+    mean, error = _mean(values)
+    return mean > DEVIATIONS * error
 
 
 def _mean(values: Cycles) -> tuple[float, float]:

@@ -33,6 +33,11 @@ class WholePages:
     ways: int | None = None
     inclusive: Inclusive = (None, "")
 
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of pages that surely found room together; 0 where a third cache may be behind that."""
+        return int(least_pages(self.found, self.first_pages) * TLB_PAGE_BYTES) if self.all_levels else 0
+
 
 def whole_pages(
     context: Context, region: Region, first_lines: int, cycles: Sequence[float], held: float, *, ways: bool
@@ -57,14 +62,18 @@ def whole_pages(
             sets.search()
     levels = list(cycles[:3])
     in_use = [page_in_use(context, room, each, levels) for each in sets.groups]
-    context.evidence["page_sets"] = [
-        [each.told.pages, round(each.told.missing, 1), round(each.told.left, 1)] for each in sets.groups
-    ]
-    context.evidence["pages_in_use"] = [[round(each, 1) for each in astuple(use)] for use in in_use]
-    context.evidence["page_room"] = [
-        [each.pages, round(each.missing, 4), round(each.refused, 3), round(each.excess, 3)] for each in found
-    ]
-    return WholePages(tuple(found), first_pages, all_levels, sets.ways, included(in_use))
+    groups = [each.told for each in sets.groups]
+    seen = {
+        "page_sets": [[each.pages, round(each.missing, 1), round(each.left, 1)] for each in groups],
+        "pages_in_use": [[round(each, 1) for each in astuple(use)] for use in in_use],
+        "page_room": [
+            [each.pages, round(each.missing, 4), round(each.refused, 3), round(each.excess, 3)] for each in found
+        ],
+    }
+    for name, rows in seen.items():
+        context.evidence[name] = [*context.evidence.get(name, []), *rows]
+    alike = len({each.pages for each in groups}) == 1
+    return WholePages(tuple(found), first_pages, all_levels, sets.ways, included(in_use if alike else []))
 
 
 def with_pages(own: Geometry, pages: WholePages, line_bytes: int) -> Geometry:
@@ -72,7 +81,7 @@ def with_pages(own: Geometry, pages: WholePages, line_bytes: int) -> Geometry:
     pages that stay tell it holds at least, if that is more than is known."""
     if not pages.all_levels:
         return own
-    least, known = int(least_pages(pages.found, pages.first_pages) * TLB_PAGE_BYTES), own.least_bytes or 0
+    least, known = pages.least_bytes, own.least_bytes or 0
     size = whole_size(pages.found, TLB_PAGE_BYTES, pages.first_pages)
     ways = own.ways and sizes_with_ways(size or 0, size or 0, own.ways, line_bytes)
     if size is not None and size >= known and (own.ways is None or ways):

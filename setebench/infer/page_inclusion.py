@@ -12,14 +12,18 @@ UNKEPT_LINES = 3.0
 in use: losses of the other page would then tell nothing."""
 
 LOST_LINES, SPARED_LINES = 8.0, 2.0
-"""Lines of the page in use that are lost per round at least where the outer cache takes them along: it gives up 64
-lines of these pages in every round, one of nine of which would be this page's if it chose by chance; and at most where
-it doesn't."""
+"""Lines of the page in use that are lost per round at least where the outer cache takes them along: of a set that it
+gives up a line of in every round this page's is the oldest, as its uses aren't heard of; and at most where it
+doesn't."""
 
 HELD_LINES = 16.0
 """Lines of the others that are missing per round at most where all of them are held beside the page in use, but for
 what replacement at random in both caches moves about. An inclusive cache has to give up one of all 64 sets, and
 prefetchers leave two thirds of these missing at least in groups that are clear."""
+
+LEAST_LOSING, LEAST_KEEPING = 2, 3
+"""Groups at least of which pages in use lose lines, or all lose none. A group that was found while somebody else held a
+part of its sets is one page too small, and loses nothing either."""
 
 Inclusive = tuple[bool | None, str]
 
@@ -27,12 +31,13 @@ Inclusive = tuple[bool | None, str]
 @dataclass(frozen=True)
 class InUse:
     """Per round over pages of the same sets, one of which is used again after each other: lines of it that are `lost`,
-    and lines of the others that are `missing`, more than if a page of other sets is used instead; and lines of that one
-    that are `unkept` from use to use."""
+    and lines of the others that are `missing`, more than if a page of other sets is used instead; lines of that one
+    that are `unkept` from use to use; and lines of the others that are missing beside it, `anyway`."""
 
     lost: float
     missing: float
     unkept: float
+    anyway: float = 0.0
 
 
 def included(found: Sequence[InUse]) -> Inclusive:
@@ -43,9 +48,11 @@ def included(found: Sequence[InUse]) -> Inclusive:
     if float(np.median([each.unkept for each in found])) > UNKEPT_LINES:
         return None, "the first cache gives up lines that are used all the time (random replacement?)"
     lost, missing = ([getattr(each, name) for each in found] for name in ("lost", "missing"))
-    if min(lost) > LOST_LINES:
+    if min(lost) > LOST_LINES and len(found) >= LEAST_LOSING:
         return True, ""
-    if max(lost) < SPARED_LINES and max(missing) < HELD_LINES:
+    spared = max(abs(each) for each in lost) < SPARED_LINES
+    held = max(max(abs(each.missing), each.anyway) for each in found) < HELD_LINES
+    if spared and held and len(found) >= LEAST_KEEPING:
         return False, ""
     lines = f"{np.median(lost):.1f} lines of a page in use are lost per round, {np.median(missing):.1f} of others"
     return None, f"{lines} of its sets; run again at a quieter time"

@@ -49,6 +49,9 @@ exclusive cache take that much in all orders alike."""
 SAME_RATIO = 1.07
 """Capacities found on different walks are the same within this ratio, or as far as chance goes."""
 
+BLUNT_APART = 0.2
+"""Walks over a cache that replaces at random differ so much by chance; then all that any of them leaves is possible."""
+
 LEAST_SHAPE = 3
 """A step that is blunter could also be that of a cache which keeps some lines for long, past where it was looked for,
 and most for short."""
@@ -205,6 +208,9 @@ def agreed(found: Sequence[Held], walks: int) -> Held | None:
     chance = float(np.mean([each.lines.high - each.lines.value for each in found])) - SYSTEMATIC * value
     apart = most.lines.value - least.lines.value
     if len(found) < walks or apart > max((SAME_RATIO - 1.0) * value, 2**0.5 * chance):
+        if len(found) == walks and max(each.shape for each in found) < LEAST_SHAPE and apart < BLUNT_APART * value:
+            low, high = min(each.lines.low for each in found), max(each.lines.high for each in found)
+            return Held(Estimate(value, low, high + LOST_ROOM * value), False, most.shape, blunt=True)
         return Held(most.lines, False, most.shape)
     low = min(value - chance / len(found) ** 0.5, least.lines.value) - SYSTEMATIC * value
     high = max(value + chance / len(found) ** 0.5, most.lines.value) + (SYSTEMATIC + LOST_ROOM) * value

@@ -46,7 +46,7 @@ class Congruent:
 
 MOST_TRIALS = 600
 """Trials of a reduction about: three times as many as lines of one set among the most that are tried take. Where it
-takes more, what is asked is not clear, and no set comes of it."""
+takes more, what is asked is not clear, and a set hardly comes of it."""
 
 
 class Sets:
@@ -158,7 +158,7 @@ class Sets:
         chunk, trials = max(1, len(lines) // 2), 0
         while True:
             before, at = len(lines), 0
-            while at < len(lines):
+            while at < len(lines) and trials <= MOST_TRIALS:
                 trials += 1
                 rest = np.delete(lines, slice(at, at + chunk))
                 if len(rest) and self._overfull(rest, flushers):

@@ -32,9 +32,9 @@ def test_lines_at_rest_tell_inclusion_of_a_first_cache_that_replaces_at_random(i
     assert inclusive_at_rest(context, region, found, L3 - L2) == (inclusion == "inclusive", "")
 
 
-def rests(gone: float, staying: float, noise: float = 0.0) -> Rests:
+def rests(gone: float, staying: float, noise: float = 0.0, seed: int = 1) -> Rests:
     """Costs of lines of which a share stays in the first cache, and a share of these is gone all the same."""
-    rng, size = np.random.default_rng(1), 10
+    rng, size = np.random.default_rng(seed), 10
     far = gone * staying + 1.0 - staying
     values = (staying * (1 - gone) * L1 + far * L3, L3, staying * L1 + (1 - staying) * L2, L2, L1)
     return Rests(*(value + noise * rng.standard_normal(size) for value in values))
@@ -48,6 +48,14 @@ def test_what_lines_at_rest_tell() -> None:
     assert told_at_rest(rests(1.0, 0.6, 0.1), 3 * (L3 - L2)) == (None, UNSURE)
     assert told_at_rest(rests(0.4, 0.6, 0.1), L3 - L2)[0] is None
     assert told_at_rest(rests(0.0, 0.3, 30.0), L3 - L2)[0] is None
+
+
+@pytest.mark.parametrize("noise", [2.0, 5.0, 10.0])
+def test_noise_that_hides_how_many_lines_stay_tells_nothing_wrong(noise: float) -> None:
+    """Too large a share of lines that stay would read as lines that are gone."""
+    for staying in (0.0, 0.1, 0.2):
+        told = [told_at_rest(rests(0.0, staying, noise, seed), L3 - L2)[0] for seed in range(100)]
+        assert True not in told
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -96,14 +97,25 @@ def open_bare(cpu: int | None, seed: int) -> BareMachine:
 Write = Callable[..., Path]
 
 
+def _hear_hang_ups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def start(folder: Path, cwd: Path, *arguments: str) -> subprocess.Popen[str]:
-    """`setebench characterize` as a process of its own, with the scenarios in a folder beside those that ship."""
+    """`setebench characterize` as a process of its own, with the scenarios in a folder beside those that ship, and with
+    SIGHUP as usual where nohup runs the tests."""
     command = [sys.executable, "-m", "setebench", "--scenario-path", str(folder), "characterize", *arguments]
     here = str(Path(__file__).parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, *sys.path])}
     environment.pop(registry.PATH_VARIABLE, None)
     return subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_hear_hang_ups,
     )
 
 

@@ -60,5 +60,5 @@ def test_a_wrong_yes_is_taken_back() -> None:
 
 def test_none_where_trials_run_out() -> None:
     loads = _Loads(5)
-    assert isinstance(loads.spent, bool)
     assert reduced(cast("Trials", loads), np.arange(ITEMS), _Overfull(loads, set())) is None
+    assert loads.spent

@@ -7,7 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.outer_levels import Outer, with_capacity
+from setebench.hierarchy.outer_levels import Outer, by_pages, with_capacity
+from setebench.hierarchy.whole_pages import WholePages
+from setebench.infer.page_room import Packed
 from setebench.infer.residence import (
     Curve,
     Held,
@@ -98,6 +100,25 @@ def test_walks_that_disagree_tell_a_bound_only() -> None:
     assert missing is not None
     assert not missing.steady
     assert not missing.blunt
+
+
+def test_blunt_walks_leave_all_that_any_of_them_leaves() -> None:
+    walks = [Held(estimate(lines), True, 1) for lines in (6400, 7000, 6600)]
+    found = agreed(walks, 3)
+    assert found is not None and found.blunt and not found.steady
+    assert found.lines.low < 6200 < 7300 < found.lines.high
+    apart = agreed([Held(estimate(lines), True, 1) for lines in (5000, 7000, 6600)], 3)
+    assert apart is not None and not apart.blunt
+
+
+def test_no_size_that_is_less_than_pages_that_stay() -> None:
+    """Where a stream lost lines to somebody else, its size of known ways may be half of what there is."""
+    stream = Held(estimate(264 << 4, 0.05), False, 1)
+    pages = WholePages((Packed(105, 0.0, 1.0, 5.0),), 8.0, all_levels=True, ways=8)
+    told = by_pages(UNKNOWN, pages, stream, [0.0], 64).geometry
+    assert told.size is None and told.least_bytes == (105 - 8) * 4096
+    fewer = WholePages((Packed(60, 0.0, 1.0, 5.0),), 8.0, all_levels=True, ways=8)
+    assert by_pages(UNKNOWN, fewer, stream, [0.0], 64).geometry.size == 262144
 
 
 def test_walks_that_agree_tell_a_size_unless_the_step_is_blunt() -> None:
