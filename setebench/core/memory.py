@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +32,7 @@ class NativeRegion(Region):
     """A mapping of this process. `locked` tells whether the kernel keeps it in memory, `granted` how its pages came."""
 
     def __init__(self, memory: mmap.mmap, size: int, page_size: int, granted: Granted) -> None:
-        self._memory = memory
+        self._memory: mmap.mmap | None = memory
         self._bytes: NDArray[np.uint8] | None = np.frombuffer(memory, dtype=np.uint8)
         begin = -(-self._bytes.ctypes.data // page_size) * page_size
         super().__init__(begin, size, page_size)
@@ -56,13 +57,19 @@ class NativeRegion(Region):
         words[offsets // 8] = np.roll(addresses, -1)
 
     def numbers(self) -> NDArray[np.float64]:
-        """The memory as numbers of 8 bytes, shape (size / 8,); a view, which must be gone before `release`."""
+        """The memory as numbers of 8 bytes, shape (size / 8,); a view, which should be gone before `release`."""
         return self._own()[self._skip : self._skip + self.size].view(np.float64)
 
     def release(self) -> None:
-        """Unmap; a second call does nothing."""
+        """Unmap; a second call does nothing. What a view still shows stays until that is gone."""
         self._bytes = None
-        self._memory.close()
+        memory, self._memory = self._memory, None
+        if memory is None:
+            return
+        # the frames of an interrupt on its way up hold views of what they were at: an error here would take its place,
+        # and a user's ^C end in a traceback. The mapping goes with the last of them.
+        with suppress(BufferError):
+            memory.close()
 
     def _own(self) -> NDArray[np.uint8]:
         if self._bytes is None:

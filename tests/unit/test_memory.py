@@ -130,6 +130,22 @@ def test_a_released_region_is_an_error() -> None:
         region.link(np.array([region.address]))
 
 
+def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
+    region = map_region(SMALL_PAGE, SMALL_PAGE, populate=False)
+
+    def linking() -> None:
+        words = region.numbers()
+        words[0] = 1.0
+        raise KeyboardInterrupt  # its frame, and with it the view, lives as long as the traceback
+
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            linking()
+        finally:
+            region.release()
+    region.release()
+
+
 def test_addresses_outside_the_region_are_not_linked() -> None:
     region = map_region(SMALL_PAGE, SMALL_PAGE, True)
     try:
