@@ -43,8 +43,9 @@ def _first_included(context: Context, region: Region, first_bytes: int | None, s
         told = first_in_second(context, region, first_bytes // line, size / line, cycles)
     if told[0] is None and not second.pages_asked and first_bytes is not None:
         held = second.geometry.held_bytes / line
-        pages = whole_pages(context, region, first_bytes // line, cycles, held, ways=True).inclusive
-        told = told if pages[0] is None else pages
+        pages = whole_pages(context, region, first_bytes // line, cycles, held, ways=True)
+        fit = second.geometry.ways is None or pages.ways in (None, second.geometry.ways)  # else groups miss some pages
+        told = pages.inclusive if fit and pages.inclusive[0] is not None else told
     return told
 
 

@@ -29,6 +29,10 @@ once, and so many in all for each that is wanted."""
 FIRST_LINES, GROWTH, MOST_LINES = 12, 1.4, 800
 """Lines tried until a set is overfull. More would make the steps of a single set vanish among the others."""
 
+MOST_TRIALS = 600
+"""Trials of a reduction about: three times as many as lines of one set among the most that are tried take. Where it
+takes more, what is asked is not clear, and a set hardly comes of it."""
+
 
 @dataclass(frozen=True)
 class Congruent:
@@ -42,11 +46,6 @@ class Congruent:
     def ways(self) -> int:
         """Ways of the cache."""
         return len(self.lines) - 1
-
-
-MOST_TRIALS = 600
-"""Trials of a reduction about: three times as many as lines of one set among the most that are tried take. Where it
-takes more, what is asked is not clear, and a set hardly comes of it."""
 
 
 class Sets:
