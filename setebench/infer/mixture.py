@@ -27,6 +27,9 @@ BEYOND_SPANS = 3.0
 
 ITERATIONS, BOOTSTRAPS = 200, 200
 
+MOST_AT_ONCE = 1 << 16
+"""Counts in histograms that are explained at once: many small problems take numpy as long as one by one."""
+
 NOTHING_SEEN = 3.0
 """What never happened in n tries has a rate below 3 / n, with 95 % confidence."""
 
@@ -131,13 +134,17 @@ def mostly(references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64]
 
 def expectation(counts: Counts, densities: Fractions) -> Fractions:
     """Most likely shares (sets, levels) behind histograms (sets, bins) of known densities (levels, bins), by
-    expectation maximisation; the likelihood of shares has one maximum only."""
-    levels = len(densities)
-    shares = np.full((len(counts), levels), 1.0 / levels)
-    total = np.maximum(counts.sum(axis=1), 1)[:, None]
+    expectation maximisation; the likelihood of shares has one maximum only. Both may have one more axis in front, of
+    problems that are solved at once."""
+    shares = np.full((*counts.shape[:-1], densities.shape[-2]), 1.0 / densities.shape[-2])
+    total = np.maximum(counts.sum(axis=-1), 1)[..., None]
+    by_bin = np.ascontiguousarray(densities.swapaxes(-1, -2))
+    seen = counts / total
     for _ in range(ITERATIONS):
         expected = shares @ densities
-        shares = shares * ((counts / np.maximum(expected, 1e-300)) @ densities.T) / total
+        np.maximum(expected, 1e-300, out=expected)
+        np.divide(seen, expected, out=expected)
+        shares *= expected @ by_bin
     return shares
 
 
@@ -149,10 +156,12 @@ def _densities(counts: Counts) -> Fractions:
 
 def _bootstrap(counts: Counts, references: Counts, rng: np.random.Generator) -> tuple[Fractions, Fractions]:
     """2.5 % and 97.5 % points of the shares when loads and references are drawn again."""
-    drawn = np.array(
-        [expectation(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(BOOTSTRAPS)]
-    )
-    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
+    drawn = [(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(BOOTSTRAPS)]
+    # some at a time: all of many sets would take much memory
+    at_once = max(1, MOST_AT_ONCE // max(counts.size, 1))
+    parts = [drawn[begin : begin + at_once] for begin in range(0, BOOTSTRAPS, at_once)]
+    shares = np.concatenate([expectation(*(np.array(each) for each in zip(*part, strict=True))) for part in parts])
+    low, high = np.quantile(shares, (0.025, 0.975), axis=0)
     return low, high
 
 

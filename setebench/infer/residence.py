@@ -12,9 +12,8 @@ and get lines at random, and for random replacement (shape 1); anything between 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, product
-from math import lgamma
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +36,9 @@ STEPS = (0.25, 0.08, 0.03, 0.01)
 PRIOR_SHARE, PRIOR_LEAST = 0.08, 1.5
 """Standard deviation of what is known of a step's height beforehand: this share of it, cycles at least."""
 
+LEAST_GAIN = 1e-9
+"""A trial is better by so much at least, or rounding would have two of them take turns."""
+
 BOOTSTRAPS = 24
 
 SYSTEMATIC = 0.03
@@ -52,18 +54,23 @@ SAME_RATIO = 1.07
 BLUNT_APART = 0.2
 """Walks over a cache that replaces at random differ so much by chance; then all that any of them leaves is possible."""
 
+MOST_DECAY = 600.0
+"""Exponents beyond which nothing is held any more, even with as many terms as the sharpest shape has."""
+
 LEAST_SHAPE = 3
 """A step that is blunter could also be that of a cache which keeps some lines for long, past where it was looked for,
 and most for short."""
 
 
-def survival(distance: Values, capacity: float, shape: int) -> Values:
-    """Share of lines still held `distance` lines later, shape (n,), where they stay for `capacity` lines on average."""
-    z = shape * distance / capacity
-    numbers = np.arange(shape)
-    factorials = np.array([lgamma(k + 1.0) for k in numbers])
-    terms = np.exp(np.outer(numbers, np.log(np.maximum(z, 1e-300))) - z[None, :] - factorials[:, None])
-    held: Values = np.minimum(terms.sum(axis=0), 1.0)
+def survival(distance: Values, capacities: Values, shapes: NDArray[np.int64]) -> Values:
+    """Share of lines still held `distance` lines later, distance of shape (n,), where they stay for so many lines on
+    average, by steps of such shapes; both of shape (steps,). The result has shape (steps, n)."""
+    # where e^-z comes near to the smallest numbers, nothing is held of any shape
+    z = np.minimum(shapes[:, None] * distance[None, :] / capacities[:, None], MOST_DECAY)
+    total = np.ones_like(z)
+    for term in range(int(shapes.max()) - 1, 0, -1):
+        total = 1.0 + total * z * ((term < shapes) / term)[:, None]
+    held: Values = np.minimum(np.exp(-z) * total, 1.0)
     return held
 
 
@@ -128,55 +135,89 @@ class Known:
 def fit(measured: Curve, known: Known, starts: Sequence[Sequence[float]]) -> Fit:
     """Steps that explain a curve best. `starts` are capacities in lines to begin with, several for each step, no
     further apart than an octave: the best of all combinations is improved."""
-    found = [
-        _solved(measured, known, lines, shapes)
+    trials = [
+        tuple(zip(lines, shapes, strict=True))
         for lines in product(*starts)
         if all(inner < 0.99 * outer for inner, outer in pairwise(lines))
         for shapes in product(FIRST_SHAPES, repeat=len(lines))
     ]
-    return improved(measured, known, min(found, key=lambda each: each.misfit))
+    problem = _Problem(measured, known)
+    return _improved(problem, trials[int(np.argmin(problem.misfits(trials)))], STEPS)
 
 
 def improved(measured: Curve, known: Known, begin: Fit, steps: Sequence[float] = STEPS) -> Fit:
     """Move one capacity or shape at a time as long as that explains the curve better."""
-    found = _solved(measured, known, [each.lines for each in begin.steps], [each.shape for each in begin.steps])
+    return _improved(_Problem(measured, known), tuple((each.lines, each.shape) for each in begin.steps), steps)
+
+
+Trial = tuple[tuple[float, int], ...]
+"""Lines and shape of every step."""
+
+
+def _improved(problem: _Problem, found: Trial, steps: Sequence[float]) -> Fit:
+    (least,) = problem.misfits([found])
     for step in steps:
-        better = True
-        while better:
-            better = False
-            for trial in _neighbours(found, step, known.first_lines is not None):
-                new = _solved(measured, known, [each.lines for each in trial], [each.shape for each in trial])
-                if new.misfit < found.misfit - 1e-9:
-                    found, better = new, True
-    return found
+        while True:
+            trials = _neighbours(found, step, problem.known.first_lines is not None)
+            misfits = problem.misfits(trials)
+            best = int(np.argmin(misfits))
+            if misfits[best] >= least - LEAST_GAIN:
+                break
+            found, least = trials[best], misfits[best]
+    return problem.solved(found)
 
 
-def _neighbours(found: Fit, step: float, first_known: bool) -> list[tuple[Step, ...]]:
+def _neighbours(found: Trial, step: float, first_known: bool) -> list[Trial]:
     trials = []
-    for number, own in enumerate(found.steps):
-        at = SHAPES.index(own.shape)
-        changed = [replace(own, shape=SHAPES[k]) for k in (at - 1, at + 1) if 0 <= k < len(SHAPES)]
+    for number, (lines, shape) in enumerate(found):
+        at = SHAPES.index(shape)
+        changed = [(lines, SHAPES[k]) for k in (at - 1, at + 1) if 0 <= k < len(SHAPES)]
         if number or not first_known:  # a blunter step may read as a later one, so both together too
-            changed += [
-                replace(each, lines=each.lines * np.exp(sign * step)) for each in (own, *changed) for sign in (-1, 1)
-            ]
-        trials += [(*found.steps[:number], each, *found.steps[number + 1 :]) for each in changed]
+            blunter = [shape, *(each for _, each in changed)]
+            changed += [(lines * float(np.exp(sign * step)), each) for each in blunter for sign in (-1, 1)]
+        trials += [(*found[:number], each, *found[number + 1 :]) for each in changed]
     return trials
 
 
-def _solved(measured: Curve, known: Known, lines: Sequence[float], shapes: Sequence[int]) -> Fit:
-    """The best heights for given places and shapes, by weighted least squares."""
-    columns = [measured.share]
-    columns += [-survival(measured.distance, own, shape) for own, shape in zip(lines, shapes, strict=True)]
-    prior = np.array([1.0 / max(PRIOR_LEAST, PRIOR_SHARE * height) for height in known.heights])
-    rows = np.vstack(
-        [np.stack(columns, axis=1) / measured.error[:, None], np.hstack([np.zeros((len(prior), 1)), np.diag(prior)])]
-    )
-    right = np.concatenate([measured.cycles / measured.error, prior * np.array(known.heights)])
-    solution, *_ = np.linalg.lstsq(rows, right, rcond=None)
-    left = float(((rows @ solution - right) ** 2).sum())
-    found = tuple(Step(float(a), s, float(h)) for a, s, h in zip(lines, shapes, solution[1:], strict=True))
-    return Fit(found, float(solution[0]), left / max(len(measured.distance) - 3 * len(lines), 1))
+class _Problem:
+    """Least squares for one curve: for given places and shapes of the steps, the heights that explain it best."""
+
+    def __init__(self, measured: Curve, known: Known) -> None:
+        self.measured, self.known = measured, known
+        self._prior = np.array([1.0 / max(PRIOR_LEAST, PRIOR_SHARE * height) for height in known.heights])
+        self._right = np.concatenate([measured.cycles / measured.error, self._prior * np.array(known.heights)])
+
+    def misfits(self, trials: Sequence[Trial]) -> Values:
+        """Squared errors per degree of freedom with the best heights, shape (trials,)."""
+        rows = self._rows(trials)
+        # what is known of the heights keeps the columns apart even where two steps lie at one place
+        basis, _ = np.linalg.qr(rows)
+        explained = (basis @ (basis.transpose(0, 2, 1) @ self._right)[:, :, None])[:, :, 0]
+        misfits: Values = ((self._right - explained) ** 2).sum(axis=1) / self._freedom(trials[0])
+        return misfits
+
+    def solved(self, trial: Trial) -> Fit:
+        """These steps with the best heights."""
+        (rows,) = self._rows([trial])
+        solution, *_ = np.linalg.lstsq(rows, self._right, rcond=None)
+        left = float(((rows @ solution - self._right) ** 2).sum())
+        steps = tuple(Step(lines, shape, float(h)) for (lines, shape), h in zip(trial, solution[1:], strict=True))
+        return Fit(steps, float(solution[0]), left / self._freedom(trial))
+
+    def _freedom(self, trial: Trial) -> int:
+        return max(len(self.measured.distance) - 3 * len(trial), 1)
+
+    def _rows(self, trials: Sequence[Trial]) -> Values:
+        """The equations of every trial, shape (trials, bins + steps, 1 + steps)."""
+        measured, bins = self.measured, len(self.measured.distance)
+        numbers: dict[tuple[float, int], int] = {}
+        index = np.array([[numbers.setdefault(step, len(numbers)) for step in trial] for trial in trials])
+        lines, shapes = (np.array(each) for each in zip(*numbers, strict=True))
+        rows = np.zeros((len(trials), bins + index.shape[1], 1 + index.shape[1]))
+        rows[:, :bins, 0] = measured.share / measured.error
+        rows[:, :bins, 1:] = -(survival(measured.distance, lines, shapes) / measured.error)[index].transpose(0, 2, 1)
+        rows[:, bins:, 1:] = np.diag(self._prior)
+        return rows
 
 
 @dataclass(frozen=True)

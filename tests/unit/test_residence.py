@@ -75,8 +75,8 @@ def test_the_third_capacity(ways: int) -> None:
 def test_lines_stay_as_long_as_the_capacity_on_average() -> None:
     """Little's law, for every shape of the model."""
     distance = np.arange(0.5, 40000.0)
-    for shape in (1, 3, 24):
-        assert survival(distance, 1000.0, shape).sum() == pytest.approx(1000.0, rel=1e-3)
+    for share in survival(distance, np.full(4, 1000.0), np.array([1, 3, 24, 40])):
+        assert share.sum() == pytest.approx(1000.0, rel=1e-3)
 
 
 def test_a_level_beyond_does_not_count() -> None:
