@@ -26,6 +26,8 @@ BEYOND_SPANS = 3.0
 """Samples further above the slowest reference than this many times its width were hit by a stall and say nothing."""
 
 ITERATIONS, BOOTSTRAPS = 200, 200
+LOOK_EVERY, SETTLED = 10, 1e-8
+"""Shares that one more iteration moves by less than that are found; it is looked at every so many iterations."""
 
 MOST_AT_ONCE = 1 << 16
 """Counts in histograms that are explained at once: many small problems take numpy as long as one by one."""
@@ -140,11 +142,15 @@ def expectation(counts: Counts, densities: Fractions) -> Fractions:
     total = np.maximum(counts.sum(axis=-1), 1)[..., None]
     by_bin = np.ascontiguousarray(densities.swapaxes(-1, -2))
     seen = counts / total
-    for _ in range(ITERATIONS):
+    for number in range(1, ITERATIONS + 1):
         expected = shares @ densities
         np.maximum(expected, 1e-300, out=expected)
         np.divide(seen, expected, out=expected)
-        shares *= expected @ by_bin
+        factors = expected @ by_bin
+        before = shares
+        shares = before * factors
+        if number % LOOK_EVERY == 0 and np.abs(shares - before).max(initial=0.0) < SETTLED:
+            break
     return shares
 
 

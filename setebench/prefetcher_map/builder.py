@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -66,6 +67,11 @@ def _act(probe: Probe, access: Access, where: Operand, number: int) -> Probe:
     return probe.load(where, ip=name, ip_bits=bits)
 
 
+KEPT_PROBES, KEPT_PIECES = 256, 512
+"""Probes, and pieces that many of them share, which are kept: half of all visits are made more than once, and putting
+one together takes as long as running it."""
+
+
 class Builder:
     """Turns visits into probes for a line size. `order` is a random order of a block's pages, fixed for its lifetime:
     an even walk over pages would itself be a stride."""
@@ -74,6 +80,10 @@ class Builder:
         self.line_size = line_size
         self.conflict_pages = CONFLICT_PAGES
         self._order: NDArray[np.int64] = rng.permutation(BLOCK_PAGES)
+        self._kept = lru_cache(KEPT_PROBES)(self._put_together)
+        self._demoting = lru_cache(KEPT_PIECES)(self._pushed_out)
+        self._walking = lru_cache(1)(self._walked)
+        self._unwatching = lru_cache(1)(self._unwatched)
 
     def other(self, base: Base, number: int, at: int) -> Operand:
         """Byte `at` of the `number`th page of a block."""
@@ -84,6 +94,9 @@ class Builder:
 
     def probe(self, visit: Visit, loaded: bool = False) -> Probe:
         """The whole visit and one timed load of `PROBED`; `loaded`: of that line when it was just loaded."""
+        return self._kept(visit, loaded, self.conflict_pages)
+
+    def _put_together(self, visit: Visit, loaded: bool, _conflict_pages: int) -> Probe:
         probe = self.prelude(visit)
         if visit.chained:
             probe = self._chain(probe, visit)
@@ -153,7 +166,7 @@ class Builder:
         # the very offsets of demoted lines, which level 2 may not hold as well
         probe = Probe()
         if visit.forget:
-            probe = self._unwatch(self._forget(probe, visit, FORGET_ALONE), visit)
+            probe = self._forget(probe, visit, FORGET_ALONE) + self._unwatching(visit.forget)
         probe = self._lessons(probe, visit)
         probe = self._loads(probe, self._kept_warm(visit))
         probe = self._demote(self._loads(probe, visit.demoted), visit.demoted)
@@ -169,7 +182,7 @@ class Builder:
             # not by lines that are kept in level 1, which so many others at their page offset would push out
             if visit.forget:
                 probe = self._forget(probe, visit, FORGET_AGAIN, but=self._kept_warm(visit))
-            probe = self._misses(probe)
+            probe = probe + self._misses
         if visit.thrash or any(
             access.how == "thrash" for access in visit.steps
         ):  # bring the pages of the walk to level 2
@@ -214,11 +227,12 @@ class Builder:
 
     def _demote(self, probe: Probe, lines: Iterable[int]) -> Probe:
         for line in lines:
-            for _ in range(-(-CONFLICT_LOADS // self.conflict_pages)):
-                for page in range(self.conflict_pages):
-                    probe = probe.load(self.other(DUMMY, page, line * self.line_size))
-            probe = probe.fence()
+            probe = probe + self._demoting(line, self.conflict_pages)
         return probe
+
+    def _pushed_out(self, line: int, pages: int) -> Probe:
+        lines = [self.other(DUMMY, page, line * self.line_size) for page in range(pages)]
+        return self._loaded(Probe(), lines * -(-CONFLICT_LOADS // pages)).fence()
 
     def _flushes(self, probe: Probe, visit: Visit) -> Probe:
         kept = {*self._kept_warm(visit), *visit.demoted}
@@ -230,15 +244,15 @@ class Builder:
             probe = probe.flush(self.other(CROWD, word >> 20, word & 0xFFFFF))
         return probe.fence()
 
-    def _misses(self, probe: Probe) -> Probe:
+    @cached_property
+    def _misses(self) -> Probe:
         """One miss in each of many other pages: tables of pages forget the visited one."""
         where = [self.other(DUMMY, page, (5 + 7 * page) % 48 * self.line_size) for page in range(24, 24 + 72)]
+        probe = Probe()
         for operand in where:
             probe = probe.flush(operand)
         probe = probe.fence().wait(SETTLE_CYCLES).fence()
-        for operand in where:
-            probe = probe.load(operand)
-        return probe.fence()
+        return self._loaded(probe, where).fence()
 
     def walk(self) -> list[Operand]:
         """The lines, each in a page of its own, that make level 1 forget what it knows of other pages."""
@@ -247,7 +261,10 @@ class Builder:
         return [self.other(DUMMY, THRASH_FIRST_PAGE + n, line * self.line_size) for n, line in enumerate(lines)]
 
     def _thrash(self, probe: Probe) -> Probe:
-        return self._loaded(probe, self.walk()).fence()
+        return probe + self._walking(self.conflict_pages)
+
+    def _walked(self, _conflict_pages: int) -> Probe:
+        return self._loaded(Probe(), self.walk()).fence()
 
     def walked(self, most: int) -> tuple[Probe, Operand]:
         """Two walks, then the first `most` lines of a third one, and the next of its lines timed; and that line. Its
@@ -284,10 +301,10 @@ class Builder:
             probe = probe.fence()
         return probe
 
-    def _unwatch(self, probe: Probe, visit: Visit) -> Probe:
+    def _unwatched(self, regions: int) -> Probe:
         """Open so many further regions that none of those before is watched any longer: downwards from the block's last
         page, for the accesses alone go upwards from its first."""
-        opening = Access(UNWATCH_LINE * self.line_size, ip=UNWATCH_IP)
-        for page in range(visit.forget):
+        opening, probe = Access(UNWATCH_LINE * self.line_size, ip=UNWATCH_IP), Probe()
+        for page in range(regions):
             probe = _act(probe, opening, self.other(ALONE, BLOCK_PAGES - 1 - page, opening.at), 0)
         return probe.fence()
