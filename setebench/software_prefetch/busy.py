@@ -13,6 +13,7 @@ from setebench.infer.ticks import mean_ticks
 from setebench.measure.calibrate import quick_cycles_per_tick
 from setebench.results import Finding
 from setebench.software_prefetch import full, overlap, training
+from setebench.software_prefetch.heeded import unless_ignored
 from setebench.software_prefetch.run import Run, unavailable
 
 LEAST_ADDITIONS = 16
@@ -59,7 +60,7 @@ def when_full(run: Run) -> Iterator[Finding]:
         "memory_ticks": run.memory_ticks,
         "late_lines_in_memory": shares.of("memory").tolist(),
     }
-    found = held_up.when_full(shares, longer, run.memory_ticks)
+    found = unless_ignored(run, held_up.when_full(shares, longer, run.memory_ticks))
     if run.prefetch_blocks and found.value == "stalls":
         found = Answer(reason="each prefetch waits for the one before, so the queue is never full")
     yield found.finding("software_prefetch.when_full", "string", method, "burst")
@@ -75,5 +76,5 @@ def trains_hardware(run: Run) -> Iterator[Finding]:
     shares = {name: run.shares(*ticks) for name, ticks in patterns.items()}
     run.context.evidence["training"] = {name: each.of("memory").tolist() for name, each in shares.items()}
     method = f"patterns of prefetches {run.hint} alone, then a load of a line that they point to"
-    found = infer.trains_hardware(shares)
+    found = unless_ignored(run, infer.trains_hardware(shares))
     yield found.finding("software_prefetch.trains_hardware", "bool", method, "training")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,10 +27,17 @@ def _look(run: Run, source: str, samples: int) -> dict[str, Ticks]:
     return side_by_side(run.context, run.region, source, ways, samples)
 
 
+FIRST_LOOKS = 3
+"""So many at most until one shows a hint that fills the first level, as any core has; a look may be disturbed."""
+
+
 def choose_hint(run: Run) -> None:
-    """A first look, which finds the hint that other questions are asked with."""
-    look_again(run)
-    run.hint = chosen(answers(run))
+    """First looks, which find the hint that other questions are asked with."""
+    for _ in range(FIRST_LOOKS):
+        look_again(run)
+        run.hint = chosen(answers(run), run.ignored)
+        if not run.fills or (run.hint not in run.ignored and run.hint and run.fills[run.hint].value == "l1"):
+            return
 
 
 def look_again(run: Run) -> None:
@@ -42,6 +49,7 @@ def look_again(run: Run) -> None:
 def answers(run: Run) -> dict[str, Answer]:
     """Where each hint's lines landed in all looks together."""
     heeded = {name: _heeded(run, name) for name in run.looks[0]}
+    run.ignored = {name for name, each in heeded.items() if each[1]}
     ticks = {name: each[0] for name, each in heeded.items()}
     shares = run.shares(*ticks.values())
     rows = {name: number for number, name in enumerate(ticks)}
@@ -94,7 +102,7 @@ def _landed(run: Run, ticks: Ticks, shares: Shares, row: int, baseline: int) -> 
     return infer.unless_between(found, apart, error, per_tick, float(np.median(ticks)) * per_tick)
 
 
-def chosen(fills: dict[str, Answer]) -> str:
-    """A hint that does something, one that fills level 1 if there is one."""
+def chosen(fills: dict[str, Answer], ignored: Collection[str] = ()) -> str:
+    """A hint that does something; one that fills level 1 if there is one, and rather one that no turn `ignored`."""
     working = [hint for hint, answer in fills.items() if answer.value not in (None, "none")]
-    return next((hint for hint in working if fills[hint].value == "l1"), working[0] if working else "")
+    return min(working, key=lambda hint: (hint in ignored, fills[hint].value != "l1"), default="")

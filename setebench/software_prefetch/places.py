@@ -13,6 +13,7 @@ from setebench.infer.software_prefetch import Answer
 from setebench.measure.calibrate import quick_cycles_per_tick
 from setebench.results import Finding
 from setebench.software_prefetch import translation
+from setebench.software_prefetch.heeded import unless_ignored
 from setebench.software_prefetch.run import Run
 from setebench.software_prefetch.ways import Way, nothing, prefetched_from_elsewhere, side_by_side
 
@@ -22,7 +23,7 @@ def across_page(run: Run) -> Iterator[Finding]:
     run.context.progress("prefetches outside the page of the latest load")
     ways: dict[str, Way] = {"elsewhere": prefetched_from_elsewhere(run.hint), "": nothing}
     ticks = side_by_side(run.context, run.region, "memory", ways, run.samples // 4)
-    found = infer.done(run.shares(*ticks.values()), 0, 1)
+    found = unless_ignored(run, infer.done(run.shares(*ticks.values()), 0, 1))
     run.across_page = found.value if isinstance(found.value, bool) else None
     method = f"prefetch {run.hint} right behind a load from another page, both translations warm"
     yield found.finding("software_prefetch.across_page", "bool", method)
@@ -37,7 +38,7 @@ def on_tlb_miss(run: Run) -> Iterator[Finding]:
         ticks = translation.behind_walk(run.context, run.region, pages, run.hint, run.samples)
         cost = held_up.penalty(ticks.cold, ticks.warm, run.step, per_tick)
         shares = run.shares(ticks.prefetched, ticks.baseline)
-        walks.append((pages, cost, infer.done(shares, 0, 1)))
+        walks.append((pages, cost, unless_ignored(run, infer.done(shares, 0, 1))))
         table.append({"pages": pages, "penalty_cycles": cost.cycles, "still_in_memory": shares.of("memory").tolist()})
         if len(walks) > 1 and cost.above(walks[0][1]):
             break  # the longest walk is only needed where shorter ones leave every translation in some TLB
@@ -61,5 +62,5 @@ def on_page_fault(run: Run) -> Iterator[Finding]:
     run.context.evidence["first_touches"] = {"median_ticks": medians, "order": ["prefetched", "not prefetched"]}
     cached = infer.done(run.shares(*ticks.line), 0, 1)
     touched, untouched = medians["touch"]
-    found = held_up.on_page_fault(touched, untouched, cached, run.memory_ticks)
+    found = unless_ignored(run, held_up.on_page_fault(touched, untouched, cached, run.memory_ticks))
     yield found.finding(parameter, "bool", method, "first_touches")

@@ -35,6 +35,8 @@ class Run:
         self.hint = ""
         """The hint that other questions are asked with: one that fills the first level, else any that does anything."""
         self.fills: dict[str, Answer] = {}
+        self.ignored: set[str] = set()
+        """Hints that did nothing at all in some turns."""
         self.looks: list[dict[str, Ticks]] = []
         self._near: list[dict[str, Ticks]] = []
         self.landed: dict[str, dict[str, list[float]]] = {}
