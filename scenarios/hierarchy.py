@@ -29,7 +29,9 @@ from setebench.hierarchy.findings import (
 )
 from setebench.hierarchy.first_level import first_level, line_size
 from setebench.hierarchy.included import inclusion_findings
-from setebench.hierarchy.outer_levels import Outer, outer_levels, private_walk
+from setebench.hierarchy.outer import Outer
+from setebench.hierarchy.outer_levels import outer_levels
+from setebench.hierarchy.private_walk import private_walk
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, still

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, inclusive
 from setebench.hierarchy.kept import first_in_second
-from setebench.hierarchy.outer_levels import Inclusive, Outer
+from setebench.hierarchy.outer import Inclusive, Outer
 from setebench.hierarchy.resting import inclusive_at_rest
 from setebench.hierarchy.whole_pages import LEAST_LEVELS, whole_pages
 from setebench.machine import Region

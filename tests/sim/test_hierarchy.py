@@ -16,7 +16,9 @@ from setebench.hierarchy.findings import walked_finding
 from setebench.hierarchy.first_level import Geometry, first_level, line_size
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
-from setebench.hierarchy.outer_levels import Outer, private_walk, way_bytes
+from setebench.hierarchy.outer import Outer
+from setebench.hierarchy.outer_levels import way_bytes
+from setebench.hierarchy.private_walk import private_walk
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.tlb import Pages, Table, first_table
 from setebench.infer.inclusion import SPARED, UNKEPT, agreed

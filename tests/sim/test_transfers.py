@@ -8,7 +8,8 @@ from quiet_machines import L3, OVERHEAD, PAGE, quiet
 
 from setebench.hierarchy.cores import LOST_ROUNDS, MOST_ROUNDS, ROUNDS, Transfers, enough
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.outer_levels import Outer, private_walk
+from setebench.hierarchy.outer import Outer
+from setebench.hierarchy.private_walk import private_walk
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.layout import by_windows, lay

@@ -1,4 +1,4 @@
-"""A core in a guest ignored t1 and t2 for seconds on end: what such a hint didn't do then tells nothing of prefetches."""
+"""A core in a guest ignored t1 and t2 for seconds on end: what such a hint leaves undone tells nothing."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.outer_levels import Outer, by_pages, with_capacity
+from setebench.hierarchy.outer import Outer, by_pages, with_capacity
 from setebench.hierarchy.whole_pages import WholePages
 from setebench.infer.page_room import Packed
 from setebench.infer.residence import (
