@@ -182,7 +182,7 @@ def _told(pages: Pages, first: Table, steps: list[_Step], even: bool, row: InARo
         return Table(at_least=shape.low, reason=reason, doubtful=True)
     if shape.value is None or not even:
         blurred, uneven = "the step is blurred; run again at a quieter time", "some sets are full before others"
-        reason = blurred if shape.value is None else f"{uneven} (a hashed index?)"
+        reason = blurred if even else f"{uneven} (a hashed index?)"
         # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
         return Table(None, shape.low, None, None, penalties, reason)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
