@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 
-import numpy as np
-
+from setebench.hierarchy.pages_in_a_row import InARow, in_a_row
 from setebench.hierarchy.tlb import (
     APART_RATIO,
     CLOSER_RATIO,
@@ -28,7 +27,6 @@ from setebench.hierarchy.tlb import (
 )
 from setebench.infer.capacity import Capacity, capacity, twice
 from setebench.infer.table_sets import Fits, Shapes, may_be_folded, shapes
-from setebench.measure.rings import Lines, rings_cycles, shuffled
 
 LONGEST_STRIDE_PAGES = 256
 CLEAR_MARGIN = 1.2
@@ -40,16 +38,13 @@ HELD_CYCLES, HELD_SHARE = 2.0, 0.1
 SURE_SHARE = 1.0 - STEP_CYCLES / WALK_CYCLES
 """Of the pages that fit, so many surely do: a few more may miss before a step shows."""
 
-MOST_PER_PAGE = 4
-"""Lines per page of the control for many pages: so far apart that no next line is one of them."""
+BLUR = 0.1
+"""By such a share a step comes too early where others keep entries: two strides that differ by less tell of one table.
+Its sets are told apart by more, for their number is a power of two."""
 
-WIDE_GROWTH = 1.19
-"""Numbers of pages tried where the second cache holds the lines."""
-
-FAR_RATIO, STEEP_SHARE = 2.0, 0.8
-"""So many times the pages that don't fit miss altogether; where each set replaces its oldest entries and gets its share
-of the pages, so much of that cost is there at a fifth more than fits already."""
-
+MORE_RATIO, EVEN_SHARE = 1.25, 0.5
+"""Where a stride leaves sets that its pages use alike, a quarter more than fit has a page too many in each set of four
+ways or more: all miss, or with a random replacement almost half as many as of far more pages."""
 
 CLEAR_MISSES = 3.0
 """One page more than a set of four ways or more holds costs so many misses a round, where each replaces its oldest
@@ -79,11 +74,10 @@ def second_table(pages: Pages, first: Table, second_cache_lines: int = 0) -> Tab
         what = "the first TLB" if first.entries is None else "what a miss in the first TLB costs"
         return Table(reason=f"{what} is not known")
     least = int(CLEAR_MARGIN * first.entries) + 1
-    steps, wide = _steps(pages, first.penalty, least), None
-    if not any(each.found for each in steps) or may_be_folded(_weighed(steps)):
-        pages.context.progress("TLBs: more pages than the first cache has lines for")
-        wide = _wide(pages, least, second_cache_lines)
-    return _told(pages, first, steps, wide)
+    steps = _steps(pages, first.penalty, least)
+    even = _even(pages, first.penalty, steps)
+    row = None if _enough(steps, even) else in_a_row(pages, least, second_cache_lines)
+    return _told(pages, first, steps, even, row)
 
 
 def _steps(pages: Pages, penalty: float, least: int) -> list[_Step]:
@@ -116,6 +110,25 @@ def _agreed(steps: list[_Step]) -> bool:
         return False
     found = shapes(_weighed(steps))
     return found is not None and found.value is not None
+
+
+def _even(pages: Pages, penalty: float, steps: list[_Step]) -> bool:
+    """Whether the step at the last stride that shows one is that of all sets at once, if there is a step. A hashed
+    index fills a few of them before others are full, so that less than what the table holds fits."""
+    last = next((each for each in reversed(steps) if each.found), None)
+    if last is None:
+        return False
+    more = typical(pages, min(int(MORE_RATIO * last.fits.low), pages.reach(last.fits.stride)), last.fits.stride)
+    return more - penalty > EVEN_SHARE * (max(last.penalties) - penalty)
+
+
+def _enough(steps: list[_Step], even: bool) -> bool:
+    """Whether strides alone tell all that can be told: the entries, or that as many pages fit at all of them."""
+    found, seen = [each for each in steps if each.found], _weighed(steps)
+    shape = shapes(seen)
+    if not found or shape is None or may_be_folded(seen):
+        return False
+    return _alike(found) or (even and shape.value is not None)
 
 
 def _alike(found: list[_Step]) -> bool:
@@ -151,33 +164,41 @@ def _step(pages: Pages, penalty: float, stride: int, least: int) -> _Step:
     return _Step(Fits(stride, found.fits, found.spills), both)
 
 
-def _told(pages: Pages, first: Table, steps: list[_Step], wide: _Step | None) -> Table:
+def _told(pages: Pages, first: Table, steps: list[_Step], even: bool, row: InARow | None) -> Table:
     """Entries where only one number explains all strides; else what fits at once."""
     found = [each for each in steps if each.found]
-    seen = _weighed(steps) + ([] if wide is None else [wide.fits])
+    seen = _weighed(steps) + ([] if row is None else [row.fits])
     fits = int(SURE_SHARE * max((each.low for each in seen), default=0))
     if not found:
-        return _without_steps(fits, wide)
-    penalties = found[-1].penalties
+        return _without_steps(fits, row)
+    # behind a step of a few sets alone not all pages miss, so that what they cost bounds no penalty
+    penalties = found[-1].penalties if even else ()
     shape = None if may_be_folded(seen) else shapes(seen)
     if shape is None:  # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
         reason = "pages at different strides tell different sizes (a folded index?)"
-        return Table(None, fits, None, None, penalties, reason)
+        return Table(None, max(fits, _blurred(found, seen)), None, None, penalties, reason)
     if _alike(found):  # the first cache is full of as many lines at any stride, with those that prefetchers bring
         reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
         return Table(at_least=shape.low, reason=reason, doubtful=True)
-    if shape.value is None:
-        reason = "the step is blurred; run again at a quieter time"
+    if shape.value is None or not even:
+        blurred, uneven = "the step is blurred; run again at a quieter time", "some sets are full before others"
+        reason = blurred if even else f"{uneven} (a hashed index?)"
         # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
         return Table(None, shape.low, None, None, penalties, reason)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
 
 
-def _without_steps(fits: int, wide: _Step | None) -> Table:
+def _blurred(found: list[_Step], seen: list[Fits]) -> int:
+    """What is held at least, by two strides that show a step and almost tell one size."""
+    shape = None if len(found) < 2 or _alike(found) or may_be_folded(seen) else shapes(seen, BLUR)
+    return 0 if shape is None else shape.low
+
+
+def _without_steps(fits: int, row: InARow | None) -> Table:
     """The second TLB by its pages in a row alone, where strides show no step."""
-    if wide is None or not wide.found:
+    if row is None or not row.found:
         return Table(at_least=fits or None, reason=f"no second step up to {fits} pages", doubtful=True)
-    high = None if wide.fits.high is None else wide.fits.high - 1
+    high = None if row.fits.high is None else row.fits.high - 1
     reason = "no stride leaves out sets of it (fully associative, or a folded index), and many lines tell no entry"
     return Table(None, fits, high, reason=reason)
 
@@ -217,63 +238,3 @@ def _beyond_first(pages: Pages, count: int, stride: int) -> float:
 
     The same number of lines, so what prefetchers crowd out of a small first cache costs the same in both."""
     return typical(pages, count, stride) - typical(pages, count, 1)
-
-
-# -- more pages than the first cache has lines ---------------------------------------------------
-
-
-def _wide(pages: Pages, least: int, most: int) -> _Step | None:
-    """About how many pages in a row fit, from rings of which the first cache holds little; None where the fewest of
-    them, which do fit, cost something, or it can't be told how high the step is."""
-    limit = min(most, pages.region.size // pages.page_bytes)
-    count, held = 2 * least, 0
-    while count <= limit:
-        if _walks(pages, count, least):
-            return _bounded(pages, held, count, least, limit) if held else None
-        held, count = count, int(WIDE_GROWTH * count) + 1
-    # of a table that replaces at random a few may be gone before a walk shows
-    return _Step(Fits(1, int(held / WIDE_GROWTH), None)) if held else None
-
-
-def _walks(pages: Pages, count: int, least: int) -> bool:
-    """Whether so many pages in a row cost half of the shortest walk or more per access; three times of three."""
-    return all(_wide_excess(pages, count, least) > WALK_CYCLES / 2 for _ in range(3))
-
-
-def _bounded(pages: Pages, held: int, spills: int, least: int, limit: int) -> _Step | None:
-    """Bounds of the entries from the last number of pages that fit and the first that didn't, should the height of the
-    step be seen. All accesses miss soon behind a step that is one of all sets; one of a few sets that an uneven index
-    fills first bounds nothing from above."""
-    far = int(FAR_RATIO * spills)
-    if far > limit:
-        return None
-    walk, beyond, before = (
-        float(np.median([_wide_excess(pages, count, least) for _ in range(3)]))
-        for count in (far, int(WIDE_GROWTH * spills), held)
-    )
-    fitting = 1.0 - max(before, 0.0) / walk
-    return _Step(
-        Fits(1, int(fitting * held), int(WIDE_GROWTH * spills) if beyond > STEEP_SHARE * walk else None), (walk,)
-    )
-
-
-def _wide_excess(pages: Pages, count: int, least: int) -> float:
-    """Cycles per access that spreading lines one per page costs above a few lines per page, in so many pages fewer, but
-    no fewer than `least`, so that all accesses of both miss the first TLB."""
-    line, context = pages.region.line_size, pages.context
-    per_page = min(MOST_PER_PAGE, count // least)
-    places = pages.page_bytes // line
-    spread = _lines(pages, shuffled(context, np.arange(count)), places)
-    # page after page, and again: in any other order some accesses would hit the first TLB
-    fewer = shuffled(context, np.arange(count // per_page))
-    rounds = [
-        _lines(pages, fewer, places // per_page) + number * (places // per_page) * line for number in range(per_page)
-    ]
-    own, control = rings_cycles(context, pages.region, (spread, np.concatenate(rounds)))
-    return own - control
-
-
-def _lines(pages: Pages, numbers: Lines, places: int) -> Lines:
-    """One line of each of these pages, among the first `places` places in it, all of them used alike."""
-    place = shuffled(pages.context, np.arange(len(numbers))) % places
-    return pages.region.address + numbers * pages.page_bytes + place * pages.region.line_size

@@ -9,7 +9,7 @@ explain all that was seen is found by trying them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOST_SETS_BITS = 14
 """No TLB has more sets than two to this."""
@@ -42,14 +42,21 @@ class Shapes:
     high: int | None
 
 
-def shapes(seen: Sequence[Fits]) -> Shapes | None:
-    """What explains the numbers at all strides together; None where nothing does (a folded index, or a blur)."""
-    possible = list(_possible(seen))
+def shapes(seen: Sequence[Fits], blur: float = 0.0) -> Shapes | None:
+    """What explains the numbers at all strides together; None where nothing does (a folded index, or a blur).
+
+    `blur` is by what share a step may come too early, for somebody else's pages are in the table as well. It tells no
+    value, but a bound from below: nothing makes pages fit that the table doesn't hold."""
+    possible = list(_possible([_later(each, blur) for each in seen]))
     if not possible:
         return None
     low, high = min(each[1] for each in possible), max(each[2] for each in possible)
-    known = low == high and any(each.exact for each in seen)
+    known = low == high and any(each.exact for each in seen) and not blur
     return Shapes(int(low) if known else None, int(low), int(high) if high != float("inf") else None)
+
+
+def _later(fits: Fits, blur: float) -> Fits:
+    return fits if fits.high is None else replace(fits, high=int(fits.high * (1.0 + blur)))
 
 
 def _possible(seen: Sequence[Fits]) -> Iterator[tuple[int, float, float]]:
@@ -74,3 +81,10 @@ def may_be_folded(seen: Sequence[Fits]) -> bool:
         return False
     in_a_row = max((each.low for each in seen if each.stride == 1), default=0)
     return in_a_row * LEAST_FOLDED_SETS < first.low * first.stride
+
+
+def held_together(pages: int, excess_cycles: float, walk_cycles: float) -> int:
+    """How many entries there are at least where `pages` asked for in turn cost `excess_cycles` more per access than
+    pages that fit: each one that hits has been there for a round, so all that hit are there together. `walk_cycles` is
+    no more than what a miss costs."""
+    return int(pages * max(0.0, 1.0 - max(excess_cycles, 0.0) / walk_cycles))

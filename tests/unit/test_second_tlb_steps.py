@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
 import pytest
 
 from setebench.hierarchy.second_tlb import second_table
@@ -90,3 +91,46 @@ def test_two_rings_that_happen_to_lie_badly_do_not_end_the_search() -> None:
     pages = Uneven(cast(Context, None), Region(1 << 32, 64 << 20, 4096, 64), 4096, 409)
     pages.crowded_from = {}
     assert second_table(pages, FIRST).entries == 512
+
+
+class Hashed(Crowded):
+    """A second TLB of 3072 entries whose first sets are full at three quarters of that, as a Zen 4 guest showed it:
+    cycles by how many pages a stride spans. At some strides others' pages make so many fewer fit."""
+
+    SPANS = (2304, 2400, 2560, 2720, 2880, 3040, 3200, 3520, 4160, 4800)
+    WALKS = (0.0, 2.3, 5.7, 5.5, 6.9, 11.5, 15.9, 25.9, 41.2, 60.0)
+    taken: dict[int, int]
+
+    def excess(self, count: int, stride: int) -> float:
+        """See `Pages.excess`."""
+        others = self.taken.get(stride, 0)
+        span = count * stride + others * stride
+        if count <= FIRST_ENTRIES:
+            return 0.0
+        return PENALTY + (span > 2304) + float(np.interp(span, self.SPANS, self.WALKS))
+
+
+FIRST_ENTRIES = 72
+
+
+def hashed(**taken: int) -> Table:
+    pages = Hashed(cast(Context, None), Region(1 << 32, 64 << 20, 4096, 64), 4096, 409)
+    pages.taken = {int(stride[1:]): others for stride, others in taken.items()}
+    return second_table(pages, Table(entries=FIRST_ENTRIES, penalty=PENALTY, penalties=(PENALTY, PENALTY)))
+
+
+def test_the_first_full_sets_of_a_hashed_index_tell_no_entries() -> None:
+    """Both strides tell 2304 to the page, three quarters of the table: a quarter more pages should all miss."""
+    found = hashed()
+    assert found.entries is None
+    assert found.at_least == 2304
+    assert found.penalties == ()
+
+
+@pytest.mark.parametrize("taken", [{"x8": 9}, {"x8": 6, "x16": 1}, {"x16": 3}])
+def test_strides_that_almost_tell_one_size_bound_it(taken: dict[str, int]) -> None:
+    """A page more of others' at one stride, and no table explains both: 398 of 3072 was all that was told."""
+    found = hashed(**taken)
+    assert found.entries is None
+    assert found.at_least is not None
+    assert 2200 <= found.at_least <= 2304

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.table_sets import Fits, may_be_folded, shapes
+from setebench.infer.table_sets import Fits, held_together, may_be_folded, shapes
 
 Index = Callable[[NDArray[np.int64], int], NDArray[np.int64]]
 
@@ -101,3 +101,30 @@ def test_a_step_at_a_large_stride_may_be_a_folded_table_s() -> None:
     seen = [large.fits(stride, 600) for stride in (1, 2, 4, 8, 16, 32, 64, 128, 256)]
     assert may_be_folded(seen)
     assert not may_be_folded([*seen, Fits(1, 2100, None)])
+
+
+def test_a_step_that_comes_a_little_early_at_one_stride_leaves_a_bound_but_no_value() -> None:
+    seen = [Fits(4, 409, None), Fits(8, 277, 278), Fits(16, 144, 145)]
+    assert shapes(seen) is None
+    found = shapes(seen, 0.1)
+    assert found is not None
+    assert (found.value, found.low) == (None, 2304)
+    assert shapes([Fits(4, 409, None), Fits(8, 228, 229), Fits(16, 144, 145)], 0.1) is None
+
+
+@pytest.mark.parametrize("entries", [512, 1024, 2048])
+@pytest.mark.parametrize("most", [200, 400, 700])
+def test_a_folded_index_is_no_step_that_comes_early(entries: int, most: int) -> None:
+    """Whatever strides were tried last."""
+    table = Model(entries, 4, folded)
+    seen = [table.fits(stride, most) for stride in (1, 2, 4, 8, 16, 32)]
+    for tried in range(2, 7):
+        found = shapes(seen[:tried], 0.1)
+        assert found is None or found.low <= entries
+
+
+def test_pages_that_hit_are_held_together() -> None:
+    assert held_together(1000, 0.0, 50.0) == 1000
+    assert held_together(1000, -0.3, 50.0) == 1000  # the control was slow
+    assert held_together(1000, 10.0, 50.0) == 800
+    assert held_together(1000, 60.0, 50.0) == 0
