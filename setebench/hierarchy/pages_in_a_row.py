@@ -21,8 +21,8 @@ MOST_PER_PAGE = 4
 GROWTH = 1.19
 """Numbers of pages tried on the way up."""
 
-PARTS = 4
-"""The last step of that is parted so, for the most pages that are held together."""
+PARTS = 6
+"""The last two steps of that are parted so, for the most pages that are held together."""
 
 FAR_RATIO, STEEP_SHARE = 2.0, 0.8
 """So many times the pages that don't fit miss altogether; where each set replaces its oldest entries and gets its share
@@ -61,16 +61,17 @@ def _bounded(pages: Pages, held: int, spills: int, least: int, limit: int) -> In
     """Bounds of the entries about the last number of pages that fit and the first that didn't.
 
     All accesses miss soon behind a step that is one of all sets; one of a few sets that an uneven index fills first
-    bounds nothing from above. Where the second cache has no room for pages that all miss, the most that was seen is a
-    walk's cost or less, and the bound from below a little lower than it could be."""
+    bounds nothing from above. What is held is reckoned with a walk's cost about there: further on, where the tables
+    that are walked leave the caches too, each costs more, and less would seem to miss."""
     far = min(int(FAR_RATIO * spills), limit)
-    cost = max(_middle(pages, count, least) for count in (spills, far))
-    walk = max(cost, WALK_CYCLES)
-    between = [held + (spills - held) * part // PARTS for part in range(PARTS)]
-    fits = max(held_together(count, _middle(pages, count, least), walk) for count in between)
+    near, cost = _middle(pages, spills, least), _middle(pages, far, least)
+    # from the number before the last one that fits: of a blunt step that one may cost nearly half a walk
+    first = int(held / GROWTH)
+    between = [first + (spills - first) * part // PARTS for part in range(PARTS)]
+    fits = max(held_together(count, _middle(pages, count, least), max(near, WALK_CYCLES)) for count in between)
     further = int(GROWTH * spills)
-    steep = far == int(FAR_RATIO * spills) and _middle(pages, further, least) > STEEP_SHARE * walk
-    return InARow(Fits(1, fits, further if steep else None), found=cost > WALK_CYCLES)
+    steep = far == int(FAR_RATIO * spills) and _middle(pages, further, least) > STEEP_SHARE * cost
+    return InARow(Fits(1, fits, further if steep else None), found=max(near, cost) > WALK_CYCLES)
 
 
 def _middle(pages: Pages, count: int, least: int) -> float:
