@@ -20,12 +20,16 @@ from setebench.scenario import Context
 ROUNDS, WARM_ROUNDS, LOOKS = 24, 8, 5
 """Rounds of a look, and before it, until a cache that includes nothing has room for all others; looks."""
 
+CONTROLS = 4
+"""Pages of other sets, of which one is the control."""
+
 
 def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list[float]) -> InUse:
     """What becomes of a page in use while the others of its group pass, beside one of other sets; `cycles` are
     latencies of the first cache, the second one and behind it."""
     first, second, behind = cycles
-    own, foreign, others = group.pages[-1], group.ballast[0], group.pages[:-1]
+    own, others = group.pages[-1], group.pages[:-1]
+    foreign = _control(context, room, group.ballast[:CONTROLS], others)
     looks, hits = np.empty((LOOKS, 4)), second * (room.page_lines - 1)
     for look in looks:
         used, passing = _passing(context, room, int(own), others)
@@ -38,6 +42,12 @@ def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list
             (free - hits) * len(others) / (behind - second),
         )
     return InUse(*np.median(looks, axis=0).tolist())
+
+
+def _control(context: Context, room: PageRoom, pages: Lines, others: Lines) -> int:
+    """The one of these pages that costs least in use while the others pass. A first cache that guesses ways by a hash
+    of addresses takes some pairs of pages for each other, and gives up the one where the other is used."""
+    return int(min(pages.tolist(), key=lambda page: _passing(context, room, page, others)[0]))
 
 
 def _passing(context: Context, room: PageRoom, used: int, others: Lines) -> tuple[float, float]:

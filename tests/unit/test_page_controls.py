@@ -1,0 +1,42 @@
+"""A first cache that guesses ways takes pairs of pages for each other; such a page is no control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from setebench.hierarchy import page_inclusion
+from setebench.hierarchy.page_inclusion import page_in_use
+from setebench.hierarchy.page_sets import PageGroup
+from setebench.infer.page_inclusion import included
+from setebench.infer.page_sets import Group
+
+FIRST, SECOND, BEHIND, LINES = 4.0, 14.0, 50.0, 64
+GROUP = PageGroup(np.arange(9), np.arange(100, 120), Group(9, 70.0, 2.0))
+TAKEN_FOR_ANOTHER = (100, 101, 103)
+
+
+class Room:
+    """All that is asked of it where readings are made up."""
+
+    page_lines = LINES
+
+
+def passing(_context: object, _room: object, used: int, others: Any) -> tuple[float, float]:
+    """An inclusive second cache takes 50 lines a round out; the lines of some pages are lost to one of the others."""
+    lost = 50.0 * (BEHIND - FIRST) / len(others) if used < 9 and len(others) else 0.0
+    taken = (LINES - 1) * (SECOND - FIRST) / 4 if used in TAKEN_FOR_ANOTHER and len(others) else 0.0
+    return FIRST * (LINES - 1) + lost + taken, SECOND * (LINES - 1)
+
+
+def test_a_page_that_is_taken_for_another_is_no_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the first page at hand as control, one in ten runs on a Zen 4 left inclusion open."""
+    monkeypatch.setattr(page_inclusion, "_passing", passing)
+    nobody: Any = None
+    room: Any = Room()
+    found = page_in_use(nobody, room, GROUP, [FIRST, SECOND, BEHIND])
+    assert found.unkept == 0.0
+    assert found.lost == pytest.approx(50.0)
+    assert included([found] * 3) == (True, "")
