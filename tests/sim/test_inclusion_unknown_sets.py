@@ -29,7 +29,7 @@ def test_lines_at_rest_tell_inclusion_of_a_first_cache_that_replaces_at_random(i
     region = machine.allocate(BYTES, PAGE)
     found = Sets(context, region, 8, Latencies(L1, L2, L3)).find()
     assert found is not None
-    assert inclusive_at_rest(context, region, found, L3 - L2) == (inclusion == "inclusive", "")
+    assert inclusive_at_rest(context, found, L3 - L2) == (inclusion == "inclusive", "")
 
 
 def rests(gone: float, staying: float, noise: float = 0.0, seed: int = 1) -> Rests:
