@@ -103,8 +103,9 @@ def told_in_batches(
             ticks = run_interleaved(context.machine, probes, places, context.rng(870 + batch), cpu=context.cpu)
             least = float(ticks[-1].min())
             batches.append([float(np.minimum(each, least + most).mean()) * per_tick for each in ticks])
-        told = told_at_rest(Rests(*np.array(batches).T), miss_cycles)
-        if told[0] is not None:
+        rests = Rests(*np.array(batches).T)
+        told = told_at_rest(rests, miss_cycles)
+        if told[0] is not None or _in_vain(rests, miss_cycles):
             break
     return told
 
@@ -134,6 +135,13 @@ def told_at_rest(rests: Rests, miss_cycles: float) -> tuple[bool | None, str]:
     if abs(gone) + 2 * error < KEPT_SHARE:
         return False, ""
     return None, f"of the lines that the first cache would keep {gone:.2f} seem gone, give or take {2 * error:.2f}"
+
+
+def _in_vain(rests: Rests, miss_cycles: float) -> bool:
+    """Whether too few lines surely stay in the first cache, or leave the second, however often that is looked at."""
+    gap, stays = rests.foreign_pushed - rests.kept, rests.foreign_pushed - rests.foreign_left
+    evicted = rests.pushed - rests.foreign_pushed
+    return _surely(LEAST_STAYING * gap - stays) or _surely(LEAST_EVICTED * miss_cycles - evicted)
 
 
 def _surely(values: Cycles) -> bool:
