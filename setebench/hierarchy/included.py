@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from setebench.hierarchy.hinted import inclusive_by_hints
 from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, inclusive
 from setebench.hierarchy.kept import first_in_second
 from setebench.hierarchy.outer import Inclusive, Outer
@@ -55,8 +56,11 @@ def _by_set(context: Context, region: Region, found: Congruent, cycles: list[flo
     told = inclusive(context, region, found, miss_cycles)
     if told[0] is not None:
         return told
-    at_rest = inclusive_at_rest(context, region, found, cycles[2] - cycles[1])
-    return told if at_rest[0] is None else at_rest
+    for way in (inclusive_at_rest, inclusive_by_hints):
+        at_rest = way(context, found, cycles[2] - cycles[1])
+        if at_rest[0] is not None:
+            return at_rest
+    return told
 
 
 def _finding(parameter: str, told: Inclusive) -> Finding:

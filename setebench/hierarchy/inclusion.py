@@ -29,6 +29,9 @@ KEPT_SHARE, EVICTED_SHARE, DEVIATIONS = 0.25, 0.5, 4.0
 RINGS, HELD_SHARE = 8, 0.5
 """Rings over all lines of the set, and the share of a miss per round that is less than the one there must be."""
 
+OWN_SHARE = 0.5
+"""Of the set's lines, so many may be in a ring that is to find room, beside lines of other sets."""
+
 LEAST_MISS_CYCLES = 8.0
 """No cache answers sooner than so many cycles after the one before it."""
 
@@ -59,7 +62,7 @@ def all_held(context: Context, region: Region, found: Congruent, miss_cycles: fl
     """Whether both caches together hold all of the set's lines, one more than the second has ways for.
 
     If it includes the first they never do, whatever is replaced, and a ring over them costs one miss per round at
-    least. As many lines of other sets, at the same offsets of their pages, share the first cache alike."""
+    least. As many lines of several sets, at the same offsets of their pages, share the first cache alike."""
     lines, others = len(found.lines), _alike(found)
     if len(others) < lines:
         return False
@@ -74,10 +77,13 @@ def all_held(context: Context, region: Region, found: Congruent, miss_cycles: fl
 
 
 def _alike(found: Congruent) -> Lines:
-    """Lines of other sets, as many at every offset of their pages as the set has; fewer where there are no more."""
-    offsets, counts = np.unique(found.lines % PAGE, return_counts=True)
-    own = found.flushers % PAGE
-    return np.concatenate([found.flushers[own == each][:count] for each, count in zip(offsets, counts, strict=True)])
+    """As many lines at every offset of their pages as the set has, but of other sets as far as there are so many, so
+    that no set is overfull; fewer lines where half of the set's own would not do."""
+    alike: list[Lines] = []
+    for offset in np.unique(found.lines % PAGE):
+        own, others = (lines[lines % PAGE == offset] for lines in (found.lines, found.flushers))
+        alike += [others[: len(own)], own[: max(0, min(len(own) - len(others), int(OWN_SHARE * len(own))))]]
+    return np.concatenate(alike)
 
 
 def _by_eviction(context: Context, region: Region, found: Congruent) -> tuple[bool | None, str]:

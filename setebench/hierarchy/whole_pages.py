@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
 from setebench.hierarchy.first_level import Geometry
+from setebench.hierarchy.hinted import inclusive_by_groups
 from setebench.hierarchy.page_inclusion import page_in_use
 from setebench.hierarchy.page_room import PageRoom
 from setebench.hierarchy.page_sets import PageSets
@@ -73,7 +74,11 @@ def whole_pages(
     for name, rows in seen.items():
         context.evidence[name] = [*context.evidence.get(name, []), *rows]
     alike = len({each.pages for each in groups}) == 1
-    return WholePages(tuple(found), first_pages, all_levels, sets.ways, included(in_use if alike else []))
+    told = included(in_use if alike else [])
+    if told[0] is None and alike:
+        hinted = inclusive_by_groups(context, region, sets.groups, cycles[2] - cycles[1])
+        told = told if hinted[0] is None else hinted
+    return WholePages(tuple(found), first_pages, all_levels, sets.ways, told)
 
 
 def with_pages(own: Geometry, pages: WholePages, line_bytes: int) -> Geometry:

@@ -29,14 +29,14 @@ def test_lines_at_rest_tell_inclusion_of_a_first_cache_that_replaces_at_random(i
     region = machine.allocate(BYTES, PAGE)
     found = Sets(context, region, 8, Latencies(L1, L2, L3)).find()
     assert found is not None
-    assert inclusive_at_rest(context, region, found, L3 - L2) == (inclusion == "inclusive", "")
+    assert inclusive_at_rest(context, found, L3 - L2) == (inclusion == "inclusive", "")
 
 
 def rests(gone: float, staying: float, noise: float = 0.0, seed: int = 1) -> Rests:
     """Costs of lines of which a share stays in the first cache, and a share of these is gone all the same."""
     rng, size = np.random.default_rng(seed), 10
     far = gone * staying + 1.0 - staying
-    values = (staying * (1 - gone) * L1 + far * L3, L3, staying * L1 + (1 - staying) * L2, L2, L1)
+    values = (staying * (1 - gone) * L1 + far * L3, L3, staying * L1 + (1 - staying) * L2, L2, L2, L1)
     return Rests(*(value + noise * rng.standard_normal(size) for value in values))
 
 
@@ -48,6 +48,19 @@ def test_what_lines_at_rest_tell() -> None:
     assert told_at_rest(rests(1.0, 0.6, 0.1), 3 * (L3 - L2)) == (None, UNSURE)
     assert told_at_rest(rests(0.4, 0.6, 0.1), L3 - L2)[0] is None
     assert told_at_rest(rests(0.0, 0.3, 30.0), L3 - L2)[0] is None
+    clear = rests(0.0, 1.0, 0.1)
+    assert told_at_rest(clear, L3 - L2) == (False, "")
+    # what pushes it out of the first cache evicts it from the second
+    assert told_at_rest(clear._replace(unpressed=clear.pushed), L3 - L2) == (None, UNSURE)
+    # gone from a third cache too, which may have taken it out of both
+    assert told_at_rest(clear, (L3 - L2) / 2) == (None, UNSURE)
+
+
+def test_noise_as_large_as_what_a_line_costs_tells_nothing() -> None:
+    """Lines that are gone read as kept if chance alone may make less than none of them."""
+    one = Rests(*(np.full(10, value) for value in (L3, L3, L1, L2, L2, L1)))
+    noise = np.array([-200.0, 0.0, 100.0, -100.0, 50.0, -250.0, -50.0, 80.0, -150.0, 20.0])
+    assert told_at_rest(one._replace(left=one.left + noise), L3 - L2)[0] is None
 
 
 @pytest.mark.parametrize("noise", [2.0, 5.0, 10.0])
