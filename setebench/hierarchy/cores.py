@@ -39,9 +39,13 @@ SHORTER_RATIO, SHORTER_WALKS = 1.25, 5
 """Where a walk seems to push lines out of every cache, shorter ones are tried, each so many times shorter than the one
 before, until two in a row tell the same."""
 
+APART_STEPS = 4.0
+"""Loads of two levels lie in groups of their own if they are so many clock steps apart: each is read as one of two
+steps, or one more where it differs a little."""
+
 SAME_RATIO = 0.03
-"""Reads behind two walks are the same within this share. On a clock too coarse to tell levels apart load by load, what
-is mixed from two of them changes with the walk."""
+"""Reads behind two walks are the same within this share, or within what rounds leave open. On a clock too coarse to
+tell levels apart load by load, what is mixed from two of them changes with the walk, by about as much as is mixed."""
 
 
 def first_cpus(context: Context) -> list[int]:
@@ -75,6 +79,11 @@ def enough(found: Estimate, rounds: int, most: int) -> bool:
     return rounds >= most and narrow(found, PRECISE_RATIO, PRECISE_CYCLES)
 
 
+def _same(one: Estimate, other: Estimate) -> bool:
+    chance = float(np.hypot(one.high - one.low, other.high - other.low)) / 2
+    return abs(one.value - other.value) < max(SAME_RATIO * one.value, chance)
+
+
 class Transfers:
     """Reads of lines that other cores hold."""
 
@@ -90,19 +99,37 @@ class Transfers:
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold, but not so many that no cache holds it any more."""
         found = self._measured(reader, owner, state, third)
-        if state != "shared" or third is not None or self._clear(found):
+        if state != "shared" or third is not None:
             return found
-        return self._behind_shorter(reader, owner) or found
+        clear = self._clear(found)
+        if clear and self._tells_memory:
+            return found
+        told = self._behind_shorter(reader, owner, found if clear else None)
+        # several levels answered where no other walk tells the same
+        return told or (found if not clear else (found[0], 0.0))
+
+    @property
+    def _tells_memory(self) -> bool:
+        """Whether single loads that memory answers stand apart from those of the third cache. Else what is told may be
+        a mixture of the two."""
+        cycles = self._context.known.get("level_cycles", {})
+        if "l3" not in cycles:
+            return True
+        apart = (cycles["memory"] - cycles["l3"]) / cycles_per_tick(self._context)
+        return bool(apart > APART_STEPS * step_ticks(self._context))
 
     def _clear(self, found: tuple[Estimate, float]) -> bool:
         """Whether one level answered, and that is not memory though there is a third cache."""
         precise = found[1] >= LEAST_SHARE and narrow(found[0], PRECISE_RATIO, PRECISE_CYCLES)
         return precise and not from_memory(found[0].value, self._context.known.get("level_cycles", {}))
 
-    def _behind_shorter(self, reader: int, owner: int) -> tuple[Estimate, float] | None:
-        """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own; None
-        if there is none. Later reads follow such a walk from the beginning."""
-        longest, before = self._steps, None
+    def _behind_shorter(
+        self, reader: int, owner: int, before: tuple[Estimate, float] | None
+    ) -> tuple[Estimate, float] | None:
+        """The same behind the longest walk that leaves the line in some cache but not in the reader's own, and of which
+        a shorter one tells the same; None if there is none. Later reads follow such a walk from the beginning. `before`
+        is what the walk as it is tells, if that is clear."""
+        longest = self._steps
         least = OWN_RATIO * self._context.known.get("level_cycles", {}).get("l2", 0.0)
         for _ in range(SHORTER_WALKS):
             self._steps = int(self._steps / SHORTER_RATIO)
@@ -111,7 +138,7 @@ class Transfers:
             found = self._measured(reader, owner, "shared", None)
             if found[0].value <= least:
                 break
-            if before is not None and abs(before[0].value - found[0].value) < SAME_RATIO * before[0].value:
+            if before is not None and _same(before[0], found[0]):
                 self._steps = int(self._steps * SHORTER_RATIO)
                 return before
             before = found if self._clear(found) else None

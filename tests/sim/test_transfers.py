@@ -76,3 +76,23 @@ def test_a_walk_too_long_for_the_third_cache_is_cut(clock: spec.Clock) -> None:
     estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
     assert estimate.value == pytest.approx(L3, rel=0.06)
     assert share > 0.6
+
+
+@pytest.mark.parametrize("capacities", [3.0, 3.5, 4.0])
+def test_a_mixture_with_memory_that_a_coarse_clock_hides_is_not_told(capacities: float) -> None:
+    """Memory is three clock steps from the third cache, and the walk left it a fifth of the lines or more: all reads
+    seemed one group, and 80 cycles were told where the third cache takes 62."""
+    machine = quiet(
+        l2={"sets": 256, "ways": 8},
+        l3={"sets": 512, "ways": 16},
+        core=spec.Core(cores=2),
+        clock=COARSE,
+        memory=spec.Memory(latency_cycles=140.0),
+    )
+    known = {"level_cycles": {"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 140.0}}
+    context, memory = Context(machine=machine, known=known), machine.allocate(MEMORY, PAGE)
+    half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
+    walk = by_windows(lay(half, capacities * 64 * 2048, rng), rng)
+    estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
+    assert share == 1.0
+    assert estimate.value == pytest.approx(L3, rel=0.06)
