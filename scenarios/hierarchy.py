@@ -34,11 +34,12 @@ from setebench.hierarchy.outer_levels import outer_levels
 from setebench.hierarchy.private_walk import private_walk
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.tlb import LINES_SHARE, TRANSLATED_BYTES, Pages, Table, first_table, still
+from setebench.hierarchy.tlb import LINES_SHARE, Pages, Table, first_table, still
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines
 from setebench.measure.serving import levels_of
 from setebench.measure.sweep import working_memory
@@ -131,7 +132,7 @@ def _again(context: Context, known: _Known) -> Iterator[Finding]:
 
 
 def _first_touches(context: Context) -> dict[str, FirstTouches]:
-    sizes = {"4k": TRANSLATED_BYTES, "2m": HUGE_PAGE}
+    sizes = {"4k": TLB_PAGE_BYTES, "2m": HUGE_PAGE}
     offered = context.machine.facts.page_sizes
     return {pages: FirstTouches(context, size) for pages, size in sizes.items() if size in offered}
 
@@ -148,7 +149,7 @@ def _look_at_faults(context: Context, known: _Known) -> None:
 
 def _small_tables(context: Context, region: Region, known: _Known, fits: int = 0) -> tuple[Table, Table]:
     context.progress("TLBs, small pages")
-    pages, second = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes), known.outer.get("l2")
+    pages, second = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes), known.outer.get("l2")
     held = 0.0 if second is None else SCATTERED_SHARE * second.geometry.held_bytes / region.line_size
     return _tables(pages, "4k", int(held), fits)
 
@@ -180,7 +181,7 @@ def _large_pages(context: Context, small: tuple[Table, Table], known: _Known) ->
     fits = 0
     if _splintered(context, small[0], known):
         region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
-        pages = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes)
+        pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
         context.evidence["splintered"] = True
         fits = small[0].entries
     else:
@@ -200,7 +201,7 @@ def _splintered(context: Context, small: Table, known: _Known) -> bool:
         return False
     region = context.machine.allocate(SPLINTER_BYTES, HUGE_PAGE)
     try:
-        pages = Pages(context, region, TRANSLATED_BYTES, known.most_lines, known.way_bytes)
+        pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
         count = min(2 * small.entries, pages.reach(1))
         return float(np.median([pages.excess(count, 1) for _ in range(3)])) > small.penalty / 2
     finally:

@@ -10,6 +10,7 @@ from setebench.infer.capacity import Capacity, capacity, twice
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
 from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -20,7 +21,6 @@ LEAST_DISTANCE, MOST_DISTANCE = 8, 1024
 FLUSH_SAMPLES = 120
 SETTLE_CYCLES = 2000
 
-PAGE = 4096
 LEAST_STRIDE, LARGEST_STRIDE, MOST_WAYS = 512, 1 << 16, 48
 """Strides tried for the way size; the largest are those of caches of two to four ways."""
 
@@ -41,8 +41,8 @@ def line_size(context: Context, region: Region) -> int | None:
     A flush takes exactly one line. Of two loads nearby, the second one's being a hit may be a prefetcher's doing; but
     nothing is loaded between the flush and the load that is timed, so what misses was part of the flushed line."""
     rng = context.rng(31)
-    page = region.address + rng.integers(0, region.size // PAGE, FLUSH_SAMPLES) * PAGE
-    here = page + rng.integers(0, PAGE // MOST_DISTANCE, FLUSH_SAMPLES) * MOST_DISTANCE
+    page = region.address + rng.integers(0, region.size // TLB_PAGE_BYTES, FLUSH_SAMPLES) * TLB_PAGE_BYTES
+    here = page + rng.integers(0, TLB_PAGE_BYTES // MOST_DISTANCE, FLUSH_SAMPLES) * MOST_DISTANCE
     distances = [0, *(LEAST_DISTANCE << n for n in range((MOST_DISTANCE // LEAST_DISTANCE).bit_length() - 1))]
     probe = Probe().load(HERE).load(THERE).fence().flush(HERE).fence().wait(SETTLE_CYCLES).fence()
     probe = probe.start().load(THERE).stop()
@@ -112,12 +112,12 @@ def first_level(context: Context, region: Region) -> Geometry:
         each = found[stride]
         return float("nan") if each is None or each.spills is None else (each.fits + each.spills - 1) / 2
 
-    stride = PAGE
+    stride = TLB_PAGE_BYTES
     while stride < LARGEST_STRIDE and fitting(2 * stride) < SAME_RATIO * fitting(stride) / 2:
         stride *= 2
     while stride > LEAST_STRIDE and fitting(stride // 2) < SAME_RATIO * fitting(stride):
         stride //= 2
-    ways = found[max(stride, PAGE)]
+    ways = found[max(stride, TLB_PAGE_BYTES)]
     if ways is None or not ways.exact:
         return Geometry(None, None, "no clear conflict between lines a page apart; run again at a quieter time")
     same, double = fitting(2 * stride) / ways.fits, fitting(stride // 2) / ways.fits
@@ -132,7 +132,7 @@ def _fitting(context: Context, region: Region, stride: int) -> Capacity | None:
     """How many lines at this stride fit."""
     line = region.line_size
     rng = context.rng(32 + stride)
-    begin = region.address + int(rng.integers(0, region.size // PAGE // 8)) * PAGE
+    begin = region.address + int(rng.integers(0, region.size // TLB_PAGE_BYTES // 8)) * TLB_PAGE_BYTES
 
     limit = min(2 * MOST_WAYS, (region.size // 2) // stride)
 
@@ -140,9 +140,9 @@ def _fitting(context: Context, region: Region, stride: int) -> Capacity | None:
         # the same pages without conflicts, so that what the pages' translations cost falls out
         number = np.arange(count)
         # in another set every time: one that the machine's own data use as well would seem to have a way less
-        at = begin + int(rng.integers(0, PAGE // line)) * line
+        at = begin + int(rng.integers(0, TLB_PAGE_BYTES // line)) * line
         tight: Lines = at + number * stride
-        loose: Lines = tight + (number * line) % max(stride, PAGE)
+        loose: Lines = tight + (number * line) % max(stride, TLB_PAGE_BYTES)
         empty_sets(context, at + np.arange(limit) * stride)
         own, control = rings_cycles(context, region, (shuffled(context, tight), shuffled(context, loose)))
         return own - control

@@ -19,7 +19,7 @@ from setebench.hierarchy.inclusion import TARGET
 from setebench.hierarchy.page_sets import PageGroup
 from setebench.hierarchy.resting import Pass, companion_bytes, told_by_resting, told_in_batches
 from setebench.machine import Region
-from setebench.measure.eviction import PAGE, Congruent
+from setebench.measure.eviction import Congruent
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.placing import SETTLE_CYCLES
 from setebench.measure.rings import Lines
@@ -54,7 +54,7 @@ def inclusive_by_hints(context: Context, found: Congruent, miss_cycles: float) -
     """Whether a line that the second cache evicts leaves the first, or None and why that isn't told; a load that misses
     the second takes so many cycles longer than one that hits it."""
     for hint in _hints(context):
-        passing = _hinted(context, hint, int(found.lines[0]) % PAGE, PASSES_PER_WAY * found.ways)
+        passing = _hinted(context, hint, int(found.lines[0]) % TLB_PAGE_BYTES, PASSES_PER_WAY * found.ways)
         told = told_by_resting(context, found, miss_cycles, passing, HINTED_SAMPLES)
         if told[0] is not None:
             return told

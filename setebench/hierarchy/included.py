@@ -15,7 +15,7 @@ from setebench.measure.eviction import Congruent
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-METHOD = "lines used all the time, while what evicts them from the outer cache passes"
+METHOD = "lines that the inner cache keeps, in use or at rest, while what evicts them from the outer one passes"
 
 
 def inclusion_findings(

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
 from setebench.measure.calibrate import step_ticks
-from setebench.measure.eviction import PAGE, Congruent
+from setebench.measure.eviction import Congruent
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, cycles_per_tick, rings_cycles, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -80,8 +81,8 @@ def _alike(found: Congruent) -> Lines:
     """As many lines at every offset of their pages as the set has, but of other sets as far as there are so many, so
     that no set is overfull; fewer lines where half of the set's own would not do."""
     alike: list[Lines] = []
-    for offset in np.unique(found.lines % PAGE):
-        own, others = (lines[lines % PAGE == offset] for lines in (found.lines, found.flushers))
+    for offset in np.unique(found.lines % TLB_PAGE_BYTES):
+        own, others = (lines[lines % TLB_PAGE_BYTES == offset] for lines in (found.lines, found.flushers))
         alike += [others[: len(own)], own[: max(0, min(len(own) - len(others), int(OWN_SHARE * len(own))))]]
     return np.concatenate(alike)
 

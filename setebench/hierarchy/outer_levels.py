@@ -25,7 +25,8 @@ from setebench.hierarchy.whole_pages import whole_pages
 from setebench.infer.inclusion import agreed
 from setebench.infer.residence import LEAST_SHAPE, Held
 from setebench.machine import Region
-from setebench.measure.eviction import PAGE, Sets
+from setebench.measure.eviction import Sets
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.page_classes import Classes, PageClasses
 from setebench.measure.thinning import Latencies
 from setebench.scenario import Context
@@ -174,7 +175,7 @@ def _second_level(context: Context, region: Region, first: Geometry, end: float 
     context.progress("lines that share a set of the second cache")
     known = context.known["level_cycles"]
     latencies = Latencies(known["l1"], known["l2"], known.get("l3", known["memory"]))
-    first_ways, first_way_bytes = first.ways or 0, first.way_bytes or PAGE
+    first_ways, first_way_bytes = first.ways or 0, first.way_bytes or TLB_PAGE_BYTES
     sets = Sets(context, region, first_ways, latencies, first_way_bytes)
     both: list[PageClasses] = []
     failures = 0
@@ -190,7 +191,7 @@ def _second_level(context: Context, region: Region, first: Geometry, end: float 
         return Outer(_unknown(None, reason, end), "eviction sets")
     found, ways = both[0].found, both[0].found.ways
     by_age = all(each.by_age() for each in both)
-    if first_way_bytes > PAGE:
+    if first_way_bytes > TLB_PAGE_BYTES:
         reason = "page classes can't be counted behind a first cache whose ways are larger than a page"
         return Outer(_unknown(ways, reason, end), "eviction sets", found, by_age=by_age)
     context.progress("pages whose lines share sets of the second cache")
@@ -211,4 +212,4 @@ def way_bytes(classes: Classes | None) -> int | None:
         return None
     if classes.low < 1.05 * 2 ** (power - 1) or classes.high > 2 ** (power + 1) / 1.05:
         return None  # half or twice as many would do as well
-    return int(PAGE * 2**power)
+    return int(TLB_PAGE_BYTES * 2**power)

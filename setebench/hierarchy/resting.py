@@ -19,7 +19,8 @@ import numpy as np
 
 from setebench.hierarchy.inclusion import BATCHES, DEVIATIONS, SAMPLES, TARGET, Cycles
 from setebench.machine import run_interleaved
-from setebench.measure.eviction import PAGE, Congruent
+from setebench.measure.eviction import Congruent
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, cycles_per_tick
 from setebench.probe import Placements, Probe
 from setebench.scenario import Context
@@ -71,9 +72,9 @@ def told_by_resting(
     context: Context, found: Congruent, miss_cycles: float, passing: Pass, samples: int = SAMPLES
 ) -> tuple[bool | None, str]:
     """The same, the lines of the set `passing` in some way; so many repetitions a batch."""
-    offset = found.lines[0] % PAGE
-    flushers = found.flushers[found.flushers % PAGE == offset]
-    if len(flushers) < 2 or (found.lines % PAGE != offset).any():
+    offset = found.lines[0] % TLB_PAGE_BYTES
+    flushers = found.flushers[found.flushers % TLB_PAGE_BYTES == offset]
+    if len(flushers) < 2 or (found.lines % TLB_PAGE_BYTES != offset).any():
         return None, "too few lines share a set of the first cache"
     target, foreign, others = int(found.lines[0]), int(flushers[0]), found.lines[1:]
     every, behind = np.concatenate([found.lines, flushers]), flushers[1:]
@@ -112,7 +113,7 @@ def told_in_batches(
 
 def companion_bytes(offset: int) -> int:
     """From a line at an offset of its page to another of the same page, in other sets of both caches."""
-    return PAGE // 2 if offset < PAGE // 2 else -PAGE // 2
+    return TLB_PAGE_BYTES // 2 if offset < TLB_PAGE_BYTES // 2 else -TLB_PAGE_BYTES // 2
 
 
 def told_at_rest(rests: Rests, miss_cycles: float) -> tuple[bool | None, str]:

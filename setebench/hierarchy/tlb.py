@@ -16,9 +16,6 @@ from setebench.machine import Region
 from setebench.measure.rings import Lines, empty_sets, rings_cycles, shuffled
 from setebench.scenario import Context
 
-TRANSLATED_BYTES = 4096
-"""The smallest page of x86-64."""
-
 FIRST_PAGES = 6
 """Every first TLB holds more pages than that."""
 

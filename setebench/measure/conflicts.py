@@ -20,13 +20,13 @@ import numpy as np
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, cycles_per_tick, shuffled
 from setebench.measure.thinning import MOST_TIMES, Latencies, wanted_repetitions
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 RING, FLUSHERS = Base("ring"), Base("flushers")
-PAGE = 4096
 
 OVERFULL_CYCLES, MISS_SHARE = 0.12, 0.5
 """Cycles per step that tell an overfull set: so many at least, and as many as half a miss per round makes. With one
@@ -104,7 +104,7 @@ class Conflicts(ABC):
     def _away(self, line: int) -> int:
         """How far from a line the other offset in its page lies."""
         away = OTHER_OFFSET_LINES * self._region.line_size
-        return -away if (line - self._region.address) % PAGE + away >= PAGE else away
+        return -away if (line - self._region.address) % TLB_PAGE_BYTES + away >= TLB_PAGE_BYTES else away
 
     def _empty(self, used: Lines) -> None:
         """Take the lines that were used before, and won't be now, out of every cache: under a tree of bits one of them

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from setebench.machine import Region
 from setebench.measure.conflicts import Conflicts, Passes, Rings
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies, Thinning
 from setebench.scenario import Context
-
-PAGE = 4096
 
 CONFIRMING_PER_WAY, GATHERED, GATHER_RATIO = 4.0, 4, 6
 """Flushers of other sets that are wanted for a set that was found, per way of the first cache; so many are tried at
@@ -54,11 +53,11 @@ class Sets:
     page; else those a multiple of a way apart do."""
 
     def __init__(
-        self, context: Context, region: Region, first_ways: int, latencies: Latencies, way_bytes: int = PAGE
+        self, context: Context, region: Region, first_ways: int, latencies: Latencies, way_bytes: int = TLB_PAGE_BYTES
     ) -> None:
         self._context, self._region, self._first_ways = context, region, first_ways
         self._rng = context.rng(71)
-        self._stride = max(PAGE, way_bytes)
+        self._stride = max(TLB_PAGE_BYTES, way_bytes)
         self._thinning = Thinning(context, region, latencies, self._stride)
         passes = Passes(context, region, first_ways, latencies)
         rings = Rings(context, region, first_ways, latencies)
@@ -125,7 +124,7 @@ class Sets:
         for lines in self._thinning.few():
             pool = self._pool(self._offset(lines[-1]))
             flushers, _ = self._conflicts.flushers(pool[~np.isin(pool, lines)], self._rng)
-            if len(set((lines % PAGE).tolist())) > 1:  # pairs of lines lie in two sets of the first cache
+            if len(set((lines % TLB_PAGE_BYTES).tolist())) > 1:  # pairs of lines lie in two sets of the first cache
                 flushers = np.concatenate([flushers, flushers ^ self._region.line_size])
             if len(flushers) and self._overfull(lines, flushers):
                 yield lines, flushers

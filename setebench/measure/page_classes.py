@@ -23,13 +23,13 @@ from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.eviction import Congruent
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, cycles_per_tick
 from setebench.measure.thinning import COMPANION_BYTES, Latencies, repetitions
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 RING, FLUSHERS, HELD = Base("ring"), Base("flushers"), Base("held")
-PAGE = 4096
 
 PAGES_PER_WAY, MOST_PAGES, MOST_LINES = 2, 256, 4096
 """Pages of a chunk at least, per way of the first cache, so that they push each other out of it. Pages and lines of a
@@ -93,8 +93,8 @@ class PageClasses:
         self._per_tick, self._step = cycles_per_tick(context), step_ticks(context)
         self._miss_cycles = latencies.beyond - latencies.own
         self._times = repetitions(self._step * self._per_tick, latencies)
-        used = (np.concatenate([found.lines, found.flushers]) - region.address) // PAGE
-        self._free = np.setdiff1d(np.arange(region.size // PAGE), used)
+        used = (np.concatenate([found.lines, found.flushers]) - region.address) // TLB_PAGE_BYTES
+        self._free = np.setdiff1d(np.arange(region.size // TLB_PAGE_BYTES), used)
         self._kept: list[float] = []
 
     def sure(self) -> bool:
@@ -133,7 +133,7 @@ class PageClasses:
         if by_lines is None:
             return None
         by_pages = self._rarity(self._pages, PAGES_PER_WAY * self._first_ways, MOST_PAGES)
-        return agreed(by_pages, by_lines, PAGE // self._region.line_size)
+        return agreed(by_pages, by_lines, TLB_PAGE_BYTES // self._region.line_size)
 
     def _rarity(self, draw: Callable[[int], Lines], least: int, most: int) -> Classes | None:
         """One in how many pages (or lines) that `draw` draws belongs to the set; of half as many as there should be if
@@ -172,14 +172,14 @@ class PageClasses:
     def _pages(self, count: int) -> Lines:
         """All lines of so many random pages."""
         line = self._region.line_size
-        begin = self._region.address + self._rng.choice(self._free, count, replace=False) * PAGE
-        lines: Lines = (begin[:, None] + np.arange(PAGE // line)[None, :] * line).ravel()
+        begin = self._region.address + self._rng.choice(self._free, count, replace=False) * TLB_PAGE_BYTES
+        lines: Lines = (begin[:, None] + np.arange(TLB_PAGE_BYTES // line)[None, :] * line).ravel()
         return self._rng.permutation(lines)
 
     def _lines(self, count: int) -> Lines:
         """So many lines of random pages, at the offset of a line of the set."""
-        begin = self._region.address + self._rng.choice(self._free, count, replace=False) * PAGE
-        return begin + int(self.found.lines[0]) % PAGE
+        begin = self._region.address + self._rng.choice(self._free, count, replace=False) * TLB_PAGE_BYTES
+        return begin + int(self.found.lines[0]) % TLB_PAGE_BYTES
 
     def _overfull(self, chunk: Lines) -> bool:
         """Whether the chunk and all lines of the set but one overfill it; a disturbance is not there twice, and what is
@@ -223,7 +223,7 @@ class PageClasses:
 
     def _beside(self, held: Lines) -> list[int]:
         """Offsets, from the first line held, of one other line in the page of each."""
-        other = np.where(held % PAGE < COMPANION_BYTES, held + COMPANION_BYTES, held - COMPANION_BYTES)
+        other = np.where(held % TLB_PAGE_BYTES < COMPANION_BYTES, held + COMPANION_BYTES, held - COMPANION_BYTES)
         return [int(each) for each in other - held[0]]
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines, cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
 TARGET, RING = Base("target"), Base("ring")
-PAGE = 4096
-COMPANION_BYTES = PAGE // 2
+COMPANION_BYTES = TLB_PAGE_BYTES // 2
 """How far in its page the line lies whose flush warms the target's translation: none that a ring uses."""
 
 LEAST_LINES, GROWTH = 256, 1.5
@@ -80,7 +80,7 @@ def repetitions(step_cycles: float, latencies: Latencies) -> int:
 class Thinning:
     """Thins out lines of `region` until those of one set are most of what is left."""
 
-    def __init__(self, context: Context, region: Region, latencies: Latencies, stride: int = PAGE) -> None:
+    def __init__(self, context: Context, region: Region, latencies: Latencies, stride: int = TLB_PAGE_BYTES) -> None:
         """`stride`: bytes from one line to the next of its set of the first cache, whole pages."""
         self._context, self._region, self._cycles, self._stride = context, region, latencies, stride
         self._rng = context.rng(72)
@@ -186,4 +186,4 @@ class _Target:
     def beside(self) -> int:
         """Offset of a line of the same page that is flushed only for its translation: loaded, it would teach a region
         prefetcher to bring the target back in."""
-        return COMPANION_BYTES if self.address % PAGE < COMPANION_BYTES else -COMPANION_BYTES
+        return COMPANION_BYTES if self.address % TLB_PAGE_BYTES < COMPANION_BYTES else -COMPANION_BYTES
