@@ -149,9 +149,14 @@ def _look_at_faults(context: Context, known: _Known) -> None:
 
 def _small_tables(context: Context, region: Region, known: _Known, fits: int = 0) -> tuple[Table, Table]:
     context.progress("TLBs, small pages")
-    pages, second = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes), known.outer.get("l2")
-    held = 0.0 if second is None else SCATTERED_SHARE * second.geometry.held_bytes / region.line_size
-    return _tables(pages, "4k", int(held), fits)
+    pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
+    return _tables(pages, "4k", _scattered(known, region), fits)
+
+
+def _scattered(known: _Known, region: Region) -> int:
+    """Lines that surely stay in the second cache, one in a page."""
+    second = known.outer.get("l2")
+    return 0 if second is None else int(SCATTERED_SHARE * second.geometry.held_bytes / region.line_size)
 
 
 def _tables(pages: Pages, name: str, second_cache_lines: int = 0, fits: int = 0) -> tuple[Table, Table]:
@@ -178,18 +183,18 @@ def _large_pages(context: Context, small: tuple[Table, Table], known: _Known) ->
         yield from _told("2m", (Table(reason=reason), Table(reason=reason)))
         return
     context.progress("TLBs, large pages")
-    fits = 0
+    fits = held = 0
     if _splintered(context, small[0], known):
         region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
         pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
         context.evidence["splintered"] = True
-        fits = small[0].entries
+        fits, held = small[0].entries, _scattered(known, region)
     else:
         wanted = min(HUGE_BYTES, int(HUGE_SHARE * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
         region = context.machine.allocate(wanted, HUGE_PAGE, populate=False)
         pages = Pages(context, region, HUGE_PAGE, min(known.most_lines, MOST_HUGE_PAGES), known.way_bytes)
     try:
-        first, second = _tables(pages, "2m", fits=fits)
+        first, second = _tables(pages, "2m", held, fits)
     finally:
         context.machine.release(region)
     yield from _told("2m", (first, without_second(first, second, *small)))

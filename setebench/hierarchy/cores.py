@@ -44,8 +44,12 @@ APART_STEPS = 4.0
 steps, or one more where it differs a little."""
 
 SAME_RATIO = 0.03
-"""Reads behind two walks are the same within this share, or within what rounds leave open. On a clock too coarse to
-tell levels apart load by load, what is mixed from two of them changes with the walk, by about as much as is mixed."""
+"""Reads behind two walks are the same within this share."""
+
+ALIKE_WALKS = 3
+"""So many walks that tell the same, on a clock too coarse to tell levels apart load by load. What is mixed from two of
+them grows with the walk, under random replacement no faster than its length: behind the shortest of these, by a third
+less than the longest, less than a tenth of a read can be memory's doing."""
 
 
 def first_cpus(context: Context) -> list[int]:
@@ -79,11 +83,6 @@ def enough(found: Estimate, rounds: int, most: int) -> bool:
     return rounds >= most and narrow(found, PRECISE_RATIO, PRECISE_CYCLES)
 
 
-def _same(one: Estimate, other: Estimate) -> bool:
-    chance = float(np.hypot(one.high - one.low, other.high - other.low)) / 2
-    return abs(one.value - other.value) < max(SAME_RATIO * one.value, chance)
-
-
 class Transfers:
     """Reads of lines that other cores hold."""
 
@@ -98,15 +97,15 @@ class Transfers:
 
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold, but not so many that no cache holds it any more."""
+        walked = state == "shared" and third is None
+        if walked and not self._tells_memory:
+            return self._by_several_walks(reader, owner)
         found = self._measured(reader, owner, state, third)
-        if state != "shared" or third is not None:
+        if not walked:
             return found
-        clear = self._clear(found)
-        if clear and self._tells_memory:
+        if self._clear(found):
             return found
-        told = self._behind_shorter(reader, owner, found if clear else None)
-        # several levels answered where no other walk tells the same
-        return told or (found if not clear else (found[0], 0.0))
+        return self._behind_shorter(reader, owner) or found
 
     @property
     def _tells_memory(self) -> bool:
@@ -123,27 +122,45 @@ class Transfers:
         precise = found[1] >= LEAST_SHARE and narrow(found[0], PRECISE_RATIO, PRECISE_CYCLES)
         return precise and not from_memory(found[0].value, self._context.known.get("level_cycles", {}))
 
-    def _behind_shorter(
-        self, reader: int, owner: int, before: tuple[Estimate, float] | None
-    ) -> tuple[Estimate, float] | None:
-        """The same behind the longest walk that leaves the line in some cache but not in the reader's own, and of which
-        a shorter one tells the same; None if there is none. Later reads follow such a walk from the beginning. `before`
-        is what the walk as it is tells, if that is clear."""
-        longest = self._steps
-        least = OWN_RATIO * self._context.known.get("level_cycles", {}).get("l2", 0.0)
+    def _behind_shorter(self, reader: int, owner: int) -> tuple[Estimate, float] | None:
+        """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own, as a
+        still shorter one confirms; None if there is none. Later reads follow such a walk from the beginning."""
+        longest, before = self._steps, None
         for _ in range(SHORTER_WALKS):
             self._steps = int(self._steps / SHORTER_RATIO)
             if before is None and self._seems_lost(reader, owner):
                 continue
             found = self._measured(reader, owner, "shared", None)
-            if found[0].value <= least:
+            if found[0].value <= self._least:
                 break
-            if before is not None and _same(before[0], found[0]):
+            if before is not None and abs(before[0].value - found[0].value) < SAME_RATIO * before[0].value:
                 self._steps = int(self._steps * SHORTER_RATIO)
                 return before
             before = found if self._clear(found) else None
         self._steps = longest
         return None
+
+    def _by_several_walks(self, reader: int, owner: int) -> tuple[Estimate, float]:
+        """The same on a clock that doesn't show memory beside the third cache: behind the last of three walks, one
+        shorter than the other, that tell the same; else it is told as coming from several places."""
+        longest, found = self._steps, [self._measured(reader, owner, "shared", None)]
+        for _ in range(SHORTER_WALKS):
+            self._steps = int(self._steps / SHORTER_RATIO)
+            found.append(self._measured(reader, owner, "shared", None))
+            if found[-1][0].value <= self._least:
+                break
+            values = [each[0].value for each in found[-ALIKE_WALKS:]]
+            alike = len(values) == ALIKE_WALKS and max(values) - min(values) < SAME_RATIO * min(values)
+            if alike and all(self._clear(each) for each in found[-ALIKE_WALKS:]):
+                return found[-1]
+        self._steps = longest
+        return found[0][0], 0.0
+
+    @property
+    def _least(self) -> float:
+        """Cycles of a read that the reader's own second cache may have answered."""
+        second: float = self._context.known.get("level_cycles", {}).get("l2", 0.0)
+        return OWN_RATIO * second
 
     def _seems_lost(self, reader: int, owner: int) -> bool:
         """Whether one round, quickly done, already shows that this walk is too long."""
@@ -154,7 +171,7 @@ class Transfers:
         """Rounds until they tell the cycles, or there were enough of them."""
         found: list[float] = []
         shares: list[float] = []
-        most = LOST_ROUNDS if state == "shared" and third is None else MOST_ROUNDS
+        most = LOST_ROUNDS if state == "shared" and third is None and self._tells_memory else MOST_ROUNDS
         while len(found) < ROUNDS or not enough(over_replicates(found), len(found), most):
             value, share = self._round(reader, owner, state, third)
             found.append(value)

@@ -21,20 +21,21 @@ ROUNDS, WARM_ROUNDS, LOOKS = 24, 8, 5
 """Rounds of a look, and before it, until a cache that includes nothing has room for all others; looks."""
 
 CONTROLS = 4
-"""Pages of other sets, of which one is the control."""
+"""Pages of the group, and of other sets, of which the best kept ones are used."""
 
 
 def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list[float]) -> InUse:
     """What becomes of a page in use while the others of its group pass, beside one of other sets; `cycles` are
     latencies of the first cache, the second one and behind it."""
     first, second, behind = cycles
-    own, others = group.pages[-1], group.pages[:-1]
-    foreign = _control(context, room, group.ballast[:CONTROLS], others)
+    own = _kept_page(context, room, group.pages[-CONTROLS:], group.pages)
+    others = group.pages[group.pages != own]
+    foreign = _kept_page(context, room, group.ballast[:CONTROLS], others)
     looks, hits = np.empty((LOOKS, 4)), second * (room.page_lines - 1)
     for look in looks:
-        used, passing = _passing(context, room, int(own), others)
-        control, free = _passing(context, room, int(foreign), others)
-        alone, _ = _passing(context, room, int(foreign), others[:0])
+        used, passing = _passing(context, room, own, others)
+        control, free = _passing(context, room, foreign, others)
+        alone, _ = _passing(context, room, foreign, others[:0])
         look[:] = (
             (used - control) * len(others) / (behind - first),
             (passing - free) * len(others) / (behind - second),
@@ -44,10 +45,15 @@ def page_in_use(context: Context, room: PageRoom, group: PageGroup, cycles: list
     return InUse(*np.median(looks, axis=0).tolist())
 
 
-def _control(context: Context, room: PageRoom, pages: Lines, others: Lines) -> int:
-    """The one of these pages that costs least in use while the others pass. A first cache that guesses ways by a hash
-    of addresses takes some pairs of pages for each other, and gives up the one where the other is used."""
-    return int(min(pages.tolist(), key=lambda page: _passing(context, room, page, others)[0]))
+def _kept_page(context: Context, room: PageRoom, pages: Lines, group: Lines) -> int:
+    """The one of these pages that costs least in use while the others of the group pass. A first cache that guesses
+    ways by a hash of addresses takes some pairs of pages for each other, and gives up the one where the other is used;
+    an inclusive second one takes lines out of any."""
+
+    def in_use(page: int) -> float:
+        return _passing(context, room, page, group[group != page])[0]
+
+    return int(min(pages.tolist(), key=in_use))
 
 
 def _passing(context: Context, room: PageRoom, used: int, others: Lines) -> tuple[float, float]:

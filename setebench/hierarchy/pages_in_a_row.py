@@ -31,10 +31,12 @@ of the pages, so much of that cost is there at a fifth more than fits already.""
 
 @dataclass(frozen=True)
 class InARow:
-    """About how many pages in a row fit; `found` where more cost a walk, so that there is a table that ends."""
+    """About how many pages in a row fit; `found` where more cost a walk, so that there is a table that ends, before so
+    many as `spills`."""
 
     fits: Fits
     found: bool
+    spills: int = 0
 
 
 def in_a_row(pages: Pages, least: int, most: int) -> InARow | None:
@@ -48,8 +50,11 @@ def in_a_row(pages: Pages, least: int, most: int) -> InARow | None:
         if _walks(pages, count, least):
             return _bounded(pages, held, count, least, limit) if held else None
         held, count = count, int(GROWTH * count) + 1
-    # of a table that replaces at random a few may be gone before a walk shows
-    return InARow(Fits(1, int(held / GROWTH), None), found=False) if held else None
+    if not held:
+        return None
+    # of a table that replaces at random many may be gone before a walk shows
+    few = max(held_together(each, _middle(pages, each, least), WALK_CYCLES) for each in (int(held / GROWTH), held))
+    return InARow(Fits(1, few, None), found=False)
 
 
 def _walks(pages: Pages, count: int, least: int) -> bool:
@@ -71,7 +76,7 @@ def _bounded(pages: Pages, held: int, spills: int, least: int, limit: int) -> In
     fits = max(held_together(count, _middle(pages, count, least), max(near, WALK_CYCLES)) for count in between)
     further = int(GROWTH * spills)
     steep = far == int(FAR_RATIO * spills) and _middle(pages, further, least) > STEEP_SHARE * cost
-    return InARow(Fits(1, fits, further if steep else None), found=max(near, cost) > WALK_CYCLES)
+    return InARow(Fits(1, fits, further if steep else None), max(near, cost) > WALK_CYCLES, spills)
 
 
 def _middle(pages: Pages, count: int, least: int) -> float:

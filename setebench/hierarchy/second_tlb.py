@@ -42,9 +42,10 @@ BLUR = 0.1
 """By such a share a step comes too early where others keep entries: two strides that differ by less tell of one table.
 Its sets are told apart by more, for their number is a power of two."""
 
-MORE_RATIO, EVEN_SHARE = 1.25, 0.5
+MORE_RATIO, EVEN_SHARE = 1.25, 0.35
 """Where a stride leaves sets that its pages use alike, a quarter more than fit has a page too many in each set of four
-ways or more: all miss, or with a random replacement almost half as many as of far more pages."""
+ways or more: all miss, or with a random replacement 0.45 to 0.49 of what far more pages do. A few full sets of a hashed
+index make 0.13 of that."""
 
 CLEAR_MISSES = 3.0
 """One page more than a set of four ways or more holds costs so many misses a round, where each replaces its oldest
@@ -76,8 +77,7 @@ def second_table(pages: Pages, first: Table, second_cache_lines: int = 0) -> Tab
     least = int(CLEAR_MARGIN * first.entries) + 1
     steps = _steps(pages, first.penalty, least)
     even = _even(pages, first.penalty, steps)
-    row = None if _enough(steps, even) else in_a_row(pages, least, second_cache_lines)
-    return _told(pages, first, steps, even, row)
+    return _told(pages, first, steps, even, in_a_row(pages, least, second_cache_lines))
 
 
 def _steps(pages: Pages, penalty: float, least: int) -> list[_Step]:
@@ -122,18 +122,9 @@ def _even(pages: Pages, penalty: float, steps: list[_Step]) -> bool:
     return more - penalty > EVEN_SHARE * (max(last.penalties) - penalty)
 
 
-def _enough(steps: list[_Step], even: bool) -> bool:
-    """Whether strides alone tell all that can be told: the entries, or that as many pages fit at all of them."""
-    found, seen = [each for each in steps if each.found], _weighed(steps)
-    shape = shapes(seen)
-    if not found or shape is None or may_be_folded(seen):
-        return False
-    return _alike(found) or (even and shape.value is not None)
-
-
-def _alike(found: list[_Step]) -> bool:
-    """Whether the last two strides that show a step may both hold one number of pages."""
-    highs = [each.fits.high for each in found[-2:] if each.fits.high is not None]
+def _alike(found: list[_Step], blur: float = 0.0) -> bool:
+    """Whether the last two strides that show a step may both hold one number of pages; `blur` as for `shapes`."""
+    highs = [each.fits.high * (1.0 + blur) for each in found[-2:] if each.fits.high is not None]
     return len(found) > 1 and max(each.fits.low for each in found[-2:]) < min(highs)
 
 
@@ -165,33 +156,48 @@ def _step(pages: Pages, penalty: float, stride: int, least: int) -> _Step:
 
 
 def _told(pages: Pages, first: Table, steps: list[_Step], even: bool, row: InARow | None) -> Table:
-    """Entries where only one number explains all strides; else what fits at once."""
-    found = [each for each in steps if each.found]
-    seen = _weighed(steps) + ([] if row is None else [row.fits])
-    fits = int(SURE_SHARE * max((each.low for each in seen), default=0))
+    """Entries where only one number explains all strides and pages in a row; else what fits at once."""
+    found, seen, held = [each for each in steps if each.found], _weighed(steps), [] if row is None else [row.fits]
+    fits = _surely(seen + held)
     if not found:
         return _without_steps(fits, row)
+    ends = row.spills if row is not None and row.found else 0
     # behind a step of a few sets alone not all pages miss, so that what they cost bounds no penalty
     penalties = found[-1].penalties if even else ()
-    shape = None if may_be_folded(seen) else shapes(seen)
+    # pages in a row that don't end show that a table is no small folded one; those that end don't
+    folded = may_be_folded(seen if ends else seen + held)
+    shape = None if folded else shapes(seen + held)
     if shape is None:  # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
         reason = "pages at different strides tell different sizes (a folded index?)"
-        return Table(None, max(fits, _blurred(found, seen)), None, None, penalties, reason)
+        if row is not None and not ends:  # without a second TLB no number of pages in a row costs more than few
+            return Table(at_least=_surely(seen), reason=reason, doubtful=True)
+        almost = 0 if folded else _blurred(found, seen + held, ends)
+        return Table(None, max(fits, almost), None, None, penalties, reason)
     if _alike(found):  # the first cache is full of as many lines at any stride, with those that prefetchers bring
         reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
         return Table(at_least=shape.low, reason=reason, doubtful=True)
+    if ends and shape.low >= ends:  # strides leave more sets than they should, and pages in a row know no stride
+        reason = f"{ends} pages in a row don't fit, and strides tell more entries (a folded or hashed index?)"
+        return Table(None, fits, None, None, (), reason)
     if shape.value is None or not even:
         blurred, uneven = "the step is blurred; run again at a quieter time", "some sets are full before others"
         reason = blurred if even else f"{uneven} (a hashed index?)"
         # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
-        return Table(None, shape.low, None, None, penalties, reason)
+        return Table(None, shape.low if even or ends else fits, None, None, penalties, reason)
     return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
 
 
-def _blurred(found: list[_Step], seen: list[Fits]) -> int:
-    """What is held at least, by two strides that show a step and almost tell one size."""
-    shape = None if len(found) < 2 or _alike(found) or may_be_folded(seen) else shapes(seen, BLUR)
-    return 0 if shape is None else shape.low
+def _surely(seen: list[Fits]) -> int:
+    return int(SURE_SHARE * max((each.low for each in seen), default=0))
+
+
+def _blurred(found: list[_Step], seen: list[Fits], ends: int) -> int:
+    """What is held at least, by two strides that show a step and almost tell one size; 0 where pages in a row, of which
+    so many don't fit, tell otherwise or nothing."""
+    if not ends or len(found) < 2 or _alike(found, BLUR):
+        return 0
+    shape = shapes(seen, BLUR)
+    return 0 if shape is None or shape.low >= ends else shape.low
 
 
 def _without_steps(fits: int, row: InARow | None) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.hinted import inclusive_by_groups
+from setebench.hierarchy.hinted import NO_HINT, inclusive_by_groups
 from setebench.hierarchy.page_inclusion import page_in_use
 from setebench.hierarchy.page_room import PageRoom
 from setebench.hierarchy.page_sets import PageSets
@@ -77,7 +77,7 @@ def whole_pages(
     told = included(in_use if alike else [])
     if told[0] is None and alike:
         hinted = inclusive_by_groups(context, region, sets.groups, cycles[2] - cycles[1])
-        told = told if hinted[0] is None else hinted
+        told = told if hinted == (None, NO_HINT) else hinted
     return WholePages(tuple(found), first_pages, all_levels, sets.ways, told)
 
 

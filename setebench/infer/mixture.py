@@ -162,11 +162,14 @@ def _densities(counts: Counts) -> Fractions:
 
 def _bootstrap(counts: Counts, references: Counts, rng: np.random.Generator) -> tuple[Fractions, Fractions]:
     """2.5 % and 97.5 % points of the shares when loads and references are drawn again."""
-    drawn = [(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(BOOTSTRAPS)]
     # some at a time: all of many sets would take much memory
     at_once = max(1, MOST_AT_ONCE // max(counts.size, 1))
-    parts = [drawn[begin : begin + at_once] for begin in range(0, BOOTSTRAPS, at_once)]
-    shares = np.concatenate([expectation(*(np.array(each) for each in zip(*part, strict=True))) for part in parts])
+    parts = []
+    for begin in range(0, BOOTSTRAPS, at_once):
+        number = min(at_once, BOOTSTRAPS - begin)
+        drawn = [(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(number)]
+        parts.append(expectation(*(np.array(each) for each in zip(*drawn, strict=True))))
+    shares = np.concatenate(parts)
     low, high = np.quantile(shares, (0.025, 0.975), axis=0)
     return low, high
 

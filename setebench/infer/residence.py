@@ -161,7 +161,7 @@ def _improved(problem: _Problem, found: Trial, steps: Sequence[float]) -> Fit:
             trials = _neighbours(found, step, problem.known.first_lines is not None)
             misfits = problem.misfits(trials)
             best = int(np.argmin(misfits))
-            if misfits[best] >= least - LEAST_GAIN:
+            if not misfits[best] < least - LEAST_GAIN:  # nor where it is no number
                 break
             found, least = trials[best], misfits[best]
     return problem.solved(found)

@@ -42,6 +42,7 @@ def blocking(run: Run) -> Iterator[Finding]:
         hit, miss, both = (means[f"{kind}.{each}"] for each in ("hit", "miss", "miss+work"))
         found = held_up.blocking(hit, miss, both, additions / per_tick, run.memory_ticks)
         if kind == "prefetch":
+            found = unless_ignored(run, found)
             run.prefetch_blocks = found.value != "nonblocking"
         yield found.finding(f"blocking.{kind}", "string", WORK_METHOD, "work_behind_misses")
     if not run.hint:

@@ -10,7 +10,7 @@ from setebench.measure.serving import LAYOUTS
 from setebench.software_prefetch.run import Run
 from setebench.software_prefetch.ways import nothing, prefetched, side_by_side
 
-NOTHING_DONE = (False, "drops")
+NOTHING_DONE = (False, "drops", "nonblocking")
 """Answers that a hint which does nothing at all would give as well."""
 
 

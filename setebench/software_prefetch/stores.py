@@ -88,7 +88,10 @@ class Stores:
         """By state of the line the hint that brings it to level 1 so."""
         answers(self._run)  # later looks may tell what the first one did not
         fills = self._run.fills
-        hints = {"shared": chosen({hint: each for hint, each in fills.items() if hint != "w"}), "exclusive": "w"}
+        hints = {
+            "shared": chosen({hint: each for hint, each in fills.items() if hint != "w"}, self._run.ignored),
+            "exclusive": "w",
+        }
         return {state: hint for state, hint in hints.items() if fills.get(hint, Answer()).value == "l1"}
 
     def _rounds(self, count: int, hints: Sequence[str], rounds: int) -> dict[str, list[float]]:

@@ -66,7 +66,9 @@ def told(first: dict[str, Any], second: dict[str, Any], **changes: Any) -> Whole
     region = machine.allocate(16 << 20, PAGE)
     held = 0.8 * second["sets"] * second["ways"]
     lines = 64 * first["ways"]
-    return whole_pages(Context(machine=machine, fast=True), region, lines, CYCLES, held, ways=True)
+    known = {"level_cycles": dict(zip(("l1", "l2", "l3", "memory"), CYCLES, strict=True))}
+    context = Context(machine=machine, fast=True, known=known)
+    return whole_pages(context, region, lines, CYCLES, held, ways=True)
 
 
 FOLLOWED = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))

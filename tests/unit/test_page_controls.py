@@ -31,7 +31,22 @@ def passing(_context: object, _room: object, used: int, others: Any) -> tuple[fl
     return FIRST * (LINES - 1) + lost + taken, SECOND * (LINES - 1)
 
 
-def test_a_page_that_is_taken_for_another_is_no_control(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(_context: object, _room: object, used: int, others: Any) -> tuple[float, float]:
+    """Nothing is included; the last page of the group is taken for one of the others."""
+    taken = (LINES - 1) * (SECOND - FIRST) / len(others) if used == 8 and len(others) else 0.0
+    return FIRST * (LINES - 1) + taken, SECOND * (LINES - 1)
+
+
+def test_losses_of_a_page_that_is_taken_for_another_are_no_inclusion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_inclusion, "_passing", alone)
+    nobody: Any = None
+    room: Any = Room()
+    found = page_in_use(nobody, room, GROUP, [FIRST, SECOND, BEHIND])
+    assert found.lost == 0.0
+    assert included([found] * 3) == (False, "")
+
+
+def test_a_page_that_is_taken_for_another_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the first page at hand as control, runs on a Zen 4 now and then left inclusion open."""
     monkeypatch.setattr(page_inclusion, "_passing", passing)
     nobody: Any = None

@@ -12,12 +12,15 @@ from setebench.hierarchy.whole_pages import WholePages
 from setebench.infer.page_room import Packed
 from setebench.infer.residence import (
     Curve,
+    Fit,
     Held,
     Known,
+    Step,
     agreed,
     curve,
     fit,
     held,
+    improved,
     plain_sizes,
     sizes_with_ways,
     survival,
@@ -161,3 +164,12 @@ def test_lost_room_is_a_bound_unless_the_ways_are_known() -> None:
     assert unknown.most_bytes is not None
     assert unknown.least_bytes < 2**20 < unknown.most_bytes
     assert told(estimate(12500), False, [0, 32768], ways=16).size == 2**20
+
+
+def test_what_is_no_number_ends_the_search() -> None:
+    """It went on for ever."""
+    distance, cycles = loads((16384, 8), (49152, 16), 1.0)
+    measured = curve(distance, cycles, beyond=200.0)
+    measured.cycles[3] = np.nan
+    begin = Fit((Step(256.0, 2, 10.0), Step(10000.0, 2, 30.0)), 60.0, 1.0)
+    assert np.isnan(improved(measured, KNOWN, begin).misfit)

@@ -7,8 +7,11 @@ from typing import cast
 import numpy as np
 import pytest
 
+from setebench.hierarchy import second_tlb
+from setebench.hierarchy.pages_in_a_row import InARow
 from setebench.hierarchy.second_tlb import second_table
 from setebench.hierarchy.tlb import Pages, Table
+from setebench.infer.table_sets import Fits
 from setebench.machine import Region
 from setebench.scenario import Context
 
@@ -113,24 +116,72 @@ class Hashed(Crowded):
 FIRST_ENTRIES = 72
 
 
-def hashed(**taken: int) -> Table:
+IN_A_ROW = InARow(Fits(1, 2100, None), found=True, spills=2600)
+
+
+def hashed(monkeypatch: pytest.MonkeyPatch, row: InARow | None, **taken: int) -> Table:
+    """What is told beside so many pages in a row."""
+    monkeypatch.setattr(second_tlb, "in_a_row", lambda *_: row)
     pages = Hashed(cast(Context, None), Region(1 << 32, 64 << 20, 4096, 64), 4096, 409)
     pages.taken = {int(stride[1:]): others for stride, others in taken.items()}
     return second_table(pages, Table(entries=FIRST_ENTRIES, penalty=PENALTY, penalties=(PENALTY, PENALTY)))
 
 
-def test_the_first_full_sets_of_a_hashed_index_tell_no_entries() -> None:
-    """Both strides tell 2304 to the page, three quarters of the table: a quarter more pages should all miss."""
-    found = hashed()
+@pytest.mark.parametrize(("row", "at_least"), [(IN_A_ROW, 2304), (None, 398)])
+def test_the_first_full_sets_of_a_hashed_index_tell_no_entries(
+    row: InARow | None, at_least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both strides tell 2304 to the page, three quarters of the table: a quarter more pages should all miss. Only as
+    many pages in a row confirm that the stride may be multiplied by."""
+    found = hashed(monkeypatch, row)
     assert found.entries is None
-    assert found.at_least == 2304
+    assert found.at_least == at_least
     assert found.penalties == ()
 
 
+def test_strides_that_tell_more_than_pages_in_a_row_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = InARow(Fits(1, 1000, None), found=True, spills=1200)
+    found = hashed(monkeypatch, row)
+    assert found.entries is None
+    assert found.at_least == 975
+
+
+def test_no_number_is_surely_held_where_pages_in_a_row_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strides that contradict each other, and no end: there may be no second TLB, whose walks all cost the same."""
+    found = hashed(monkeypatch, InARow(Fits(1, 3000, None), found=False), x16=30)
+    assert found.entries is None
+    assert found.doubtful
+
+
 @pytest.mark.parametrize("taken", [{"x8": 9}, {"x8": 6, "x16": 1}, {"x16": 3}])
-def test_strides_that_almost_tell_one_size_bound_it(taken: dict[str, int]) -> None:
+def test_strides_that_almost_tell_one_size_bound_it(taken: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A page more of others' at one stride, and no table explains both: 398 of 3072 was all that was told."""
-    found = hashed(**taken)
+    found = hashed(monkeypatch, IN_A_ROW, **taken)
     assert found.entries is None
     assert found.at_least is not None
     assert 2200 <= found.at_least <= 2304
+
+
+class Random(Crowded):
+    """A table of sets of four ways that replaces at random: a quarter more pages than fit miss 0.45 of what far more
+    do."""
+
+    def excess(self, count: int, stride: int) -> float:
+        """See `Pages.excess`."""
+        if count <= FIRST_ENTRIES:
+            return 0.0
+        over = count * stride / 512
+        return PENALTY + WALK * float(np.interp(over, (1.0, 1.05, 1.25, 1.6, 2.0), (0.0, 0.05, 0.37, 0.66, 0.81)))
+
+
+def test_random_replacement_is_no_hashed_index() -> None:
+    pages = Random(cast(Context, None), Region(1 << 32, 64 << 20, 4096, 64), 4096, 409)
+    found = second_table(pages, Table(entries=FIRST_ENTRIES, penalty=PENALTY, penalties=(PENALTY, PENALTY)))
+    assert found.entries == 512 or "hashed" not in found.reason
+
+
+def test_almost_as_many_pages_at_every_stride_are_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 pages at strides of 8 and 16, 252 at 32: lines that crowd the first cache, not a table of 2048."""
+    monkeypatch.setattr(second_tlb, "in_a_row", lambda *_: InARow(Fits(1, 6000, None), found=True, spills=9000))
+    steps = [second_tlb._Step(Fits(8, 255, 256), (40.0,)), second_tlb._Step(Fits(16, 252, 253), (40.0,))]
+    assert second_tlb._blurred(steps, [each.fits for each in steps], 9000) == 0
