@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pytest
@@ -27,8 +27,7 @@ class Quiet:
 
 def row(monkeypatch: pytest.MonkeyPatch, excess: Callable[[int], float], most: int) -> InARow | None:
     """What is found where so many pages in a row cost so much."""
-    told: Any = lambda _pages, count, _least: excess(count)  # noqa: E731
-    monkeypatch.setattr(pages_in_a_row, "excess_in_a_row", told)
+    monkeypatch.setattr(pages_in_a_row, "excess_in_a_row", lambda _pages, count, _least: excess(count))
     pages = Pages(cast(Context, Quiet()), Region(1 << 32, 192 << 20, 4096, 64), 4096, 409)
     return in_a_row(pages, LEAST, most)
 
