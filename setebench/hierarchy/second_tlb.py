@@ -2,9 +2,9 @@
 
 Where a stride of two, four, ... pages leaves the same share of its sets, few lines overfill it while they all still fit
 into the first cache. How the numbers that fit at several strides hang together tells what the table is like, so none
-is multiplied by its stride unless another one confirms it (`infer.table_sets`). A table that strides don't take sets
-from, fully associative or of a folded index, is looked for with more lines, which the second cache holds: there a walk
-shows as well, but not to the entry.
+is multiplied by its stride unless another one confirms it (`infer.table_sets`). Pages in a row are asked as well, with
+more lines, which the second cache holds (`pages_in_a_row`): they tell of a table that strides don't take sets from,
+fully associative or of a folded index, though not to the entry, and what strides tell beyond them isn't believed.
 """
 
 from __future__ import annotations
