@@ -13,6 +13,7 @@ from setebench.measure.absent import Absent
 from setebench.measure.crowded import LEAST_PAGES, Crowd, crowd
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.overflow import (
+    CLEAR_LINES,
     NONE_SHARE,
     ONE_SHARE,
     SURE_SHARE,
@@ -26,6 +27,7 @@ from setebench.measure.overflow import (
 )
 from setebench.measure.rings import Lines
 from setebench.measure.thinning import Latencies
+from setebench.measure.together import Together
 from setebench.measure.trials import Trials
 from setebench.scenario import Context
 
@@ -45,7 +47,7 @@ QUARTER, STILL_SHARE = 0.25, 0.85
 """Behind lines that fill a quarter of the second cache so many of a set's lines must still be there. If it kept as many
 as it can in few of its own sets, about a quarter would be gone."""
 
-SETS, TRIES = 2, 4
+SETS, TRIES = 2, 8
 """Sets that must agree, and searches for one."""
 
 MANY_PAGES = 160
@@ -88,7 +90,7 @@ def third_sets(
             return ThirdSets(None, reason)
         trials = _trials(context, region, absent, found, second_lines, by_age)
         # pages of the shorter walk are among those of the longer one, so a set that they overfill is overfull in it too
-        sets = _Search(trials, found, region.line_size, second_lines, nearest, sets).sets(context.progress)
+        sets = _Search(trials, found, second_lines, nearest, sets).sets(context.progress)
         context.evidence["third_sets"] = [{"ways": own.ways, "missing": own.usual} for own in sets]
         if len(sets) != 1 or len(found.crowded) >= MANY_PAGES:
             break
@@ -130,18 +132,18 @@ class _Search:
         self,
         trials: Trials,
         found: Crowd,
-        line_size: int,
         second_lines: float,
         nearest_cycles: float,
         sets: Sequence[Crossed] = (),
     ) -> None:
-        self._trials, self._found, self._line_size = trials, found, line_size
+        self._trials, self._found = trials, found
         self._second_lines, self._nearest_cycles = second_lines, nearest_cycles
         self._sets = sets
         known = np.concatenate([lines for own in sets for lines in own.lines]) if sets else found.crowded[:0]
         self._left = np.flatnonzero(~np.isin(found.crowded, known - known % TLB_PAGE_BYTES))
-        self._takes_along = len(found.crowded) * TLB_PAGE_BYTES // line_size < MOST_TRIED * second_lines
+        self._takes_along = found.missed.size < MOST_TRIED * second_lines
         self._surely_along = False
+        self._together = Together(trials, found)
 
     def sets(self, progress: Callable[[str], None]) -> list[Crossed]:
         """Pages of `SETS` sets, one more than each holds lines; those known before come first."""
@@ -166,6 +168,7 @@ class _Search:
             if self._surely_along:  # a stall or a neighbour's line this time, and ballast would only take longer
                 return None
             self._takes_along, self._left = False, left  # those pages told of the second cache, not of this one
+            self._together = Together(self._trials, self._found)
         if self._trials.ballast_lines < LEAST_RATIO * self._second_lines:
             self._left = self._left[:0]
             return None
@@ -173,15 +176,16 @@ class _Search:
         return one if one is not None and unbiased(self._trials, one, self._nearest_cycles) else None
 
     def _critical(self) -> Crossed | None:
-        numbers = fewest_pages(self._trials, self._found, self._left)
-        if numbers is None:
-            return None
-        if len(numbers) < 2:  # a single line is missing: such a cache takes in no line that is used once
-            self._left = self._left[:0]
-            return None
-        self._left = self._left[~np.isin(self._left, numbers)]
-        own = crossed(self._trials, self._found.crowded[numbers], self._line_size)
-        return own if own is not None and critical(self._trials, own) else None
+        for group in self._together.groups(self._left):
+            pages = fewest_pages(self._trials, self._found.crowded[group], self._together.offsets)
+            if pages is None:
+                continue
+            if len(pages) < 2:  # a single line is missing: such a cache takes in no line that is used once
+                self._left = self._left[:0]
+                return None
+            self._left = self._left[~np.isin(self._found.crowded[self._left], pages)]
+            return crossed(self._trials, pages, self._together.offsets)
+        return None
 
 
 def _inclusive(trials: Trials, sets: list[Crossed], few_lines: int, nearest_cycles: float) -> tuple[bool | None, str]:
@@ -203,17 +207,19 @@ def _victims_only(trials: Trials, sets: list[Crossed]) -> bool | None:
 
     A set is filled to its last way, the second cache emptied of its lines, then one line more is loaded, which the
     second cache keeps. A third one that takes in lines as they are loaded has to give one up for it."""
-    # a prefetcher for whose sake halves of pages had to do moves lines of the set about as well
-    sets = [own for own in sets if max(len(lines) for lines in own.lines) <= trials.quarter_lines]
-    if not (trials.ballast_lines and sets):
+    if not trials.ballast_lines:
         return None
-    shares = np.array([_lost_for_one(trials, own, n % len(own.lines)) for own in sets for n in range(SURE_TIMES)])
+    # prefetchers that bring more of a page into the third cache itself take room in the sets that are looked at
+    alone = [own for own in sets if max(len(lines) for lines in own.lines) <= trials.quarter_lines]
+    asked = alone or sets
+    shares = np.array([_lost_for_one(trials, own, n % len(own.lines)) for own in asked for n in range(SURE_TIMES)])
     # some sets overflow by themselves: a line of the system lies there
     if np.mean(shares > ONE_SHARE) <= NONE_SHARE:
         return True
-    return False if np.mean(shares > MOSTLY_SHARE) >= SURE_SHARE else None
+    return False if alone and np.mean(shares > MOSTLY_SHARE) >= SURE_SHARE else None
 
 
 def _lost_for_one(trials: Trials, own: Crossed, number: int) -> float:
     """Lines missing behind those of this page, loaded last, in those that are missing where all sets overflow."""
-    return trials.missing_behind(np.concatenate(own.without(number)), own.lines[number]) / own.usual
+    missing = trials.missing_behind(np.concatenate(own.without(number)), own.lines[number])
+    return min(missing, CLEAR_LINES) / own.usual

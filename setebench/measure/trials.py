@@ -25,7 +25,7 @@ RING, WALK, LAST, WHOLE = Base("ring"), Base("walk"), Base("last"), Base("whole"
 BALLAST_PARTS = 8
 """Parts of the ballast left out in turn, none of which may matter: it holds no line of the set."""
 
-MOST_LOADS, QUICK_LOADS, TIMED_COST = 120_000_000, 12_000_000, 15
+MOST_LOADS, QUICK_LOADS, TIMED_COST = 120_000_000, 20_000_000, 15
 """Loads that all trials together may take, and those without ballast: some seconds, or half a minute on a simulated
 machine. A load that is timed takes as long as so many."""
 
@@ -54,21 +54,6 @@ class Trials:
         finally:
             self._used, self._loads_left = len(self._ballast), before - (begin - self._loads_left)
 
-    @contextmanager
-    def hasty(self) -> Iterator[None]:
-        """Trials behind the ballast walked once: one line in five may then stay in a level before that replaces at
-        random. What is missing all the same is missing behind more turns too."""
-        turns, self._turns = self._turns, 1
-        try:
-            yield
-        finally:
-            self._turns = turns
-
-    @property
-    def haste_helps(self) -> bool:
-        """Whether hasty trials cost less than others."""
-        return self._turns > 1 and self._used > 0
-
     @property
     def spent(self) -> bool:
         """Whether no loads are left."""
@@ -93,10 +78,14 @@ class Trials:
         before."""
         return int(self.absent.gone(self.cycles(lines, last=last)).sum())
 
-    def missing(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> int:
-        """How many of the lines `probed` (all by default) are missing after all `lines` were loaded once. The first
-        that is missing may push out others."""
-        return int(self.absent.gone(self.cycles(lines, probed, ballast)).sum())
+    def missing(self, lines: Lines, ballast: Lines | None = None) -> int:
+        """How many of the lines are missing after all were loaded once. The first that is missing may push out
+        others."""
+        return int(self.gone(lines, ballast=ballast).sum())
+
+    def gone(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> NDArray[np.bool_]:
+        """Which of the lines `probed`, all by default, are missing after all `lines` were loaded once."""
+        return self.absent.gone(self.cycles(lines, probed, ballast))
 
     def cycles(
         self,

@@ -140,7 +140,7 @@ def test_nothing_is_told_with_lines_of_the_set_among_those_that_push_others_out(
     for ballast, chosen, sound in (([*clean], pages, True), ([*clean[1:], pages[-1]], pages[:-1], False)):
         lines = np.array(ballast)[:, None] + np.arange(64) * 64
         trials = Trials(context, region, absent, lines, 1)
-        found = Crossed([page + np.arange(63) * 64 for page in chosen], 63.0)
+        found = Crossed([page + np.arange(63) * 64 for page in chosen], 5.0)
         assert critical(trials, found)
         assert unbiased(trials, found, 30.0) is sound
 

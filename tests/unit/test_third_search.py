@@ -26,7 +26,7 @@ def crowd_of(pages: int) -> Crowd:
 class Ballasted:
     """Trials with plenty of ballast, of which none is ever run."""
 
-    spent, ballast_lines = False, 1 << 20
+    spent, ballast_lines, absent = False, 1 << 20, type("Absent", (), {"free": 63})
 
     def without_ballast(self) -> AbstractContextManager[None]:
         """See `Trials.without_ballast`."""
@@ -40,7 +40,7 @@ def test_one_trial_that_fails_behind_ballast_ends_no_quick_search_that_found_a_s
     answers = iter([True, False, True])
     monkeypatch.setattr(module, "critical", lambda _trials, _one: next(answers))
     monkeypatch.setattr(module._Search, "_critical", lambda _self: SET)
-    search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 64, 16384.0, 30.0)
+    search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 16384.0, 30.0)
     assert len(search.sets(lambda _: None)) == module.SETS
     assert search._takes_along
 
@@ -73,15 +73,27 @@ def test_pages_that_told_of_the_second_cache_alone_are_tried_again_behind_ballas
     """A second cache that replaces at random lost some of them by itself once, and no page was left to look at."""
     looked: list[int] = []
 
-    def fewest(_trials: Trials, _found: Crowd, numbers: np.ndarray) -> np.ndarray:
-        looked.append(len(numbers))
-        return numbers if len(looked) == 1 else numbers[:9]
+    class Grouped:
+        """Pages of which all that are left make one group."""
 
+        offsets = np.arange(63) * 64
+
+        def __init__(self, *_: object) -> None: ...
+
+        def groups(self, numbers: np.ndarray) -> list[np.ndarray]:
+            """See `Together.groups`."""
+            looked.append(len(numbers))
+            return [numbers]
+
+    def fewest(_trials: Trials, pages: np.ndarray, _offsets: np.ndarray) -> np.ndarray:
+        return pages if len(looked) == 1 else pages[:9]
+
+    monkeypatch.setattr(module, "Together", Grouped)
     monkeypatch.setattr(module, "fewest_pages", fewest)
     monkeypatch.setattr(module, "crossed", lambda *_: None if len(looked) == 1 else SET)
     monkeypatch.setattr(module, "critical", lambda *_: True)
     monkeypatch.setattr(module, "unbiased", lambda *_: True)
-    search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 64, 16384.0, 30.0)
+    search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 16384.0, 30.0)
     assert len(search.sets(lambda _: None)) == module.SETS
     assert looked == [60, 60, 51]
 
@@ -106,8 +118,9 @@ def test_a_third_cache_that_gives_up_nothing_for_a_line_only_takes_victims(
     assert module._victims_only(cast(Trials, Replacing(missing)), [SET, SET]) is told
 
 
-def test_halves_of_pages_don_t_tell_what_a_third_cache_takes_in() -> None:
+def test_halves_of_pages_don_t_tell_that_a_third_cache_takes_in_lines() -> None:
     """Where a prefetcher left nothing but halves it moved lines of an exclusive cache's set as well."""
     halves = Crossed([np.zeros(32, dtype=np.int64)] * 9, 4.0)
     assert module._victims_only(cast(Trials, Replacing([4])), [halves, halves]) is None
+    assert module._victims_only(cast(Trials, Replacing([0])), [halves, halves]) is True
     assert module._victims_only(cast(Trials, Replacing([0])), [halves, SET]) is True
