@@ -19,15 +19,15 @@ from setebench.measure.trials import Trials
 
 Numbers = NDArray[np.int64]
 
-TRIALS, MOST_TRIALS = 32, 96
+TRIALS, MOST_TRIALS = 48, 144
 """Trials before pages are compared, and so many more each time that those tell too little; in all."""
 
 LEAST_PRESENT = 0.05
 """With all pages loaded so many of them lack lines at least, or no sets overflow in such trials at all."""
 
-HALF, FEWER, MORE = (0.4, 0.6), 0.97, 0.3
+HALF, FEWER, MORE, MOST_SHARE = (0.4, 0.6), 0.97, 0.3, 0.96
 """Pages that lack lines, of those that are loaded: where more do, so many of them are loaded in the next trial; where
-fewer do, so much of the rest is loaded too."""
+fewer do, so much of the rest is loaded too, but never all of it, or nothing would change from trial to trial."""
 
 PROBED, LEAST_PROBED = 16_000, 16
 """Lines timed in a trial, if not all, and of every page: one of 17 pages in a set of 16 ways lacks one line in 17."""
@@ -35,12 +35,16 @@ PROBED, LEAST_PROBED = 16_000, 16
 MOST_MISSING = 2.0
 """Missing lines that count, of one page: one may be a stall, more are no surer than two."""
 
-ALIKE, AMONG, REFINED = 0.6, 0.4, 3
-"""Correlation with the page that a group begins with, then the mean one with the pages of the group; how often these
-are gathered anew."""
+ALIKE = 0.3
+"""Mean correlation of two groups' pages from which on they are one group. Of pages of different sets it is about
+nought, of pages of the same about a half; with few pages chance adds to it."""
 
-LEAST_PAGES = 3
-"""Of a group: sets of two ways are overfull with three."""
+BESIDE = 3
+"""Pages tried with a group though they seem less like it: one that a prefetcher brings back lacks lines less often, and
+without it the others may overfill nothing. What isn't needed is left out again."""
+
+LEAST_PAGES = 5
+"""Of a group: sets of four ways are overfull with so many."""
 
 
 class Together:
@@ -50,16 +54,16 @@ class Together:
         self._trials, self._pages = trials, crowd.crowded
         line_size = TLB_PAGE_BYTES // crowd.missed.shape[1]
         self.offsets = np.delete(np.arange(crowd.missed.shape[1]), trials.absent.free) * line_size
-        self._share = 1.0
+        self._share = MOST_SHARE
         self._missing: list[NDArray[np.float64]] = []
 
     def groups(self, numbers: Numbers) -> Iterator[Numbers]:
         """Of the pages with these numbers those that share sets, group by group, the most alike first; with further
         trials where a caller still asks after the last. A group may lack a page or hold one too many."""
         if self._missing:
-            yield from sorted(self._told(numbers), key=self._alike, reverse=True)
+            yield from self._told(numbers)
         while len(numbers) >= LEAST_PAGES and len(self._missing) < MOST_TRIALS and self._look(numbers):
-            yield from sorted(self._told(numbers), key=self._alike, reverse=True)
+            yield from self._told(numbers)
 
     def _look(self, numbers: Numbers) -> bool:
         """Some more trials; False where all pages together overfill no set."""
@@ -68,11 +72,12 @@ class Together:
         for _ in range(TRIALS):
             if self._trials.spent:
                 return False
-            lacking = self._trial(self._trials.rng.permutation(numbers)[: max(2, round(self._share * len(numbers)))])
+            loaded = max(2, round(self._share * len(numbers)))
+            lacking = self._trial(self._trials.rng.permutation(numbers)[:loaded])
             if lacking > HALF[1]:
                 self._share *= FEWER
             elif lacking < HALF[0]:
-                self._share += MORE * (1.0 - self._share)
+                self._share += MORE * (MOST_SHARE - self._share)
         return True
 
     def _trial(self, numbers: Numbers) -> float:
@@ -86,25 +91,12 @@ class Together:
         self._missing.append(row)
         return float(np.mean(missing > 0))
 
-    def _told(self, numbers: Numbers) -> Iterator[Numbers]:
-        """Groups of pages, each page in one of them or none."""
-        alike = self._correlation()
-        left = numbers
-        while len(left) >= LEAST_PAGES:
-            own = alike[np.ix_(left, left)]
-            first = int(np.argmax(np.where(own > ALIKE, own, 0.0).sum(axis=1)))
-            inside = own[first] > ALIKE
-            inside[first] = True
-            for _ in range(REFINED):
-                # a page is not compared with itself, which has no correlation here
-                inside = own[:, inside].sum(axis=1) / np.maximum(inside.sum() - inside, 1) > AMONG
-            if inside.sum() < LEAST_PAGES:
-                return
-            yield left[inside]
-            left = left[~inside]
-
-    def _alike(self, group: Numbers) -> float:
-        return float(self._correlation()[np.ix_(group, group)].sum()) / (len(group) * (len(group) - 1))
+    def _told(self, numbers: Numbers) -> list[Numbers]:
+        """Groups of these pages, the most alike first, each with a few pages beside it."""
+        alike = self._correlation()[np.ix_(numbers, numbers)]
+        groups = [each for each in merged(alike, ALIKE) if len(each) >= LEAST_PAGES]
+        groups.sort(key=lambda each: alike[np.ix_(each, each)].sum() / (len(each) * (len(each) - 1)), reverse=True)
+        return [numbers[_with_others(alike, each)] for each in groups]
 
     def _correlation(self) -> NDArray[np.float64]:
         """Of all pages with each other, over the trials with both; nought of a page with itself. Shape (pages, pages).
@@ -120,3 +112,29 @@ class Together:
         correlation: NDArray[np.float64] = covariance / np.sqrt(spread * spread.T)
         np.fill_diagonal(correlation, 0.0)
         return correlation
+
+
+def merged(alike: NDArray[np.float64], least: float) -> list[Numbers]:
+    """Groups of what is alike, by average linkage: the two with the highest mean are merged as long as that is `least`.
+    `alike` has shape (items, items) and is symmetric."""
+    means = alike.copy()
+    np.fill_diagonal(means, -np.inf)
+    groups = [[number] for number in range(len(means))]
+    while len(groups):
+        one, other = divmod(int(np.argmax(means)), len(means))
+        if not means[one, other] >= least:
+            break
+        sizes = len(groups[one]), len(groups[other])
+        means[one] = means[:, one] = (sizes[0] * means[one] + sizes[1] * means[other]) / sum(sizes)
+        means[other] = means[:, other] = means[one, one] = -np.inf
+        groups[one] += groups[other]
+        groups[other] = []
+    return [np.array(each) for each in groups if each]
+
+
+def _with_others(alike: NDArray[np.float64], group: Numbers) -> Numbers:
+    """The group and the few others that are most like it."""
+    mean = alike[:, group].mean(axis=1)
+    mean[group] = np.inf
+    own: Numbers = np.argsort(-mean)[: len(group) + BESIDE]
+    return own
