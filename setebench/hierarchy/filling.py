@@ -123,6 +123,8 @@ class _Fills:
         self._latest = int(LATEST_RATIO * first_lines)
         self._stops = int(FILLED_RATIO * room / self._spacing)
         self._timed: list[NDArray[np.float64]] = []
+        # a line of each page that a region prefetcher has learned must not be loaded before another one is timed
+        self._page_lines = TLB_PAGE_BYTES // region.line_size - int(whole)
         least, most = (LEAST_THIRD_RATIO, FILLED_RATIO) if whole else (LEAST_RATIO, 2 * CLEARING_RATIO)
         self.possible = room > least * first_lines and most * room < region.lines
 
@@ -140,8 +142,7 @@ class _Fills:
         lines = self._spacing * np.arange(1, self._stops + 1, dtype=np.float64)
         counts = lines > max(FIRST_RATIO * self._room, 1.5 * self._latest)
         means = means[:, counts]
-        page_lines = TLB_PAGE_BYTES // self._region.line_size
-        return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, page_lines)
+        return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, self._page_lines)
 
     def _clear(self) -> None:
         lines = self._region.lines if self._whole else CLEARING_RATIO * self._room
@@ -152,8 +153,9 @@ class _Fills:
 
     def _filled(self, purpose: int) -> NDArray[np.float64]:
         """One filling, its lines flushed before, as linking them brought them in, and after; shape (stops, loads)."""
-        page_lines = TLB_PAGE_BYTES // self._region.line_size
-        walk = Stream(self._context, self._region, self._spacing * self._stops + page_lines, purpose, any_pages=True)
+        pages = self._spacing * self._stops // self._page_lines + 1
+        lines = pages * TLB_PAGE_BYTES // self._region.line_size
+        walk = Stream(self._context, self._region, lines, purpose, any_pages=True, spare=self._whole)
         walk.flush()
         timed = walk.filled(self._spacing, self._stops, self._latest)
         walk.flush()
