@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.recency import Stream
-from setebench.infer.filling import Filling, sizes_told, told, whitening
+from setebench.infer.filling import Filling, Holding, sizes_told, told, whitening
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.scenario import Context
@@ -37,9 +37,9 @@ MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
 MOST_ROUNDS = 6
 """So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
 
-THIRD_FILLS, THIRD_ROUNDS, LEAST_THIRD_RATIO = 8, 2, 3.0
-"""Fillings of a third cache, whose ways are known, so that few tell its size, and how often so many; it holds so many
-times the second one's lines at least, or too few are left to be timed."""
+THIRD_FILLS, THIRD_ROUNDS, LEAST_THIRD_RATIO = 8, 8, 3.0
+"""Fillings of a third cache, whose ways are known, so that few tell its size, and how often so many at most; it holds
+so many times the second one's lines at least, or too few are left to be timed."""
 
 STALL_RATIO = 1.3
 """Loads count at most so many times what the next level takes: an interrupt is no level."""
@@ -88,27 +88,34 @@ def with_ways(
 
 
 def third_size(
-    context: Context, region: Region, ways: int, held: tuple[float, float], elsewhere: bool, sizes: Collection[int]
+    context: Context,
+    region: Region,
+    ways: int,
+    held: tuple[float, float],
+    holdings: Collection[Holding],
+    orders: Collection[bool],
 ) -> int | None:
-    """Bytes of a third cache of so many ways, the one of `sizes` that goes with how it fills, or None. `held` are the
-    lines that the second cache holds and that find room up to the third; `elsewhere`: whether the third one holds none
-    of those that the second does."""
+    """Bytes of a third cache of so many ways, the one of `holdings` that goes with how it fills, or None. `held` are
+    the lines that the second cache holds and that find room up to the third; `orders` as for `sizes_told`.
+
+    Lines that a cache only gets when the one before gives them up come later, so its curve bends elsewhere: what
+    differs in size but not in what is held up to it, is told apart by that."""
     second, room = held
     fills = _Fills(context, region, int(second), room, whole=True)
-    if not (sizes and fills.possible):
+    if not (holdings and fills.possible):
         return None
-    context.progress("how the third cache fills")
     *_, hit, miss = context.known["level_cycles"].values()
-    lines = [size // region.line_size for size in sizes]
-    for _ in range(THIRD_ROUNDS):
+    for number in range(THIRD_ROUNDS):
+        context.progress(f"how the third cache fills: {THIRD_FILLS * (number + 1)} of {THIRD_FILLS * THIRD_ROUNDS}")
         fills.more(THIRD_FILLS)
         measured = fills.measured(miss)
-        found = sizes_told(measured, ways, lines, hit, miss, second if elsewhere else 0.0)
+        found = sizes_told(measured, ways, holdings, hit, miss, orders)
         if len(found) == 1:
             break
     context.evidence["third_filling"] = {
         "lines": measured.lines.tolist(),
         "cycles": measured.cycles.round(2).tolist(),
+        "sizes": [lines * region.line_size for lines in found],
     }
     return found[0] * region.line_size if len(found) == 1 else None
 

@@ -172,7 +172,7 @@ class Stream:
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
         # the companion also fetches the target's address, which would else be fetched while the clock runs
         for number, target in enumerate(TARGETS):
-            companion = SPARES[number] if self._spare else target + COMPANION_BYTES
+            companion = SPARES[number] + 0 if self._spare else target + COMPANION_BYTES
             probe = _warmed(probe, companion, flush).start(number).load(target).stop(number)
             if number < ADDITIONS_PER_STOP:
                 addition = TARGETS_PER_STOP + number

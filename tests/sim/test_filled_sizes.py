@@ -7,6 +7,7 @@ from quiet_machines import PAGE, quiet
 
 from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
+from setebench.infer.filling import Holding
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -23,8 +24,8 @@ def test_a_third_cache_of_known_ways(inclusion: str, ways: int) -> None:
     region = machine.allocate(32 << 20, PAGE)
     size, second, exclusive = 4096 * ways * 64, 4096, inclusion == "exclusive"
     held = (1.03 * second, 0.95 * size / 64 + second * exclusive)
-    sizes = {size * 7 // 8, size, size * 5 // 4}
-    assert third_size(context, region, ways, held, exclusive, sizes) == size
+    holdings = [Holding(each // 64, float(second * exclusive)) for each in (size * 7 // 8, size, size * 5 // 4)]
+    assert third_size(context, region, ways, held, holdings, (True,)) == size
 
 
 def test_a_second_cache_that_replaces_at_random() -> None:
