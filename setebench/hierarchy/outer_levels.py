@@ -142,8 +142,7 @@ def _third_level(
     outer = with_capacity(replace(outer, geometry=geometry), third, before, line, shared=True)
     if outer.geometry.size is None and sets.ways is not None and (third.blunt or third.steady):
         holdings = shared_holdings(third, before, line, sets.ways)
-        # where sets replace their oldest lines, the step's shape is the number of these
-        orders = (True,) if third.blunt else (False,) if third.shape > sets.ways / 2 else (True, False)
+        orders = (True,) if third.blunt else (True, False)
         size = third_size(context, region, sets.ways, (lines, third.lines.value), holdings, orders)
         outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
     return replace(outer, inclusive=told, method=OVERFULL)
