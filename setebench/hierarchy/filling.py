@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.recency import Stream
-from setebench.infer.filling import Filling, sizes_told, told, whitening
+from setebench.hierarchy.recency import TARGETS_PER_STOP, Stream
+from setebench.infer.filling import Filling, Holding, sizes_told, told, whitening
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.scenario import Context
@@ -37,9 +37,13 @@ MOST_LINES, MOST_FILLS, LEAST_FILLS = 5_000_000, 160, 24
 MOST_ROUNDS = 6
 """So often so many lines pass in all, or so many fillings are done: again while several numbers of ways come near."""
 
-THIRD_FILLS, THIRD_ROUNDS, LEAST_THIRD_RATIO = 8, 2, 3.0
-"""Fillings of a third cache, whose ways are known, so that few tell its size, and how often so many; it holds so many
-times the second one's lines at least, or too few are left to be timed."""
+THIRD_FILLS, MOST_THIRD_LINES, LEAST_THIRD_RATIO = 8, 40_000_000, 3.0
+"""Fillings of a third cache, whose ways are known, so that few may tell its size: so many again while they don't, until
+so many lines have passed. It holds so many times the second one's lines at least, or too few are left to be timed."""
+
+THIRD_STOPS, THIRD_SPACING = 3, 1000
+"""Stops of its fillings that are one point of the curve, as many points as else; and lines between two stops at least.
+A walk through so large a cache takes far longer than a stop."""
 
 STALL_RATIO = 1.3
 """Loads count at most so many times what the next level takes: an interrupt is no level."""
@@ -88,27 +92,33 @@ def with_ways(
 
 
 def third_size(
-    context: Context, region: Region, ways: int, held: tuple[float, float], elsewhere: bool, sizes: Collection[int]
+    context: Context,
+    region: Region,
+    ways: int,
+    held: tuple[float, float],
+    holdings: Collection[Holding],
+    orders: Collection[bool],
 ) -> int | None:
-    """Bytes of a third cache of so many ways, the one of `sizes` that goes with how it fills, or None. `held` are the
-    lines that the second cache holds and that find room up to the third; `elsewhere`: whether the third one holds none
-    of those that the second does."""
+    """Bytes of a third cache of so many ways, the one of `holdings` that goes with how it fills, or None. `held` are
+    the lines that the second cache holds and that find room up to the third; `orders` as for `sizes_told`.
+
+    Lines that a cache only gets when the one before gives them up come later, so its curve bends elsewhere: what
+    differs in size but not in what is held up to it, is told apart by that."""
     second, room = held
     fills = _Fills(context, region, int(second), room, whole=True)
-    if not (sizes and fills.possible):
+    if not (holdings and fills.possible):
         return None
-    context.progress("how the third cache fills")
     *_, hit, miss = context.known["level_cycles"].values()
-    lines = [size // region.line_size for size in sizes]
-    for _ in range(THIRD_ROUNDS):
+    found: list[int] = []
+    while len(found) != 1 and fills.passed < MOST_THIRD_LINES:
+        context.progress(f"how the third cache fills: {fills.passed / MOST_THIRD_LINES:.0%} of the lines that may pass")
         fills.more(THIRD_FILLS)
-        measured = fills.measured(miss)
-        found = sizes_told(measured, ways, lines, hit, miss, second if elsewhere else 0.0)
-        if len(found) == 1:
-            break
+        measured = fills.measured(miss, hit)
+        found = sizes_told(measured, ways, holdings, hit, miss, orders)
     context.evidence["third_filling"] = {
         "lines": measured.lines.tolist(),
         "cycles": measured.cycles.round(2).tolist(),
+        "sizes": [lines * region.line_size for lines in found],
     }
     return found[0] * region.line_size if len(found) == 1 else None
 
@@ -119,12 +129,20 @@ class _Fills:
 
     def __init__(self, context: Context, region: Region, first_lines: int, room: float, *, whole: bool = False) -> None:
         self._context, self._region, self._room, self._whole = context, region, room, whole
-        self._spacing = int(max(room / MOST_STOPS_PER_ROOM, LEAST_SPACING))
+        self._per_point, least_spacing = (THIRD_STOPS, THIRD_SPACING) if whole else (1, LEAST_SPACING)
+        self._spacing = int(max(room / MOST_STOPS_PER_ROOM / self._per_point, least_spacing))
         self._latest = int(LATEST_RATIO * first_lines)
-        self._stops = int(FILLED_RATIO * room / self._spacing)
+        self._stops = int(FILLED_RATIO * room / self._spacing / self._per_point) * self._per_point
         self._timed: list[NDArray[np.float64]] = []
+        # a line of each page that a region prefetcher has learned must not be loaded before another one is timed
+        self._page_lines = TLB_PAGE_BYTES // region.line_size - int(whole)
         least, most = (LEAST_THIRD_RATIO, FILLED_RATIO) if whole else (LEAST_RATIO, 2 * CLEARING_RATIO)
         self.possible = room > least * first_lines and most * room < region.lines
+
+    @property
+    def passed(self) -> int:
+        """Lines that passed in all fillings."""
+        return len(self._timed) * self._spacing * self._stops
 
     def more(self, fills: int = 0) -> None:
         """Fill it some more times, so often or as often as is worth it."""
@@ -134,14 +152,19 @@ class _Fills:
         for _ in range(fills):
             self._timed.append(self._filled(1000 + len(self._timed)))
 
-    def measured(self, miss: float) -> Filling:
-        """What the fillings told, the next level answering after `miss` cycles."""
+    def measured(self, miss: float, hit: float | None = None) -> Filling:
+        """What the fillings told, the next level answering after `miss` cycles. With `hit`, cycles of the cache's own
+        loads, timed ones that missed count as lines put in."""
         means = np.minimum(np.stack(self._timed), STALL_RATIO * miss).mean(axis=2)
         lines = self._spacing * np.arange(1, self._stops + 1, dtype=np.float64)
+        if hit is not None:
+            lost = np.clip((means.mean(axis=0) - hit) / (miss - hit), 0.0, 1.0)
+            lines += TARGETS_PER_STOP * (np.cumsum(lost) - lost)
+        lines = lines.reshape(-1, self._per_point).mean(axis=1)
+        means = means.reshape(len(means), len(lines), self._per_point).mean(axis=2)
         counts = lines > max(FIRST_RATIO * self._room, 1.5 * self._latest)
         means = means[:, counts]
-        page_lines = TLB_PAGE_BYTES // self._region.line_size
-        return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, page_lines)
+        return Filling(lines[counts], means.mean(axis=0), whitening(means), self._latest, self._page_lines)
 
     def _clear(self) -> None:
         lines = self._region.lines if self._whole else CLEARING_RATIO * self._room
@@ -152,8 +175,9 @@ class _Fills:
 
     def _filled(self, purpose: int) -> NDArray[np.float64]:
         """One filling, its lines flushed before, as linking them brought them in, and after; shape (stops, loads)."""
-        page_lines = TLB_PAGE_BYTES // self._region.line_size
-        walk = Stream(self._context, self._region, self._spacing * self._stops + page_lines, purpose, any_pages=True)
+        pages = self._spacing * self._stops // self._page_lines + 1
+        lines = pages * TLB_PAGE_BYTES // self._region.line_size
+        walk = Stream(self._context, self._region, lines, purpose, any_pages=True, spare=self._whole)
         walk.flush()
         timed = walk.filled(self._spacing, self._stops, self._latest)
         walk.flush()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.whole_pages import WholePages, with_pages
+from setebench.infer.filling import Holding
 from setebench.infer.residence import Held, plain_sizes, sizes_with_ways
 from setebench.measure.eviction import Congruent
 
@@ -58,8 +59,17 @@ def by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], l
 
 def shared_sizes(held: Held, before: list[float], line: int, ways: int) -> set[int]:
     """Sizes of a shared cache of so many ways, `before` as for `with_capacity`."""
-    spans = ((held.lines.low * line - each, held.lines.high * line - each) for each in before)
-    return set().union(*(sizes_with_ways(low, high, ways, line, SLICES) for low, high in spans))
+    return {each.lines * line for each in shared_holdings(held, before, line, ways)}
+
+
+def shared_holdings(held: Held, before: list[float], line: int, ways: int) -> set[Holding]:
+    """The same with what the levels before then hold in addition."""
+    spans = ((each, held.lines.low * line - each, held.lines.high * line - each) for each in before)
+    return {
+        Holding(size // line, each / line)
+        for each, low, high in spans
+        for size in sizes_with_ways(low, high, ways, line, SLICES)
+    }
 
 
 def possible_sizes(held: Held, before: list[float], line: int) -> set[int]:

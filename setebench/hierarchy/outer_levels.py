@@ -17,7 +17,7 @@ from setebench.hierarchy.outer import (
     Outer,
     by_pages,
     possible_sizes,
-    shared_sizes,
+    shared_holdings,
     with_capacity,
 )
 from setebench.hierarchy.third_sets import third_sets
@@ -140,9 +140,10 @@ def _third_level(
     if victims_only is not False:
         before += [lines * line, lines * line + first_bytes]
     outer = with_capacity(replace(outer, geometry=geometry), third, before, line, shared=True)
-    if third.blunt and sets.ways is not None and victims_only is not None:
-        sizes = shared_sizes(third, before, line, sets.ways)
-        size = third_size(context, region, sets.ways, (lines, third.lines.value), victims_only, sizes)
+    if outer.geometry.size is None and sets.ways is not None and (third.blunt or third.steady):
+        holdings = shared_holdings(third, before, line, sets.ways)
+        orders = (True,) if third.blunt else (True, False)
+        size = third_size(context, region, sets.ways, (lines, third.lines.value), holdings, orders)
         outer = replace(outer, geometry=replace(outer.geometry, whole_bytes=size))
     return replace(outer, inclusive=told, method=OVERFULL)
 

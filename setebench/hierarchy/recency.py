@@ -31,6 +31,7 @@ TARGETS_PER_STOP, ADDITIONS_PER_STOP = 40, 16
 """Loads timed at every stop, and additions among them, which a load is compared with."""
 
 TARGETS = tuple(Base(f"passed_{number}") for number in range(TARGETS_PER_STOP))
+SPARES = tuple(Base(f"spare_{number}") for number in range(TARGETS_PER_STOP))
 
 STOP_LINES = 2039
 """Lines between two stops, a prime: were all stops at the end of a page, a line would seem to have passed up to a page
@@ -59,7 +60,8 @@ class Passed(NamedTuple):
 
 class Stream:
     """A walk over the first `lines` lines of `region` round and round; `scattered`: page by page in random order, and
-    in random order within each; `any_pages`: only the pages are random ones."""
+    in random order within each; `any_pages`: only the pages are random ones. `spare`: it leaves out the last line of
+    every page, whose flush warms the translation and takes nothing away."""
 
     def __init__(
         self,
@@ -69,14 +71,18 @@ class Stream:
         purpose: int,
         scattered: bool = False,
         any_pages: bool = False,
+        spare: bool = False,
     ) -> None:
         self._context, self._rng = context, context.rng(purpose)
+        self._line_size, self._spare = region.line_size, spare
         self._near_lines = COMPANION_BYTES // region.line_size
         pages = min(region.size, int(lines) * region.line_size) // TLB_PAGE_BYTES
         begin = region.address + np.arange(pages) * TLB_PAGE_BYTES
         if scattered or any_pages:
             begin = region.address + self._rng.permutation(region.size // TLB_PAGE_BYTES)[:pages] * TLB_PAGE_BYTES
-        own = begin[:, None] + np.arange(0, TLB_PAGE_BYTES, region.line_size)[None, :]
+        end = TLB_PAGE_BYTES - region.line_size if spare else TLB_PAGE_BYTES
+        own = begin[:, None] + np.arange(0, end, region.line_size)[None, :]
+        self._pages: Lines = begin.astype(np.int64)
         order = self._rng.permuted(own, axis=1) if scattered else own
         self._order: Lines = order.ravel().astype(np.int64)
         self._targets = np.flatnonzero(self._order % TLB_PAGE_BYTES < COMPANION_BYTES)
@@ -120,16 +126,15 @@ class Stream:
         ends = spacing * np.arange(1, stops + 1)
         among = np.searchsorted(self._targets, np.maximum(ends - latest, 1))
         at = self._order[self._targets[(self._rng.random((stops, TARGETS_PER_STOP)) * among[:, None]).astype(np.int64)]]
-        # flushes would leave ways empty, which is what is asked for
-        return self._timed(at, ends - spacing, 0, spacing, flush=False)
+        # flushes of the walk's lines would leave ways empty, which is what is asked for
+        return self._timed(at, ends - spacing, 0, spacing, flush=self._spare)
 
     def flush(self) -> None:
         """Take all of its lines out of every cache."""
-        line = self._order[1] - self._order[0]
         probe = Probe()
-        for place in range(0, TLB_PAGE_BYTES, int(line)):
+        for place in range(0, TLB_PAGE_BYTES, self._line_size):
             probe = probe.flush(WALK + place)
-        self._context.machine.run(probe, {WALK: self._order[:: TLB_PAGE_BYTES // line]}, cpu=self._context.cpu)
+        self._context.machine.run(probe, {WALK: self._pages}, cpu=self._context.cpu)
 
     def kept(self, first: int, offsets: Sequence[int], every: int, lines: float) -> NDArray[np.float64]:
         """Cycles of loads of the same few lines (at most `TARGETS_PER_STOP` offsets to an address), to which the walk
@@ -167,12 +172,16 @@ class Stream:
         probe = probe.wait(wait_cycles).fence() if wait_cycles else probe
         # the companion also fetches the target's address, which would else be fetched while the clock runs
         for number, target in enumerate(TARGETS):
-            probe = _warmed(probe, target + COMPANION_BYTES, flush).start(number).load(target).stop(number)
+            companion = SPARES[number] + 0 if self._spare else target + COMPANION_BYTES
+            probe = _warmed(probe, companion, flush).start(number).load(target).stop(number)
             if number < ADDITIONS_PER_STOP:
                 addition = TARGETS_PER_STOP + number
-                probe = _warmed(probe, target + COMPANION_BYTES, flush)
+                probe = _warmed(probe, companion, flush)
                 probe = probe.start(addition).add(BASELINE_ADDITIONS).stop(addition)
         places = {WALK: self._order[starts]} | {base: targets[:, n] for n, base in enumerate(TARGETS)}
+        if self._spare:
+            last = targets - targets % TLB_PAGE_BYTES + TLB_PAGE_BYTES - self._line_size
+            places |= {base: last[:, n] for n, base in enumerate(SPARES)}
         ticks = self._context.machine.run(probe, places, cpu=self._context.cpu)
         return self._above_additions(ticks, TARGETS_PER_STOP)
 

@@ -96,6 +96,14 @@ class Told:
     close: bool = False
 
 
+@dataclass(frozen=True)
+class Holding:
+    """A cache's size, in lines, and how many of those put in latest the caches before then hold that it doesn't."""
+
+    lines: int
+    elsewhere: float
+
+
 def lost_share(lines: Values, sets: float, ways: int, page_lines: int | None, latest: Values | None = None) -> Values:
     """Share of `lines` (shape (n,)) that an empty cache loses. Lines of a page go to other sets each, so a page brings
     one line of a set or none; with `page_lines` None an index so hashed that every line is on its own. Not counting
@@ -146,25 +154,38 @@ def told(measured: Filling, size: int, hit: float, miss: float, before: int) -> 
 
 
 def sizes_told(
-    measured: Filling, ways: int, sizes: Collection[int], hit: float, miss: float, elsewhere: float
+    measured: Filling, ways: int, holdings: Collection[Holding], hit: float, miss: float, orders: Collection[bool]
 ) -> list[int]:
-    """Those of `sizes`, in lines, that a cache of so many ways may have which replaces any line alike; none where its
-    ways don't explain the curve. `elsewhere` of the lines that were put in latest are not in it, but in the cache
-    before alone."""
-    trials = [each for size in sizes for each in _all_explained(measured, ways, size, hit, miss, elsewhere)]
-    best = min(trials, key=lambda each: each.left, default=None)
-    if best is None or best.left > MOST_MISFIT * len(measured.lines):
+    """Those sizes of `holdings`, in lines, that a cache of so many ways may have; none where its ways don't explain the
+    curve. `orders`: whether any line of a set is replaced alike, or the oldest first; one of these."""
+    found = [
+        (alike, own, each)
+        for alike in orders
+        for own in holdings
+        for each in _all_explained(measured, ways, own.lines, hit, miss, own.elsewhere, alike)
+    ]
+    order, likely, best = min(found, key=lambda each: each[2].left, default=(False, None, None))
+    if likely is None or best is None or best.left > MOST_MISFIT * len(measured.lines):
         return []
     # where the curve isn't quite explained, errors are larger than thought
     scale = max(1.0, best.left / max(len(measured.lines) - 4, 1))
-    near = [each.room for each in trials if each.left < best.left + scale * NEAR_BY]
-    return _going_with([best.room], sizes) or _going_with(near, sizes)
+
+    def told_by(most: float, alike: bool, elsewhere: float) -> set[int]:
+        same = ((own.lines, each) for one, own, each in found if (one, own.elsewhere) == (alike, elsewhere))
+        sizes = {own.lines for own in holdings if own.elsewhere == elsewhere}
+        rooms = [each.room for _, each in same if each.left <= best.left + most]
+        return {size for size in sizes for room in rooms if _goes_with(room, size)}
+
+    own = told_by(0.0, order, likely.elsewhere) or told_by(scale * NEAR_BY, order, likely.elsewhere)
+    if not own:
+        return []
+    rivals = {(alike, each.elsewhere) for alike in orders for each in holdings} - {(order, likely.elsewhere)}
+    return sorted(own.union(*(told_by(scale * BEST_BY, *rival) for rival in rivals)))
 
 
-def _going_with(rooms: Collection[float], sizes: Collection[int]) -> list[int]:
-    """Those of the sizes that one of these rooms may be of."""
-    least, most = 1.0 - TAKEN_SHARE, 1.0 + MORE_SHARE
-    return [size for size in sizes if any(least * size < room < most * size for room in rooms)]
+def _goes_with(room: float, size: int) -> bool:
+    """Whether so much room may be that of a cache of this size."""
+    return (1.0 - TAKEN_SHARE) * size < room < (1.0 + MORE_SHARE) * size
 
 
 def _divisors(size: int) -> Iterator[int]:
@@ -177,21 +198,18 @@ def _divisors(size: int) -> Iterator[int]:
         sets *= 2
 
 
-def _explained(
-    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float | None = None
-) -> Explained | None:
-    """The room that explains the curve best with these ways, however sets are chosen; None with too few sets. With
-    `elsewhere`, see `sizes_told`, of a cache that replaces any line alike."""
-    every = _all_explained(measured, ways, room, hit, miss, elsewhere)
-    return min(every, key=lambda each: each.left, default=None)
+def _explained(measured: Filling, ways: int, room: float, hit: float, miss: float) -> Explained | None:
+    """The room that explains the curve best with these ways, however sets are chosen; None with too few sets."""
+    return min(_all_explained(measured, ways, room, hit, miss), key=lambda each: each.left, default=None)
 
 
 def _all_explained(
-    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float | None
+    measured: Filling, ways: int, room: float, hit: float, miss: float, elsewhere: float = 0.0, alike: bool = False
 ) -> Iterator[Explained]:
-    """How well each room near this one does."""
-    put = measured.lines - (elsewhere or 0.0)
-    latest = None if elsewhere is None else np.full_like(put, measured.latest - elsewhere)
+    """How well each room near this one does, `elsewhere` as in `Holding`; `alike`: of a cache that replaces any line
+    of a set alike."""
+    put = measured.lines - elsewhere
+    latest = np.full_like(put, measured.latest - elsewhere) if alike else None
     for each in (ROOM * room).tolist():
         sets = each / ways
         if sets <= measured.page_lines:

@@ -17,7 +17,10 @@ from setebench.scenario import Context
 LINE, BESIDE = Base("line"), Base("beside")
 
 CLEAR_STEPS = 2.0
-"""Clock steps between two levels from which on one reading tells them apart: a reading errs by less than a step."""
+"""Clock steps between two levels from which on one reading surely tells them apart: it errs by less than a step."""
+
+SURE_STEPS = 0.1
+"""Where levels lie closer, clock steps by which an interval may be longer or shorter than was found."""
 
 STALL_RATIO = 1.4
 """A load that takes so many times what the outer level does met an interrupt or a stall, which says nothing of it."""
@@ -48,7 +51,19 @@ class Absent:
     @property
     def clear(self) -> bool:
         """Whether the clock is fine enough for single loads to tell the two levels apart."""
-        return CLEAR_STEPS * self._step * self._per_tick < self._cycles.beyond - self._cycles.own
+        most, least = self._apart
+        return most < least or self._cycles.beyond - self._cycles.own > CLEAR_STEPS * self._step * self._per_tick
+
+    @property
+    def _apart(self) -> tuple[float, float]:
+        """The longest reading of a line that the cache holds and the shortest of another one, in cycles. A clock that
+        goes by steps reads the steps that fit into an interval or one more, so how far apart two levels must be, one
+        step or two, depends on how much of a step is left over."""
+        step = self._step * self._per_tick
+        own = (self._kept_ticks + (self._cycles.own - self._cycles.first) / self._per_tick) / self._step
+        beyond = own + (self._cycles.beyond - self._cycles.own) / step
+        most, least = np.floor(own + SURE_STEPS) + 1.0 - own, np.floor(beyond - SURE_STEPS) - own
+        return self._cycles.own + float(most) * step, self._cycles.own + float(least) * step
 
     def cycles(self, lines: Lines) -> NDArray[np.float64]:
         """Cycles of one load of each line, in this order; shape (n,) as `lines`."""
@@ -58,7 +73,8 @@ class Absent:
 
     def gone(self, cycles: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which of these loads came from behind the cache."""
-        middle = (self._cycles.own + self._cycles.beyond) / 2
+        most, least = self._apart
+        middle = (most + least) / 2 if most < least else (self._cycles.own + self._cycles.beyond) / 2
         return (cycles > middle) & (cycles < self.most_cycles)
 
     def readings(self, cycles: float) -> int:

@@ -31,9 +31,10 @@ PASSES = 3
 """Orders of the walk. Each is gone through twice: the second time the oldest-first order misses all lines of an
 overfull set."""
 
-WARM_ROUNDS = 14
-"""Rounds before anything is timed. Where replacement is random, lines that a set does hold push each other out of it
-until whatever was there before is gone."""
+WARM_ROUNDS = 6
+"""Rounds before anything is timed, from empty caches. Where replacement is random and lines only come from the cache
+before, as it gives them up, a set would never lose what was there: a line of the walk leaves a way empty whenever it is
+used, and when it comes back from there it finds that way, or one of the walk's own lines."""
 
 LEAST_MISSES, LEAST_PAGES, MOST_SHARE = 3, 48, 0.4
 """Misses that make a page crowded: a stall may look like one. So many pages at least are needed for a set of few ways,
@@ -63,6 +64,7 @@ def crowd(
     rng = context.rng(82)
     per_page = TLB_PAGE_BYTES // region.line_size
     pages: Lines = region.address + rng.permutation(region.size // TLB_PAGE_BYTES) * TLB_PAGE_BYTES
+    _empty(context, region, pages)
     tried = 0
     found: Crowd | None = None
     for share in SHARES:
@@ -85,6 +87,14 @@ def crowd(
         if len(one.clean) * per_page >= least:  # else stalls made too many of them doubtful: a longer walk has more
             return one
     return found
+
+
+def _empty(context: Context, region: Region, pages: Lines) -> None:
+    """Take all lines of the region out of every cache."""
+    probe = Probe()
+    for place in range(0, TLB_PAGE_BYTES, region.line_size):
+        probe = probe.flush(WALK + place)
+    context.machine.run(probe, {WALK: pages}, cpu=context.cpu)
 
 
 def _missed(context: Context, region: Region, absent: Absent, pages: Lines) -> NDArray[np.int64]:

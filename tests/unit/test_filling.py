@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setebench.infer.filling import Filling, _all_explained, lost_share, sizes_told, told, whitening
+from setebench.infer.filling import Filling, Holding, _all_explained, lost_share, sizes_told, told, whitening
 
 HIT, MISS, FIRST = 14.0, 46.0, 256
 PAGE_LINES = 64
@@ -94,16 +94,16 @@ def test_lost_shares_are_those_of_sets_that_fill() -> None:
 @pytest.mark.parametrize(("hashed", "taken"), [(False, 0.05), (True, 0.0)])
 def test_one_size_of_known_ways_goes_with_a_filling(sets: int, ways: int, hashed: bool, taken: float) -> None:
     size = sets * ways
-    sizes = [size * number // 8 for number in (5, 6, 7, 8, 10, 12)]
+    sizes = [Holding(size * number // 8, 0.0) for number in (5, 6, 7, 8, 10, 12)]
     found = measured(sets, ways, hashed, taken, 0.5, loads=5000)
-    assert sizes_told(found, ways, sizes, HIT, MISS, 0.0) == [size]
-    assert sizes_told(found, ways // 4, sizes, HIT, MISS, 0.0) == []
+    assert sizes_told(found, ways, sizes, HIT, MISS, (True,)) == [size]
+    assert sizes_told(found, ways // 4, sizes, HIT, MISS, (True,)) == []
 
 
 def test_lines_that_the_cache_before_holds_alone_take_no_room() -> None:
     own = measured(1024, 8, True)
     later = replace(own, lines=own.lines + 4 * FIRST, latest=own.latest + 4 * FIRST)
-    assert sizes_told(later, 8, [7168, 8192], HIT, MISS, 4.0 * FIRST) == [8192]
+    assert sizes_told(later, 8, [Holding(each, 4.0 * FIRST) for each in (7168, 8192)], HIT, MISS, (True,)) == [8192]
 
 
 def kept_of_early(sets: int, ways: int, lines: int, latest: int, rng: np.random.Generator) -> float:
@@ -129,6 +129,6 @@ def test_latest_lines_that_are_lost_are_not_counted(latest: int) -> None:
 def test_a_room_between_those_of_two_sizes_goes_with_the_one_that_explains_the_curve_nearly_as_well() -> None:
     """Few fillings err by some hundredths, so the best room may be one that no cache leaves."""
     own = measured(1024, 8, True, loads=1500)
-    best = min(_all_explained(own, 8, 8192, HIT, MISS, 0.0), key=lambda each: each.left).room
-    sizes = [round(best / 1.075), round(best / 0.7)]
-    assert sizes_told(own, 8, sizes, HIT, MISS, 0.0) == sizes[:1]
+    best = min(_all_explained(own, 8, 8192, HIT, MISS, 0.0, alike=True), key=lambda each: each.left).room
+    sizes = [Holding(round(best / 1.075), 0.0), Holding(round(best / 0.7), 0.0)]
+    assert sizes_told(own, 8, sizes, HIT, MISS, (True,)) == [sizes[0].lines]
