@@ -167,24 +167,32 @@ def _told(pages: Pages, first: Table, steps: list[_Step], even: bool, row: InARo
     # pages in a row that don't end show that a table is no small folded one; those that end don't
     folded = may_be_folded(seen if ends else seen + held)
     shape = None if folded else shapes(seen + held)
-    if shape is None:  # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
-        reason = "pages at different strides tell different sizes (a folded index?)"
-        if row is not None and not ends:  # without a second TLB no number of pages in a row costs more than few
-            return Table(at_least=_surely(seen), reason=reason, doubtful=True)
-        almost = 0 if folded else _blurred(found, seen + held, ends)
-        return Table(None, max(fits, almost), None, None, penalties, reason)
+    if shape is None:
+        return _without_shape(found, seen, held, penalties, ends, folded=folded)
     if _alike(found):  # the first cache is full of as many lines at any stride, with those that prefetchers bring
         reason = "as many pages fit at every stride: a table of one set, or lines that prefetchers crowd out of a cache"
         return Table(at_least=shape.low, reason=reason, doubtful=True)
     if ends and shape.low >= ends:  # strides leave more sets than they should, and pages in a row know no stride
         reason = f"{ends} pages in a row don't fit, and strides tell more entries (a folded or hashed index?)"
         return Table(None, fits, None, None, (), reason)
-    if shape.value is None or not even:
-        blurred, uneven = "the step is blurred; run again at a quieter time", "some sets are full before others"
-        reason = blurred if even else f"{uneven} (a hashed index?)"
-        # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
-        return Table(None, shape.low if even or ends else fits, None, None, penalties, reason)
-    return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
+    if shape.value is not None and even:
+        return _with_walk(pages, first, Table(shape.value, penalties=penalties), shape, found[-1].fits.stride)
+    blurred, uneven = "the step is blurred; run again at a quieter time", "some sets are full before others"
+    reason = blurred if even else f"{uneven} (a hashed index?)"
+    # a step that is blurred may be somebody else's who takes entries, so it bounds nothing from above
+    return Table(None, shape.low if even or ends else fits, None, None, penalties, reason)
+
+
+def _without_shape(
+    found: list[_Step], seen: list[Fits], held: list[Fits], penalties: tuple[float, ...], ends: int, *, folded: bool
+) -> Table:
+    """The second TLB where no sets explain both strides and pages in a row, of which `ends` don't fit (0: all did)."""
+    reason = "pages at different strides tell different sizes (a folded index?)"
+    if held and not ends:  # without a second TLB no number of pages in a row costs more than few
+        return Table(at_least=_surely(seen), reason=reason, doubtful=True)
+    almost = 0 if folded else _blurred(found, seen + held, ends)
+    # pages at a stride, or of an uneven index, need not use all sets alike: no bound from above
+    return Table(None, max(_surely(seen + held), almost), None, None, penalties, reason)
 
 
 def _surely(seen: list[Fits]) -> int:
