@@ -13,15 +13,12 @@ from setebench.measure.absent import Absent
 from setebench.measure.crowded import LEAST_PAGES, Crowd, crowd
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.overflow import (
-    CLEAR_LINES,
-    NONE_SHARE,
-    ONE_SHARE,
-    SURE_SHARE,
-    SURE_TIMES,
     Crossed,
+    Looks,
     critical,
     crossed,
     fewest_pages,
+    looks_at,
     nearer_share,
     unbiased,
 )
@@ -53,8 +50,9 @@ SETS, TRIES = 2, 8
 MANY_PAGES = 160
 """Crowded pages among which a second set is looked for where fewer held but one: pages of four sets of 40 ways."""
 
-MOSTLY_SHARE = 0.5
-"""Sets that overflow for a line, of those that do for one too many: more than half, or it isn't clear what was lost."""
+SURE_TIMES, SURE_SHARE, NONE_SHARE, MOSTLY_SHARE = 12, 0.8, 0.2, 0.65
+"""Trials with each set; those that overflow at least where all do, or at most where none does; and lines that are
+missing for one too many loaded last, on average, in those that are where all are loaded: all but that one's."""
 
 NEAREST_SHARE = 0.5
 """A line comes from the third cache if it takes longer than half the way from the second's latency to the third's."""
@@ -162,7 +160,11 @@ class _Search:
             left = self._left
             with self._trials.without_ballast():
                 one = self._critical()
-            if one is not None and self._trials.ballast_lines and critical(self._trials, one):
+            if (
+                one is not None
+                and self._trials.ballast_lines
+                and critical(Looks(self._trials, one.per_page), one.lines)
+            ):
                 self._surely_along = True
                 return one
             if self._surely_along:  # a stall or a neighbour's line this time, and ballast would only take longer
@@ -173,18 +175,22 @@ class _Search:
             self._left = self._left[:0]
             return None
         one = self._critical()
-        return one if one is not None and unbiased(self._trials, one, self._nearest_cycles) else None
+        if one is None or not unbiased(Looks(self._trials, one.per_page), one, self._nearest_cycles):
+            return None
+        return one
 
     def _critical(self) -> Crossed | None:
         for group in self._together.groups(self._left):
-            pages = fewest_pages(self._trials, self._found.crowded[group], self._together.offsets)
+            own = self._found.crowded[group]
+            looks = looks_at(self._trials, list(own[:, None] + self._together.offsets))
+            pages = fewest_pages(looks, own, self._together.offsets)
             if pages is None:
                 continue
             if len(pages) < 2:  # a single line is missing: such a cache takes in no line that is used once
                 self._left = self._left[:0]
                 return None
             self._left = self._left[~np.isin(self._found.crowded[self._left], pages)]
-            return crossed(self._trials, pages, self._together.offsets)
+            return crossed(looks, pages, self._together.offsets)
         return None
 
 
@@ -212,14 +218,12 @@ def _victims_only(trials: Trials, sets: list[Crossed]) -> bool | None:
     # prefetchers that bring more of a page into the third cache itself take room in the sets that are looked at
     alone = [own for own in sets if max(len(lines) for lines in own.lines) <= trials.quarter_lines]
     asked = alone or sets
-    shares = np.array([_lost_for_one(trials, own, n % len(own.lines)) for own in asked for n in range(SURE_TIMES)])
-    # some sets overflow by themselves: a line of the system lies there
-    if np.mean(shares > ONE_SHARE) <= NONE_SHARE:
+    shares = [_lost_for_one(trials, own, n % len(own.lines)) for own in asked for n in range(SURE_TIMES)]
+    if np.mean(shares) <= NONE_SHARE:
         return True
-    return False if alone and np.mean(shares > MOSTLY_SHARE) >= SURE_SHARE else None
+    return False if alone and np.mean(shares) >= MOSTLY_SHARE else None
 
 
 def _lost_for_one(trials: Trials, own: Crossed, number: int) -> float:
     """Lines missing behind those of this page, loaded last, in those that are missing where all sets overflow."""
-    missing = trials.missing_behind(np.concatenate(own.without(number)), own.lines[number])
-    return min(missing, CLEAR_LINES) / own.usual
+    return Looks(trials, own.per_page).once(own.without(number), last=own.lines[number]) / own.usual

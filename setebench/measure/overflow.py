@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,99 +17,116 @@ from numpy.typing import NDArray
 from setebench.measure.rings import Lines
 from setebench.measure.trials import BALLAST_PARTS, Trials
 
-CLEAR_LINES = 5.0
-"""Missing lines that count in a trial. Where sets replace the oldest line one that is missing takes all others of the
-set along, some of which prefetchers bring back: hundreds are no surer than a few, and there are ten times fewer or
-more of them for no other reason."""
+PROBED_PER_PAGE = (12, 6, 3, 1)
+"""Lines of every page that are looked at in a trial: as many as prefetchers let be seen. A line that is missing makes
+them bring others of its page before their turn."""
 
-LEAST_SHARE = 0.024
-"""Missing lines, in those of one page, that more than stalls and lines of the system leave: even where prefetchers
-bring back nearly all."""
+HIDDEN_SHARE = 0.8
+"""Missing lines, in those that are when half as many are looked at, below which they hide some."""
 
-STILL_SHARE = 0.35
-"""Missing lines without pages that can be left out, in those with them. Where two lines too many fall into a set, one
-of them too many leaves half at least. Where none is too many, lines of the system and stalls leave a quarter."""
+OVERFULL_SHARE, STILL_SHARE, CLEAR_SHARE = 0.4, 0.25, 0.6
+"""Missing lines of one line of every page: about one where all sets that the pages share got one more than they hold,
+whatever is replaced, or several where one that is missing takes the others of its set along. Fewer, or a small part of
+what was missing with pages that are left out, are lines of the system or of neighbours that take a way of some sets,
+and stalls. What is told of must be clear of that."""
 
-ENOUGH, NONE_ENOUGH, FEW_TIMES, MOST_TIMES = 20, 10, 2, 24
-"""Lines that are missing in all trials that tell how many are in one, or are expected where fewer are, or none; these
-trials, at least and at most."""
+ENOUGH, NONE_ENOUGH, FEW_TIMES = 24, 8, 2
+"""Lines of a page that are looked at in all trials until it is clear how many are missing, or that none is; these
+trials at least."""
 
 PARTS = 12
 """Pages are left out in about so many parts, or one by one if there are few."""
 
-HALVING_TIMES, USUAL_TIMES = 3, 6
-"""Trials with each half of a page at most, and with what is left in the end."""
+HALVING_TIMES, SIDES_APART = 3, 5
+"""Trials with each half of a page at most; lines by which one half leaves clearly more missing."""
 
-SURE_TIMES, OTHER_TIMES, PART_TIMES, NEAR_TIMES, MOST_NEAR_TIMES = 12, 4, 4, 16, 160
-SURE_SHARE, NONE_SHARE, ONE_SHARE = 0.8, 0.25, 0.5
-"""All pages overfill sets in so many trials at least; without one of them so few lines are missing on average, of those
-that are with all, and no more without any one: lines of the system lie in one set in eight of some caches for good,
-which the other pages' lines then fill. The cache before must not have kept any line."""
-
-
-def missing_lines(trials: Trials, lines: Sequence[Lines], ballast: Lines | None = None) -> float:
-    """Lines missing in a trial with all these, as far as they count."""
-    return min(float(trials.missing(np.concatenate(lines), ballast)), CLEAR_LINES)
+NEAR_TIMES, MOST_NEAR_TIMES, PART_TIMES = 16, 160, 4
+FEWER, NONE_SHARE, ONE_SHARE = 2, 0.25, 0.55
+"""Without one of the pages, looked at half as often, so few lines are missing on average, of one of every page, and no
+more without any one: lines of the system lie in one set in eight of some caches for good, which the other pages' lines
+then fill."""
 
 
-def fewest_pages(trials: Trials, pages: Lines, offsets: NDArray[np.int64]) -> Lines | None:
+@dataclass(frozen=True)
+class Looks:
+    """How often lines of a set's pages are missing after they were loaded: of one line of every page, of which so many
+    are looked at in a trial, not to wake prefetchers."""
+
+    trials: Trials
+    per_page: int
+
+    def once(self, lines: Sequence[Lines], ballast: Lines | None = None, last: Lines | None = None) -> float:
+        """Missing lines in one trial; `last` as for `Trials.gone`."""
+        probed = np.concatenate([self.trials.rng.permutation(own)[: self.per_page] for own in lines])
+        return int(self.trials.gone(np.concatenate(lines), probed, ballast, last).sum()) / self.per_page
+
+    def mean(self, lines: Sequence[Lines], enough: int = ENOUGH) -> float:
+        """The same over as many trials as tell whether sets are overfull."""
+        total = 0.0
+        times = max(FEW_TIMES, -(-enough // self.per_page))
+        for number in range(1, times + 1):
+            total += self.once(lines)
+            seen = number * self.per_page
+            if number >= FEW_TIMES and (total > enough / self.per_page or (not total and seen >= NONE_ENOUGH)):
+                break
+        return total / number
+
+
+def looks_at(trials: Trials, lines: Sequence[Lines]) -> Looks:
+    """Looks at as many lines as prefetchers let be seen, found with pages that overfill sets; at most if they don't."""
+    looks = [Looks(trials, each) for each in PROBED_PER_PAGE]
+    missing = looks[0].mean(lines)
+    for wide, narrow in pairwise(looks):
+        fewer = narrow.mean(lines)
+        if missing >= HIDDEN_SHARE * fewer:
+            return wide
+        missing = fewer
+    return looks[-1]
+
+
+def fewest_pages(looks: Looks, pages: Lines, offsets: NDArray[np.int64]) -> Lines | None:
     """Addresses of those of the pages that are needed to overfill sets, lines at these offsets being used; None where
-    they overfill none, or loads ran out.
-
-    How many lines are missing when sets are just overfull depends on prefetchers and on replacement. So it is compared
-    with what the same pages left a moment ago, not with a number that is known beforehand."""
+    they overfill none, or loads ran out."""
     kept = pages
-    least = LEAST_SHARE * len(offsets)
-    now = _missing(trials, kept, offsets, 2.0 * least)
-    left_out = now > least
+    now = looks.mean(_lines(kept, offsets))
+    left_out = now > OVERFULL_SHARE
     while left_out:
         left_out = False
         parts = PARTS if len(kept) > 2 * PARTS else len(kept)
-        for part in np.array_split(trials.rng.permutation(kept), parts):
-            if trials.spent:
+        for part in np.array_split(looks.trials.rng.permutation(kept), parts):
+            if looks.trials.spent:
                 return None
             rest = kept[~np.isin(kept, part)]
-            without = _missing(trials, rest, offsets, now) if len(rest) else 0.0
-            if without > STILL_SHARE * now:
+            without = looks.mean(_lines(rest, offsets)) if len(rest) else 0.0
+            if without > max(OVERFULL_SHARE, STILL_SHARE * now):
                 kept, now, left_out = rest, without, True
-    return kept if now > least else None
+    return kept if now > CLEAR_SHARE else None
 
 
-def _missing(trials: Trials, pages: Lines, offsets: NDArray[np.int64], expected: float) -> float:
-    """Mean number of missing lines in a trial; `expected` are if as many are as before."""
-    lines: Lines = pages[:, None] + offsets[None, :]
-    total = 0.0
-    for times in range(1, MOST_TIMES + 1):
-        total += missing_lines(trials, list(lines))
-        if times >= FEW_TIMES and max(total, times * expected) >= (ENOUGH if total else NONE_ENOUGH):
-            break
-    return total / times
+def _lines(pages: Lines, offsets: NDArray[np.int64]) -> list[Lines]:
+    return list(pages[:, None] + offsets[None, :])
 
 
 @dataclass(frozen=True)
 class Crossed:
     """One page more than a set holds lines, each cut down to the `lines` that may share a set with one of every other
-    page; `usual` lines are missing in a trial, of those that count."""
+    page; `usual` lines are missing in a trial, of one of every page, where `per_page` are looked at."""
 
     lines: list[Lines]
     usual: float
+    per_page: int = PROBED_PER_PAGE[0]
 
     @property
     def ways(self) -> int:
         """Ways of the cache."""
         return len(self.lines) - 1
 
-    @property
-    def least(self) -> float:
-        """Lines missing where all sets that the pages share overflow, at least."""
-        return STILL_SHARE * self.usual
-
     def without(self, number: int) -> list[Lines]:
         """The lines of all pages but this one."""
         return [*self.lines[:number], *self.lines[number + 1 :]]
 
 
-def crossed(trials: Trials, pages: Lines, offsets: NDArray[np.int64]) -> Crossed | None:
+def crossed(looks: Looks, pages: Lines, offsets: NDArray[np.int64]) -> Crossed | None:
     """A quarter of each page's lines, at these offsets, that overfill sets together; half of them or all where
     prefetchers bring what is left out, so that no half of some page's does clearly. None where not even all surely are
     one more than a set holds lines.
@@ -116,27 +134,25 @@ def crossed(trials: Trials, pages: Lines, offsets: NDArray[np.int64]) -> Crossed
     A page with two lines of the overfull set would count for two, and lose its part in it when it is halved. Halves are
     told apart by one bit of the offset: an index that is made of address bits alone maps one half of a page onto one
     half of another, so that many sets overflow as long as many lines are left."""
-    lines = [page + offsets for page in pages]
-    whole = Crossed(lines, _usual(trials, lines))
+    whole = _lines(pages, offsets)
     size = int(np.diff(offsets).min())
     bits = int(offsets.max() // size).bit_length()
-    halves = _cut(trials, whole, bits - 1, size)
-    quarters = None if halves is None else _cut(trials, halves, bits - 2, size)
-    each = (found for found in (quarters, halves, whole) if found is not None)
-    return next((found for found in each if critical(trials, found)), None)
+    halves = _cut(looks.trials, whole, bits - 1, size)
+    quarters = None if halves is None else _cut(looks.trials, halves, bits - 2, size)
+    each = (lines for lines in (quarters, halves, whole) if lines is not None)
+    return next((found for found in (critical(looks, lines) for lines in each) if found is not None), None)
 
 
-def _cut(trials: Trials, found: Crossed, bit: int, line_size: int) -> Crossed | None:
+def _cut(trials: Trials, whole: list[Lines], bit: int, line_size: int) -> list[Lines] | None:
     """The half of each page's lines, by a bit of their number, that overfills sets together with the others'; None
-    where the halves together do so less clearly."""
-    kept = list(found.lines)
+    where loads ran out."""
+    kept = list(whole)
     for number, lines in enumerate(kept):
         sides = [lines[(lines // line_size >> bit) & 1 == side] for side in (0, 1)]
         kept[number] = sides[_which(trials, [[*kept[:number], half, *kept[number + 1 :]] for half in sides])]
         if trials.spent:
             return None
-    part = Crossed(kept, _usual(trials, kept))
-    return part if part.usual > (1.0 - STILL_SHARE) * found.usual else None
+    return kept
 
 
 def _which(trials: Trials, sides: Sequence[Sequence[Lines]]) -> int:
@@ -145,38 +161,37 @@ def _which(trials: Trials, sides: Sequence[Sequence[Lines]]) -> int:
     missing = np.zeros(2)
     for _ in range(HALVING_TIMES):
         missing += [trials.missing(np.concatenate(lines)) for lines in sides]
-        if abs(missing[0] - missing[1]) > CLEAR_LINES:
+        if abs(missing[0] - missing[1]) > SIDES_APART:
             break
     return int(np.argmax(missing))
 
 
-def _usual(trials: Trials, lines: list[Lines]) -> float:
-    return float(np.mean([missing_lines(trials, lines) for _ in range(USUAL_TIMES)]))
-
-
-def critical(trials: Trials, found: Crossed) -> bool:
-    """Whether the pages surely are one more than a set holds lines: together they overfill sets in nearly all trials,
-    without any one of them in hardly any. With two too many, half as many lines are missing without one."""
-    together = np.array([missing_lines(trials, found.lines) for _ in range(SURE_TIMES)])
-    if np.mean(together > found.least) < SURE_SHARE:
-        return False
+def critical(looks: Looks, lines: list[Lines]) -> Crossed | None:
+    """These lines of pages, if the pages surely are one more than a set holds lines: together they overfill sets,
+    without any one of them they don't. With two too many they still do, without one."""
+    together = looks.mean(lines)
+    if together < CLEAR_SHARE:
+        return None
     shares = []
-    for number in range(len(found.lines)):
-        rest = found.without(number)
-        shares.append(np.mean([missing_lines(trials, rest) for _ in range(OTHER_TIMES)]) / together.mean())
-        if shares[-1] > ONE_SHARE:
-            return False
-    return bool(np.mean(shares) <= NONE_SHARE)
+    for number in range(len(lines)):
+        shares.append(looks.mean([*lines[:number], *lines[number + 1 :]], ENOUGH // FEWER))
+        if shares[-1] > max(ONE_SHARE, STILL_SHARE * together):
+            return None
+    return (
+        Crossed(lines, together, looks.per_page) if np.mean(shares) <= max(NONE_SHARE, STILL_SHARE * together) else None
+    )
 
 
-def unbiased(trials: Trials, found: Crossed, nearest_cycles: float) -> bool:
+def unbiased(looks: Looks, found: Crossed, nearest_cycles: float) -> bool:
     """Whether no part of the ballast matters, as it would with a line of the set; and what is there comes from no
     nearer than `nearest_cycles`: a level before that kept lines would hold them in addition."""
-    if (_held_cycles(trials, found, nearest_cycles) < nearest_cycles).any():
+    if (_held_cycles(looks.trials, found, nearest_cycles) < nearest_cycles).any():
         return False
-    rests = [trials.without_part(part) for part in range(BALLAST_PARTS)]
+    rests = [looks.trials.without_part(part) for part in range(BALLAST_PARTS)]
+    least = STILL_SHARE * found.usual
+    times = max(PART_TIMES, -(-ENOUGH // FEWER // looks.per_page))
     # a trial in which few happen to be missing must not end the search, a line of the set in a part of the ballast must
-    return all(any(missing_lines(trials, found.lines, rest) > found.least for _ in range(PART_TIMES)) for rest in rests)
+    return all(any(looks.once(found.lines, rest) > least for _ in range(times)) for rest in rests)
 
 
 def nearer_share(trials: Trials, found: Crossed, ballast_lines: int, nearest_cycles: float) -> float:

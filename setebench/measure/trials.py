@@ -73,19 +73,17 @@ class Trials:
         """Lines of these pages may be in the caches: they are flushed before the next trial."""
         self._loaded = np.union1d(self._loaded, pages)
 
-    def missing_behind(self, lines: Lines, last: Lines) -> int:
-        """How many of the lines are missing after `last` were loaded too, behind the ballast: those stay in the levels
-        before."""
-        return int(self.absent.gone(self.cycles(lines, last=last)).sum())
-
-    def missing(self, lines: Lines, ballast: Lines | None = None) -> int:
+    def missing(self, lines: Lines) -> int:
         """How many of the lines are missing after all were loaded once. The first that is missing may push out
         others."""
-        return int(self.gone(lines, ballast=ballast).sum())
+        return int(self.gone(lines).sum())
 
-    def gone(self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None) -> NDArray[np.bool_]:
-        """Which of the lines `probed`, all by default, are missing after all `lines` were loaded once."""
-        return self.absent.gone(self.cycles(lines, probed, ballast))
+    def gone(
+        self, lines: Lines, probed: Lines | None = None, ballast: Lines | None = None, last: Lines | None = None
+    ) -> NDArray[np.bool_]:
+        """Which of the lines `probed`, all by default, are missing after all `lines` were loaded once, and `last`
+        behind the ballast: those stay in the levels before."""
+        return self.absent.gone(self.cycles(lines, probed, ballast, last=last))
 
     def cycles(
         self,

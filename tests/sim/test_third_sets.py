@@ -11,7 +11,7 @@ from setebench.machine import Region
 from setebench.measure.absent import Absent
 from setebench.measure.crowded import crowd
 from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.overflow import Crossed, critical, unbiased
+from setebench.measure.overflow import Looks, critical, unbiased
 from setebench.measure.thinning import Latencies
 from setebench.measure.trials import Trials
 from setebench.scenario import Context
@@ -139,10 +139,10 @@ def test_nothing_is_told_with_lines_of_the_set_among_those_that_push_others_out(
     clean = [page for page in _pages(region) if _class(machine, page) != _class(machine, pages[0])][:64]
     for ballast, chosen, sound in (([*clean], pages, True), ([*clean[1:], pages[-1]], pages[:-1], False)):
         lines = np.array(ballast)[:, None] + np.arange(64) * 64
-        trials = Trials(context, region, absent, lines, 1)
-        found = Crossed([page + np.arange(63) * 64 for page in chosen], 5.0)
-        assert critical(trials, found)
-        assert unbiased(trials, found, 30.0) is sound
+        looks = Looks(Trials(context, region, absent, lines, 1), 12)
+        found = critical(looks, [page + np.arange(63) * 64 for page in chosen])
+        assert found is not None
+        assert unbiased(looks, found, 30.0) is sound
 
 
 @pytest.mark.parametrize("second_ways", [16, 4])

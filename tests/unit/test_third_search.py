@@ -16,7 +16,7 @@ from setebench.measure.trials import Trials
 from setebench.scenario import Context
 
 REGION = Region(1 << 32, 1 << 20, 4096, 64)
-SET = Crossed([np.zeros(4, dtype=np.int64)] * 9, 4.0)
+SET = Crossed([np.zeros(4, dtype=np.int64)] * 9, 4.0, 4)
 
 
 def crowd_of(pages: int) -> Crowd:
@@ -37,8 +37,8 @@ def test_one_trial_that_fails_behind_ballast_ends_no_quick_search_that_found_a_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A stall did it once, on a random machine; then all other searches took ballast along until no loads were left."""
-    answers = iter([True, False, True])
-    monkeypatch.setattr(module, "critical", lambda _trials, _one: next(answers))
+    answers = iter([SET, None, SET])
+    monkeypatch.setattr(module, "critical", lambda *_: next(answers))
     monkeypatch.setattr(module._Search, "_critical", lambda _self: SET)
     search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 16384.0, 30.0)
     assert len(search.sets(lambda _: None)) == module.SETS
@@ -85,13 +85,14 @@ def test_pages_that_told_of_the_second_cache_alone_are_tried_again_behind_ballas
             looked.append(len(numbers))
             return [numbers]
 
-    def fewest(_trials: Trials, pages: np.ndarray, _offsets: np.ndarray) -> np.ndarray:
+    def fewest(_looks: object, pages: np.ndarray, _offsets: np.ndarray) -> np.ndarray:
         return pages if len(looked) == 1 else pages[:9]
 
     monkeypatch.setattr(module, "Together", Grouped)
+    monkeypatch.setattr(module, "looks_at", lambda *_: None)
     monkeypatch.setattr(module, "fewest_pages", fewest)
     monkeypatch.setattr(module, "crossed", lambda *_: None if len(looked) == 1 else SET)
-    monkeypatch.setattr(module, "critical", lambda *_: True)
+    monkeypatch.setattr(module, "critical", lambda *_: SET)
     monkeypatch.setattr(module, "unbiased", lambda *_: True)
     search = module._Search(cast(Trials, Ballasted()), crowd_of(60), 16384.0, 30.0)
     assert len(search.sets(lambda _: None)) == module.SETS
@@ -101,17 +102,17 @@ def test_pages_that_told_of_the_second_cache_alone_are_tried_again_behind_ballas
 class Replacing(Ballasted):
     """Trials in which so many lines are missing behind one that was loaded last."""
 
-    quarter_lines = 16
+    quarter_lines, rng = 16, np.random.default_rng(3)
 
     def __init__(self, missing: list[int]) -> None:
         self._missing = iter(missing * 24)
 
-    def missing_behind(self, _lines: np.ndarray, _last: np.ndarray) -> int:
-        """See `Trials.missing_behind`."""
-        return next(self._missing)
+    def gone(self, _lines: np.ndarray, probed: np.ndarray, _ballast: None, _last: np.ndarray) -> np.ndarray:
+        """See `Trials.gone`."""
+        return np.arange(len(probed)) < next(self._missing)
 
 
-@pytest.mark.parametrize(("missing", "told"), [([0], True), ([4], False), ([0, 4], None)])
+@pytest.mark.parametrize(("missing", "told"), [([0], True), ([16], False), ([0, 16], None)])
 def test_a_third_cache_that_gives_up_nothing_for_a_line_only_takes_victims(
     missing: list[int], told: bool | None
 ) -> None:
@@ -120,7 +121,7 @@ def test_a_third_cache_that_gives_up_nothing_for_a_line_only_takes_victims(
 
 def test_halves_of_pages_don_t_tell_that_a_third_cache_takes_in_lines() -> None:
     """Where a prefetcher left nothing but halves it moved lines of an exclusive cache's set as well."""
-    halves = Crossed([np.zeros(32, dtype=np.int64)] * 9, 4.0)
-    assert module._victims_only(cast(Trials, Replacing([4])), [halves, halves]) is None
+    halves = Crossed([np.zeros(32, dtype=np.int64)] * 9, 4.0, 4)
+    assert module._victims_only(cast(Trials, Replacing([16])), [halves, halves]) is None
     assert module._victims_only(cast(Trials, Replacing([0])), [halves, halves]) is True
     assert module._victims_only(cast(Trials, Replacing([0])), [halves, SET]) is True
