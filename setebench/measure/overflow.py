@@ -37,8 +37,9 @@ trials at least."""
 PARTS = 12
 """Pages are left out in about so many parts, or one by one if there are few."""
 
-HALVING_TIMES, SIDES_APART = 3, 5
-"""Trials with each half of a page at most; lines by which one half leaves clearly more missing."""
+HALVING_TIMES, SIDES_APART, LEAST_CUT = 3, 5, 3
+"""Trials with each half of a page at most; lines by which one half leaves clearly more missing; and lines looked at of
+each page, from which on halves are tried."""
 
 NEAR_TIMES, MOST_NEAR_TIMES, PART_TIMES = 16, 160, 4
 FEWER, NONE_SHARE, ONE_SHARE = 2, 0.25, 0.55
@@ -78,7 +79,8 @@ def looks_at(trials: Trials, lines: Sequence[Lines]) -> Looks:
     missing = looks[0].mean(lines)
     for wide, narrow in pairwise(looks):
         fewer = narrow.mean(lines)
-        if missing >= HIDDEN_SHARE * fewer:
+        # few of both may be all that is to be seen of sets that are overfull
+        if missing >= HIDDEN_SHARE * fewer and (missing > CLEAR_SHARE or not missing):
             return wide
         missing = fewer
     return looks[-1]
@@ -137,7 +139,8 @@ def crossed(looks: Looks, pages: Lines, offsets: NDArray[np.int64]) -> Crossed |
     whole = _lines(pages, offsets)
     size = int(np.diff(offsets).min())
     bits = int(offsets.max() // size).bit_length()
-    halves = _cut(looks.trials, whole, bits - 1, size)
+    # where few of a page's lines are to be seen, prefetchers bring the half that is left out all the same
+    halves = _cut(looks.trials, whole, bits - 1, size) if looks.per_page >= LEAST_CUT else None
     quarters = None if halves is None else _cut(looks.trials, halves, bits - 2, size)
     each = (lines for lines in (quarters, halves, whole) if lines is not None)
     return next((found for found in (critical(looks, lines) for lines in each) if found is not None), None)
