@@ -137,7 +137,8 @@ class _Fills:
         # a line of each page that a region prefetcher has learned must not be loaded before another one is timed
         self._page_lines = TLB_PAGE_BYTES // region.line_size - int(whole)
         least, most = (LEAST_THIRD_RATIO, FILLED_RATIO) if whole else (LEAST_RATIO, 2 * CLEARING_RATIO)
-        self.possible = room > least * first_lines and most * room < region.lines
+        page_share = self._page_lines * region.line_size / TLB_PAGE_BYTES
+        self.possible = room > least * first_lines and most * room < page_share * region.lines
 
     @property
     def passed(self) -> int:

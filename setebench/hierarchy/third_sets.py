@@ -83,6 +83,8 @@ def third_sets(
     sets: list[Crossed] = []
     for least_pages in (LEAST_PAGES, MANY_PAGES):
         found = crowd(context, region, absent, third_lines, LEAST_RATIO * second_lines, least_pages)
+        if found is None and sets:
+            break
         if found is None:
             reason = "no walk overfills a few of its sets: a neighbour, or it is too small or large a cache"
             return ThirdSets(None, reason)

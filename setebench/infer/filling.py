@@ -43,9 +43,8 @@ size: two and a half standard errors."""
 TAKEN_SHARE, SPARE_SHARE = 0.12, 0.03
 """Of a cache's lines, so many may be taken by what nobody asked for; and so many more may seem to be there."""
 
-
 MORE_SHARE = 0.06
-"""The same of a cache that is filled only a few times."""
+"""The same of a cache whose size is asked for, of several."""
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ LINE, BESIDE = Base("line"), Base("beside")
 CLEAR_STEPS = 2.0
 """Clock steps between two levels from which on one reading surely tells them apart: it errs by less than a step."""
 
-SURE_STEPS = 0.1
-"""Where levels lie closer, clock steps by which an interval may be longer or shorter than was found."""
+SURE_STEPS, SURE_CYCLES = 0.1, 6.0
+"""Where levels lie closer, clock steps, or cycles, by which an interval may be longer or shorter than was found: parts
+of a third cache lie nearer than others, and memory answers sooner or later."""
 
 STALL_RATIO = 1.4
 """A load that takes so many times what the outer level does met an interrupt or a stall, which says nothing of it."""
@@ -62,7 +63,8 @@ class Absent:
         step = self._step * self._per_tick
         own = (self._kept_ticks + (self._cycles.own - self._cycles.first) / self._per_tick) / self._step
         beyond = own + (self._cycles.beyond - self._cycles.own) / step
-        most, least = np.floor(own + SURE_STEPS) + 1.0 - own, np.floor(beyond - SURE_STEPS) - own
+        sure = max(SURE_STEPS, SURE_CYCLES / step)
+        most, least = np.floor(own + sure) + 1.0 - own, np.floor(beyond - sure) - own
         return self._cycles.own + float(most) * step, self._cycles.own + float(least) * step
 
     def cycles(self, lines: Lines) -> NDArray[np.float64]:

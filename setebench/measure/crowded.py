@@ -8,7 +8,6 @@ that is asked for. Whole pages are used, so that what prefetchers bring along is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,10 +48,6 @@ class Crowd:
     crowded: Lines
     clean: Lines
     missed: NDArray[np.bool_]
-
-    def pages(self) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-        """Every crowded page with its lines that were missing."""
-        yield from zip(self.crowded.tolist(), self.missed, strict=True)
 
 
 def crowd(

@@ -29,6 +29,10 @@ HALF, FEWER, MORE, MOST_SHARE = (0.4, 0.6), 0.97, 0.3, 0.96
 """Pages that lack lines, of those that are loaded: where more do, so many of them are loaded in the next trial; where
 fewer do, so much of the rest is loaded too, but never all of it, or nothing would change from trial to trial."""
 
+FEWER_STILL = 3
+"""In every such trial that share of that share is loaded: sets of many pages more than they have ways would else be
+overfull in nearly all."""
+
 PROBED, LEAST_PROBED = 16_000, 16
 """Lines timed in a trial, if not all, and of every page: one of 17 pages in a set of 16 ways lacks one line in 17."""
 
@@ -56,6 +60,7 @@ class Together:
         self.offsets = np.delete(np.arange(crowd.missed.shape[1]), trials.absent.free) * line_size
         self._share = MOST_SHARE
         self._missing: list[NDArray[np.float64]] = []
+        self._powers: list[int] = []
 
     def groups(self, numbers: Numbers) -> Iterator[Numbers]:
         """Of the pages with these numbers those that share sets, group by group, the most alike first; with further
@@ -67,21 +72,24 @@ class Together:
 
     def _look(self, numbers: Numbers) -> bool:
         """Some more trials; False where all pages together overfill no set."""
-        if not self._missing and self._trial(numbers) < LEAST_PRESENT > self._trial(numbers):
+        if not self._missing and max(self._trial(numbers), self._trial(numbers)) < LEAST_PRESENT:
             return False
-        for _ in range(TRIALS):
+        for number in range(TRIALS):
             if self._trials.spent:
                 return False
-            loaded = max(2, round(self._share * len(numbers)))
-            lacking = self._trial(self._trials.rng.permutation(numbers)[:loaded])
+            power = 2 if number % FEWER_STILL == FEWER_STILL - 1 else 1
+            loaded = max(2, round(self._share**power * len(numbers)))
+            lacking = self._trial(self._trials.rng.permutation(numbers)[:loaded], power)
+            if power > 1:
+                continue
             if lacking > HALF[1]:
                 self._share *= FEWER
             elif lacking < HALF[0]:
                 self._share += MORE * (MOST_SHARE - self._share)
         return True
 
-    def _trial(self, numbers: Numbers) -> float:
-        """Load these pages; which share of them lacks lines."""
+    def _trial(self, numbers: Numbers, power: int = 0) -> float:
+        """Load these pages; which share of them lacks lines. As many were loaded in all trials of one `power`."""
         per_page = max(PROBED // len(numbers), LEAST_PROBED)
         lines = self._pages[numbers][:, None] + self.offsets[None, :]
         probed = self._trials.rng.permuted(lines, axis=1)[:, :per_page]
@@ -89,6 +97,7 @@ class Together:
         row = np.full(len(self._pages), np.nan)
         row[numbers] = np.minimum(missing, MOST_MISSING)
         self._missing.append(row)
+        self._powers.append(power)
         return float(np.mean(missing > 0))
 
     def _told(self, numbers: Numbers) -> list[Numbers]:
@@ -101,10 +110,14 @@ class Together:
     def _correlation(self) -> NDArray[np.float64]:
         """Of all pages with each other, over the trials with both; nought of a page with itself. Shape (pages, pages).
 
-        What all pages of a trial have in common, as more or fewer were loaded, is taken off first."""
-        rows = np.stack(self._missing)
+        What follows from more or fewer pages being loaded is taken off first."""
+        rows, powers = np.stack(self._missing), np.array(self._powers)
         loaded = np.isfinite(rows)
-        centred = np.where(loaded, rows - np.nanmean(rows, axis=1)[:, None], 0.0)
+        centred = np.zeros(rows.shape)
+        for power in np.unique(powers):
+            own, there = rows[powers == power], loaded[powers == power]
+            mean = np.where(there, own, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+            centred[powers == power] = np.where(there, own - mean, 0.0)
         both = np.maximum(loaded.T.astype(np.float64) @ loaded, 1.0)
         sums, squares = centred.T @ loaded, (centred**2).T @ loaded
         covariance = centred.T @ centred - sums * sums.T / both

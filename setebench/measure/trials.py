@@ -97,7 +97,10 @@ class Trials:
         loaded behind the ballast."""
         machine, cpu = self._context.machine, self._context.cpu
         ring, late = self.rng.permutation(lines), lines[:0] if last is None else self.rng.permutation(last)
-        walk: Lines = (self._ballast[: self._used] if ballast is None else ballast).ravel()
+        # always in another order, line by line: a cache of victims gets lines as the ballast comes to their sets of the
+        # one before, and where it replaces the oldest it would give up all of the same pages every time
+        pages = self._ballast[: self._used] if ballast is None else ballast
+        walk: Lines = self.rng.permutation(pages.ravel())
         turns = self._turns if turns is None else turns
         chased = [(RING, ring, 1), (WALK, walk, turns), (LAST, late, 1)]
         chased = [each for each in chased if len(each[1])]
