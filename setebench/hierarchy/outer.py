@@ -13,6 +13,10 @@ from setebench.measure.eviction import Congruent
 ROOM_RATIO = 1.4
 """Prefetchers and other users take less than a third of a cache, in the better of all walks."""
 
+UNSTEADY_SHARE = 0.95
+"""Of what stays at least, so much is sure where walks disagree or the step is blunt: such a step's place is known less
+well than one walk's loads, drawn anew, tell."""
+
 SLICES = (1, 3, 5, 7)
 """Sets of a shared cache are a power of two or so many times that: it is made of as many parts as there are cores."""
 
@@ -94,9 +98,10 @@ def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, s
     if len(sizes) == 1:
         geometry = replace(own, whole_bytes=sizes.pop(), ways_reason=own.reason)
     else:
-        low, high = (f"{each * line / 2**20:.3g}" for each in (held.lines.low, held.lines.high))
+        begin, end = (f"{each * line / 2**20:.3g}" for each in (held.lines.low, held.lines.high))
         why = "several sizes are possible" if held.steady else "walks disagree, or the step is too blunt for a size"
-        reason = f"{low} to {high} MiB of a stream stay, with what levels before it may add; {why}"
-        least, most = max(int(spans[-1][0]), 0), int(ROOM_RATIO * spans[0][1])
+        reason = f"{begin} to {end} MiB of a stream stay, with what levels before it may add; {why}"
+        low = spans[-1][0] * (1.0 if held.steady else UNSTEADY_SHARE)
+        least, most = max(int(low), 0), int(ROOM_RATIO * spans[0][1])
         geometry = replace(own, least_bytes=least, most_bytes=most, reason=reason, ways_reason=own.reason)
     return replace(outer, geometry=geometry, size_method=HOW_LONG)
