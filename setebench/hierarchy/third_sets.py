@@ -107,21 +107,13 @@ def _trials(
 ) -> Trials:
     per_page = TLB_PAGE_BYTES // region.line_size
     wanted = max(LONG_RATIO * second_lines, min(BALLAST_RATIO * second_lines, CHEAP_LINES))
-    lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + _inwards(per_page) * region.line_size
+    lines: Lines = found.clean[: int(wanted / per_page) + 1][:, None] + np.arange(per_page) * region.line_size
     if lines.size < TRIED_RATIO * second_lines:
         lines = lines[:0]
     turns = 1 if by_age or not len(lines) else int(np.ceil(RANDOM_CAPACITIES * second_lines / lines.size))
     trials = Trials(context, region, absent, lines, turns)
     trials.use(found.crowded)
     return trials
-
-
-def _inwards(count: int) -> NDArray[np.int64]:
-    """Numbers of a page's lines, the first, the last, the second and so on: no two strides in a row are alike. A
-    prefetcher of strides that goes on past the page would bring lines of the next one, which nobody knows."""
-    number = np.arange(count)
-    order: NDArray[np.int64] = np.argsort(np.minimum(2 * number, 2 * (count - number) - 1))
-    return order
 
 
 class _Search:
