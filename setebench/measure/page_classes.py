@@ -145,9 +145,15 @@ class PageClasses:
                 return None
             if share >= SHARES[0]:
                 told = self._told(draw, size)
-                return told if told is not None or size == 1 else self._told(draw, size // 2)
+                return told if told is not None or size == 1 else self._told_by_half(draw, size)
             size *= 2
         return None
+
+    def _told_by_half(self, draw: Callable[[int], Lines], size: int) -> Classes | None:
+        """What chunks of half this size tell, nearly all of which hold a line of the set. Pages so few that the first
+        cache holds all of their lines show none, so that there would seem to be far more classes."""
+        told = self._told(draw, size // 2)
+        return told if told is not None and told.low < size else None
 
     def _told(self, draw: Callable[[int], Lines], size: int) -> Classes | None:
         share = self._share(draw, size, CHUNKS)
