@@ -26,6 +26,7 @@ def walked(monkeypatch: pytest.MonkeyPatch, doubtful: float, crowd_share: float)
         return table
 
     monkeypatch.setattr(crowded, "_missed", missed)
+    monkeypatch.setattr(crowded, "_empty", lambda *_: None)
     context: Any = SimpleNamespace(rng=np.random.default_rng, progress=lambda _text: None, evidence={})
     region = Region(0, 2000 * 4096, 4096, 64)
     return crowded.crowd(context, region, None, 1000.0 * LINES_PER_PAGE, 500.0 * LINES_PER_PAGE)  # type: ignore[arg-type]
