@@ -22,17 +22,17 @@ PROBED_PER_PAGE = (12, 6, 3, 1)
 them bring others of its page before their turn."""
 
 HIDDEN_SHARE = 0.8
-"""Missing lines, in those that are when half as many are looked at, below which they hide some."""
+"""Missing lines, in those that are when fewer are looked at, below which prefetchers hide some."""
 
-OVERFULL_SHARE, STILL_SHARE, CLEAR_SHARE = 0.4, 0.25, 0.6
+OVERFULL_SHARE, REST_SHARE, CLEAR_SHARE = 0.4, 0.25, 0.6
 """Missing lines of one line of every page: about one where all sets that the pages share got one more than they hold,
 whatever is replaced, or several where one that is missing takes the others of its set along. Fewer, or a small part of
 what was missing with pages that are left out, are lines of the system or of neighbours that take a way of some sets,
 and stalls. What is told of must be clear of that."""
 
-ENOUGH, NONE_ENOUGH, FEW_TIMES = 24, 8, 2
-"""Lines of a page that are looked at in all trials until it is clear how many are missing, or that none is; these
-trials at least."""
+ENOUGH, LESS_ENOUGH, NONE_ENOUGH, FEW_TIMES = 24, 12, 8, 2
+"""Lines of a page that are looked at in all trials until it is clear how many are missing; where many such answers are
+averaged; and until it is clear that none is. These trials at least."""
 
 PARTS = 12
 """Pages are left out in about so many parts, or one by one if there are few."""
@@ -42,8 +42,8 @@ HALVING_TIMES, SIDES_APART, LEAST_CUT = 3, 5, 3
 each page, from which on halves are tried."""
 
 NEAR_TIMES, MOST_NEAR_TIMES, PART_TIMES = 16, 160, 4
-FEWER, NONE_SHARE, ONE_SHARE = 2, 0.25, 0.55
-"""Without one of the pages, looked at half as often, so few lines are missing on average, of one of every page, and no
+NONE_SHARE, ONE_SHARE = 0.25, 0.55
+"""Without one of the pages so few lines are missing on average, of one of every page, and no
 more without any one: lines of the system lie in one set in eight of some caches for good, which the other pages' lines
 then fill."""
 
@@ -100,7 +100,7 @@ def fewest_pages(looks: Looks, pages: Lines, offsets: NDArray[np.int64]) -> Line
                 return None
             rest = kept[~np.isin(kept, part)]
             without = looks.mean(_lines(rest, offsets)) if len(rest) else 0.0
-            if without > max(OVERFULL_SHARE, STILL_SHARE * now):
+            if without > max(OVERFULL_SHARE, REST_SHARE * now):
                 kept, now, left_out = rest, without, True
     return kept if now > CLEAR_SHARE else None
 
@@ -177,12 +177,12 @@ def critical(looks: Looks, lines: list[Lines]) -> Crossed | None:
         return None
     shares = []
     for number in range(len(lines)):
-        shares.append(looks.mean([*lines[:number], *lines[number + 1 :]], ENOUGH // FEWER))
-        if shares[-1] > max(ONE_SHARE, STILL_SHARE * together):
+        shares.append(looks.mean([*lines[:number], *lines[number + 1 :]], LESS_ENOUGH))
+        if shares[-1] > max(ONE_SHARE, REST_SHARE * together):
             return None
-    return (
-        Crossed(lines, together, looks.per_page) if np.mean(shares) <= max(NONE_SHARE, STILL_SHARE * together) else None
-    )
+    if np.mean(shares) > max(NONE_SHARE, REST_SHARE * together):
+        return None
+    return Crossed(lines, together, looks.per_page)
 
 
 def unbiased(looks: Looks, found: Crossed, nearest_cycles: float) -> bool:
@@ -191,8 +191,8 @@ def unbiased(looks: Looks, found: Crossed, nearest_cycles: float) -> bool:
     if (_held_cycles(looks.trials, found, nearest_cycles) < nearest_cycles).any():
         return False
     rests = [looks.trials.without_part(part) for part in range(BALLAST_PARTS)]
-    least = STILL_SHARE * found.usual
-    times = max(PART_TIMES, -(-ENOUGH // FEWER // looks.per_page))
+    least = REST_SHARE * found.usual
+    times = max(PART_TIMES, -(-LESS_ENOUGH // looks.per_page))
     # a trial in which few happen to be missing must not end the search, a line of the set in a part of the ballast must
     return all(any(looks.once(found.lines, rest) > least for _ in range(times)) for rest in rests)
 

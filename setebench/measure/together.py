@@ -47,7 +47,7 @@ BESIDE = 3
 """Pages tried with a group though they seem less like it: one that a prefetcher brings back lacks lines less often, and
 without it the others may overfill nothing. What isn't needed is left out again."""
 
-LEAST_PAGES = 5
+LEAST_TOGETHER = 5
 """Of a group: sets of four ways are overfull with so many."""
 
 
@@ -67,7 +67,7 @@ class Together:
         trials where a caller still asks after the last. A group may lack a page or hold one too many."""
         if self._missing:
             yield from self._told(numbers)
-        while len(numbers) >= LEAST_PAGES and len(self._missing) < MOST_TRIALS and self._look(numbers):
+        while len(numbers) >= LEAST_TOGETHER and len(self._missing) < MOST_TRIALS and self._look(numbers):
             yield from self._told(numbers)
 
     def _look(self, numbers: Numbers) -> bool:
@@ -89,7 +89,7 @@ class Together:
         return True
 
     def _trial(self, numbers: Numbers, power: int = 0) -> float:
-        """Load these pages; which share of them lacks lines. As many were loaded in all trials of one `power`."""
+        """Load these pages; which share of them lacks lines. About as many are loaded in all of one `power`."""
         per_page = max(PROBED // len(numbers), LEAST_PROBED)
         lines = self._pages[numbers][:, None] + self.offsets[None, :]
         probed = self._trials.rng.permuted(lines, axis=1)[:, :per_page]
@@ -103,7 +103,7 @@ class Together:
     def _told(self, numbers: Numbers) -> list[Numbers]:
         """Groups of these pages, the most alike first, each with a few pages beside it."""
         alike = self._correlation()[np.ix_(numbers, numbers)]
-        groups = [each for each in merged(alike, ALIKE) if len(each) >= LEAST_PAGES]
+        groups = [each for each in merged(alike, ALIKE) if len(each) >= LEAST_TOGETHER]
         groups.sort(key=lambda each: alike[np.ix_(each, each)].sum() / (len(each) * (len(each) - 1)), reverse=True)
         return [numbers[_with_others(alike, each)] for each in groups]
 
