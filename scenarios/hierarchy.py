@@ -38,6 +38,7 @@ from setebench.hierarchy.tlb import LINES_SHARE, Pages, Table, first_table, stil
 from setebench.hierarchy.twice import merged
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
+from setebench.measure.alone import watch
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.rings import Lines
@@ -71,6 +72,7 @@ def answer(context: Context) -> Iterator[Finding]:
 
 
 def _findings(context: Context) -> Iterator[Finding]:
+    watch(context)
     known = _Known(faults=_first_touches(context))
     _look_at_faults(context, known)
     first = list(_all_once(context, known))

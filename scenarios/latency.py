@@ -19,6 +19,7 @@ from setebench.infer.latency import findings
 from setebench.infer.latency_samples import Samples
 from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
 from setebench.machine import Region
+from setebench.measure.alone import watch
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
 from setebench.measure.placing import WALK, Place, Walk, single_cycles
@@ -48,6 +49,7 @@ def answer(context: Context) -> Iterator[Finding]:
     effort = 0.4 if context.fast else 1.0
     context.progress("clock")
     step_ticks(context)
+    watch(context)
     region = working_memory(context)
     try:
         context.progress("working-set sweep")

@@ -24,6 +24,10 @@ AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
 
+SHARED_SHARE = 0.1
+"""Where others ran beside more volleys than this, what they took may have decided. Calm levels leave out more than as
+many."""
+
 FREE_SHARE = 0.25
 """A hit that is delayed by no more than this share of a miss did not wait for one: bandwidth may be short."""
 
@@ -46,11 +50,14 @@ def findings(evidence: Evidence, levels: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def _unless_taken(found: Finding, evidence: Evidence) -> Finding:
-    """The finding, or a bound where other requests jumped behind the same number at one time and behind a larger one
-    at another: a thread beside this one, which a guest doesn't see, held entries then, and may have held them whenever
-    this number was asked for."""
+    """The finding, or a bound where a thread beside this one, which a guest doesn't see, may have held entries whenever
+    this number was asked for: it was seen to run, or other requests jumped behind the same number at one time and
+    behind a larger one at another."""
     if found.outcome is not Outcome.MEASURED or not isinstance(found.value, int):
         return found
+    if evidence.shared_share > SHARED_SHARE:
+        why = f"another thread of this core, maybe unseen by this system, ran beside {evidence.shared_share:.0%} of all"
+        return at_least(found.parameter, found.value, why + " volleys; run again at a quieter time", found.evidence)
     for what, step in _jumps(evidence):
         if step.low == found.value < step.high:
             why = f"{what} jump behind {step.low} at one time and {step.high} at another, so others may hold entries"

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.steps import calm_level
 from setebench.machine import Region
+from setebench.measure.alone import Alone
 from setebench.measure.calibrate import quick_cycles_per_tick
 from setebench.measure.layout import TLB_PAGE_BYTES, by_windows, lay, span_bytes
 from setebench.probe import Base, Operand, Probe
@@ -90,6 +91,8 @@ def wave_loads(probe: Probe, place: Spread, count: int, waves: int) -> Probe:
 class Volleys:
     """Times of volleys on one machine, in core cycles; each call draws new lines.
 
+    They run while the core is ours alone, as far as that can be had (`alone`): another thread of it takes entries.
+
     Prefetches that are `escorted` come right behind a load that hits, of the same page: some machines drop a prefetch
     that leaves the page of the access before it, or whose page the first TLB lacks."""
 
@@ -98,6 +101,7 @@ class Volleys:
         self._walk_from = region.size // 2
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._walk_bytes = 0.0
+        self.alone = Alone(context)
         self.refresh()
 
     def refresh(self) -> None:
@@ -269,10 +273,14 @@ class Volleys:
         for offset in place.beside:
             beside = beside.load(TARGETS + offset)
         machine, cpu = self._context.machine, self._context.cpu
-        if place.beside:
-            machine.run(beside.fence(), {TARGETS: np.array([base])}, cpu=cpu)
         bases: dict[Base, int | list[int]] = {TARGETS: base, **(others or {})}
         placements = {own: np.resize(np.array(bases[own], dtype=np.int64), REPETITIONS + WARMUP) for own in probe.bases}
-        ticks = machine.run(probe, placements, cpu=cpu, warmup=WARMUP)
+
+        def volley() -> NDArray[np.int64]:
+            if place.beside:
+                machine.run(beside.fence(), {TARGETS: np.array([base])}, cpu=cpu)
+            return machine.run(probe, placements, cpu=cpu, warmup=WARMUP)
+
+        ticks = self.alone.run(volley)
         cycles: NDArray[np.float64] = ticks.astype(np.float64) * self.cycles_per_tick
         return cycles

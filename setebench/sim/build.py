@@ -100,6 +100,10 @@ def _core(c: Ints, machine: spec.Machine) -> None:
     c[at.C_INTERRUPT_LINES] = noise.interrupt_lines
     c[at.C_STALL_EVERY] = units(noise.stall_interval_cycles)
     c[at.C_STALL] = units(noise.stall_cycles)
+    c[at.C_TENANT_EVERY] = units(noise.tenant_interval_cycles)
+    c[at.C_TENANT] = units(noise.tenant_cycles)
+    c[at.C_TENANT_ENTRIES] = noise.tenant_entries
+    c[at.C_TENANT_ISSUE] = round(c[at.C_ISSUE] * noise.tenant_issue_share / (1 - noise.tenant_issue_share))
     c[at.C_JITTER] = units(machine.clock.jitter_cycles)
     c[at.C_CPUID] = units(machine.clock.brackets.get("cpuid", SERIALIZE_CYCLES))
     for index, name in enumerate(BRACKETS):

@@ -36,6 +36,11 @@ def _core(machine: spec.Machine) -> Iterator[Problem]:
     for name in ("blocking_load", "blocking_store", "blocking_prefetch"):
         if core.out_of_order and getattr(core, name):
             yield Problem(("core", name), "true needs an in-order core (out_of_order = false)")
+    noise, entries = machine.noise, machine.levels[0].mshr_entries
+    if noise.tenant_interval_cycles and 0 < entries <= noise.tenant_entries:
+        yield Problem(
+            ("noise", "tenant_entries"), f"{noise.tenant_entries} of {entries} mshr_entries of level 1 leave none"
+        )
 
 
 def _caches(machine: spec.Machine) -> Iterator[Problem]:

@@ -71,6 +71,10 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_INTERRUPT_LINES,
     C_STALL_EVERY,
     C_STALL,
+    C_TENANT_EVERY,
+    C_TENANT,
+    C_TENANT_ENTRIES,
+    C_TENANT_ISSUE,  # what each instruction takes longer meanwhile
     C_JITTER,
     C_CPUID,
     C_PREFETCHERS,
@@ -95,7 +99,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     # offsets into c
     C_DISTANCE,
     C_LAST,
-) = range(68)
+) = range(72)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -196,10 +200,12 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_CHASE_READY,
     T_INTERRUPT,
     T_STALL,
+    T_TENANT,  # when somebody comes to another thread of the core
+    T_TENANT_LEAVES,
     T_WAITING,
     T_RUNNING,
     T_STARTED,
-) = range(24)
+) = range(26)
 T_WORDS = T_STARTED + MAX_INTERVALS
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last

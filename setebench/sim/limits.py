@@ -47,6 +47,10 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "interrupt_lines": Limit(0, 65536),
         "stall_interval_cycles": Limit(0, 1e13),
         "stall_cycles": CYCLES,
+        "tenant_interval_cycles": Limit(0, 1e13),
+        "tenant_cycles": Limit(1, 1e13),
+        "tenant_entries": Limit(0, 512),
+        "tenant_issue_share": Limit(0, 0.9),
     },
     spec.VectorExtra: {"bytes16": Limit(0, 1000), "bytes32": Limit(0, 1000), "bytes64": Limit(0, 1000)},
     spec.Core: {

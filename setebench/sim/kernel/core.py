@@ -8,7 +8,7 @@ cycle, which is what makes plain streams fast.
 from __future__ import annotations
 
 from setebench.sim.events import E_INTERRUPTS, E_STALLS
-from setebench.sim.kernel.basics import count, random_below, random_exponential
+from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, random_exponential
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
@@ -17,13 +17,22 @@ from setebench.sim.layout import (
     C_INTERRUPT_EVERY,
     C_INTERRUPT_LINES,
     C_ISSUE,
+    C_LEVEL,
     C_OUT_OF_ORDER,
     C_PAGE_LINES_BITS,
     C_STALL,
     C_STALL_EVERY,
+    C_TENANT,
+    C_TENANT_ENTRIES,
+    C_TENANT_EVERY,
+    C_TENANT_ISSUE,
     C_THREADS,
     C_WINDOW,
     C_WINDOW_RING,
+    L_ENTRIES,
+    L_SHARED,
+    L_SLOT_WORDS,
+    L_SLOTS,
     NEVER,
     OWNED,
     T_CLOCK,
@@ -31,6 +40,8 @@ from setebench.sim.layout import (
     T_INTERRUPT,
     T_RETIRED,
     T_STALL,
+    T_TENANT,
+    T_TENANT_LEAVES,
     T_WINDOW_POS,
     T_WORDS,
 )
@@ -43,7 +54,7 @@ def enter(c: Ints, s: Ints, cpu: int) -> int:
     t = s[th + T_CLOCK]
     if c[C_OUT_OF_ORDER]:
         t = max(t, s[c[C_WINDOW_RING] + cpu * c[C_WINDOW] + s[th + T_WINDOW_POS]])
-    s[th + T_CLOCK] = t + c[C_ISSUE]
+    s[th + T_CLOCK] = t + c[C_ISSUE] + (c[C_TENANT_ISSUE] if t < s[th + T_TENANT_LEAVES] else 0)
     return t
 
 
@@ -129,7 +140,7 @@ def free_instructions(c: Ints, s: Ints, cpu: int, instructions: int, latency: in
 
 @compiled
 def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
-    """Interrupts and stalls that fall before t; returns when the thread goes on."""
+    """Interrupts, stalls and visits of somebody else that begin before t; returns when the thread goes on."""
     th = c[C_THREADS] + cpu * T_WORDS
     core = cpu % c[C_CORES]
     if t >= s[th + T_STALL]:
@@ -141,7 +152,22 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
         t += c[C_INTERRUPT]
         s[th + T_INTERRUPT] = t + random_exponential(s, c[C_INTERRUPT_EVERY])
         _pollute(c, s, core)
+    if t >= s[th + T_TENANT]:
+        leaves = t + random_exponential(s, c[C_TENANT])
+        s[th + T_TENANT_LEAVES] = leaves
+        s[th + T_TENANT] = leaves + random_exponential(s, c[C_TENANT_EVERY])
+        _share_entries(c, s, cpu, t, leaves)
     return t
+
+
+@compiled
+def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
+    """Somebody on another thread of the core holds some of its level-1 miss entries."""
+    owner = cpu % c[C_CORES] if c[C_LEVEL + L_SHARED] else cpu
+    base = c[C_LEVEL + L_SLOTS] + owner * c[C_LEVEL + L_SLOT_WORDS]
+    entries = c[C_LEVEL + L_ENTRIES]
+    for _ in range(min(c[C_TENANT_ENTRIES], entries - 1)):
+        hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
 
 
 @compiled
@@ -158,11 +184,14 @@ def _pollute(c: Ints, s: Ints, core: int) -> None:
 
 @compiled
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt and stall, NEVER where there are none."""
+    """Set a thread's first interrupt, stall and visit of somebody else, NEVER where there are none."""
     th = c[C_THREADS] + cpu * T_WORDS
     s[th + T_INTERRUPT] = NEVER
     s[th + T_STALL] = NEVER
+    s[th + T_TENANT] = NEVER
     if c[C_INTERRUPT_EVERY]:
         s[th + T_INTERRUPT] = s[th + T_CLOCK] + random_exponential(s, c[C_INTERRUPT_EVERY])
     if c[C_STALL_EVERY]:
         s[th + T_STALL] = s[th + T_CLOCK] + random_exponential(s, c[C_STALL_EVERY])
+    if c[C_TENANT_EVERY]:
+        s[th + T_TENANT] = s[th + T_CLOCK] + random_exponential(s, c[C_TENANT_EVERY])

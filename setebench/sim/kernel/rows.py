@@ -52,6 +52,7 @@ from setebench.sim.layout import (
     T_LOOP_ROW,
     T_ROW,
     T_STALL,
+    T_TENANT,
     T_WAITING,
     T_WORDS,
     UNIT,
@@ -210,8 +211,9 @@ def step(
     th = c[C_THREADS] + cpu * T_WORDS
     at = s[th + T_ROW]
     row = at * WORDS
-    if s[th + T_CLOCK] >= s[th + T_INTERRUPT] or s[th + T_CLOCK] >= s[th + T_STALL]:
-        s[th + T_CLOCK] = disturb(c, s, cpu, s[th + T_CLOCK])
+    clock = s[th + T_CLOCK]
+    if clock >= s[th + T_INTERRUPT] or clock >= s[th + T_STALL] or clock >= s[th + T_TENANT]:
+        s[th + T_CLOCK] = disturb(c, s, cpu, clock)
     if program[row + BASE] >= 0:
         if not _memory_row(c, s, cpu, th, program, row, addresses, column, values, quantum):
             return

@@ -1,0 +1,100 @@
+"""Whether a core is ours alone just now.
+
+A hypervisor may run somebody else on the other thread of a core, whom no list of CPUs shows. While that one runs, the
+core gives it miss entries, part of its queues and issue slots; then one counts what is left, and not what there is.
+Issue slots tell: independent instructions, which take nothing but these, run slower than they ever did beside a chain
+that only waits for itself and so keeps its pace. That holds for any clock rate, and asks for no right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from setebench.errors import UnsupportedError
+from setebench.probe import Probe
+from setebench.scenario import Context
+
+Result = TypeVar("Result")
+
+NOPS, ROUNDS, RULER = 480, 25, 1000
+"""No-operations in a loop (so short that it drives little code out of the first cache), its rounds, and the chained
+additions beside. Each takes a thousand cycles or more, of which a step of the coarsest clock is a few percent."""
+
+REPETITIONS, WARMUP = 5, 1
+"""Of a look. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows down
+some of them only."""
+
+ALONE_SHARE = 0.9
+"""Of the fastest pace seen. Coarse clocks blur a look by some percent. A thread that runs beside takes a quarter or
+more: one instruction of its takes all slots of a cycle. One that mostly waits for memory takes less and is missed."""
+
+LOOKS, PAUSE_CYCLES = 60, 1 << 21
+"""Looks from which the fastest pace is known at first, and what lies between two: somebody who runs for some
+milliseconds mustn't fill them all."""
+
+PATIENCE, FAST_PATIENCE = 24000, 5000
+"""Pauses in which a scenario waits for the other thread to stop, altogether: about ten seconds, and two with --fast."""
+
+LOOK = Probe().start(0).repeat(ROUNDS, Probe().nop(NOPS)).stop(0).start(1).add(RULER).stop(1)
+PAUSE = Probe().wait(PAUSE_CYCLES)
+
+
+def watch(context: Context) -> None:
+    """Note how fast the core's issue slots ever are (`Context.known`). The longer ago this began, the surer it is that
+    the core was alone meanwhile, so scenarios that have no use for it yet call it as well."""
+    for _ in range(LOOKS):
+        _look(context)
+        context.machine.run(PAUSE, 1, cpu=context.cpu)
+
+
+def _look(context: Context) -> bool:
+    """Whether the core is ours alone, as far as is known; always on a machine that has no no-operations."""
+    try:
+        times = context.machine.run(LOOK, REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)
+    except UnsupportedError:
+        return True
+    nops, ruler = times.T
+    # a chain that was held up would make the pace look faster than any that there is
+    pace = float(ruler.min() / max(np.sort(nops)[-2], 1))
+    best: float = max(pace, context.known.get("issue_pace", 0.0))
+    context.known["issue_pace"] = best
+    return pace > ALONE_SHARE * best
+
+
+class Alone:
+    """Runs work while the core is ours alone, for as long as there is patience to wait for that."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._patience = FAST_PATIENCE if context.fast else PATIENCE
+        self._runs = self._shared = 0
+        watch(context)
+        self._alone = _look(context)
+
+    @property
+    def shared_share(self) -> float:
+        """Share of the work that was done while the core wasn't ours alone, patience being gone."""
+        return self._shared / max(self._runs, 1)
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """What `work` returns, done once more where somebody else ran right before it or right after."""
+        while True:
+            before = self._alone or self._waited()
+            result = work()
+            self._alone = _look(self._context)
+            if (before and self._alone) or self._patience <= 0:
+                self._runs += 1
+                self._shared += not (before and self._alone)
+                return result
+            self._patience -= 1
+
+    def _waited(self) -> bool:
+        """Wait until the core is ours alone, and say whether it is."""
+        while not self._alone and self._patience > 0:
+            self._context.machine.run(PAUSE, 1, cpu=self._context.cpu)
+            self._patience -= 1
+            self._alone = _look(self._context)
+        return self._alone

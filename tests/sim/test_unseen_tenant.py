@@ -1,0 +1,74 @@
+"""Somebody on the other thread of a core, whom no list of CPUs shows, takes miss entries: what is told of them then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from quiet_machines import quiet
+from small_presets import small
+from swept_machines import swept
+
+from setebench import registry
+from setebench.measure.alone import Alone
+from setebench.probe import Probe
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine, open_machine_file
+
+pytestmark = pytest.mark.long(20)
+
+ENTRIES, HELD = 10, 2
+COMES_AND_GOES: dict[str, Any] = {"tenant_interval_cycles": 2e7, "tenant_cycles": 6e7, "tenant_entries": HELD}
+STAYS: dict[str, Any] = COMES_AND_GOES | {"tenant_interval_cycles": 4e8, "tenant_cycles": 1e13}
+NOPS = 2000
+
+
+def with_tenant(**noise: Any) -> SimulatedMachine:
+    machine = small("plain")
+    assert machine.levels[0].mshr_entries == ENTRIES
+    changed = msgspec.structs.replace(machine.noise, **noise)
+    return open_machine_file(msgspec.structs.replace(machine, noise=changed), 1)
+
+
+def told(**noise: Any) -> dict[str, Finding]:
+    """Findings of a machine on which he is there for three quarters of the time, or once he came."""
+    opened = with_tenant(**noise)
+    context = swept(opened, fast=True, options={"level": "L1"})
+    found = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
+    opened.close()
+    return found
+
+
+def test_entries_are_counted_while_nobody_holds_any() -> None:
+    found = told(**COMES_AND_GOES)
+    for name in ("mshr.l1.demand", "mshr.l1.prefetch"):
+        assert (found[name].value, found[name].outcome) == (ENTRIES, Outcome.MEASURED)
+
+
+def test_one_who_stays_leaves_bounds() -> None:
+    found = told(**STAYS)
+    for name in ("mshr.l1.demand", "mshr.l1.prefetch"):
+        value = found[name].value
+        assert found[name].outcome is not Outcome.MEASURED
+        assert value is None or (isinstance(value, int) and ENTRIES - HELD <= value <= ENTRIES)
+
+
+def test_work_is_done_again_where_somebody_came_meanwhile() -> None:
+    """Work that sees him, as he takes issue slots, seldom does so when it is run this way."""
+    opened = quiet(noise=spec.Noise(tenant_interval_cycles=1e8, tenant_cycles=2e8))
+    nops = Probe().start(dither=False).nop(NOPS).stop()
+    free_ticks = int(opened.run(nops, 1).item())  # nobody has come yet
+
+    def meets_him() -> bool:
+        opened.run(Probe().wait(1_000_000), 1)
+        return int(opened.run(nops, 1).item()) > 1.2 * free_ticks
+
+    alone = Alone(Context(machine=opened, fast=True))
+    plain, chosen = ([how() for _ in range(400)] for how in (meets_him, lambda: alone.run(meets_him)))
+    opened.close()
+    assert np.mean(plain) > 0.4 and np.mean(chosen) < 0.02
+    assert alone.shared_share < 0.02

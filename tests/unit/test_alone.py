@@ -1,0 +1,65 @@
+"""Doing work while nobody else runs on another thread of the core, on a made-up one that tells its pace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.measure.alone import FAST_PATIENCE, LOOKS, PAUSE, Alone
+from setebench.probe import Probe
+from setebench.scenario import Context
+
+FREE_TICKS, SHARED_TICKS, RULER_TICKS = 1000, 1600, 900
+
+
+class Core:
+    """Tells, look by look, whether somebody runs beside; `clock` scales all times, as another frequency does."""
+
+    def __init__(self, shared: Iterator[bool]) -> None:
+        self._shared, self.clock, self.pauses = shared, 1.0, 0
+
+    def run(self, probe: Probe, placements: int, **_: Any) -> NDArray[np.int64]:
+        if probe == PAUSE:
+            self.pauses += 1
+            return np.zeros((placements, 0), dtype=np.int64)
+        nops = SHARED_TICKS if next(self._shared) else FREE_TICKS
+        return np.array([[nops, RULER_TICKS]] * placements) * int(self.clock)
+
+
+def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
+    """Alone on a core that was free at first and is shared `later` as given; where work notes that it was done."""
+    core, done = Core(chain(repeat(False, LOOKS + 1), later, repeat(ever))), []
+    alone = Alone(Context(machine=core, fast=True))  # type: ignore[arg-type]
+    core.pauses = 0
+    return alone, core, done
+
+
+def test_work_on_a_free_core_is_done_once() -> None:
+    alone, core, done = alone_on()
+    alone.run(lambda: done.append(1))
+    assert (len(done), core.pauses, alone.shared_share) == (1, 0, 0.0)
+
+
+def test_work_is_done_again_once_the_core_is_free() -> None:
+    alone, core, done = alone_on(True, True, True)
+    alone.run(lambda: done.append(1))
+    assert (len(done), core.pauses, alone.shared_share) == (2, 3, 0.0)
+
+
+def test_another_clock_rate_is_nobody_beside() -> None:
+    alone, core, done = alone_on()
+    core.clock = 2.0
+    alone.run(lambda: done.append(1))
+    assert (len(done), core.pauses) == (1, 0)
+
+
+def test_patience_ends_and_what_was_shared_is_counted() -> None:
+    alone, core, done = alone_on(ever=True)
+    for _ in range(4):
+        alone.run(lambda: done.append(1))
+    assert alone.shared_share == 1.0
+    assert core.pauses <= FAST_PATIENCE and len(done) <= 6
