@@ -1,4 +1,4 @@
-"""Whether a core is ours alone just now.
+"""Whether a core is ours alone just now, and work done while it is.
 
 A hypervisor may run somebody else on the other thread of a core, whom no list of CPUs shows. While that one runs, the
 core gives it miss entries, part of its queues and issue slots; then one counts what is left, and not what there is.
@@ -8,7 +8,7 @@ that only waits for itself and so keeps its pace. That holds for any clock rate,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -42,59 +42,69 @@ LOOK = Probe().start(0).repeat(ROUNDS, Probe().nop(NOPS)).stop(0).start(1).add(R
 PAUSE = Probe().wait(PAUSE_CYCLES)
 
 
-def watch(context: Context) -> None:
-    """Note how fast the core's issue slots ever are (`Context.known`). The longer ago this began, the surer it is that
-    the core was alone meanwhile, so scenarios that have no use for it yet call it as well."""
+def watch(context: Context, cpu: int | None = None) -> None:
+    """Note how fast the issue slots of a CPU's core ever are, by default the one that is measured (`Context.known`).
+    The longer ago this began, the surer it is that the core was alone meanwhile, so scenarios that have no use for it
+    yet call it as well."""
+    cpu = context.cpu if cpu is None else cpu
     for _ in range(LOOKS):
-        _look(context)
-        context.machine.run(PAUSE, 1, cpu=context.cpu)
+        _look(context, cpu)
+        context.machine.run(PAUSE, 1, cpu=cpu)
 
 
-def _look(context: Context) -> bool:
-    """Whether the core is ours alone, as far as is known; always on a machine that has no no-operations."""
+def _look(context: Context, cpu: int | None) -> bool:
+    """Whether a core is ours alone, as far as is known; always on a machine that has no no-operations."""
     try:
-        times = context.machine.run(LOOK, REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)
+        times = context.machine.run(LOOK, REPETITIONS + WARMUP, cpu=cpu, warmup=WARMUP)
     except UnsupportedError:
         return True
     nops, ruler = times.T
     # a chain that was held up would make the pace look faster than any that there is
     pace = float(ruler.min() / max(np.sort(nops)[-2], 1))
-    best: float = max(pace, context.known.get("issue_pace", 0.0))
-    context.known["issue_pace"] = best
-    return pace > ALONE_SHARE * best
+    fastest = context.known.setdefault("issue_pace", {})
+    fastest[cpu] = max(pace, fastest.get(cpu, 0.0))
+    return bool(pace > ALONE_SHARE * fastest[cpu])
 
 
 class Alone:
-    """Runs work while the core is ours alone, for as long as there is patience to wait for that."""
+    """Runs work while the cores that do it are ours alone, for as long as there is patience to wait for that."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, cpus: Iterable[int | None] = ()) -> None:
+        """The cores are those of the `cpus`, by default the one that is measured."""
+        self._context, self._cpus = context, tuple(cpus) or (context.cpu,)
         self._patience = FAST_PATIENCE if context.fast else PATIENCE
         self._runs = self._shared = 0
-        watch(context)
-        self._alone = _look(context)
+        for cpu in self._cpus:
+            watch(context, cpu)
+        self._free = {cpu: _look(context, cpu) for cpu in self._cpus}
 
     @property
     def shared_share(self) -> float:
-        """Share of the work that was done while the core wasn't ours alone, patience being gone."""
+        """Share of the work that was done while a core wasn't ours alone, patience being gone."""
         return self._shared / max(self._runs, 1)
 
-    def run(self, work: Callable[[], Result]) -> Result:
-        """What `work` returns, done once more where somebody else ran right before it or right after."""
+    def run(self, work: Callable[[], Result], cpus: Iterable[int | None] = ()) -> Result:
+        """What `work` returns, done once more where somebody else ran right before it or right after on one of the
+        cores, or on those of some of the CPUs."""
+        chosen = tuple(cpus) or self._cpus
         while True:
-            before = self._alone or self._waited()
+            before = all([self._waited(cpu) for cpu in chosen])
             result = work()
-            self._alone = _look(self._context)
-            if (before and self._alone) or self._patience <= 0:
+            after = all([self._looked(cpu) for cpu in chosen])
+            if (before and after) or self._patience <= 0:
                 self._runs += 1
-                self._shared += not (before and self._alone)
+                self._shared += not (before and after)
                 return result
             self._patience -= 1
 
-    def _waited(self) -> bool:
-        """Wait until the core is ours alone, and say whether it is."""
-        while not self._alone and self._patience > 0:
-            self._context.machine.run(PAUSE, 1, cpu=self._context.cpu)
+    def _looked(self, cpu: int | None) -> bool:
+        self._free[cpu] = _look(self._context, cpu)
+        return self._free[cpu]
+
+    def _waited(self, cpu: int | None) -> bool:
+        """Wait until a core is ours alone, and say whether it is."""
+        while not self._free[cpu] and self._patience > 0:
+            self._context.machine.run(PAUSE, 1, cpu=cpu)
             self._patience -= 1
-            self._alone = _look(self._context)
-        return self._alone
+            self._looked(cpu)
+        return self._free[cpu]

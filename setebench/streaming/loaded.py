@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
+from setebench.measure.alone import Alone
 from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
@@ -93,6 +94,7 @@ class LoadedChase:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
+        self._alone = Alone(context, dict.fromkeys([self._cpu, *crew]))
         self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
         self._repetitions = SLOW_REPETITIONS if is_slow(self._facts) else self._repetitions
         self._line = self._facts.line_size
@@ -134,13 +136,16 @@ class LoadedChase:
         rounds = self._rounds(loaders, delay, writes)
         probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
         placements = self._placements(place, loaders, self._repetitions + 1)
-        if loaders:
-            found = self._machine.run_together(probes, placements)
-        else:
-            found = {self._cpu: self._machine.run(probes[self._cpu], placements, cpu=self._cpu)}
+        found = self._alone.run(lambda: self._run(probes, placements), probes)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
         return reading
+
+    def _run(self, probes: dict[int, Probe], placements: dict[Base, Any]) -> dict[int, Ticks]:
+        if len(probes) > 1:
+            return self._machine.run_together(probes, placements)
+        ((cpu, probe),) = probes.items()
+        return {cpu: self._machine.run(probe, placements, cpu=cpu)}
 
     def lay_out(self) -> None:
         """Other lines for the chase from here on: where they lie is part of what figures vary by."""
@@ -198,10 +203,7 @@ class LoadedChase:
         """Ticks of a round of the fastest loading thread, from a short run of all of them."""
         probes = {cpu: self._load(cpu, delay, writes, FEW_ROUNDS) for cpu in loaders}
         placements = {self._bases[cpu]: np.full(2, self._starts[cpu]) for cpu in loaders}
-        if len(loaders) == 1:
-            found = {loaders[0]: self._machine.run(probes[loaders[0]], placements, cpu=loaders[0])}
-        else:
-            found = self._machine.run_together(probes, placements)
+        found = self._run(probes, placements)
         return max(min(float(np.median(ticks)) for ticks in found.values()) / FEW_ROUNDS, 1e-3)
 
     def _reading(self, found: dict[int, Ticks], segment_lines: int) -> Reading:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
 from setebench.machine import BindsMemory, Region, Ticks
+from setebench.measure.alone import Alone
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
@@ -93,6 +94,7 @@ class Team:
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
         self._owner = True
+        self._alone = Alone(context, self.cpus)
         try:
             for cpu in self.cpus:
                 size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
@@ -180,7 +182,10 @@ class Team:
     def time(
         self, kernel: Kernel, width: int, array_bytes: int, passes: int, repetitions: int, *, rolled: bool = False
     ) -> Timing:
-        """`passes` passes on every CPU at once, timed `repetitions` times. One untimed round comes first."""
+        """`passes` passes on every CPU at once, timed `repetitions` times. One untimed round comes first.
+
+        As far as that can be had, nobody runs on another thread of a core meanwhile: he would take a part of what it
+        can have in flight."""
         probes = {}
         for cpu, base in zip(self.cpus, self.bases, strict=True):
             one = Probe().stream(base, kernel.name, array_bytes, width, rolled=rolled)
@@ -188,7 +193,7 @@ class Team:
             # the fence: stores that are still on their way belong to the time
             timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
             probes[cpu] = timed.start(1, dither=False).barrier().stop(1) if len(self.cpus) > 1 else timed
-        found = self._run(probes, repetitions + 1)
+        found = self._alone.run(lambda: self._run(probes, repetitions + 1), self.cpus)
         ticks = np.column_stack([found[cpu][1:, 0] for cpu in self.cpus])
         several = len(self.cpus) > 1
         waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)

@@ -32,10 +32,10 @@ class Core:
 
 def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
     """Alone on a core that was free at first and is shared `later` as given; where work notes that it was done."""
-    core, done = Core(chain(repeat(False, LOOKS + 1), later, repeat(ever))), []
+    core = Core(chain(repeat(False, LOOKS + 1), later, repeat(ever)))
     alone = Alone(Context(machine=core, fast=True))  # type: ignore[arg-type]
     core.pauses = 0
-    return alone, core, done
+    return alone, core, []
 
 
 def test_work_on_a_free_core_is_done_once() -> None:
@@ -63,3 +63,12 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
         alone.run(lambda: done.append(1))
     assert alone.shared_share == 1.0
     assert core.pauses <= FAST_PATIENCE and len(done) <= 6
+
+
+def test_each_core_has_a_pace_of_its_own() -> None:
+    """The second one is slower whenever it is looked at, which is what it can do."""
+    core = Core(chain(repeat(False, LOOKS + 2), repeat(True)))
+    context, done = Context(machine=core, fast=True), list[int]()  # type: ignore[arg-type]
+    for cpu in (3, 4):
+        Alone(context, (cpu,)).run(lambda: done.append(1))
+    assert (len(done), core.pauses) == (2, 2 * LOOKS)

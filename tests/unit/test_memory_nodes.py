@@ -171,7 +171,8 @@ class Bound:
         raise AssertionError("nothing is linked here")
 
     def run(self, probe: Probe, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
-        return np.zeros((1, probe.intervals), dtype=np.int64)
+        count = placements if isinstance(placements, int) else len(next(iter(placements.values())))
+        return np.zeros((count - warmup, probe.intervals), dtype=np.int64)
 
     def run_together(self, probes: Any, placements: Any, *, warmup: int = 0) -> Any:
         return {cpu: self.run(probe, placements) for cpu, probe in probes.items()}
