@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 import pytest
-from setebench.scenarios import bandwidth
+from setebench.scenarios import bandwidth, loaded_latency
 
 from setebench.compare import Agreement, agreement
 from setebench.infer.peaks import best_of_rounds, too_far_apart
@@ -198,6 +198,17 @@ def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.Mo
     points = context.evidence["loaded_latency"]["points"]
     assert all(len(point["rounds_ns"]) == LOADED_ROUNDS for point in points)
     assert found["loaded_latency.at_peak"].outcome is Outcome.MEASURED
+
+
+def test_latency_at_the_peak_holds_that_of_loads_which_may_be_as_high() -> None:
+    """Chance decides which of them a run picks."""
+    highest, as_high, lower = (
+        Reading(latency + np.array([-1.0, 0.0, 1.0] * 3), rate + np.array([-2.0, 0.0, 2.0] * 3))
+        for latency, rate in ((150.0, 100.0), (190.0, 99.0), (90.0, 50.0))
+    )
+    found = loaded_latency._latency_at_peak(highest, [lower, as_high, highest])
+    assert found.value == 150.0
+    assert 140.0 < found.low < 150.0 and 190.0 < found.high < 200.0
 
 
 def test_what_is_asked_for_twice_is_measured_once_in_a_round() -> None:
