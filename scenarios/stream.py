@@ -111,7 +111,7 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0)
     if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
-    interval = best_of_rounds(rates, RUN_TO_RUN)
+    interval = best_of_rounds(rates, RUN_TO_RUN, shared=True)
     return Finding(
         parameter=parameter,
         value=round(best, 4),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from setebench.infer.drift import LEAST_ROUNDS, drift_half_width
 from setebench.infer.ticks import Estimate, t95
 
 WIDEST = 3.0
@@ -21,14 +22,19 @@ ALIKE = 1.1
 """Rounds within this factor tell a rate, however few they are: Student's t of two makes much of any difference."""
 
 
-def best_of_rounds(rates: ArrayLike, relative: float) -> Estimate | None:
+def best_of_rounds(rates: ArrayLike, relative: float, shared: bool = False) -> Estimate | None:
     """The greatest of what several rounds reached, shape (n,), from the 95 % interval of their mean on, which holds it
-    as well, or up to it; `relative` of each end further. None for a single round, which says nothing of others."""
+    as well, or up to it; `relative` of each end further. None for a single round, which says nothing of others.
+
+    What is `shared` with others drifts in longer times than a run lasts: then the interval holds as much of that as
+    `infer.drift` foretells."""
     series = np.asarray(rates, dtype=np.float64)
     if len(series) < 2:
         return None
     best, mean = float(series.max()), float(series.mean())
     half = t95(len(series) - 1) * float(series.std(ddof=1)) / len(series) ** 0.5
+    if shared and len(series) >= LEAST_ROUNDS:
+        half = max(half, drift_half_width(series, shared=True))
     return Estimate(best, max(mean - half, 0.0) * (1 - relative), max(best, mean + half) * (1 + relative))
 
 

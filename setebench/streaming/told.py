@@ -90,7 +90,7 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     interval reaches."""
     name, point = case.parameter(level), _best(points)
     reached = _rounds(points)
-    interval = best_of_rounds(reached, RUN_TO_RUN)
+    interval = best_of_rounds(reached, RUN_TO_RUN, shared=level == "memory")
     alone = case.threads > 1 and point.overlap < LEAST_OVERLAP
     reason = why_no_rate(reached, point.best, point.overlap if alone else 1.0)
     if reason:
