@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from setebench.hierarchy.recency import Passed, Stream
 from setebench.infer.residence import BOOTSTRAPS, Curve, Fit, Held, Known, agreed, curve, fit, held, improved
 from setebench.machine import Region
+from setebench.measure.alone import Alone
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
 from setebench.scenario import Context
@@ -44,6 +45,9 @@ WAIT_CYCLES = 100_000
 WALKS = ((False, (0, WAIT_CYCLES)), (True, (0,)))
 """In order, without a pause and with, then scattered. A prefetcher that has learned whole pages spoils the first ones:
 it brings the line that is to be timed."""
+
+MOST_SHARED = 0.1
+"""Where a tenant ran on another thread of the core beside more of the walks, the second cache was his as well."""
 
 WALKS_IN_ALL = sum(len(waits) for _, waits in WALKS)
 
@@ -105,6 +109,7 @@ class Capacities:
         self._context, self._region, self._first = context, region, first_lines
         self._cycles = list(latencies)
         self.hidden = False
+        self._alone: Alone | None = None
         self._step = step_ticks(context) * cycles_per_tick(context)
         self._rng = context.rng(92)
 
@@ -116,6 +121,11 @@ class Capacities:
 
     def second(self) -> Held | None:
         """None where no step of the second cache is seen."""
+        self._alone = Alone(self._context)
+        told = self._second_told()
+        return told if told is None else replace(told, tenant=self._alone.shared_share > MOST_SHARED)
+
+    def _second_told(self) -> Held | None:
         told = self._second(STOPS)
         if told is not None and self.hidden:
             return replace(told, steady=False, blunt=False)
@@ -130,7 +140,7 @@ class Capacities:
         guess: Fit | None = None
         found: list[Held | None] = []
         for scattered, waits in WALKS:
-            walk = Stream(self._context, self._region, 2 * reach, 93, scattered)
+            walk = Stream(self._context, self._region, 2 * reach, 93, scattered, alone=self._alone)
             if guess is None:
                 walk.advance(reach)
                 guess = self._guessed(walk.passed(self._first / 8, reach, PILOT_STOPS), reach)

@@ -52,6 +52,8 @@ def by_pages(plain: Outer, pages: WholePages, held: Held, before: list[float], l
     if pages.ways is not None:
         plain = replace(plain, geometry=replace(plain.geometry, ways=pages.ways, reason=""), method=ONE_MORE)
     own = with_capacity(plain, held, before, line)
+    if held.tenant:  # how many pages find room tells of the tenant as well
+        return own
     if own.geometry.size is not None and own.geometry.size >= pages.least_bytes:
         return own
     if own.geometry.size is not None:
@@ -82,11 +84,20 @@ def possible_sizes(held: Held, before: list[float], line: int) -> set[int]:
     return set().union(*(plain_sizes(low, high) for low, high in spans))
 
 
+def _beside_tenant(own: Geometry, held: Held, before: list[float], line: int) -> Geometry:
+    """A level of which a tenant of the core had a part: what a stream kept there is what it holds at least."""
+    least = held.lines.low * line - max(before)
+    reason = "another thread of this core, maybe unseen by this system, used the cache; run again at a quieter time"
+    return replace(own, least_bytes=max(int(least), 0), reason=reason, ways_reason=own.reason)
+
+
 def with_capacity(outer: Outer, held: Held, before: list[float], line: int, *, shared: bool = False) -> Outer:
     """A level with its size, if one only is possible; else with what it holds at least. Each of `before` is a number of
     bytes that levels before it may hold in addition, as an exclusive one does. A `shared` one may have lost any part of
     its room to others, so its walks must agree, and its sets may be a few times a power of two (slices)."""
     own = outer.geometry
+    if held.tenant:
+        return replace(outer, geometry=_beside_tenant(own, held, before, line), size_method=HOW_LONG)
     spans = [(held.lines.low * line - each, held.lines.high * line - each) for each in before]
     if own.ways is not None and shared:
         sizes = shared_sizes(held, before, line, own.ways) if held.steady else set()

@@ -107,7 +107,7 @@ def _with_room(
     own = replace(own, inclusive=told, blunt=held.blunt)
     if own.geometry.ways is not None:
         return own
-    sizes = possible_sizes(held, before, line) if held.blunt else set()
+    sizes = possible_sizes(held, before, line) if held.blunt and not held.tenant else set()
     return _filled(context, region, own, lines, first_lines, sizes)
 
 

@@ -11,7 +11,8 @@ show: the one in another order, where prefetchers do otherwise; the other when t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
+from setebench.measure.alone import Alone
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.placing import BASELINE_ADDITIONS
@@ -50,6 +52,9 @@ that it has learned them."""
 REPETITIONS = 128
 """Stops per run of the machine."""
 
+PAUSES = 10
+"""Of `measure.alone`, as long as such a run."""
+
 
 class Passed(NamedTuple):
     """Lines put in since, and cycles above the shortest interval, of every timed load; shape (loads,) each."""
@@ -61,7 +66,8 @@ class Passed(NamedTuple):
 class Stream:
     """A walk over the first `lines` lines of `region` round and round; `scattered`: page by page in random order, and
     in random order within each; `any_pages`: only the pages are random ones. `spare`: it leaves out the last line of
-    every page, whose flush warms the translation and takes nothing away."""
+    every page, whose flush warms the translation and takes nothing away. What `passed` gives is looked at while the
+    core is ours `alone`: somebody on its other thread brings lines of his own into its caches."""
 
     def __init__(
         self,
@@ -72,8 +78,9 @@ class Stream:
         scattered: bool = False,
         any_pages: bool = False,
         spare: bool = False,
+        alone: Alone | None = None,
     ) -> None:
-        self._context, self._rng = context, context.rng(purpose)
+        self._context, self._rng, self._alone = context, context.rng(purpose), alone
         self._line_size, self._spare = region.line_size, spare
         self._near_lines = COMPANION_BYTES // region.line_size
         pages = min(region.size, int(lines) * region.line_size) // TLB_PAGE_BYTES
@@ -103,22 +110,42 @@ class Stream:
         the walk must have gone on for `high` lines before."""
         distances, cycles = [], []
         for begin in range(0, stops, REPETITIONS):
-            count = min(REPETITIONS, stops - begin)
-            wanted = np.exp(self._rng.uniform(np.log(low), np.log(high), (count, TARGETS_PER_STOP)))
-            ends = self._at + STOP_LINES * np.arange(1, count + 1)
-            # whatever passed as long ago in a lower half of its page, or just before
-            turns, rest = np.divmod(ends[:, None] - 1 - wanted.astype(np.int64), len(self))
-            nearest = np.searchsorted(self._targets, rest, side="right") - 1
-            # any line of the lower half alike: were it often the last one, a few sets would get most of the lines that
-            # the stops bring in
-            nearest -= self._rng.integers(0, self._near_lines, nearest.shape)
-            place = self._targets[nearest] - np.where(nearest < 0, len(self), 0)
-            at = self._order[place % len(self)]
-            cycles.append(self._timed(at, (ends - STOP_LINES) % len(self), wait_cycles))
-            distances.append(ends[:, None] - 1 - (turns * len(self) + place))
-            self._at = int(ends[-1])
+            look = partial(self._stops, low, high, min(REPETITIONS, stops - begin), wait_cycles)
+            one = look() if self._alone is None else self._while_alone(self._alone, look, int(high))
+            distances.append(one.distance)
+            cycles.append(one.cycles)
         extra = 1.0 + TARGETS_PER_STOP * BROUGHT_PER_TARGET / STOP_LINES
         return Passed(np.concatenate(distances).ravel() * extra + 1.0, np.concatenate(cycles).ravel())
+
+    def _while_alone(self, alone: Alone, look: Callable[[], Passed], lines: int) -> Passed:
+        """What `look` gives while the core is ours alone. Who ran on its other thread has left lines of his own in the
+        caches, so as many of the walk's pass first."""
+        met = alone.disturbances
+
+        def behind_own_lines() -> Passed:
+            nonlocal met
+            if alone.disturbances != met:
+                met = alone.disturbances
+                self.advance(lines)
+            return look()
+
+        return alone.run(behind_own_lines, pauses=PAUSES)
+
+    def _stops(self, low: float, high: float, count: int, wait_cycles: int) -> Passed:
+        """The same at so many stops, with only the walk's lines counted; shape (stops, loads) each."""
+        wanted = np.exp(self._rng.uniform(np.log(low), np.log(high), (count, TARGETS_PER_STOP)))
+        ends = self._at + STOP_LINES * np.arange(1, count + 1)
+        # whatever passed as long ago in a lower half of its page, or just before
+        turns, rest = np.divmod(ends[:, None] - 1 - wanted.astype(np.int64), len(self))
+        nearest = np.searchsorted(self._targets, rest, side="right") - 1
+        # any line of the lower half alike: were it often the last one, a few sets would get most of the lines that
+        # the stops bring in
+        nearest -= self._rng.integers(0, self._near_lines, nearest.shape)
+        place = self._targets[nearest] - np.where(nearest < 0, len(self), 0)
+        at = self._order[place % len(self)]
+        cycles = self._timed(at, (ends - STOP_LINES) % len(self), wait_cycles)
+        self._at = int(ends[-1])
+        return Passed(ends[:, None] - 1 - (turns * len(self) + place), cycles)
 
     def filled(self, spacing: int, stops: int, latest: int) -> NDArray[np.float64]:
         """Cycles of loads of lines that passed at any time, but for the `latest` ones, at a stop after every so many

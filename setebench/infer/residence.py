@@ -224,12 +224,13 @@ class _Problem:
 class Held:
     """Lines held up to a level, those of the levels before it that it doesn't hold itself included; whether that is all
     it holds (else there is room for so many at least); the shape of its step; and whether that alone, being `blunt`,
-    leaves open if it is all."""
+    leaves open if it is all. Beside a `tenant`, who ran on another thread of the core, some of it was his."""
 
     lines: Estimate
     steady: bool
     shape: int
     blunt: bool = False
+    tenant: bool = False
 
 
 def held(lines: float, shape: int, again: Sequence[float]) -> Held:

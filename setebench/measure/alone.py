@@ -1,7 +1,7 @@
 """Whether a core is ours alone just now, and work done while it is.
 
-A hypervisor may run somebody else on the other thread of a core, whom no list of CPUs shows. While that one runs, the
-core gives it miss entries, part of its queues and issue slots; then one counts what is left, and not what there is.
+A hypervisor may run somebody else, a tenant, on the other thread of a core, which no list of CPUs shows. While he runs,
+the core gives him miss entries, part of its queues and issue slots; then one counts what is left, not what there is.
 Issue slots tell: independent instructions, which take nothing but these, run slower than they ever did beside a chain
 that only waits for itself and so keeps its pace. That holds for any clock rate, and asks for no right.
 """
@@ -36,7 +36,10 @@ LOOKS, PAUSE_CYCLES = 60, 1 << 21
 milliseconds mustn't fill them all."""
 
 PATIENCE, FAST_PATIENCE = 24000, 5000
-"""Pauses in which a scenario waits for the other thread to stop, altogether: about ten seconds, and two with --fast."""
+"""Pauses in which a scenario waits for the other thread to stop, altogether: some ten seconds, and two with --fast."""
+
+LITTLE_PATIENCE = 0.2
+"""Share of that for what is right without, if with wider intervals."""
 
 LOOK = Probe().start(0).repeat(ROUNDS, Probe().nop(NOPS)).stop(0).start(1).add(RULER).stop(1)
 PAUSE = Probe().wait(PAUSE_CYCLES)
@@ -69,11 +72,14 @@ def _look(context: Context, cpu: int | None) -> bool:
 class Alone:
     """Runs work while the cores that do it are ours alone, for as long as there is patience to wait for that."""
 
-    def __init__(self, context: Context, cpus: Iterable[int | None] = ()) -> None:
-        """The cores are those of the `cpus`, by default the one that is measured."""
+    def __init__(self, context: Context, cpus: Iterable[int | None] = (), patience: float = 1.0) -> None:
+        """The cores are those of the `cpus`, by default the one that is measured; `patience` is a share of what there
+        is at most."""
         self._context, self._cpus = context, tuple(cpus) or (context.cpu,)
-        self._patience = FAST_PATIENCE if context.fast else PATIENCE
+        self._patience = patience * (FAST_PATIENCE if context.fast else PATIENCE)
         self._runs = self._shared = 0
+        self.disturbances = 0
+        """How often work had to wait, or to be done again: who ran meanwhile left his lines in the caches."""
         for cpu in self._cpus:
             watch(context, cpu)
         self._free = {cpu: _look(context, cpu) for cpu in self._cpus}
@@ -83,9 +89,9 @@ class Alone:
         """Share of the work that was done while a core wasn't ours alone, patience being gone."""
         return self._shared / max(self._runs, 1)
 
-    def run(self, work: Callable[[], Result], cpus: Iterable[int | None] = ()) -> Result:
+    def run(self, work: Callable[[], Result], cpus: Iterable[int | None] = (), pauses: int = 1) -> Result:
         """What `work` returns, done once more where somebody else ran right before it or right after on one of the
-        cores, or on those of some of the CPUs."""
+        cores, or on those of some of the CPUs. It takes about as long as so many `pauses`."""
         chosen = tuple(cpus) or self._cpus
         while True:
             before = all([self._waited(cpu) for cpu in chosen])
@@ -95,7 +101,8 @@ class Alone:
                 self._runs += 1
                 self._shared += not (before and after)
                 return result
-            self._patience -= 1
+            self._patience -= pauses
+            self.disturbances += 1
 
     def _looked(self, cpu: int | None) -> bool:
         self._free[cpu] = _look(self._context, cpu)
@@ -106,5 +113,6 @@ class Alone:
         while not self._free[cpu] and self._patience > 0:
             self._context.machine.run(PAUSE, 1, cpu=cpu)
             self._patience -= 1
+            self.disturbances += 1
             self._looked(cpu)
         return self._free[cpu]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
-from setebench.measure.alone import Alone
+from setebench.measure.alone import LITTLE_PATIENCE, Alone
 from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
@@ -34,6 +34,9 @@ WRITING_BACK = ("clwb", "clflushopt", "clflush")
 
 GROUPS = 9
 """Groups of lines that a repetition chases, each timed as the scenario `latency` times lines in memory."""
+
+PAUSES = 4
+"""Of `measure.alone`: about what a load point takes."""
 
 LOAD_SEGMENTS = 20
 ROUNDS, SLOW_ROUNDS = 8, 4
@@ -94,7 +97,7 @@ class LoadedChase:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._alone = Alone(context, dict.fromkeys([self._cpu, *crew]))
+        self._alone = Alone(context, dict.fromkeys([self._cpu, *crew]), LITTLE_PATIENCE)
         self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
         self._repetitions = SLOW_REPETITIONS if is_slow(self._facts) else self._repetitions
         self._line = self._facts.line_size
@@ -136,7 +139,7 @@ class LoadedChase:
         rounds = self._rounds(loaders, delay, writes)
         probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
         placements = self._placements(place, loaders, self._repetitions + 1)
-        found = self._alone.run(lambda: self._run(probes, placements), probes)
+        found = self._alone.run(lambda: self._run(probes, placements), probes, PAUSES)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
         return reading

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
 from setebench.machine import BindsMemory, Region, Ticks
-from setebench.measure.alone import Alone
+from setebench.measure.alone import LITTLE_PATIENCE, Alone
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
@@ -25,6 +25,9 @@ from setebench.streaming.choice import WIDTHS, nodes_for, widths_of
 
 INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
+
+PAUSES = 2
+"""Of `measure.alone`: some intervals, and the threads' start."""
 
 LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
 """Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
@@ -94,7 +97,7 @@ class Team:
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
         self._owner = True
-        self._alone = Alone(context, self.cpus)
+        self._alone = Alone(context, self.cpus, LITTLE_PATIENCE)
         try:
             for cpu in self.cpus:
                 size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
@@ -193,7 +196,7 @@ class Team:
             # the fence: stores that are still on their way belong to the time
             timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
             probes[cpu] = timed.start(1, dither=False).barrier().stop(1) if len(self.cpus) > 1 else timed
-        found = self._alone.run(lambda: self._run(probes, repetitions + 1), self.cpus)
+        found = self._alone.run(lambda: self._run(probes, repetitions + 1), self.cpus, PAUSES)
         ticks = np.column_stack([found[cpu][1:, 0] for cpu in self.cpus])
         several = len(self.cpus) > 1
         waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)

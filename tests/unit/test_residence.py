@@ -124,6 +124,17 @@ def test_no_size_that_is_less_than_pages_that_stay() -> None:
     assert by_pages(UNKNOWN, fewer, stream, [0.0], 64).geometry.size == 262144
 
 
+@pytest.mark.parametrize("ways", [None, 8])
+def test_beside_a_tenant_of_the_core_there_is_no_size(ways: int | None) -> None:
+    """He took half of 1 MiB while a stream was looked at, and while pages were."""
+    half = Held(estimate(8192), True, 8, tenant=True)
+    outer = Outer(Geometry(ways, None, "no classes"), "eviction sets")
+    pages = WholePages((Packed(128, 0.0, 1.0, 5.0),), 8.0, all_levels=True, ways=8)
+    for found in (with_capacity(outer, half, [0.0], 64), by_pages(outer, pages, half, [0.0], 64)):
+        assert found.geometry.size is None and found.geometry.most_bytes is None
+        assert found.geometry.least_bytes == int(8192 * 0.96 * 64)
+
+
 def test_walks_that_agree_tell_a_size_unless_the_step_is_blunt() -> None:
     sharp, blunt = ([held(10000.0, shape, [9800.0, 10200.0])] * 3 for shape in (8, 1))
     for walks, steady in ((sharp, True), (blunt, False)):
