@@ -26,7 +26,7 @@ from setebench.streaming.budget import is_slow
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.streaming.sweep import Point
 from setebench.streaming.team import Team, Timing
-from setebench.streaming.told import RUN_TO_RUN, why_no_rate
+from setebench.streaming.told import RUN_TO_RUN, beside_tenant, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 ROUNDS, SLOW_ROUNDS = 5, 2
@@ -111,6 +111,8 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0)
     if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+    if not form.point.alone:
+        return beside_tenant(parameter, best, "stream")
     interval = best_of_rounds(rates, RUN_TO_RUN, shared=True)
     return Finding(
         parameter=parameter,

@@ -8,7 +8,7 @@ that only waits for itself and so keeps its pace. That holds for any clock rate,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -51,22 +51,30 @@ def watch(context: Context, cpu: int | None = None) -> None:
     yet call it as well."""
     cpu = context.cpu if cpu is None else cpu
     for _ in range(LOOKS):
-        _look(context, cpu)
+        _look(context, (cpu,))
         context.machine.run(PAUSE, 1, cpu=cpu)
 
 
-def _look(context: Context, cpu: int | None) -> bool:
-    """Whether a core is ours alone, as far as is known; always on a machine that has no no-operations."""
+def _look(context: Context, cpus: Sequence[int | None]) -> bool:
+    """Whether cores are ours alone, as far as is known; always on a machine that has no no-operations. All are looked
+    at at once: then CPUs slow each other down that a hypervisor has put on one core unsaid."""
+    machine, count = context.machine, REPETITIONS + WARMUP
     try:
-        times = context.machine.run(LOOK, REPETITIONS + WARMUP, cpu=cpu, warmup=WARMUP)
+        if len(cpus) > 1:
+            found = machine.run_together({cpu: LOOK for cpu in cpus if cpu is not None}, count, warmup=WARMUP)
+            times = [found[cpu] for cpu in cpus if cpu is not None]
+        else:
+            times = [machine.run(LOOK, count, cpu=cpus[0], warmup=WARMUP)]
     except UnsupportedError:
         return True
-    nops, ruler = times.T
-    # a chain that was held up would make the pace look faster than any that there is
-    pace = float(ruler.min() / max(np.sort(nops)[-2], 1))
     fastest = context.known.setdefault("issue_pace", {})
-    fastest[cpu] = max(pace, fastest.get(cpu, 0.0))
-    return bool(pace > ALONE_SHARE * fastest[cpu])
+    free = True
+    for cpu, (nops, ruler) in zip(cpus, (own.T for own in times), strict=True):
+        # a chain that was held up would make the pace look faster than any that there is
+        pace = float(ruler.min() / max(np.sort(nops)[-2], 1))
+        fastest[cpu] = max(pace, fastest.get(cpu, 0.0))
+        free = free and pace > ALONE_SHARE * fastest[cpu]
+    return bool(free)
 
 
 class Alone:
@@ -80,9 +88,11 @@ class Alone:
         self._runs = self._shared = 0
         self.disturbances = 0
         """How often work had to wait, or to be done again: who ran meanwhile left his lines in the caches."""
+        self.lately = True
+        """Whether the latest work was done while the cores were ours alone."""
         for cpu in self._cpus:
             watch(context, cpu)
-        self._free = {cpu: _look(context, cpu) for cpu in self._cpus}
+        self._free: dict[tuple[int | None, ...], bool] = {}
 
     @property
     def shared_share(self) -> float:
@@ -92,27 +102,34 @@ class Alone:
     def run(self, work: Callable[[], Result], cpus: Iterable[int | None] = (), pauses: int = 1) -> Result:
         """What `work` returns, done once more where somebody else ran right before it or right after on one of the
         cores, or on those of some of the CPUs. It takes about as long as so many `pauses`."""
-        chosen = tuple(cpus) or self._cpus
+        chosen = self._one_of_each_core(tuple(cpus) or self._cpus)
         while True:
-            before = all([self._waited(cpu) for cpu in chosen])
+            before = self._waited(chosen)
             result = work()
-            after = all([self._looked(cpu) for cpu in chosen])
-            if (before and after) or self._patience <= 0:
+            self.lately = self._looked(chosen) and before
+            if self.lately or self._patience <= 0:
                 self._runs += 1
-                self._shared += not (before and after)
+                self._shared += not self.lately
                 return result
             self._patience -= pauses
             self.disturbances += 1
 
-    def _looked(self, cpu: int | None) -> bool:
-        self._free[cpu] = _look(self._context, cpu)
-        return self._free[cpu]
+    def _one_of_each_core(self, cpus: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """Threads of one core that are known as such may well slow each other down."""
+        known = self._context.machine.facts.siblings if len(cpus) > 1 else ()
+        core = {cpu: next((group for group in known if cpu in group), (cpu,)) for cpu in cpus}
+        return tuple(cpu for number, cpu in enumerate(cpus) if not any(one in core[cpu] for one in cpus[:number]))
 
-    def _waited(self, cpu: int | None) -> bool:
-        """Wait until a core is ours alone, and say whether it is."""
-        while not self._free[cpu] and self._patience > 0:
-            self._context.machine.run(PAUSE, 1, cpu=cpu)
+    def _looked(self, cpus: tuple[int | None, ...]) -> bool:
+        self._free[cpus] = _look(self._context, cpus)
+        return self._free[cpus]
+
+    def _waited(self, cpus: tuple[int | None, ...]) -> bool:
+        """Wait until the cores are ours alone, and say whether they are."""
+        free = self._free[cpus] if cpus in self._free else self._looked(cpus)
+        while not free and self._patience > 0:
+            self._context.machine.run(PAUSE, 1, cpu=cpus[0])
             self._patience -= 1
             self.disturbances += 1
-            self._looked(cpu)
-        return self._free[cpu]
+            free = self._looked(cpus)
+        return free

@@ -85,7 +85,8 @@ class Point:
     """One data set (total bytes of a thread): the best program GB/s of every round, and of the best repetition of all
     how long all threads ran at once, and how far apart they started. `rolled` is the form of the kernel's loop.
 
-    `together` is the best of repetitions in which all threads ran at once, where there were any."""
+    `together` is the best of repetitions in which all threads ran at once, where there were any. `alone`: in some round
+    nobody else ran on another thread of the cores, nor did they turn out to be one core."""
 
     size_bytes: int
     rounds: list[float]
@@ -93,6 +94,7 @@ class Point:
     start_microseconds: float = 0.0
     rolled: bool = False
     together: float | None = None
+    alone: bool = True
 
     @property
     def best(self) -> float:
@@ -102,6 +104,7 @@ class Point:
     def add(self, timing: Timing, least_overlap: float = LEAST_OVERLAP) -> None:
         """One round more: the best of its repetitions in which all threads ran at once, or else of all. When something
         else has a CPU one thread waits for another, and that time counts, too."""
+        self.alone = timing.alone or (self.alone and bool(self.rounds))
         overlap = timing.overlap()
         together = overlap >= least_overlap
         rates = np.where(together | ~together.any(), timing.gigabytes_per_second(), 0.0)

@@ -39,17 +39,19 @@ class Timing:
     """Ticks of every repetition and thread, shape (repetitions, threads), of `bytes_each` program bytes per thread.
 
     `waits` are the ticks, of the same shape, that each thread then waited for the last one. All were let go at once, so
-    they say when threads began and ended beside each other, without comparing the clocks of different CPUs."""
+    they say when threads began and ended beside each other, without comparing the clocks of different CPUs. `alone`:
+    nobody else ran on other threads of the cores, as far as is seen, nor did several cores turn out to be one."""
 
     ticks: Ticks
     waits: Ticks
     bytes_each: int
     ticks_per_second: float
+    alone: bool = True
 
     def then(self, later: Timing) -> Timing:
         """These repetitions and later ones of the same stream."""
         ticks, waits = np.vstack([self.ticks, later.ticks]), np.vstack([self.waits, later.waits])
-        return Timing(ticks, waits, self.bytes_each, self.ticks_per_second)
+        return Timing(ticks, waits, self.bytes_each, self.ticks_per_second, self.alone or later.alone)
 
     def _spans(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """From the first start to the last end, from the last start to the first end, and between the first and the
@@ -202,7 +204,7 @@ class Team:
         waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
         done = passes * array_bytes // BLOCK_BYTES * kernel.program_bytes
         self._spend(done * (repetitions + 1), ticks)
-        return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second)
+        return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second, self._alone.lately)
 
     def passes_for(self, kernel: Kernel, width: int, array_bytes: int) -> int:
         """How many passes fill `INTERVAL_SECONDS`, from one short run; fewer where the budget is short, but enough for

@@ -101,7 +101,11 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     rates = {name: 1.0}
     if level != "l1" and case.kernel.written_bytes:
         rates[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
+    lone = any(other.alone for other in points if _as_fast(point, other))
     for parameter, factor in rates.items():
+        if not lone:
+            yield beside_tenant(parameter, point.best * factor, "bandwidth")
+            continue
         yield Finding(
             parameter=parameter,
             value=round(point.best * factor, 4),
@@ -111,6 +115,19 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
             method=how,
             evidence="bandwidth",
         )
+
+
+def beside_tenant(parameter: str, rate: float, evidence: str) -> Finding:
+    """A rate that was only seen while cores were shared, which takes some of it away."""
+    return Finding(
+        parameter=parameter,
+        value=round(rate, 4),
+        unit="GB/s",
+        outcome=Outcome.AT_LEAST,
+        reason="in all rounds something slowed these CPUs down that this system doesn't see: another thread of a core, "
+        "or a hypervisor that runs them on one; run again at a quieter time",
+        evidence=evidence,
+    )
 
 
 def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0) -> str:

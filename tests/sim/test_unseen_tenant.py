@@ -59,7 +59,7 @@ def test_one_who_stays_leaves_bounds() -> None:
 
 def test_work_is_done_again_where_somebody_came_meanwhile() -> None:
     """Work that sees him, as he takes issue slots, seldom does so when it is run this way."""
-    opened = quiet(noise=spec.Noise(tenant_interval_cycles=1e8, tenant_cycles=2e8))
+    opened = quiet(noise=spec.Noise(tenant_interval_cycles=1e7, tenant_cycles=2e7))
     nops = Probe().start(dither=False).nop(NOPS).stop()
     free_ticks = int(opened.run(nops, 1).item())  # nobody has come yet
 

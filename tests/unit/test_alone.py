@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.machine import Facts
 from setebench.measure.alone import FAST_PATIENCE, LOOKS, PAUSE, Alone
 from setebench.probe import Probe
 from setebench.scenario import Context
@@ -17,10 +18,12 @@ FREE_TICKS, SHARED_TICKS, RULER_TICKS = 1000, 1600, 900
 
 
 class Core:
-    """Tells, look by look, whether somebody runs beside; `clock` scales all times, as another frequency does."""
+    """Tells, look by look, whether somebody runs beside; `clock` scales all times, as another frequency does. CPUs are
+    told as cores of their own, those in `siblings` as one."""
 
-    def __init__(self, shared: Iterator[bool]) -> None:
-        self._shared, self.clock, self.pauses = shared, 1.0, 0
+    def __init__(self, shared: Iterator[bool], siblings: tuple[int, ...] = ()) -> None:
+        self._shared, self.clock, self.pauses, self.together = shared, 1.0, 0, 0
+        self.facts = Facts(name="core", kind="sim", cpus=(3, 4), siblings=(siblings,), ticks_per_second=1e9)
 
     def run(self, probe: Probe, placements: int, **_: Any) -> NDArray[np.int64]:
         if probe == PAUSE:
@@ -29,10 +32,14 @@ class Core:
         nops = SHARED_TICKS if next(self._shared) else FREE_TICKS
         return np.array([[nops, RULER_TICKS]] * placements) * int(self.clock)
 
+    def run_together(self, probes: dict[int, Probe], placements: int, **_: Any) -> dict[int, NDArray[np.int64]]:
+        self.together += 1
+        return {cpu: self.run(probe, placements) for cpu, probe in probes.items()}
+
 
 def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
     """Alone on a core that was free at first and is shared `later` as given; where work notes that it was done."""
-    core = Core(chain(repeat(False, LOOKS + 1), later, repeat(ever)))
+    core = Core(chain(repeat(False, LOOKS), later, repeat(ever)))
     alone = Alone(Context(machine=core, fast=True))  # type: ignore[arg-type]
     core.pauses = 0
     return alone, core, []
@@ -45,7 +52,7 @@ def test_work_on_a_free_core_is_done_once() -> None:
 
 
 def test_work_is_done_again_once_the_core_is_free() -> None:
-    alone, core, done = alone_on(True, True, True)
+    alone, core, done = alone_on(False, True, True, True)
     alone.run(lambda: done.append(1))
     assert (len(done), core.pauses, alone.shared_share) == (2, 3, 0.0)
 
@@ -72,3 +79,18 @@ def test_each_core_has_a_pace_of_its_own() -> None:
     for cpu in (3, 4):
         Alone(context, (cpu,)).run(lambda: done.append(1))
     assert (len(done), core.pauses) == (2, 2 * LOOKS)
+
+
+def test_cpus_that_slow_each_other_down_are_not_alone_together() -> None:
+    """Each runs at full pace alone, so a hypervisor has put both on one core; nobody waits for ever."""
+    core = Core(chain(repeat(False, 2 * LOOKS), repeat(True)))
+    alone = Alone(Context(machine=core, fast=True), (3, 4), 0.01)  # type: ignore[arg-type]
+    alone.run(lambda: None)
+    assert core.together > 0 and not alone.lately
+
+
+def test_threads_of_a_known_core_are_looked_at_one_by_one() -> None:
+    core = Core(repeat(False), siblings=(3, 4))
+    alone = Alone(Context(machine=core, fast=True), (3, 4))  # type: ignore[arg-type]
+    alone.run(lambda: None)
+    assert core.together == 0 and alone.lately

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any, cast
 
@@ -186,6 +187,18 @@ def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> Non
     found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
     assert found.low is not None
     assert found.low > 90.0
+
+
+def test_a_rate_beside_a_tenant_in_all_rounds_is_a_bound() -> None:
+    point = Point(4096, [])
+    ticks = np.array([[100]])
+    for alone in (False, False):
+        point.add(Timing(ticks, np.zeros_like(ticks), 1000, 1e9, alone))
+    found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, "")))
+    assert (found.value, found.outcome) == (10.0, Outcome.AT_LEAST)
+    point.add(Timing(ticks, np.zeros_like(ticks), 1000, 1e9))
+    found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, "")))
+    assert (found.value, found.outcome) == (10.0, Outcome.MEASURED)
 
 
 def test_the_interval_reaches_up_to_what_other_data_sets_of_the_level_reached() -> None:
