@@ -129,7 +129,7 @@ class Stream:
                 self.advance(lines)
             return look()
 
-        return alone.run(behind_own_lines, pauses=PAUSES)
+        return alone.run(behind_own_lines, pauses=lambda _: PAUSES)
 
     def _stops(self, low: float, high: float, count: int, wait_cycles: int) -> Passed:
         """The same at so many stops, with only the walk's lines counted; shape (stops, loads) each."""

@@ -14,18 +14,19 @@ from typing import TypeVar
 import numpy as np
 
 from setebench.errors import UnsupportedError
+from setebench.machine import Machine, Ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
 
 Result = TypeVar("Result")
 
-NOPS, ROUNDS, RULER = 480, 25, 1000
-"""No-operations in a loop (so short that it drives little code out of the first cache), its rounds, and the chained
-additions beside. Each takes a thousand cycles or more, of which a step of the coarsest clock is a few percent."""
+NOPS, ROUNDS, RULER = 120, 100, 1000
+"""No-operations in a loop (a longer one fits a cache of decoded instructions now and then only, and its pace changes
+with that), its rounds, and the chained additions beside. Each takes a thousand cycles or more, of which a step of the coarsest clock is a few percent."""
 
-REPETITIONS, WARMUP = 5, 1
+REPETITIONS, WARMUP, THREADS_WARMUP = 5, 1, 5
 """Of a look. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows down
-some of them only."""
+some of them only. A CPU that was asleep until its thread was begun takes longer to come to pace."""
 
 ALONE_SHARE = 0.9
 """Of the fastest pace seen. Coarse clocks blur a look by some percent. A thread that runs beside takes a quarter or
@@ -58,13 +59,8 @@ def watch(context: Context, cpu: int | None = None) -> None:
 def _look(context: Context, cpus: Sequence[int | None]) -> bool:
     """Whether cores are ours alone, as far as is known; always on a machine that has no no-operations. All are looked
     at at once: then CPUs slow each other down that a hypervisor has put on one core unsaid."""
-    machine, count = context.machine, REPETITIONS + WARMUP
     try:
-        if len(cpus) > 1:
-            found = machine.run_together({cpu: LOOK for cpu in cpus if cpu is not None}, count, warmup=WARMUP)
-            times = [found[cpu] for cpu in cpus if cpu is not None]
-        else:
-            times = [machine.run(LOOK, count, cpu=cpus[0], warmup=WARMUP)]
+        times = _times(context.machine, cpus)
     except UnsupportedError:
         return True
     fastest = context.known.setdefault("issue_pace", {})
@@ -75,6 +71,15 @@ def _look(context: Context, cpus: Sequence[int | None]) -> bool:
         fastest[cpu] = max(pace, fastest.get(cpu, 0.0))
         free = free and pace > ALONE_SHARE * fastest[cpu]
     return bool(free)
+
+
+def _times(machine: Machine, cpus: Sequence[int | None]) -> list[Ticks]:
+    """Of both intervals on every CPU, shape (repetitions, 2) each."""
+    if len(cpus) == 1:
+        return [machine.run(LOOK, REPETITIONS + WARMUP, cpu=cpus[0], warmup=WARMUP)]
+    several = {cpu: LOOK for cpu in cpus if cpu is not None}
+    found = machine.run_together(several, REPETITIONS + THREADS_WARMUP, warmup=THREADS_WARMUP)
+    return [found[cpu] for cpu in several]
 
 
 class Alone:
@@ -99,9 +104,14 @@ class Alone:
         """Share of the work that was done while a core wasn't ours alone, patience being gone."""
         return self._shared / max(self._runs, 1)
 
-    def run(self, work: Callable[[], Result], cpus: Iterable[int | None] = (), pauses: int = 1) -> Result:
+    def run(
+        self,
+        work: Callable[[], Result],
+        cpus: Iterable[int | None] = (),
+        pauses: Callable[[Result], float] = lambda _: 1.0,
+    ) -> Result:
         """What `work` returns, done once more where somebody else ran right before it or right after on one of the
-        cores, or on those of some of the CPUs. It takes about as long as so many `pauses`."""
+        cores, or on those of some of the CPUs. What it gave took about as long as so many `pauses`."""
         chosen = self._one_of_each_core(tuple(cpus) or self._cpus)
         while True:
             before = self._waited(chosen)
@@ -111,7 +121,7 @@ class Alone:
                 self._runs += 1
                 self._shared += not self.lately
                 return result
-            self._patience -= pauses
+            self._patience -= pauses(result)
             self.disturbances += 1
 
     def _one_of_each_core(self, cpus: tuple[int | None, ...]) -> tuple[int | None, ...]:

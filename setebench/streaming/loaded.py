@@ -35,7 +35,7 @@ WRITING_BACK = ("clwb", "clflushopt", "clflush")
 GROUPS = 9
 """Groups of lines that a repetition chases, each timed as the scenario `latency` times lines in memory."""
 
-PAUSES = 4
+PAUSES = 10
 """Of `measure.alone`: about what a load point takes."""
 
 LOAD_SEGMENTS = 20
@@ -139,7 +139,7 @@ class LoadedChase:
         rounds = self._rounds(loaders, delay, writes)
         probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
         placements = self._placements(place, loaders, self._repetitions + 1)
-        found = self._alone.run(lambda: self._run(probes, placements), probes, PAUSES)
+        found = self._alone.run(lambda: self._run(probes, placements), probes, lambda _: PAUSES)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
         return reading

@@ -26,8 +26,8 @@ from setebench.streaming.choice import WIDTHS, nodes_for, widths_of
 INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
 
-PAUSES = 2
-"""Of `measure.alone`: some intervals, and the threads' start."""
+PAUSES_PER_SECOND = 2000.0
+"""Of `measure.alone`, roughly; the start of threads takes about one."""
 
 LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
 """Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
@@ -198,7 +198,7 @@ class Team:
             # the fence: stores that are still on their way belong to the time
             timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
             probes[cpu] = timed.start(1, dither=False).barrier().stop(1) if len(self.cpus) > 1 else timed
-        found = self._alone.run(lambda: self._run(probes, repetitions + 1), self.cpus, PAUSES)
+        found = self._alone.run(lambda: self._run(probes, repetitions + 1), self.cpus, self._pauses)
         ticks = np.column_stack([found[cpu][1:, 0] for cpu in self.cpus])
         several = len(self.cpus) > 1
         waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
@@ -218,6 +218,11 @@ class Team:
             passed = timing.bytes_each / few * len(self.cpus)
             passes = min(passes, max(least, self.budget.bytes(INTERVAL_SHARE) / passed))
         return max(1, round(passes))
+
+    def _pauses(self, found: dict[int, Ticks]) -> float:
+        """How long a run of all threads took, in pauses of `measure.alone`."""
+        longest = max(int(ticks[:, 0].sum()) for ticks in found.values())
+        return 1.0 + PAUSES_PER_SECOND * longest / self._context.machine.facts.ticks_per_second
 
     def _spend(self, bytes_each: int, ticks: Ticks | None = None) -> None:
         if self.budget is not None:
