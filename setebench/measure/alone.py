@@ -22,7 +22,8 @@ Result = TypeVar("Result")
 
 NOPS, ROUNDS, RULER = 120, 100, 1000
 """No-operations in a loop (a longer one fits a cache of decoded instructions now and then only, and its pace changes
-with that), its rounds, and the chained additions beside. Each takes a thousand cycles or more, of which a step of the coarsest clock is a few percent."""
+with that), its rounds, and the chained additions beside. Each takes a thousand cycles or more, of which a step of the
+coarsest clock is a few percent."""
 
 REPETITIONS, WARMUP, THREADS_WARMUP = 5, 1, 5
 """Of a look. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows down
