@@ -52,7 +52,7 @@ def answer(context: Context) -> Iterator[Finding]:
         evidence.prefetching = Hints(climber).ask(levels)
         climber.at_other_times()
         ask_siblings(climber, evidence, levels)
-        evidence.shared_share = climber.volleys.alone.shared_share
+        evidence.tenant_share = climber.volleys.alone.tenant_share
     finally:
         context.machine.release(region)
     _keep(context, evidence)
@@ -76,7 +76,7 @@ def _keep(context: Context, evidence: Evidence) -> None:
     context.evidence["siblings"] = [
         asdict(own) if not isinstance(own, str) else own for own in (evidence.beside, evidence.together)
     ]
-    context.evidence["shared_share"] = round(evidence.shared_share, 3)
+    context.evidence["tenant_share"] = round(evidence.tenant_share, 3)
     context.evidence["prefetch_fills"] = {own.hint: own.fills for own in evidence.prefetching}
 
 

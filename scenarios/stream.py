@@ -108,7 +108,7 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     wrong = next((each.wrong for each in forms if each.wrong), "")
     form = max(forms, key=lambda each: (each.point.together is not None, each.point.best))
     best, rates = form.point.best, form.point.rounds
-    reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0)
+    reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0, shared=True)
     if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     if not form.point.alone:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from setebench.hierarchy.recency import Passed, Stream
 from setebench.infer.residence import BOOTSTRAPS, Curve, Fit, Held, Known, agreed, curve, fit, held, improved
 from setebench.machine import Region
-from setebench.measure.alone import Alone
+from setebench.measure.alone import MOST_BESIDE, Alone
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
 from setebench.scenario import Context
@@ -45,9 +45,6 @@ WAIT_CYCLES = 100_000
 WALKS = ((False, (0, WAIT_CYCLES)), (True, (0,)))
 """In order, without a pause and with, then scattered. A prefetcher that has learned whole pages spoils the first ones:
 it brings the line that is to be timed."""
-
-MOST_SHARED = 0.1
-"""Where a tenant ran on another thread of the core beside more of the walks, the second cache was his as well."""
 
 WALKS_IN_ALL = sum(len(waits) for _, waits in WALKS)
 
@@ -123,7 +120,7 @@ class Capacities:
         """None where no step of the second cache is seen."""
         self._alone = Alone(self._context)
         told = self._second_told()
-        return told if told is None else replace(told, tenant=self._alone.shared_share > MOST_SHARED)
+        return told if told is None else replace(told, tenant=self._alone.tenant_share > MOST_BESIDE)
 
     def _second_told(self) -> Held | None:
         told = self._second(STOPS)

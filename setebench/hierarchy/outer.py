@@ -86,7 +86,7 @@ def possible_sizes(held: Held, before: list[float], line: int) -> set[int]:
 
 def _beside_tenant(own: Geometry, held: Held, before: list[float], line: int) -> Geometry:
     """A level of which a tenant of the core had a part: what a stream kept there is what it holds at least."""
-    least = held.lines.low * line - max(before)
+    least = held.lines.low * line * (1.0 if held.steady else UNSTEADY_SHARE) - max(before)
     reason = "another thread of this core, maybe unseen by this system, used the cache; run again at a quieter time"
     return replace(own, least_bytes=max(int(least), 0), reason=reason, ways_reason=own.reason)
 

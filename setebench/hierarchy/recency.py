@@ -52,8 +52,8 @@ that it has learned them."""
 REPETITIONS = 128
 """Stops per run of the machine."""
 
-PAUSES = 10
-"""Of `measure.alone`, as long as such a run."""
+PAUSES = 30
+"""Of `measure.alone`, as long as such a run and the lines that pass before it."""
 
 
 class Passed(NamedTuple):

@@ -70,8 +70,8 @@ class Evidence:
     prefetching: list[Prefetching] = field(default_factory=list)
     one_thread: bool = True
     """Whether cores run one thread each, so there is nothing to share."""
-    shared_share: float = 0.0
-    """Share of volleys beside which somebody else surely ran on another thread of the core."""
+    tenant_share: float = 0.0
+    """Share of volleys beside which somebody was seen to run on another thread of the core."""
     beside: Beside | str = "not asked"
     together: Together | str = "not asked"
     """What threads do to each other's hits and level-2 prefetches; why not, where it can't be asked."""

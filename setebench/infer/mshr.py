@@ -24,8 +24,8 @@ AGREE = 0.3
 """Share by which the throughput of parallel chases may differ from the jump. Waves of a chase wait for their last line,
 and latency under load is higher than alone; half as many or twice as many in flight is far outside."""
 
-SHARED_SHARE = 0.1
-"""Where others ran beside more volleys than this, what they took may have decided. Calm levels leave out more than as
+MOST_BESIDE = 0.1
+"""Where more volleys than this ran beside a tenant, what he took may have decided. Calm levels leave out more than as
 many."""
 
 FREE_SHARE = 0.25
@@ -55,8 +55,8 @@ def _unless_taken(found: Finding, evidence: Evidence) -> Finding:
     behind a larger one at another."""
     if found.outcome is not Outcome.MEASURED or not isinstance(found.value, int):
         return found
-    if evidence.shared_share > SHARED_SHARE:
-        why = f"another thread of this core, maybe unseen by this system, ran beside {evidence.shared_share:.0%} of all"
+    if evidence.tenant_share > MOST_BESIDE:
+        why = f"another thread of this core, maybe unseen by this system, ran beside {evidence.tenant_share:.0%} of all"
         return at_least(found.parameter, found.value, why + " volleys; run again at a quieter time", found.evidence)
     for what, step in _jumps(evidence):
         if step.low == found.value < step.high:

@@ -8,13 +8,16 @@ that only waits for itself and so keeps its pace. That holds for any clock rate,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
 
 from setebench.errors import UnsupportedError
 from setebench.machine import Machine, Ticks
+from setebench.measure.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
 
@@ -22,88 +25,118 @@ Result = TypeVar("Result")
 
 NOPS, ROUNDS, RULER = 120, 100, 1000
 """No-operations in a loop (a longer one fits a cache of decoded instructions now and then only, and its pace changes
-with that), its rounds, and the chained additions beside. Each takes a thousand cycles or more, of which a step of the
-coarsest clock is a few percent."""
+with that), its rounds, and the chained additions beside."""
+
+STEPS, MOST_SCALE = 40, 8
+"""A look lasts so many steps of the clock at least, or a step more or less would look like a tenant. It is made up to
+so many times as long for that; where that doesn't do, nobody can be told."""
 
 REPETITIONS, WARMUP, THREADS_WARMUP = 5, 1, 5
 """Of a look. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows down
 some of them only. A CPU that was asleep until its thread was begun takes longer to come to pace."""
 
 ALONE_SHARE = 0.9
-"""Of the fastest pace seen. Coarse clocks blur a look by some percent. A thread that runs beside takes a quarter or
-more: one instruction of its takes all slots of a cycle. One that mostly waits for memory takes less and is missed."""
+"""Of the fastest pace seen. A clock's steps blur a look by some percent. A tenant takes a quarter or more: one
+instruction of his takes all slots of a cycle. One who mostly waits for memory takes less and is missed."""
 
-LOOKS, PAUSE_CYCLES = 60, 1 << 21
-"""Looks from which the fastest pace is known at first, and what lies between two: somebody who runs for some
-milliseconds mustn't fill them all."""
+LOOKS, LEAST_LOOKS, PAUSE_CYCLES = 60, 6, 1 << 21
+"""Looks from which the fastest pace is known at first, fewer for each of many CPUs, and what lies between two: a tenant
+who runs for some milliseconds mustn't fill them all."""
 
 PATIENCE, FAST_PATIENCE = 24000, 5000
-"""Pauses in which a scenario waits for the other thread to stop, altogether: some ten seconds, and two with --fast."""
+"""Pauses in which work waits for tenants to go: some ten seconds altogether, and two with --fast."""
 
 LITTLE_PATIENCE = 0.2
 """Share of that for what is right without, if with wider intervals."""
 
-LOOK = Probe().start(0).repeat(ROUNDS, Probe().nop(NOPS)).stop(0).start(1).add(RULER).stop(1)
+MOST_BESIDE = 0.1
+"""Where more of the work than this was done beside a tenant, what he took may have decided what was found."""
+
 PAUSE = Probe().wait(PAUSE_CYCLES)
 
 
-def watch(context: Context, cpu: int | None = None) -> None:
-    """Note how fast the issue slots of a CPU's core ever are, by default the one that is measured (`Context.known`).
-    The longer ago this began, the surer it is that the core was alone meanwhile, so scenarios that have no use for it
-    yet call it as well."""
-    cpu = context.cpu if cpu is None else cpu
-    for _ in range(LOOKS):
-        _look(context, (cpu,))
-        context.machine.run(PAUSE, 1, cpu=cpu)
+@cache
+def look(scale: int) -> Probe:
+    """No-operations, then the chain beside, so many times as long as usual."""
+    nops = Probe().start(0).repeat(scale * ROUNDS, Probe().nop(NOPS)).stop(0)
+    return nops.start(1).add(scale * RULER).stop(1)
 
 
-def _look(context: Context, cpus: Sequence[int | None]) -> bool:
-    """Whether cores are ours alone, as far as is known; always on a machine that has no no-operations. All are looked
-    at at once: then CPUs slow each other down that a hypervisor has put on one core unsaid."""
-    try:
-        times = _times(context.machine, cpus)
-    except UnsupportedError:
+def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
+    """Note how fast the issue slots of CPUs ever are, by default of the one that is measured (`Context.known`). The
+    longer ago this began, the surer it is that they were alone meanwhile, so scenarios that have no use for it yet call
+    it as well."""
+    cpus = cpus or (context.cpu,)
+    if not _scale(context):
+        return
+    for _ in range(max(LOOKS // len(cpus), LEAST_LOOKS)):
+        for cpu in cpus:
+            _free(context, (cpu,))
+            context.machine.run(PAUSE, 1, cpu=cpu)
+
+
+def _scale(context: Context) -> int:
+    """How many times as long as usual a look is on this clock; 0 where none tells anything: the clock is too coarse, or
+    the machine lacks what a look is made of."""
+    if "look_scale" not in context.known:
+        try:
+            ruler = context.machine.run(look(1), REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)[:, 1]
+            context.machine.run(PAUSE, 1, cpu=context.cpu)
+            scale = math.ceil(STEPS * step_ticks(context) / max(float(np.median(ruler)), 1.0))
+        except UnsupportedError:
+            scale = 0
+        context.known["look_scale"] = scale if scale <= MOST_SCALE else 0
+    found: int = context.known["look_scale"]
+    return found
+
+
+def _free(context: Context, cpus: Sequence[int | None]) -> bool:
+    """Whether no tenant is seen on any of the cores. All are looked at at once: then CPUs slow each other down that a
+    hypervisor has put on one core unsaid."""
+    scale = _scale(context)
+    if not scale:
         return True
-    fastest = context.known.setdefault("issue_pace", {})
-    free = True
-    for cpu, (nops, ruler) in zip(cpus, (own.T for own in times), strict=True):
+    paces = []
+    for nops, ruler in (times.T for times in _times(context.machine, cpus, look(scale))):
         # a chain that was held up would make the pace look faster than any that there is
-        pace = float(ruler.min() / max(np.sort(nops)[-2], 1))
-        fastest[cpu] = max(pace, fastest.get(cpu, 0.0))
-        free = free and pace > ALONE_SHARE * fastest[cpu]
-    return bool(free)
+        paces.append(float(ruler.min() / max(np.sort(nops)[-2], 1)))
+    before: dict[int | None, float] = context.known.get("issue_pace", {})
+    fastest = {cpu: max(pace, before.get(cpu, 0.0)) for cpu, pace in zip(cpus, paces, strict=True)}
+    # a new one: who keeps what was known before a scenario keeps the old
+    context.known["issue_pace"] = before | fastest
+    return all(pace >= ALONE_SHARE * fastest[cpu] for cpu, pace in zip(cpus, paces, strict=True))
 
 
-def _times(machine: Machine, cpus: Sequence[int | None]) -> list[Ticks]:
+def _times(machine: Machine, cpus: Sequence[int | None], probe: Probe) -> list[Ticks]:
     """Of both intervals on every CPU, shape (repetitions, 2) each."""
     if len(cpus) == 1:
-        return [machine.run(LOOK, REPETITIONS + WARMUP, cpu=cpus[0], warmup=WARMUP)]
-    several = {cpu: LOOK for cpu in cpus if cpu is not None}
+        return [machine.run(probe, REPETITIONS + WARMUP, cpu=cpus[0], warmup=WARMUP)]
+    several = {cpu: probe for cpu in cpus if cpu is not None}
     found = machine.run_together(several, REPETITIONS + THREADS_WARMUP, warmup=THREADS_WARMUP)
     return [found[cpu] for cpu in several]
 
 
 class Alone:
-    """Runs work while the cores that do it are ours alone, for as long as there is patience to wait for that."""
+    """Runs work while no tenant is seen on the cores that do it, for as long as there is patience to wait for that."""
 
     def __init__(self, context: Context, cpus: Iterable[int | None] = (), patience: float = 1.0) -> None:
         """The cores are those of the `cpus`, by default the one that is measured; `patience` is a share of what there
         is at most."""
         self._context, self._cpus = context, tuple(cpus) or (context.cpu,)
         self._patience = patience * (FAST_PATIENCE if context.fast else PATIENCE)
-        self._runs = self._shared = 0
+        self._runs = self._beside = 0
         self.disturbances = 0
-        """How often work had to wait, or to be done again: who ran meanwhile left his lines in the caches."""
+        """How often work had to wait, or to be done again: a tenant left his lines in the caches meanwhile."""
         self.lately = True
-        """Whether the latest work was done while the cores were ours alone."""
-        for cpu in self._cpus:
-            watch(context, cpu)
-        self._free: dict[tuple[int | None, ...], bool] = {}
+        """Whether the latest work was done alone."""
+        known = context.known.get("issue_pace", {})
+        if new := [cpu for cpu in self._one_of_each_core(self._cpus) if cpu not in known]:
+            watch(context, new)
 
     @property
-    def shared_share(self) -> float:
-        """Share of the work that was done while a core wasn't ours alone, patience being gone."""
-        return self._shared / max(self._runs, 1)
+    def tenant_share(self) -> float:
+        """Share of the work that was done beside a tenant, patience being gone."""
+        return self._beside / max(self._runs, 1)
 
     def run(
         self,
@@ -111,16 +144,16 @@ class Alone:
         cpus: Iterable[int | None] = (),
         pauses: Callable[[Result], float] = lambda _: 1.0,
     ) -> Result:
-        """What `work` returns, done once more where somebody else ran right before it or right after on one of the
+        """What `work` returns, done once more where a tenant was seen right before it or right after on one of the
         cores, or on those of some of the CPUs. What it gave took about as long as so many `pauses`."""
         chosen = self._one_of_each_core(tuple(cpus) or self._cpus)
         while True:
             before = self._waited(chosen)
             result = work()
-            self.lately = self._looked(chosen) and before
+            self.lately = _free(self._context, chosen) and before
             if self.lately or self._patience <= 0:
                 self._runs += 1
-                self._shared += not self.lately
+                self._beside += not self.lately
                 return result
             self._patience -= pauses(result)
             self.disturbances += 1
@@ -131,16 +164,10 @@ class Alone:
         core = {cpu: next((group for group in known if cpu in group), (cpu,)) for cpu in cpus}
         return tuple(cpu for number, cpu in enumerate(cpus) if not any(one in core[cpu] for one in cpus[:number]))
 
-    def _looked(self, cpus: tuple[int | None, ...]) -> bool:
-        self._free[cpus] = _look(self._context, cpus)
-        return self._free[cpus]
-
     def _waited(self, cpus: tuple[int | None, ...]) -> bool:
-        """Wait until the cores are ours alone, and say whether they are."""
-        free = self._free[cpus] if cpus in self._free else self._looked(cpus)
-        while not free and self._patience > 0:
+        """Wait until no tenant is seen, and say whether that is so."""
+        while not (free := _free(self._context, cpus)) and self._patience > 0:
             self._context.machine.run(PAUSE, 1, cpu=cpus[0])
-            self._patience -= 1
+            self._patience -= len(cpus)
             self.disturbances += 1
-            free = self._looked(cpus)
         return free

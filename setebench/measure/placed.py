@@ -59,7 +59,8 @@ class Placed(Volleys):
         # elsewhere every time: what shares its sets with the walk is pushed out further, again and again
         bases = [self._base(int(first_pages[-1])) for _ in range(self._repetitions)]
         placements = {TARGETS: np.array(bases), WALK: np.resize(self._walk[:1], self._repetitions)}
-        ticks = self._context.machine.run(probe, placements, cpu=self._context.cpu, warmup=self._warmup)
+        machine, cpu = self._context.machine, self._context.cpu
+        ticks = self.alone.run(lambda: machine.run(probe, placements, cpu=cpu, warmup=self._warmup))
         return np.asarray(ticks * self.cycles_per_tick, dtype=np.float64)
 
 

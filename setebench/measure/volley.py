@@ -91,7 +91,7 @@ def wave_loads(probe: Probe, place: Spread, count: int, waves: int) -> Probe:
 class Volleys:
     """Times of volleys on one machine, in core cycles; each call draws new lines.
 
-    They run while the core is ours alone, as far as that can be had (`alone`): another thread of it takes entries.
+    They run while no tenant is seen on the core, as far as that can be had (`alone`): he takes entries.
 
     Prefetches that are `escorted` come right behind a load that hits, of the same page: some machines drop a prefetch
     that leaves the page of the access before it, or whose page the first TLB lacks."""

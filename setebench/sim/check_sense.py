@@ -36,10 +36,12 @@ def _core(machine: spec.Machine) -> Iterator[Problem]:
     for name in ("blocking_load", "blocking_store", "blocking_prefetch"):
         if core.out_of_order and getattr(core, name):
             yield Problem(("core", name), "true needs an in-order core (out_of_order = false)")
-    noise, entries = machine.noise, machine.levels[0].mshr_entries
-    if noise.tenant_interval_cycles and 0 < entries <= noise.tenant_entries:
+    noise, first = machine.noise, machine.levels[0]
+    entries, visitors = first.mshr_entries, core.threads_per_core if first.mshr_shared_by_smt else 1
+    if noise.tenant_interval_cycles and 0 < entries <= visitors * noise.tenant_entries:
         yield Problem(
-            ("noise", "tenant_entries"), f"{noise.tenant_entries} of {entries} mshr_entries of level 1 leave none"
+            ("noise", "tenant_entries"),
+            f"{noise.tenant_entries} a thread of {entries} mshr_entries leave none",
         )
 
 

@@ -45,7 +45,7 @@ class Noise(Table, frozen=True, kw_only=True):
     stall_interval_cycles: float = 0.0  # mean cycles between short stalls (steal, refresh); 0 = none
     stall_cycles: float = 200.0  # cycles a stall takes
     tenant_interval_cycles: float = 0.0
-    # mean cycles until somebody else runs on another thread of the core, whom nobody sees; 0 = never
+    # mean cycles until a tenant runs on another thread of the core, whom nobody sees; for each thread; 0 = never
     tenant_cycles: float = 1e8  # mean cycles that this lasts (exponential)
     tenant_entries: int = 2  # level-1 miss entries that it holds all the time; fewer than there are
     tenant_issue_share: float = 0.4  # share of the issue slots that it takes, 0 to 0.9

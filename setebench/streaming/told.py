@@ -91,8 +91,8 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     name, point = case.parameter(level), _best(points)
     reached = _rounds(points)
     interval = best_of_rounds(reached, RUN_TO_RUN, shared=level == "memory")
-    alone = case.threads > 1 and point.overlap < LEAST_OVERLAP
-    reason = why_no_rate(reached, point.best, point.overlap if alone else 1.0)
+    apart = case.threads > 1 and point.overlap < LEAST_OVERLAP
+    reason = why_no_rate(reached, point.best, point.overlap if apart else 1.0, shared=level == "memory")
     if reason:
         yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
@@ -121,18 +121,19 @@ def beside_tenant(parameter: str, rate: float, evidence: str) -> Finding:
     """A rate that was only seen while cores were shared, which takes some of it away."""
     return Finding(
         parameter=parameter,
-        value=round(rate, 4),
+        value=round(rate * (1 - RUN_TO_RUN), 4),
         unit="GB/s",
         outcome=Outcome.AT_LEAST,
-        reason="in all rounds something slowed these CPUs down that this system doesn't see: another thread of a core, "
+        reason="in all rounds something slowed these CPUs down, maybe unseen by this system: another thread of a core, "
         "or a hypervisor that runs them on one; run again at a quieter time",
         evidence=evidence,
     )
 
 
-def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0) -> str:
+def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0, shared: bool = False) -> str:
     """Why rounds that reached these GB/s tell no rate; "" if they do. `best` is that of repetitions in which all
-    threads ran at once, if there were any, `together` less than 1 where they did for too small a share of the time."""
+    threads ran at once, if there were any, `together` less than 1 where they did for too small a share of the time;
+    `shared` as for `best_of_rounds`."""
     if together < 1.0:
         return f"all threads ran at once for {together:.0%} of the time only: something else used a CPU"
     if max(rates) > ALIKE * best:  # though there the time that a thread waited for another counts, too
@@ -140,7 +141,7 @@ def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0) -> s
             f"{max(rates):.3g} GB/s were reached while threads waited for each other, and {best:.3g} while all ran at "
             "once: something else used the machine; try again when less goes on"
         )
-    interval = best_of_rounds(rates, RUN_TO_RUN)
+    interval = best_of_rounds(rates, RUN_TO_RUN, shared)
     if not interval or not too_far_apart(rates, interval):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Doing work while nobody else runs on another thread of the core, on a made-up one that tells its pace."""
+"""Doing work while no tenant is seen on the core, on a made-up one that tells its pace."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from setebench.errors import UnsupportedError
 from setebench.machine import Facts
 from setebench.measure.alone import FAST_PATIENCE, LOOKS, PAUSE, Alone
 from setebench.probe import Probe
@@ -37,10 +39,14 @@ class Core:
         return {cpu: self.run(probe, placements) for cpu, probe in probes.items()}
 
 
+def context_of(core: Core, step_ticks: float = 1.0) -> Context:
+    return Context(machine=core, fast=True, known={"step_ticks": step_ticks})  # type: ignore[arg-type]
+
+
 def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
     """Alone on a core that was free at first and is shared `later` as given; where work notes that it was done."""
-    core = Core(chain(repeat(False, LOOKS), later, repeat(ever)))
-    alone = Alone(Context(machine=core, fast=True))  # type: ignore[arg-type]
+    core = Core(chain(repeat(False, LOOKS + 1), later, repeat(ever)))
+    alone = Alone(context_of(core))
     core.pauses = 0
     return alone, core, []
 
@@ -48,13 +54,13 @@ def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
 def test_work_on_a_free_core_is_done_once() -> None:
     alone, core, done = alone_on()
     alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses, alone.shared_share) == (1, 0, 0.0)
+    assert (len(done), core.pauses, alone.tenant_share) == (1, 0, 0.0)
 
 
 def test_work_is_done_again_once_the_core_is_free() -> None:
     alone, core, done = alone_on(False, True, True, True)
     alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses, alone.shared_share) == (2, 3, 0.0)
+    assert (len(done), core.pauses, alone.tenant_share) == (2, 2, 0.0)
 
 
 def test_another_clock_rate_is_nobody_beside() -> None:
@@ -68,29 +74,65 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
     alone, core, done = alone_on(ever=True)
     for _ in range(4):
         alone.run(lambda: done.append(1))
-    assert alone.shared_share == 1.0
+    assert alone.tenant_share == 1.0
     assert core.pauses <= FAST_PATIENCE and len(done) <= 6
 
 
 def test_each_core_has_a_pace_of_its_own() -> None:
     """The second one is slower whenever it is looked at, which is what it can do."""
-    core = Core(chain(repeat(False, LOOKS + 2), repeat(True)))
-    context, done = Context(machine=core, fast=True), list[int]()  # type: ignore[arg-type]
+    core = Core(chain(repeat(False, LOOKS + 3), repeat(True)))
+    context, done = context_of(core), list[int]()
     for cpu in (3, 4):
         Alone(context, (cpu,)).run(lambda: done.append(1))
-    assert (len(done), core.pauses) == (2, 2 * LOOKS)
+    assert (len(done), core.pauses) == (2, 2 * LOOKS + 1)
 
 
 def test_cpus_that_slow_each_other_down_are_not_alone_together() -> None:
     """Each runs at full pace alone, so a hypervisor has put both on one core; nobody waits for ever."""
-    core = Core(chain(repeat(False, 2 * LOOKS), repeat(True)))
-    alone = Alone(Context(machine=core, fast=True), (3, 4), 0.01)  # type: ignore[arg-type]
+    core = Core(chain(repeat(False, LOOKS + 1), repeat(True)))
+    alone = Alone(context_of(core), (3, 4), 0.01)
     alone.run(lambda: None)
     assert core.together > 0 and not alone.lately
 
 
 def test_threads_of_a_known_core_are_looked_at_one_by_one() -> None:
     core = Core(repeat(False), siblings=(3, 4))
-    alone = Alone(Context(machine=core, fast=True), (3, 4))  # type: ignore[arg-type]
+    alone = Alone(context_of(core), (3, 4))
     alone.run(lambda: None)
     assert core.together == 0 and alone.lately
+
+
+def test_on_a_clock_too_coarse_for_looks_nobody_waits() -> None:
+    alone, done = Alone(context_of(Core(repeat(True)), 1e4)), list[int]()
+    alone.run(lambda: done.append(1))
+    assert len(done) == 1 and alone.lately
+
+
+@pytest.mark.parametrize("ticks", [0, 1])
+def test_a_clock_that_hardly_moves_shows_nobody(ticks: int) -> None:
+    core = Core(repeat(True))
+    core.clock = 0.0
+    alone = Alone(context_of(core, float(ticks)))
+    alone.run(lambda: None)
+    assert alone.lately and alone.tenant_share == 0.0
+
+
+def test_a_machine_without_no_operations_is_not_waited_for() -> None:
+    class Bare(Core):
+        def run(self, probe: Probe, placements: int, **_: Any) -> NDArray[np.int64]:
+            raise UnsupportedError("no such operation")
+
+    alone, done = Alone(context_of(Bare(repeat(True)))), list[int]()
+    alone.run(lambda: done.append(1))
+    assert len(done) == 1 and alone.lately
+
+
+def test_what_was_known_before_a_scenario_stays_as_it_was() -> None:
+    """A campaign goes back to it where a scenario fails."""
+    core = Core(chain(repeat(True, LOOKS + 2), repeat(False)))
+    context = context_of(core)
+    Alone(context)
+    before = dict(context.known)
+    paces = dict(before["issue_pace"])
+    Alone(context).run(lambda: None)
+    assert before["issue_pace"] == paces != context.known["issue_pace"]
