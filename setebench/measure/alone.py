@@ -43,8 +43,8 @@ LOOKS, LEAST_LOOKS, PAUSE_CYCLES = 60, 6, 1 << 21
 """Looks from which the fastest pace is known at first, fewer for each of many CPUs, and what lies between two: a tenant
 who runs for some milliseconds mustn't fill them all."""
 
-PATIENCE, FAST_PATIENCE = 24000, 5000
-"""Pauses in which work waits for tenants to go: some ten seconds altogether, and two with --fast."""
+PATIENCE, FAST_PATIENCE = 20000, 3000
+"""Pauses in which work waits for tenants to go: some ten seconds altogether, and about two with --fast."""
 
 LITTLE_PATIENCE = 0.2
 """Share of that for what is right without, if with wider intervals."""
