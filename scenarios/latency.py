@@ -17,7 +17,7 @@ from setebench.infer.chains import Chained, all_steps, steps_alone
 from setebench.infer.drift import over_run
 from setebench.infer.latency import findings
 from setebench.infer.latency_samples import Samples
-from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates, over_rounds
+from setebench.infer.ticks import dominant, histogram, mean_ticks, over_replicates
 from setebench.machine import Region
 from setebench.measure.alone import watch
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
@@ -89,7 +89,7 @@ def _clock_findings(context: Context, rounds: Rounds) -> Iterator[Finding]:
     told = {
         f"clock.overhead.{bracket}": (
             "ticks",
-            over_rounds([rounds.overheads[n][bracket] for n in calm], OVERHEAD_RUN_TO_RUN),
+            over_run([rounds.overheads[n][bracket] for n in calm], OVERHEAD_RUN_TO_RUN),
         )
         for bracket in context.machine.facts.brackets
     }

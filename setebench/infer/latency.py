@@ -28,6 +28,9 @@ over both ways; beyond, no value is told."""
 RUN_TO_RUN = 0.005
 """Intervals are no narrower than this to either side: ratios of clock and core drift by as much from run to run."""
 
+SHARED_LEVELS = ("l3", "memory")
+"""What other cores use as well: how much they do drifts in longer times than a run lasts."""
+
 WALK_TO_WALK = 0.04
 """Of walks behind which a level's lines take the same time but for 4 % (`rungs.AS_SLOW_RATIO`), any may be taken. The
 faster ones leave lines in the level before, so the interval reaches up by that much, and down by half of it, as the
@@ -119,7 +122,7 @@ def _walks_apart(agreed: Finding) -> Finding:
 
 
 def _both_ways(name: str, own: Samples) -> Iterable[Finding]:
-    single, chain = (over_run(each, RUN_TO_RUN, shared=name == "memory") for each in (own.single, own.chain))
+    single, chain = (over_run(each, RUN_TO_RUN, shared=name in SHARED_LEVELS) for each in (own.single, own.chain))
     method = f"{len(own.single)} rounds of dithered single loads, the largest group"
     yield measured(f"latency.{name}.sete", single, method)
     yield measured(f"latency.{name}.chase", chain, "chains of different length")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setebench.infer.latency import LEAST_SHARE, RUN_TO_RUN, findings
+from setebench.infer.latency import LEAST_SHARE, RUN_TO_RUN, _both_ways, findings
 from setebench.infer.latency_samples import Samples
 from setebench.infer.vectors import VECTOR_CYCLES
 from setebench.results import Finding, Outcome
@@ -377,3 +377,15 @@ def test_a_level_behind_one_of_several_walks_is_known_no_better_than_they_agree(
         assert found.low is not None and found.high is not None
         widths.append(found.high - found.low)
     assert widths[1] - widths[0] == pytest.approx(3.0, rel=0.05)  # 4 % up and 2 % down
+
+
+def test_what_other_cores_use_as_well_has_room_for_what_they_do_between_runs() -> None:
+    """The same rounds say more of other runs where a level is the core's own."""
+    own = level(45.0, noise=0.01)
+    widths = {}
+    for name in TRUTH:
+        chase = next(each for each in _both_ways(name, own) if each.parameter.endswith(".chase"))
+        assert chase.low is not None and chase.high is not None
+        widths[name] = chase.high - chase.low
+    assert widths["l1"] == widths["l2"] < 0.9 * widths["l3"]
+    assert widths["l3"] == widths["memory"]
