@@ -129,6 +129,7 @@ class Alone:
         """How often work had to wait, or to be done again: a tenant left his lines in the caches meanwhile."""
         self.lately = True
         """Whether the latest work was done alone."""
+        self._free_now: tuple[int | None, ...] = ()
         known = context.known.get("issue_pace", {})
         if new := [cpu for cpu in self._one_of_each_core(self._cpus) if cpu not in known]:
             watch(context, new)
@@ -150,7 +151,9 @@ class Alone:
         while True:
             before = self._waited(chosen)
             result = work()
-            self.lately = _free(self._context, chosen) and before
+            after = _free(self._context, chosen)
+            self._free_now = chosen if after else ()
+            self.lately = before and after
             if self.lately or self._patience <= 0:
                 self._runs += 1
                 self._beside += not self.lately
@@ -166,6 +169,8 @@ class Alone:
 
     def _waited(self, cpus: tuple[int | None, ...]) -> bool:
         """Wait until no tenant is seen, and say whether that is so."""
+        if self._free_now == cpus:  # seen right behind the work before
+            return True
         while not (free := _free(self._context, cpus)) and self._patience > 0:
             self._context.machine.run(PAUSE, 1, cpu=cpus[0])
             self._patience -= len(cpus)
