@@ -46,6 +46,10 @@ who runs for some milliseconds mustn't fill them all."""
 PATIENCE, FAST_PATIENCE = 20000, 3000
 """Pauses in which work waits for tenants to go: some ten seconds altogether, and about two with --fast."""
 
+TOGETHER_EVERY = 12
+"""Several CPUs are looked at at once before every twelfth work or so, else one after the other: to begin threads
+takes milliseconds, and a hypervisor leaves CPUs where they are for longer than some works take."""
+
 LITTLE_PATIENCE = 0.2
 """Share of that for what is right without, if with wider intervals."""
 
@@ -130,6 +134,7 @@ class Alone:
         self.lately = True
         """Whether the latest work was done alone."""
         self._free_now: tuple[int | None, ...] = ()
+        self._crowded: set[tuple[int | None, ...]] = set()
         known = context.known.get("issue_pace", {})
         if new := [cpu for cpu in self._one_of_each_core(self._cpus) if cpu not in known]:
             watch(context, new)
@@ -151,7 +156,7 @@ class Alone:
         while True:
             before = self._waited(chosen)
             result = work()
-            after = _free(self._context, chosen)
+            after = self._looked(chosen)
             self._free_now = chosen if after else ()
             self.lately = before and after
             if self.lately or self._patience <= 0:
@@ -167,11 +172,19 @@ class Alone:
         core = {cpu: next((group for group in known if cpu in group), (cpu,)) for cpu in cpus}
         return tuple(cpu for number, cpu in enumerate(cpus) if not any(one in core[cpu] for one in cpus[:number]))
 
+    def _looked(self, cpus: tuple[int | None, ...]) -> bool:
+        """A look at all of these CPUs, at once where that is due or where they were last seen on one core."""
+        if len(cpus) > 1 and (self._runs % TOGETHER_EVERY == 0 or cpus in self._crowded):
+            apart = _free(self._context, cpus)
+            (self._crowded.discard if apart else self._crowded.add)(cpus)
+            return apart
+        return all([_free(self._context, (cpu,)) for cpu in cpus])
+
     def _waited(self, cpus: tuple[int | None, ...]) -> bool:
         """Wait until no tenant is seen, and say whether that is so."""
         if self._free_now == cpus:  # seen right behind the work before
             return True
-        while not (free := _free(self._context, cpus)) and self._patience > 0:
+        while not (free := self._looked(cpus)) and self._patience > 0:
             self._context.machine.run(PAUSE, 1, cpu=cpus[0])
             self._patience -= len(cpus)
             self.disturbances += 1
