@@ -86,7 +86,7 @@ def answer(context: Context) -> Iterator[Finding]:
     curves = {mix: {step: one for step, one in curve.items() if step.writes == writes} for mix, writes in mixes.items()}
     loads = {mix: _loads(curve) for mix, curve in curves.items()}
     context.evidence["loaded_latency"] = _evidence(idle, loads, curves, off)
-    estimate = over_run(idle, RUN_TO_RUN)
+    estimate = _over_run(idle)
     how = f"{len(idle)} rounds of chains of flushed lines, long ones less short ones"
     yield _measured("loaded_latency.idle", estimate, "ns", how)
     for mix, curve in curves.items():
@@ -142,7 +142,7 @@ def _findings_off(off: Unprefetched, crew: int) -> Iterator[Finding]:
         for name in ("idle", *FIGURES):
             yield Finding(parameter=f"{OFF}.{name}", outcome=Outcome.UNRESOLVED, reason=NO_EFFECT)
         return
-    estimate = over_run(off.idle, RUN_TO_RUN)
+    estimate = _over_run(off.idle)
     yield _measured(f"{OFF}.idle", estimate, "ns", f"{len(off.idle)} rounds, prefetchers off")
     yield from _findings(OFF, estimate.value, _loads(off.curve), off.curve, crew)
 
@@ -206,17 +206,22 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, crew: i
     at_most = _reading(curve, most)
     how = f"{most.threads} loading, {most.delay} no-operations between four lines"
     yield _measured(f"{prefix}.at_peak", _latency_at_peak(at_most, map(partial(_reading, curve), loads)), "ns", how)
-    yield _measured(f"{prefix}.reached_bandwidth", over_run(at_most.gigabytes, RUN_TO_RUN), "GB/s", how)
+    yield _measured(f"{prefix}.reached_bandwidth", _over_run(at_most.gigabytes), "GB/s", how)
     yield _peak(prefix, loads, at_most, most, idle)
     yield _knee(prefix, loads, most, idle)
+
+
+def _over_run(rounds: NDArray[np.float64]) -> Estimate:
+    """Of what rounds of a run gave, with room for what other users of the memory do between runs."""
+    return over_run(rounds, RUN_TO_RUN, shared=True)
 
 
 def _latency_at_peak(at_most: Reading, readings: Iterable[Reading]) -> Estimate:
     """Latency beside the highest load. Where others may be as high, chance decides which is, and another run may pick
     one of those: the interval holds theirs, too."""
-    found, least = over_run(at_most.latency_ns, RUN_TO_RUN), over_run(at_most.gigabytes, RUN_TO_RUN).low
-    as_high = [one for one in readings if over_run(one.gigabytes, RUN_TO_RUN).high >= least]
-    own = [over_run(one.latency_ns, RUN_TO_RUN) for one in as_high]
+    found, least = _over_run(at_most.latency_ns), _over_run(at_most.gigabytes).low
+    as_high = [one for one in readings if _over_run(one.gigabytes).high >= least]
+    own = [_over_run(one.latency_ns) for one in as_high]
     return Estimate(found.value, min(each.low for each in own), max(each.high for each in own))
 
 
@@ -228,7 +233,7 @@ def _peak(prefix: str, loads: list[Load], at_most: Reading, most: Load, idle: fl
         )
         return Finding(parameter=f"{prefix}.peak_bandwidth", outcome=Outcome.UNRESOLVED, reason=reason)
     how = "one thread more brings no more, and latency has passed the knee"
-    return _measured(f"{prefix}.peak_bandwidth", over_run(at_most.gigabytes, RUN_TO_RUN), "GB/s", how)
+    return _measured(f"{prefix}.peak_bandwidth", _over_run(at_most.gigabytes), "GB/s", how)
 
 
 def _knee(prefix: str, loads: list[Load], most: Load, idle: float) -> Finding:
