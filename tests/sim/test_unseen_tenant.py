@@ -1,4 +1,4 @@
-"""Somebody on the other thread of a core, whom no list of CPUs shows, takes miss entries: what is told of them then."""
+"""A tenant on the other thread of a core, whom no list of CPUs shows, takes miss entries: what is told of them then."""
 
 from __future__ import annotations
 

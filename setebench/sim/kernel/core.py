@@ -140,7 +140,7 @@ def free_instructions(c: Ints, s: Ints, cpu: int, instructions: int, latency: in
 
 @compiled
 def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
-    """Interrupts, stalls and visits of somebody else that begin before t; returns when the thread goes on."""
+    """Interrupts, stalls and tenants that come before t; returns when the thread goes on."""
     th = c[C_THREADS] + cpu * T_WORDS
     core = cpu % c[C_CORES]
     if t >= s[th + T_STALL]:
@@ -162,7 +162,7 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
 
 @compiled
 def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
-    """Somebody on another thread of the core holds some of its level-1 miss entries."""
+    """A tenant on another thread of the core holds some of its level-1 miss entries until he leaves."""
     owner = cpu % c[C_CORES] if c[C_LEVEL + L_SHARED] else cpu
     base = c[C_LEVEL + L_SLOTS] + owner * c[C_LEVEL + L_SLOT_WORDS]
     entries = c[C_LEVEL + L_ENTRIES]
@@ -184,7 +184,7 @@ def _pollute(c: Ints, s: Ints, core: int) -> None:
 
 @compiled
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt, stall and visit of somebody else, NEVER where there are none."""
+    """Set a thread's first interrupt, stall and tenant, NEVER where there are none."""
     th = c[C_THREADS] + cpu * T_WORDS
     s[th + T_INTERRUPT] = NEVER
     s[th + T_STALL] = NEVER
