@@ -50,7 +50,11 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11",
-    packages=[*find_packages(include=["setebench", "setebench.*"]), "setebench.scenarios"],
+    packages=[
+        *find_packages(include=["setebench", "setebench.*"]),
+        "setebench.scenarios",
+        *(f"setebench.scenarios.{name}" for name in find_packages("scenarios")),
+    ],
     package_dir={"setebench.scenarios": "scenarios"},
     package_data={
         "setebench": ["py.typed"],

@@ -1,5 +1,5 @@
-"""Which scenarios there are: every module of `setebench.scenarios` with a `SCENARIO`, files in the folders that the
-environment variable SETEBENCH_SCENARIO_PATH names, and entry points of other packages.
+"""Which scenarios there are: every module and every folder (package) of `setebench.scenarios` with a `SCENARIO`, files
+in the folders that the environment variable SETEBENCH_SCENARIO_PATH names, and entry points of other packages.
 
 Listing reads source text and package metadata only. A scenario's module, and numpy and Numba behind it, is imported
 when that scenario is asked for: `setebench --help` would take seconds otherwise.
@@ -111,11 +111,13 @@ def scenarios() -> dict[str, Scenario]:
 
 def _own() -> list[Entry]:
     folder = _folder()
-    read = ((path, _declared_summary(path)) for path in sorted(folder.glob("*.py"))) if folder else ()
+    if folder is None:
+        return []
+    files = {path.stem: path for path in folder.glob("*.py")}
+    files |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
+    read = ((name, _declared_summary(files[name])) for name in sorted(files))
     return [
-        Entry(command_name(path.stem), summary, module=f"{PACKAGE}.{path.stem}")
-        for path, summary in read
-        if summary is not None
+        Entry(command_name(name), summary, module=f"{PACKAGE}.{name}") for name, summary in read if summary is not None
     ]
 
 

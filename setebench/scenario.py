@@ -59,7 +59,8 @@ class Scenario:
 
     `order` says where `setebench characterize` runs it: lower first. What others build on comes early (the clock and
     the levels 10, the hierarchy 20), what loads the machine most comes last. `seconds` is about how long it takes on a
-    CPU of today without --fast; it only feeds the estimate of the time left."""
+    CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is asked by its
+    name alone: `characterize` and a `score` that names no scenario leave it out."""
 
     name: str
     summary: str
@@ -69,3 +70,4 @@ class Scenario:
     plot: Callable[[dict[str, Any]], Any] | None = None
     order: int = 100
     seconds: float = 10.0
+    on_request: bool = False

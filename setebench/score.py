@@ -130,12 +130,18 @@ def perform_all(tasks: list[Task], workers: int, tell: Callable[[str], None]) ->
     yield from (answers[task] for task in tasks)
 
 
-def judge_all(answers: list[Answer], prefixes: tuple[str, ...] | None) -> list[Judgement]:
-    """Judge all answers; with `prefixes` only parameters that begin with one of them."""
+def judge_all(
+    answers: list[Answer], prefixes: tuple[str, ...] | None, left_out: tuple[str, ...] = ()
+) -> list[Judgement]:
+    """Judge all answers; with `prefixes` only parameters that begin with one of them, and none of those `left_out`."""
     known = frozenset(finding.parameter for answer in answers for finding in answer.truths)
     judgements = [
         judgement
         for answer in answers
         for judgement in judge(answer.machine, answer.findings, answer.truths, known, answer.left_open)
     ]
-    return [j for j in judgements if prefixes is None or j.parameter.startswith(prefixes)]
+    return [
+        j
+        for j in judgements
+        if (prefixes is None or j.parameter.startswith(prefixes)) and not j.parameter.startswith(left_out)
+    ]

@@ -29,7 +29,8 @@ class Plan:
 
 
 def choose(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[str, ...]:
-    """Names of the scenarios to run, in the order that they declare. Raises `UsageError` for a name that there is not.
+    """Names of the scenarios to run, in the order that they declare: those in `only`, else all but those on request,
+    without those in `skip`. Raises `UsageError` for a name that there is not.
 
     A scenario of another package that can't be loaded stays in: it fails when its turn comes, and alone."""
     catalogue = registry.catalogue()
@@ -37,10 +38,15 @@ def choose(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[str, ...
     unknown = [name for name in (*only, *skip) if name not in catalogue]
     if unknown:
         raise UsageError(f"unknown scenario {unknown[0]!r}; one of {', '.join(catalogue)}")
-    wanted = [name for name in catalogue if (not only or name in only) and name not in skip]
+    wanted = [name for name in only or catalogue if name not in skip and (only or not _on_request(name))]
     if not wanted:
         raise UsageError("no scenario is left to run")
-    return tuple(sorted(wanted, key=lambda name: (_order(name), name)))
+    return tuple(sorted(set(wanted), key=lambda name: (_order(name), name)))
+
+
+def _on_request(name: str) -> bool:
+    scenario = loadable(name)
+    return scenario is not None and scenario.on_request
 
 
 def _order(name: str) -> int:

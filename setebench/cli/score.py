@@ -17,6 +17,7 @@ from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none
 from setebench.errors import UsageError
 from setebench.judge import summary
+from setebench.scenario import Scenario
 from setebench.score import NOISES, Answer, Task, judge_all, perform_all
 from setebench.sim.loader import shipped
 
@@ -62,8 +63,7 @@ def score(
         raise UsageError("no machines to score on; give --machines or --presets")
     tasks = [Task(machine=name, scenarios=tuple(chosen), noise=noise, seed=seeds[name], fast=fast) for name in listed]
     answers = list(perform_all(tasks, min(workers or os.cpu_count() or 1, len(tasks)), _silent if quiet else _tell))
-    prefixes = tuple(prefix for scenario in chosen.values() for prefix in scenario.parameters) if names else None
-    document = summary(seed, seeds, judge_all(answers, prefixes))
+    document = summary(seed, seeds, judge_all(answers, *_judged(chosen, bool(names))))
     text = _json(document) if form == "json" else _table(document, answers)
     if output is not None:
         store.write(output, text.encode(), force)
@@ -71,12 +71,21 @@ def score(
         click.echo(text, nl=False)
 
 
-def _scenarios(names: tuple[str, ...]) -> dict[str, Any]:
+def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
     catalogue = registry.catalogue()
     unknown = [name for name in names if name not in catalogue]
     if unknown:
         raise UsageError(f"unknown scenario {unknown[0]!r}; there are {', '.join(sorted(catalogue))}")
-    return {name: catalogue[name].load() for name in (names or sorted(catalogue))}
+    loaded = {name: catalogue[name].load() for name in (names or sorted(catalogue))}
+    return {name: scenario for name, scenario in loaded.items() if names or not scenario.on_request}
+
+
+def _judged(chosen: dict[str, Scenario], by_name: bool) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Prefixes of the parameters that are judged (None: of all), and of those that nobody was asked for."""
+    if by_name:
+        return tuple(prefix for scenario in chosen.values() for prefix in scenario.parameters), ()
+    others = (entry.load() for name, entry in registry.catalogue().items() if name not in chosen)
+    return None, tuple(prefix for scenario in others for prefix in scenario.parameters)
 
 
 def _tell(message: str) -> None:

@@ -163,26 +163,3 @@ def test_the_commands_on_comparing_print_what_the_page_shows(tmp_path: Path, mon
         assert result.exit_code == 0, result.output
         printed = {line.rstrip() for line in result.stdout.splitlines()}
         assert [line for line in shown.splitlines() if line != "..." and line.rstrip() not in printed] == []
-
-
-# -- lists of files -----------------------------------------------------------------------------------------------
-
-
-def _described() -> list[str]:
-    text = _text(ROOT / "docs/architecture.md").partition("\n## Modules\n")[2]
-    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-
-
-def _existing() -> set[str]:
-    suffixes = {".py", ".pyx", ".pxd", ".pxi", ".pyi", ".c", ".h", ".S", ".inc"}
-    files = [path for folder in ("asm", "setebench", "scenarios") for path in (ROOT / folder).rglob("*")]
-    files = [
-        path for path in files if path.suffix in suffixes and path.name != "_engine.c" and path.read_text().strip()
-    ]
-    return {str(path.relative_to(ROOT)) for path in files}
-
-
-def test_the_architecture_page_lists_the_files_that_exist() -> None:
-    described = _described()
-    assert len(described) == len(set(described))
-    assert set(described) == _existing()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from setebench import registry
+from setebench.campaign import plan
 from setebench.errors import SetebenchError, UsageError
 from setebench.scenario import Scenario
 
@@ -49,6 +50,24 @@ def test_modules_with_a_scenario_are_listed_without_being_imported(folder: Path)
         "torn": "(has a syntax error; it says where when it is used)",
     }
     assert "setebench.scenarios.good_one" not in sys.modules
+
+
+def test_a_folder_with_a_scenario_is_one_too(folder: Path) -> None:
+    (folder / "good_one").mkdir()
+    (folder / "good_one" / "__init__.py").write_text(GOOD)
+    (folder / "helpers").mkdir()
+    (folder / "helpers" / "__init__.py").write_text('"""No scenario."""\n')
+    assert {name: entry.summary for name, entry in registry.catalogue().items()} == {
+        "good-one": "The declared summary."
+    }
+    assert isinstance(registry.scenario("good-one"), Scenario)
+
+
+def test_a_run_of_everything_leaves_out_what_is_asked_on_request(folder: Path) -> None:
+    (folder / "good_one.py").write_text(GOOD)
+    (folder / "rare.py").write_text(GOOD.replace("parameters=()", "parameters=(), on_request=True"))
+    assert plan.choose() == ("good-one",)
+    assert plan.choose(only=["rare"]) == ("rare",)
 
 
 def test_a_scenario_is_loaded_by_either_spelling(folder: Path) -> None:

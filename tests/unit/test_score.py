@@ -73,6 +73,7 @@ def test_only_parameters_of_the_scenario_are_judged() -> None:
     answer = Answer(machine="m", findings=[truths[0]], truths=truths, failures=[])
     assert [j.parameter for j in judge_all([answer], ("latency.l",))] == ["latency.l1"]
     assert [j.parameter for j in judge_all([answer], None)] == ["latency.l1", "tlb.l1.miss_penalty.4k"]
+    assert [j.parameter for j in judge_all([answer], None, ("tlb.",))] == ["latency.l1"]
 
 
 def test_what_any_machine_has_is_known_of_all() -> None:
