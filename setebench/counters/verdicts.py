@@ -1,0 +1,145 @@
+"""What validation found of each event, kept between runs, and what metrics may do with it.
+
+A verdict holds for one CPU model, microcode, kernel and version of setebench; when one of these changes it expires.
+Counts of an event without a verdict of `trusted` make a metric unresolved (Molka et al. 2017, conclusions: readings of
+events that were not validated should not be relied on).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from setebench import store
+from setebench.errors import SetebenchError, UsageError
+
+SCHEMA = 1
+
+
+class Kind(StrEnum):
+    """What may be said of an event; several may hold at once. In the order in which they are listed."""
+
+    TRUSTED = "trusted"
+    SCALED = "scaled"
+    OTHER_LEVEL = "other_level"
+    MISSES_PREFETCHES = "misses_prefetches"
+    INCLUDES_OTHER_STALLS = "includes_other_stalls"
+    FLOOR_PER_CYCLE = "floor_per_cycle"
+    UNDERCOUNTS_SMT = "undercounts_smt"
+    ZERO = "zero"
+    WRAPS = "wraps"
+    MULTIPLEXED = "multiplexed"
+    UNTRUSTED = "untrusted"
+    UNAVAILABLE = "unavailable"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on the event of one role. Empty `kinds`: it could not be decided; `reason` says why.
+
+    `scale`: what one count stands for over what the role says, with its 95 % interval. `level`: whose traffic it
+    tracks. `includes_prefetch`: None where that is not known."""
+
+    role: str
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    scale: float | None = None
+    scale_low: float | None = None
+    scale_high: float | None = None
+    level: str = ""
+    includes_prefetch: bool | None = None
+
+    @property
+    def trusted(self) -> bool:
+        """Whether counts of this event may be used as they are."""
+        return self.kinds == (Kind.TRUSTED,)
+
+    def objection(self) -> str:
+        """Why counts of this event can't be used as they are, one line; empty where they can."""
+        if self.trusted:
+            return ""
+        if not self.kinds:
+            return f"{self.role} was not validated: {self.reason or 'no reason was kept'}"
+        said = ", ".join(kind.replace("_", " ") for kind in self.kinds)
+        return f"{self.role} is not trusted on this machine: {said}" + (f" ({self.reason})" if self.reason else "")
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """What verdicts hold for: the processor (vendor, family, model, stepping), microcode, kernel release, and version
+    of setebench."""
+
+    processor: str
+    microcode: str
+    kernel: str
+    version: str
+
+    def differs(self, other: Key) -> list[str]:
+        """Names of the fields that differ."""
+        return [name for name in self.__struct_fields__ if getattr(self, name) != getattr(other, name)]
+
+    @property
+    def file_name(self) -> str:
+        """A file name of its own for each key."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16] + ".json"
+
+
+class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """Verdicts of one machine, as kept in a file. `machine` is its name, for people."""
+
+    key: Key
+    machine: str
+    date: str
+    verdicts: dict[str, Verdict]
+    schema: int = SCHEMA
+
+    def of(self, role: str) -> Verdict:
+        """The verdict on a role; one without kinds where it was not validated."""
+        return self.verdicts.get(role, Verdict(role=role, reason="run `setebench counters validate` first"))
+
+
+def unvalidated(key: Key, machine: str) -> Verdicts:
+    """No verdicts: nothing is trusted."""
+    return Verdicts(key=key, machine=machine, date="", verdicts={})
+
+
+def folder() -> Path:
+    """Where verdicts are kept: below the user's XDG data folder."""
+    data = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
+    return base / "setebench" / "verdicts"
+
+
+def keep(verdicts: Verdicts, path: Path | None = None) -> Path:
+    """Write verdicts to their place in `folder`, or to `path`, replacing older ones; returns where.
+
+    Raises `UsageError` where it can't be written."""
+    target = path or folder() / verdicts.key.file_name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"verdicts can't be kept in {str(target.parent)!r}: {error.strerror}") from error
+    store.write(target, msgspec.json.format(msgspec.json.encode(verdicts), indent=1) + b"\n", force=True)
+    return target
+
+
+def kept(key: Key, machine: str, path: Path | None = None) -> Verdicts:
+    """The verdicts kept for this key, none where there are none; with `path` those of that file.
+
+    Raises `SetebenchError` for a named file that can't be read or was made for another key: they expired."""
+    target = path or folder() / key.file_name
+    try:
+        found = msgspec.json.decode(target.read_bytes(), type=Verdicts)
+    except (OSError, msgspec.MsgspecError) as error:
+        if path is None and isinstance(error, FileNotFoundError):
+            return unvalidated(key, machine)
+        raise SetebenchError(f"verdicts can't be read from {str(target)!r}: {error}") from error
+    changed = key.differs(found.key)
+    if changed:
+        raise SetebenchError(
+            f"the verdicts in {str(target)!r} expired: another {' and '.join(changed)} than now; "
+            "run `setebench counters validate` again"
+        )
+    return found
