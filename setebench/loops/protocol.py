@@ -1,0 +1,43 @@
+"""The capability of a machine to run whole loops with a prefetch policy. Optional, as all of `setebench.machine`'s
+capabilities are: where a machine lacks it, `setebench.loops.traces` turns the same loops into probes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.loops.records import Loop, Policy
+
+
+@runtime_checkable
+class RunsLoops(Protocol):
+    """A machine with compiled loops: this CPU."""
+
+    def loop_names(self) -> tuple[str, ...]:
+        """The loops that it can run here: one whose instructions or memory are missing is left out."""
+        ...
+
+    def describe_loop(self, name: str) -> Loop:
+        """What a loop is, with the cycles of an iteration measured on data in L1.
+
+        Raises `UsageError` for a name that `loop_names` doesn't have."""
+        ...
+
+    def run_loop(
+        self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
+    ) -> NDArray[np.int64]:
+        """Ticks of one pass of the loop (`Loop.iterations`), int64, shape (rounds, len(policies)): in every round each
+        policy once, in an order drawn anew, from the same state of the data. What a policy without any prefetch runs
+        holds no prefetch instruction.
+
+        Raises `UsageError` for an unknown name, `UnsupportedError` for a hint or a switch that the machine lacks."""
+        ...
+
+    def check_loop(self, name: str) -> None:
+        """Hold the loop's result against one computed apart, for several policies.
+
+        Raises `SetebenchError` where they differ."""
+        ...

@@ -1,0 +1,133 @@
+"""What a loop is, as far as prefetching is concerned, and what may be done for it.
+
+An *iteration* is the unit in which distances are counted, and what one is, `Loop.unit` says: a line of each stream, a
+non-zero, a lookup, a node of a list. A *stream* is one of the sequences of addresses that the loop goes through, and
+belongs to one of five patterns:
+
+* `sequential`: bytes that follow each other;
+* `strided`: accesses `stride_bytes` apart;
+* `indirect`: elements chosen by an index array that can be read ahead (`via` names its stream);
+* `lookup`: `steps` dependent accesses (the levels of a tree, a bucket and its entries), those of different iterations
+  independent of each other. Prefetched at a distance of d iterations, the loop is software-pipelined: step k of lookup
+  i is done beside step 0 of lookup i + k d (Chen et al. 2007, "Improving hash join performance through prefetching");
+* `chase`: every access needs the one before it; it can be prefetched only where an array of pointers can be read ahead
+  (`via` names it).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from setebench.errors import UsageError
+
+Pattern = Literal["sequential", "strided", "indirect", "lookup", "chase"]
+Strategy = Literal["none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_stage_hw_sw"]
+PATTERNS: tuple[Pattern, ...] = ("sequential", "strided", "indirect", "lookup", "chase")
+
+# The strategies of Fang et al. 2014, section 7: nothing (hardware prefetchers off), hardware alone, software prefetches
+# straight to L1, to L2 alone, to L2 and from there to L1, and to L1 beside a hardware prefetcher that serves L2.
+STRATEGIES: tuple[Strategy, ...] = ("none", "hardware", "l1_sw", "l2_sw", "two_stage_sw", "two_stage_hw_sw")
+# The loops that come with the package, natively and as traces.
+LOOP_NAMES = ("matmul", "spmv", "triad", "stencil", "strided", "hash_join", "tree_search", "list")
+HINTS = ("t0", "t1", "t2", "nta", "w")
+LINE_BYTES = 64
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One stream of a loop.
+
+    `bytes_per_iteration` are the bytes of it that an iteration uses, in `accesses_per_iteration` accesses (of each
+    step, for a `lookup`). `stride_bytes` lies between consecutive accesses, negative downwards; 0 where the pattern has
+    no stride. `elements` is how many there are, and `extent_bytes` the span of addresses they lie in. `steps` is the
+    length of a lookup's chain of dependent accesses. `via` names the stream that holds the addresses or indices.
+    `prefetched` says whether a policy prefetches it: streams that always hit, or that nobody can prefetch, are not.
+    `address_cycles` is what it costs to compute one prefetch's address and issue it, in cycles of throughput.
+    """
+
+    name: str
+    pattern: Pattern
+    bytes_per_iteration: float
+    stride_bytes: int = 0
+    elements: int = 0
+    accesses_per_iteration: float = 1.0
+    writes: bool = False
+    extent_bytes: int = 0
+    steps: int = 1
+    via: str = ""
+    prefetched: bool = True
+    address_cycles: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.bytes_per_iteration <= 0 or self.accesses_per_iteration <= 0:
+            raise UsageError(f"stream {self.name!r}: bytes and accesses per iteration must be positive")
+        if self.steps < 1 or self.elements < 0 or self.extent_bytes < 0 or self.address_cycles < 0:
+            raise UsageError(f"stream {self.name!r}: steps, elements, extent and cost of an address can't be negative")
+        if self.pattern == "strided" and not self.stride_bytes:
+            raise UsageError(f"stream {self.name!r} is strided and needs stride_bytes")
+
+    @property
+    def lines_per_iteration(self) -> float:
+        """Cache lines that an iteration touches for the first time: the prefetches that one stage needs."""
+        if self.pattern == "sequential":
+            return self.bytes_per_iteration / LINE_BYTES
+        if self.pattern == "strided":
+            return self.accesses_per_iteration * min(1.0, abs(self.stride_bytes) / LINE_BYTES)
+        lines = max(1.0, self.bytes_per_iteration / self.accesses_per_iteration / LINE_BYTES)
+        return self.accesses_per_iteration * lines * self.steps
+
+
+class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A loop: its streams, the core cycles that an iteration takes on data in L1, the bytes that it goes through, and
+    how many iterations one pass has. `unit` is what an iteration is, in the plural, for sentences and tables. A loop
+    whose iterations are `dependent` can't overlap the misses of one with those of the next."""
+
+    name: str
+    streams: tuple[Stream, ...]
+    cycles_per_iteration: float
+    working_set_bytes: int
+    iterations: int
+    unit: str = "iterations"
+    dependent: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.streams:
+            raise UsageError(f"loop {self.name!r} needs at least one stream")
+        if self.cycles_per_iteration <= 0 or self.iterations < 1 or self.working_set_bytes <= 0:
+            raise UsageError(f"loop {self.name!r}: cycles, working set and iterations must be positive")
+        names = [stream.name for stream in self.streams]
+        missing = [stream.via for stream in self.streams if stream.via and stream.via not in names]
+        if len(set(names)) < len(names) or missing:
+            raise UsageError(f"loop {self.name!r}: names of streams must differ, and `via` must name one of them")
+
+    @property
+    def prefetched(self) -> tuple[Stream, ...]:
+        """The streams that a policy prefetches."""
+        return tuple(stream for stream in self.streams if stream.prefetched)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is prefetched how far ahead, for every `prefetched` stream of a loop alike.
+
+    Distances are in iterations of the loop, 0 for none. The L2 stage brings lines from memory with `l2_hint`, the L1
+    stage brings them on with `l1_hint`; one stage alone brings them all the way to where its hint fills. With
+    `hardware` off the hardware prefetchers are switched off, where the machine can do that."""
+
+    l1_distance: int = 0
+    l1_hint: str = "t0"
+    l2_distance: int = 0
+    l2_hint: str = "t1"
+    hardware: bool = True
+
+    def __post_init__(self) -> None:
+        if self.l1_distance < 0 or self.l2_distance < 0:
+            raise UsageError("a prefetch distance can't be negative")
+        for hint in (self.l1_hint, self.l2_hint):
+            if hint not in HINTS:
+                raise UsageError(f"{hint!r} is no prefetch hint; use one of {', '.join(HINTS)}")
+
+    @property
+    def stages(self) -> int:
+        """How many software prefetches a line gets: 0, 1 or 2."""
+        return bool(self.l1_distance) + bool(self.l2_distance)
