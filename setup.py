@@ -1,4 +1,4 @@
-"""Build of setebench: one extension from the Cython core, its C guard and the assembly snippets."""
+"""Build of setebench: the Cython core with its C guard and assembly snippets, and the kernel's performance events."""
 
 import platform
 import sys
@@ -42,6 +42,15 @@ core = Extension(
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
+perf = Extension(
+    "setebench.core.perf._perf",
+    sources=["setebench/core/perf/_perf.pyx"],
+    depends=["setebench/core/perf/_page.pxi", "setebench/core/perf/page.h"],
+    include_dirs=["setebench/core/perf"],
+    extra_compile_args=["-O2"],
+    extra_link_args=["-Wl,-z,noexecstack"],
+)
+
 setup(
     name="setebench",
     version="0.1.0",
@@ -59,11 +68,12 @@ setup(
     package_data={
         "setebench": ["py.typed"],
         "setebench.core": ["*.pyi"],
+        "setebench.core.perf": ["*.pyi"],
         "setebench.references": ["*.toml"],
         "setebench.report": ["templates/*.j2"],
         "setebench.sim": ["presets/*.toml"],
     },
-    ext_modules=cythonize([core], language_level=3),
+    ext_modules=cythonize([core, perf], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},
     install_requires=[
         "click>=8.1",
@@ -74,6 +84,7 @@ setup(
         "numba>=0.60",
         "numpy>=2.0",
         "rich>=13",
+        "scipy>=1.11",
         "tabulate>=0.9",
     ],
     extras_require={

@@ -1,0 +1,65 @@
+"""Statistics on samples of known truth: coverage, linearity, choice between candidates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from setebench.results import Outcome
+from setebench.stats import decide
+from setebench.stats.candidates import compare
+from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.linear import bends, slopes
+
+
+@pytest.mark.parametrize("epochs", [4, 8])
+def test_intervals_over_epochs_hold_the_truth_in_95_percent(epochs: int) -> None:
+    """Measured: within three binomial errors of 95 % over 4,000 samples, not more often either."""
+    rng = np.random.default_rng(epochs)
+    samples = rng.normal(10.0, 2.0, (4000, epochs))
+    held = np.mean([not over_epochs(sample).outside(10.0, 10.0) for sample in samples])
+    assert abs(held - 0.95) < 3 * (0.95 * 0.05 / 4000) ** 0.5
+
+
+def test_one_epoch_says_nothing_of_its_error() -> None:
+    alone = over_epochs([3.0])
+    assert alone.value == 3.0 and not alone.within(-1e9, 1e9)
+    finding = decide.measured("latency.l1", alone, "cycles")
+    assert finding.outcome is Outcome.UNRESOLVED and finding.value is None and finding.reason
+
+
+def test_the_interval_is_students() -> None:
+    estimate = Estimate(value=5.0, error=1.0, degrees=3)
+    assert estimate.high - estimate.low == pytest.approx(2 * stats.t.ppf(0.975, 3))
+    assert estimate.within(0, 10) and estimate.outside(20, 30) and not estimate.outside(7, 30)
+
+
+def test_a_slope_forgets_what_comes_with_every_reading() -> None:
+    amounts = np.array([1.0, 2.0, 4.0])
+    counts = 17.0 + np.array([[3.0], [5.0]]) * amounts
+    assert slopes(amounts, counts) == pytest.approx([3.0, 5.0])
+    assert bends(amounts, counts) == pytest.approx([0.0, 0.0])
+
+
+def test_a_count_that_grows_slower_than_the_work_bends() -> None:
+    amounts = np.array([1.0, 2.0, 4.0]) * 1000
+    assert bends(amounts, (amounts**0.9)[None, :])[0] < -0.05
+    assert np.isnan(bends(amounts, np.zeros((1, 3)))).all()
+
+
+def test_the_candidate_that_made_the_data_is_found_at_its_scale() -> None:
+    rng = np.random.default_rng(5)
+    candidates = {"near": np.array([1.0, 1.0, 1.0]), "far": np.array([0.0, 1.0, 1.0])}
+    errors = np.full(3, 0.05)
+    for name, predicted in candidates.items():
+        observed = 4.0 * predicted + rng.normal(0, errors)
+        found = compare(observed, errors, candidates)
+        assert found.best == name and found.equals(100.0) == [name]
+        assert found.fits[name].scale == pytest.approx(4.0, abs=0.2) and found.fits[name].fits > 1e-4
+
+
+def test_what_no_candidate_predicts_fits_none() -> None:
+    candidates = {"near": np.array([1.0, 1.0, 1.0]), "far": np.array([0.0, 1.0, 1.0])}
+    found = compare(np.array([0.0, 1.0, 3.0]), np.full(3, 0.05), candidates)
+    assert max(each.fits for each in found.fits.values()) < 1e-6
