@@ -1,0 +1,1 @@
+"""Reusable ways to put a question to a machine. They return samples and decide nothing."""
