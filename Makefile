@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # without what Cython writes itself: every installation would make the one before look old
 SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
-	$(filter-out %/_engine.c,$(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h))
+	$(filter-out %/_engine.c,$(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h)) \
+	$(wildcard setebench/core/perf/*.p[xy][xdi] setebench/core/perf/*.h)
 
 .PHONY: run test check kernel format docs clean
 
@@ -25,7 +26,7 @@ check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core setebench/core/perf
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md asm benchmarks docs scenarios setebench tests
 
 # the compiled simulator, once for all processes of the tests that find it missing at the same moment
@@ -51,4 +52,4 @@ $(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
 	@touch $(VENV)/installed $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/*.so
+	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/perf/_perf.c setebench/core/*.so setebench/core/perf/*.so

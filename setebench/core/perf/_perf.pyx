@@ -1,0 +1,155 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""Calls of the kernel about performance events. As a module it is a `kernel.Kernel`; see there."""
+
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+from posix.types cimport pid_t
+from posix.unistd cimport close as c_close, read as c_read
+
+from setebench.core.perf.kernel import PerfError, Reading
+
+
+cdef extern from "page.h":
+    ctypedef const uint64_t *setebench_counters
+
+    struct perf_event_mmap_page:
+        uint32_t lock
+        uint32_t index
+        int64_t offset
+        uint64_t capabilities
+        uint16_t pmc_width
+        uint64_t data_offset
+        uint64_t data_size
+        uint64_t data_tail
+
+    uint64_t setebench_generation
+    int setebench_page_count(perf_event_mmap_page *, setebench_counters, int64_t *) nogil
+    uint64_t setebench_data_head(perf_event_mmap_page *) nogil
+    void setebench_data_tail(perf_event_mmap_page *, uint64_t) nogil
+    int setebench_watch_forks() nogil
+    ctypedef unsigned long pthread_t
+    pthread_t pthread_self() nogil
+
+cdef extern from "sys/ioctl.h":
+    int ioctl(int, unsigned long, ...) nogil
+
+cdef extern from "sys/syscall.h":
+    long SYS_perf_event_open
+    long syscall(long, ...) nogil
+
+cdef extern from "sys/mman.h":
+    void *mmap(void *, size_t, int, int, int, long) nogil
+    int munmap(void *, size_t) nogil
+    int PROT_READ, PROT_WRITE, MAP_SHARED
+    void *MAP_FAILED
+
+cdef extern from "linux/perf_event.h":
+    unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_REFRESH, PERF_EVENT_IOC_RESET
+    unsigned long PERF_EVENT_IOC_ID, PERF_EVENT_IOC_SET_OUTPUT, PERF_IOC_FLAG_GROUP
+
+cdef extern from "errno.h":
+    int E2BIG, EINVAL
+
+cdef enum:
+    MOST_EVENTS = 64        # of one group; no PMU has nearly as many counters
+    PAGE = 4096
+    HEADER = 8              # struct perf_event_header: u32 type, u16 misc, u16 size
+    MOST_BYTES = 4096       # of the structure; the kernel refuses a longer one
+
+
+def open_event(attributes, pid_t pid=0, int cpu=-1, int group_fd=-1, unsigned long flags=8):
+    """See `Kernel.open_event`. A kernel that knows a shorter structure (E2BIG) is asked again in its size, unless the
+    event needs fields that this kernel lacks."""
+    cdef bytes packed = attributes.packed()
+    cdef uint32_t known = 0
+    cdef long fd = _open(packed, pid, cpu, group_fd, flags, &known)
+    if fd == -E2BIG and attributes.bytes_needed <= known < len(packed):
+        fd = _open(attributes.packed(known), pid, cpu, group_fd, flags, &known)
+    if fd < 0:
+        raise PerfError(-fd)
+    return fd
+
+
+cdef long _open(bytes packed, pid_t pid, int cpu, int group_fd, unsigned long flags, uint32_t *known):
+    """The descriptor, or minus errno; `known` becomes the size that the kernel left in the structure."""
+    cdef char attributes[MOST_BYTES]
+    cdef long fd
+    memcpy(attributes, PyBytes_AsString(packed), min(<size_t>MOST_BYTES, <size_t>len(packed)))
+    fd = syscall(SYS_perf_event_open, attributes, pid, cpu, group_fd, flags)
+    if fd < 0:
+        fd = -errno
+    memcpy(known, attributes + 4, 4)
+    return fd
+
+
+cdef int _call(int fd, unsigned long request, unsigned long argument) except -1:
+    if ioctl(fd, request, argument) < 0:
+        raise PerfError(errno)
+    return 0
+
+
+def enable(int fd, bint group=False):
+    """See `Kernel.enable`."""
+    _call(fd, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP if group else 0)
+
+
+def disable(int fd, bint group=False):
+    """See `Kernel.disable`."""
+    _call(fd, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP if group else 0)
+
+
+def reset(int fd, bint group=False):
+    """See `Kernel.reset`."""
+    _call(fd, PERF_EVENT_IOC_RESET, PERF_IOC_FLAG_GROUP if group else 0)
+
+
+def refresh(int fd, int overflows):
+    """See `Kernel.refresh`."""
+    _call(fd, PERF_EVENT_IOC_REFRESH, overflows)
+
+
+def set_output(int fd, int other):
+    """Records of `fd` go to the ring buffer of `other` from now on."""
+    _call(fd, PERF_EVENT_IOC_SET_OUTPUT, other)
+
+
+def event_id(int fd):
+    """See `Kernel.event_id`."""
+    cdef uint64_t number = 0
+    if ioctl(fd, PERF_EVENT_IOC_ID, &number) < 0:
+        raise PerfError(errno)
+    return number
+
+
+def close(int fd):
+    """See `Kernel.close`."""
+    if c_close(fd) and errno != EINTR:
+        raise PerfError(errno)
+
+
+def read_values(int fd, int count):
+    """See `Kernel.read_values`."""
+    cdef uint64_t words[3 + MOST_EVENTS]
+    cdef Py_ssize_t got
+    if not 0 < count <= MOST_EVENTS:
+        raise PerfError(EINVAL)
+    got = _read(fd, words, (3 + count) * 8)
+    if got == 0:
+        return None
+    if got != (3 + count) * 8 or words[0] != <uint64_t>count:
+        raise PerfError(EINVAL)   # not the group that the caller opened
+    return Reading(words[1], words[2], tuple([words[3 + i] for i in range(count)]))
+
+
+cdef Py_ssize_t _read(int fd, uint64_t *words, size_t size) except -1:
+    cdef Py_ssize_t got = c_read(fd, words, size)
+    while got < 0 and errno == EINTR:
+        got = c_read(fd, words, size)
+    if got < 0:
+        raise PerfError(errno)
+    return got
+
+
+include "_page.pxi"
