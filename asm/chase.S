@@ -48,4 +48,35 @@
     .endm
     ACCESS "chase64", "follow pointers by 64-byte loads and a transfer", "avx512f", TOUCH_LOAD, 64
 
+/* The two below are the modified latency benchmarks of Molka et al. 2017, section 4.3: 24 multiplications a step (the
+ * count is setebench.probe.CHASE_WORK). With three operands each writes rbx without reading it, and rdx is ready long
+ * before: renaming makes them independent of the chase and of each other. */
+    .macro body base
+    lea     rax, [\base + OPERAND]
+    PATCH   FIELD_OFFSET
+    mov     edx, OPERAND
+    PATCH   FIELD_COUNT
+1:  mov     rax, [rax]
+    .rept   24
+    imul    rbx, rdx, 7
+    .endr
+    dec     edx
+    jnz     1b
+    .endm
+    ACCESS "chase8.free", "follow pointers, with 24 multiplications a step that need nothing", "", TOUCH_LOAD, 8
+
+    .macro body base
+    lea     rax, [\base + OPERAND]
+    PATCH   FIELD_OFFSET
+    mov     edx, OPERAND
+    PATCH   FIELD_COUNT
+1:  mov     rax, [rax]
+    .rept   24
+    imul    rax, rax, 1
+    .endr
+    dec     edx
+    jnz     1b
+    .endm
+    ACCESS "chase8.chained", "follow pointers that 24 multiplications by 1 delay", "", TOUCH_LOAD, 8
+
     END_OF_FILE

@@ -87,7 +87,13 @@ def _variant(operation: Operation) -> list[str]:
         return [variant] if variant == "free" else []
     if operation.kind == Kind.STREAM:
         return []
-    option = {Kind.PREFETCH: "hint", Kind.FLUSH: "how", Kind.START: "bracket", Kind.STOP: "bracket"}
+    option = {
+        Kind.PREFETCH: "hint",
+        Kind.FLUSH: "how",
+        Kind.START: "bracket",
+        Kind.STOP: "bracket",
+        Kind.CHASE: "work",
+    }
     usual = ("", "t0", "clflush")
     return [f"{option[operation.kind]}={variant}"] if variant not in usual else []
 

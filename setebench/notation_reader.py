@@ -68,9 +68,9 @@ FORMS = {
         "flush BASE[+OFFSET] [how=clflush|clflushopt|clwb] [after=NUMBER]", _WHERE, {"how": "name", **_ORDER}
     ),
     "chase": Form(
-        "chase BASE[+OFFSET] STEPS [size=8|16|32|64] [after=NUMBER]",
+        "chase BASE[+OFFSET] STEPS [size=8|16|32|64] [work=free|chained] [after=NUMBER]",
         {"start": "operand", "steps": "number"},
-        {"size": "number", **_ORDER},
+        {"size": "number", "work": "name", **_ORDER},
         required=2,
     ),
     "stream": Form(

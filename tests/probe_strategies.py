@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from setebench.errors import ProbeError
-from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, Base, Kind, Probe
+from setebench.probe import ACCESS_SIZES, BRACKETS, FENCES, FLUSHES, HINTS, WORKS, Base, Kind, Probe
 
 NAMES = ("a", "b", "line", "x.1", "_", "two words", 'quo"te', "#;{}", "\n", "é", "start", "size", "9")
 
@@ -107,10 +107,15 @@ def _counted(draw: st.DrawFn, choices: Choices) -> dict:
     return {"where": draw(st.integers(1, 9))}
 
 
+def _chased(draw: st.DrawFn, choices: Choices) -> dict:
+    arguments = {**_sized(draw, choices), "steps": draw(st.integers(1, 9))}
+    return arguments | ({"work": draw(st.sampled_from(WORKS))} if arguments["size"] == 8 else {})
+
+
 _ARGUMENTS = {
     "load": _sized,
     "store": _sized,
-    "chase": lambda draw, choices: {**_sized(draw, choices), "steps": draw(st.integers(1, 9))},
+    "chase": _chased,
     "prefetch": lambda draw, choices: {**_where(draw, choices), "hint": draw(st.sampled_from(choices.hints))},
     "flush": lambda draw, choices: {**_where(draw, choices), "how": draw(st.sampled_from(choices.flushes))},
     "fence": lambda draw, choices: {"kind": draw(st.sampled_from(choices.fences))},

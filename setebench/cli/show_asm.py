@@ -19,7 +19,7 @@ PROBE is a list of statements, separated by ; or line ends; # starts a comment:
   load BASE[+OFFSET] [size=8|16|32|64] [ip=NAME] [ip_bits=NUMBER] [after=-1]
   store ...     as load          prefetch BASE[+OFFSET] [hint=t0|t1|t2|nta|w] ...
   flush BASE[+OFFSET] [how=clflush|clflushopt|clwb]
-  chase BASE[+OFFSET] STEPS [size=...]
+  chase BASE[+OFFSET] STEPS [size=...] [work=...]
   fence [m|l|s|serialize]        wait CYCLES      nop COUNT
   multiply COUNT [chained|free]  add COUNT        transfer COUNT    barrier
   start [INTERVAL] [bracket=NAME] [dither=yes|no]  stop [INTERVAL] [bracket=NAME]

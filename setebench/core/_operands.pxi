@@ -8,7 +8,7 @@ cdef int access_family(const int64_t[:, ::1] rows, int i) except -1:
     if kind == STORE:
         return store_family[rows[i, 3]]
     if kind == CHASE:
-        return chase_family[rows[i, 3]]
+        return work_family[rows[i, 4]] if rows[i, 4] > 0 else chase_family[rows[i, 3]]
     if kind == PREFETCH:
         return prefetch_family[rows[i, 4]]
     return flush_family[rows[i, 4]]

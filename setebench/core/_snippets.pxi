@@ -58,6 +58,7 @@ cdef int number_of(str name) except -1:
 cdef int load_family[65]
 cdef int store_family[65]
 cdef int chase_family[65]
+cdef int work_family[NAMES]
 cdef int prefetch_family[NAMES]
 cdef int flush_family[NAMES]
 cdef int fence_family[NAMES]
@@ -86,11 +87,13 @@ cdef _fill_kinds():
     global enter_, base_, touch_, begin_, result_, next_, leave_, vzeroupper_, address_base_, address_row_
     global address_offset_, address_advance_, depend_latest_, depend_vector_, repeat_begin_, repeat_end_
     global call_, return_, barrier_, wait_, nop_, long_nop_, add_, transfer_, dither_
-    from setebench.probe import BRACKETS, FENCES, FLUSHES, HINTS
+    from setebench.probe import BRACKETS, FENCES, FLUSHES, HINTS, WORKS
     for size in (8, 16, 32, 64):
         load_family[<int>size] = number_of(f"load{size}")
         store_family[<int>size] = number_of(f"store{size}")
         chase_family[<int>size] = number_of(f"chase{size}")
+    for index in range(1, len(WORKS)):
+        work_family[<int>index] = number_of(f"chase8.{WORKS[index]}")
     number_names(prefetch_family, "prefetch", HINTS)
     number_names(flush_family, "flush", FLUSHES)
     number_names(fence_family, "fence", FENCES)

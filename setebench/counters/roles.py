@@ -83,6 +83,9 @@ _TABLE = (
     _instructions("fp_op", "retired floating-point operations: elements times operations, a fused one counts as two"),
     _instructions("load_l1_miss", "retired loads whose line was neither in L1 nor on its way there", "l2"),
     _instructions("load_fb_hit", "retired loads whose line was on its way to L1 already", "l1"),
+    _instructions(
+        "load_l1_miss_any", "loads that missed L1, retired or not, those whose line was on its way included", "l2"
+    ),
     _lines("l1d_fill", "lines brought into L1, from wherever", "l2"),
     _lines("l1d_writeback", "modified lines that L1 gives to L2", "l2", writes=True, prefetch=False),
     _lines("l2_rfo", "lines asked of L2 to be written", "l2", prefetch=False),

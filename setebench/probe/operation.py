@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from setebench import kernels
 from setebench.probe.operands import Base, InstructionAddress, Operand
-from setebench.probe.table import BRACKETS, FENCES, FLUSHES, HINTS, Kind
+from setebench.probe.table import BRACKETS, FENCES, FLUSHES, HINTS, WORKS, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ def named(
         Kind.STOP: BRACKETS,
         Kind.MULTIPLY: ("free", "chained"),
         Kind.STREAM: kernels.NAMES,
+        Kind.CHASE: WORKS,
     }
     return Operation(
         kind=Kind(kind),

@@ -20,6 +20,7 @@ from setebench.probe.table import (
     FLUSHES,
     HINTS,
     ROW_BYTES,
+    WORKS,
     Kind,
     count_intervals,
     load_row,
@@ -93,13 +94,23 @@ class Probe:
         `how` is clflush, clflushopt or clwb."""
         return self._access(Kind.FLUSH, where, variant=choice("flush", how, FLUSHES), after=after)
 
-    def chase(self, start: Base | Operand, steps: int, size: int = 8, *, after: int | None = None) -> Probe:
+    def chase(
+        self, start: Base | Operand, steps: int, size: int = 8, *, after: int | None = None, work: str = ""
+    ) -> Probe:
         """Follow `steps` pointers that `Machine.link` laid, starting with the one at `start`: `steps` dependent loads.
 
         With `size` 16, 32 or 64 each pointer is loaded by a vector load and moved to an integer register, so a step is
         one vector load and one vector-to-integer transfer.
+
+        With `work` each step has `CHASE_WORK` integer multiplications, 8 bytes a load only (Molka et al. 2017, 4.3):
+        "free" ones need neither the chase nor each other, so they run while a step misses; "chained" ones multiply the
+        pointer itself by 1, one after the other, so nothing is in flight meanwhile.
         """
-        return self._access(Kind.CHASE, start, size=access_size(size), count=positive("chase", steps), after=after)
+        variant = choice("work of a chase", work, WORKS)
+        if work and size != 8:
+            raise ProbeError(f"a chase with work loads 8 bytes, not {size}")
+        count = positive("chase", steps)
+        return self._access(Kind.CHASE, start, size=access_size(size), variant=variant, count=count, after=after)
 
     def stream(
         self, where: Base | Operand, kernel: str, array_bytes: int, width: int = 8, *, rolled: bool = False

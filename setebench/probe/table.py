@@ -21,7 +21,7 @@ COLUMNS = ("kind", "base", "offset", "size", "variant", "count", "ip", "after", 
 - `offset`: bytes added to the base; for REPEAT the bytes by which operands of the body advance per round.
 - `size`: bytes of each access of LOAD, STORE, CHASE and STREAM (8, 16, 32 or 64), else 0.
 - `variant`: index into `HINTS` (PREFETCH), `FLUSHES` (FLUSH), `FENCES` (FENCE), `BRACKETS` (START, STOP; -1 means
-  the machine's own choice), `kernels.NAMES` (STREAM), 1 for a chained and 0 for a free MULTIPLY.
+  the machine's own choice), `kernels.NAMES` (STREAM), `WORKS` (CHASE), 1 for a chained and 0 for a free MULTIPLY.
 - `count`: cycles to WAIT, instructions of NOP, MULTIPLY, ADD and TRANSFER, rounds of REPEAT, steps of CHASE, bytes of
   each array of STREAM.
 - `ip`: index into `Probe.instruction_addresses` of a shared or placed instruction, -1 for an address of its own.
@@ -38,6 +38,10 @@ HINTS = ("t0", "t1", "t2", "nta", "w")
 FLUSHES = ("clflush", "clflushopt", "clwb")
 FENCES = ("m", "l", "s", "serialize")
 BRACKETS = ("lfence", "rdtscp", "mfence", "cpuid", "rdpru")
+WORKS = ("", "free", "chained")
+CHASE_WORK = 24
+"""Multiplications between two steps of a chase with work, as in the modified latency benchmarks of Molka et al. 2017,
+section 4.3."""
 
 
 class Kind(IntEnum):

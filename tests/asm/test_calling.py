@@ -27,6 +27,7 @@ PROBES = [
     "load a size=16; load b after=-1; store c size=16",
     "load a size=32; load b after=-1; store c size=32",
     "load a size=64; load b after=-1; store c size=64",
+    "chase a 3 work=free; chase b 3 work=chained",
     "chase a 3; chase b 3 size=16; chase c 3 size=32",
     "wait 50; nop 5; multiply 3; multiply 3 free; add 4; transfer 3; fence serialize; fence s",
 ]

@@ -12,6 +12,7 @@ from asm_decoding import BASE_REGISTERS, READS, REGISTER_NAMES, WRITES, decode, 
 from iced_x86 import CpuidFeature, Decoder, FlowControl, Instruction, Mnemonic, Register, RflagsBits
 
 from setebench.core import _engine
+from setebench.probe import CHASE_WORK
 
 LOAD, STORE, PREFETCH, FLUSH, FENCE, CLOCK, DRIVER, STREAM = (1 << bit for bit in range(8))
 OFFSET, COUNT, SLOT, ROW, TARGET, RESULT, ROW_SIZE, RESULT_SIZE, SPACING = range(1, 10)
@@ -53,7 +54,7 @@ HINTS = {
 SCRATCH = {"rax", "rdx", "zmm0", "zmm1", "zmm2"}
 """What any snippet may use; asm/snippet.inc documents this and the following."""
 MAY_USE = {
-    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)|stream\..*",
+    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)|stream\..*|chase8\.free",
     "rcx": r"stream\..*|(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter"
     r"|address\..*|depend\.(latest|use\d+)",
     "rsp": r"(start|stop)\..*|driver\.(enter|leave|result)|barrier|call|return",
@@ -135,6 +136,22 @@ def test_accesses_its_base_plus_the_offset(snippet: dict[str, Any]) -> None:
         assert first.op0_register == Register.RAX
     else:
         assert len(decode(snippet["code"])) == 1
+
+
+@every_snippet
+def test_work_of_a_chase_is_free_or_of_the_pointer(snippet: dict[str, Any]) -> None:
+    """Free: its registers are neither those of the pointer nor written by one another. Chained: one chain of rax."""
+    if not snippet["name"].startswith("chase8."):
+        return
+    work = [one for one in decode(snippet["code"]) if one.mnemonic == Mnemonic.IMUL]
+    assert len(work) == CHASE_WORK
+    reads = {name for one in work for name in registers(one, READS)}
+    writes = {name for one in work for name in registers(one, WRITES)}
+    if snippet["name"] == "chase8.chained":
+        assert reads == writes == {"rax"}
+        assert {one.immediate32to64 or one.immediate8to64 for one in work} == {1}
+    else:
+        assert not reads & writes and "rax" not in reads | writes
 
 
 def test_there_is_a_variant_for_every_base() -> None:

@@ -190,6 +190,8 @@ SOURCES = (
     "load a ip=A",
     "load a size=16 ip=A ip_bits=64",
     "chase a 2",
+    "chase a 2 work=free",
+    "chase a 2 work=chained",
     "chase a 2 size=16",
 )
 BETWEEN = (

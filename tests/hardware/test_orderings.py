@@ -9,7 +9,7 @@ from native_fixture import LINE, means
 from setebench.core.native import NativeMachine
 from setebench.machine import Region, run_interleaved
 from setebench.measure.layout import by_windows, lay
-from setebench.probe import Base, Probe
+from setebench.probe import CHASE_WORK, Base, Probe
 
 OTHER = Base("other")
 SAMPLES = 3000
@@ -56,6 +56,24 @@ def test_a_step_of_a_chase_costs_more_in_memory_than_in_the_first_cache(native: 
     cold = flush.fence().wait(1000).fence().start().chase(LINE, 32).stop()
     missed = float(np.median(native.run(cold, {LINE: np.full(200, near[0])}, warmup=10)))
     assert missed / 32 > 3 * cached / 64
+
+
+def test_chained_work_makes_a_chase_slower_and_free_work_does_not(native: NativeMachine, region: Region) -> None:
+    """24 multiplications of three or more cycles each against those that run while a step misses."""
+    bases = [Base(f"b{n}") for n in range(2)]
+    pages = region.address + 4096 * np.random.default_rng(6).permutation(region.pages)[: 2 * SAMPLES // 4]
+    order = pages + 64 * (pages // 4096 % 61)
+    native.link(region, order)
+    flushed = Probe()
+    for base in bases:
+        flushed = flushed.flush(base)
+    flushed = flushed.fence().wait(2000).fence().start()
+    probes = {work: flushed.chase(bases[0], 2, work=work).stop() for work in ("", "free", "chained")}
+    probes |= {"multiply": Probe().start().multiply(2 * CHASE_WORK).stop(), "none": Probe().start().add(1).stop()}
+    ticks = means(native, probes, {base: order[n::2] for n, base in enumerate(bases)})
+    work = ticks["multiply"] - ticks["none"]
+    assert ticks["chained"] - ticks[""] == pytest.approx(work, rel=0.5)
+    assert ticks["free"] - ticks[""] < 0.4 * work
 
 
 @pytest.mark.parametrize("operation", ["add", "multiply", "nop", "wait"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from quiet_machines import HUGE, L1, L2, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, quiet, timed
 
-from setebench.probe import Base, Probe
+from setebench.probe import CHASE_WORK, Base, Probe
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
 
@@ -165,6 +165,25 @@ def test_chases_follow_the_links() -> None:
     assert cycles(machine, Probe().start(dither=False).chase(LINE_BASE, 100).stop(), once) == [100 * L1]
     assert cycles(machine, Probe().start(dither=False).chase(LINE_BASE, 100, 32).stop(), once) == [100 * (L1 + 3 + 2)]
     assert cycles(machine, timed(LINE_BASE, 32), once) == [L1 + 3]
+
+
+@pytest.mark.parametrize("out_of_order", [True, False])
+def test_work_of_a_chase_runs_beside_its_misses_unless_the_pointer_needs_it(out_of_order: bool) -> None:
+    machine = quiet(core=spec.Core(out_of_order=out_of_order, multiply_cycles=3.0))
+    region = machine.allocate(HUGE, HUGE)
+    order = region.address + np.random.default_rng(1).permutation(HUGE // 4096)[:8] * 4096
+    machine.link(region, order)
+    flush = Probe()
+    for address in order:
+        flush = flush.flush(LINE_BASE + int(address - order[0]))
+    once = {LINE_BASE: [int(order[0])]}
+    machine.run(flush, once)
+
+    def steps(work: str) -> int:
+        return cycles(machine, flush.fence().start(dither=False).chase(LINE_BASE, 8, work=work).stop(), once)[0]
+
+    assert steps("") == steps("free") == 8 * MEMORY
+    assert steps("chained") == 8 * (MEMORY + CHASE_WORK * 3)
 
 
 @pytest.mark.parametrize("out_of_order", [True, False])

@@ -31,6 +31,9 @@ READ = {
     "prefetch a+128 hint=t1; prefetch a": Probe().prefetch(A + 128, "t1").prefetch(A),
     "flush a; flush a how=clwb # kept": Probe().flush(A).flush(A, "clwb"),
     "chase a 100 size=16": Probe().chase(A, 100, 16),
+    "chase a 9 work=free; chase a 9 work=chained after=-1": (
+        Probe().chase(A, 9, work="free").chase(A, 9, work="chained", after=-1)
+    ),
     "fence; fence m; fence serialize": Probe().fence().fence("m").fence("serialize"),
     "wait 500; nop 8; add 100; transfer 4": Probe().wait(500).nop(8).add(100).transfer(4),
     "multiply 8 free; multiply 3; multiply 2 chained": Probe().multiply(8, chained=False).multiply(3).multiply(2),

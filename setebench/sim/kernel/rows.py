@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from setebench.probe import Kind
+from setebench.probe import CHASE_WORK, WORKS, Kind
 from setebench.sim.kernel.clock import (
     AFTER,
     BASE,
@@ -63,6 +63,7 @@ K_FENCE, K_WAIT, K_NOP, K_MULTIPLY = int(Kind.FENCE), int(Kind.WAIT), int(Kind.N
 K_ADD, K_TRANSFER, K_START, K_STOP = int(Kind.ADD), int(Kind.TRANSFER), int(Kind.START), int(Kind.STOP)
 K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.CHASE), int(Kind.BARRIER)
 K_STREAM = int(Kind.STREAM)
+CHAINED = WORKS.index("chained")
 
 
 @inlined
@@ -72,6 +73,20 @@ def _link(c: Ints, s: Ints, address: int) -> int:
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     block = s[c[C_LINK_BLOCK] + (line >> bits)]
     return c[C_LINKS] + (block << bits) + (line & ((1 << bits) - 1))
+
+
+@compiled
+def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
+    """The multiplications between two steps of a chase; returns when the pointer is there that came at `value`."""
+    for _ in range(CHASE_WORK):
+        t = enter(c, s, cpu)
+        if work == CHAINED:
+            hold(c, s, cpu, value)
+            t = value = max(t, value) + c[C_MULTIPLY]
+        else:
+            t += c[C_MULTIPLY]
+        complete(c, s, cpu, t)
+    return value
 
 
 @compiled
@@ -87,6 +102,8 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum
         if c[C_BLOCKING_LOAD] and s[S_SERVED] > 1:
             block(c, s, cpu, done)
         complete(c, s, cpu, done)
+        if program[row + VARIANT]:
+            done = _work(c, s, cpu, program[row + VARIANT], done)
         s[th + T_CHASE_READY] = done
         following = s[_link(c, s, address)]
         s[th + T_CHASE_ADDRESS] = following
