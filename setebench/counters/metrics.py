@@ -1,0 +1,222 @@
+"""Metrics over roles: what counts of a stretch of time say of latency, bandwidth and sharing, each by a definition.
+
+A metric is made of counts that are there and may be trusted, or it is not made: a missing count, one that shared its
+register, and one whose event validation objects to each leave the metric without a value and with that reason. Nothing
+here is ever 0 or NaN for want of something.
+
+Sources: Helm and Taura 2019 (5.1, 6.1, 6.2), Molka et al. 2017 (Table 3), Röhl et al. 2015 (1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from setebench.counters.protocol import Count
+from setebench.counters.roles import ROLES, Quantity
+from setebench.counters.verdicts import Verdicts
+
+FLITS_PER_LINE = 8
+"""Data flits that a line takes on the link between two sockets: 64 bits each (Molka et al. 2017, section 4.2)."""
+
+BYTES_PER_GB = 1e9
+
+Values = Mapping[str, float]
+"""What a formula reads: the counts of its roles, and `seconds` and `line_bytes` of the measurement."""
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of one stretch of time, and how long it was. `verdicts` gate what is made of them; without any, counts are
+    taken as they are, which only whoever validates events, or whoever asks for it, should do."""
+
+    counts: Mapping[str, Count]
+    seconds: float
+    line_bytes: int = 64
+    verdicts: Verdicts | None = None
+
+    def objection(self, role: str) -> str:
+        """Why the count of a role can't be used, one line; empty where it can."""
+        count = self.counts.get(role)
+        if count is None:
+            return f"{role} was not counted"
+        if count.value is None:
+            return f"{role}: {count.reason or 'not counted, and no reason was given'}"
+        if count.value < 0:
+            return f"{role} went backwards: its counter wraps, or something else resets it"
+        if count.shared:
+            return f"{role} had its counter for {100 * count.running / count.enabled:.0f} % of the time only"
+        if self.verdicts is None or ROLES[role].quantity is Quantity.SYSTEM:  # the kernel's own counts are exact
+            return ""
+        return self.verdicts.of(role).objection()
+
+    def value(self, role: str) -> float:
+        """The count of a role that nothing objects to."""
+        value = self.counts[role].value
+        assert value is not None  # as `objection` said
+        return float(value)
+
+    def values(self, roles: Iterable[str]) -> dict[str, float]:
+        """What a formula reads, for roles that nothing objects to."""
+        return {role: self.value(role) for role in roles} | {"seconds": self.seconds, "line_bytes": self.line_bytes}
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """How a metric is made: of which roles, by which formula, from which source. `compute` returns None where there is
+    nothing to divide by; `empty` says then what there was none of."""
+
+    name: str
+    unit: str
+    roles: tuple[str, ...]
+    formula: str
+    source: str
+    compute: Callable[[Values], float | None]
+    empty: str = "no time passed"
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric of one measurement: its definition's name, and a value, or None with the reason."""
+
+    definition: str
+    unit: str
+    value: float | None = None
+    reason: str = ""
+    roles: tuple[str, ...] = ()
+
+
+def evaluate(definition: Definition, measurement: Measurement) -> Metric:
+    """The metric that a definition makes of a measurement."""
+    known = Metric(definition=definition.name, unit=definition.unit, roles=definition.roles)
+    objection = first_objection(definition.roles, measurement)
+    if objection:
+        return msgspec.structs.replace(known, reason=objection)
+    value = definition.compute(measurement.values(definition.roles))
+    if value is None:
+        return msgspec.structs.replace(known, reason=definition.empty)
+    return msgspec.structs.replace(known, value=value)
+
+
+def first_objection(roles: Sequence[str], measurement: Measurement) -> str:
+    """The first reason why a measurement has no usable count of some of these roles; empty where it has all."""
+    return next(filter(None, map(measurement.objection, roles)), "")
+
+
+def best(names: Sequence[str], measurement: Measurement) -> Metric:
+    """By the first of these definitions that can be made; where none can, the first one with its reason."""
+    found = [evaluate(DEFINITIONS[name], measurement) for name in names]
+    return next((metric for metric in found if metric.value is not None), found[0])
+
+
+# -- definitions --------------------------------------------------------------------------------------------------
+
+
+def _over(dividend: float, divisor: float) -> float | None:
+    return dividend / divisor if divisor > 0 else None
+
+
+def _bandwidth(name: str, role: str, where: str, source: str) -> Definition:
+    """Lines of a role, in 10^9 bytes a second."""
+    return Definition(
+        name=name,
+        unit="GB/s",
+        roles=(role,),
+        formula=f"{role} x line size / time, {where}",
+        source=source,
+        compute=lambda values: _over(values[role] * values["line_bytes"] / BYTES_PER_GB, values["seconds"]),
+    )
+
+
+_HELM_LATENCY = "Helm and Taura 2019, section 6.2"
+_HELM_CONTROLLER = "Helm and Taura 2019, section 5.1"
+_NO_MISS = "no load missed L1"
+
+_TABLE = (
+    Definition(
+        name="l1_miss_latency.alpha_over_beta",
+        unit="cycles",
+        roles=("l1d_inflight_sum", "load_l1_miss"),
+        formula="l1d_inflight_sum / load_l1_miss",
+        source=_HELM_LATENCY,
+        compute=lambda values: _over(values["l1d_inflight_sum"], values["load_l1_miss"]),
+        empty=_NO_MISS,
+    ),
+    Definition(
+        name="load_miss_latency.alpha_over_beta_gamma",
+        unit="cycles",
+        roles=("l1d_inflight_sum", "load_l1_miss", "load_fb_hit"),
+        formula="l1d_inflight_sum / (load_l1_miss + load_fb_hit)",
+        source=_HELM_LATENCY,
+        compute=lambda values: _over(values["l1d_inflight_sum"], values["load_l1_miss"] + values["load_fb_hit"]),
+        empty=_NO_MISS,
+    ),
+    Definition(
+        name="load_miss_latency.alpha_over_completed",
+        unit="cycles",
+        roles=("l1d_inflight_sum", "load_l1_miss_any"),
+        formula="l1d_inflight_sum / load_l1_miss_any",
+        source="Intel perfmon metrics, Sapphire Rapids and later: load miss real latency over completed loads",
+        compute=lambda values: _over(values["l1d_inflight_sum"], values["load_l1_miss_any"]),
+        empty=_NO_MISS,
+    ),
+    Definition(
+        name="miss_parallelism",
+        unit="misses",
+        roles=("l1d_inflight_sum", "l1d_inflight_cycles"),
+        formula="l1d_inflight_sum / l1d_inflight_cycles",
+        source="Intel perfmon metrics: memory-level parallelism",
+        compute=lambda values: _over(values["l1d_inflight_sum"], values["l1d_inflight_cycles"]),
+        empty=_NO_MISS,
+    ),
+    _bandwidth("memory_read.controllers", "mem_read", "at the memory controllers, of all programs", _HELM_CONTROLLER),
+    _bandwidth("memory_write.controllers", "mem_write", "at the memory controllers, of all programs", _HELM_CONTROLLER),
+    _bandwidth("memory_read.home", "home_read", "at the home agents, of all programs", "Molka et al. 2017, Table 3"),
+    _bandwidth("memory_write.home", "home_write", "at the home agents, of all programs", "Molka et al. 2017, Table 3"),
+    _bandwidth("memory_read.offcore", "offcore_mem_read", "by the program's cores", "Helm and Taura 2019, section 5.2"),
+    _bandwidth("remote_read", "remote_read", "by the program's cores", "Molka et al. 2017, Table 2"),
+    Definition(
+        name="link_traffic",
+        unit="GB/s",
+        roles=("link_flit",),
+        formula=f"link_flit / {FLITS_PER_LINE} x line size / time",
+        source="Molka et al. 2017, section 4.2",
+        compute=lambda values: _over(
+            values["link_flit"] / FLITS_PER_LINE * values["line_bytes"] / BYTES_PER_GB, values["seconds"]
+        ),
+    ),
+    Definition(
+        name="false_sharing.local_and_remote",
+        unit="lines/s",
+        roles=("hitm_local", "hitm_remote"),
+        formula="(hitm_local + hitm_remote) / time",
+        source="Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of 7 to 102 %",
+        compute=lambda values: _over(values["hitm_local"] + values["hitm_remote"], values["seconds"]),
+    ),
+    Definition(
+        name="false_sharing.local",
+        unit="lines/s",
+        roles=("hitm_local",),
+        formula="hitm_local / time",
+        source="Röhl et al. 2015, sections 1.2 and 1.4: qualitative, errors of 7 to 65 %",
+        compute=lambda values: _over(values["hitm_local"], values["seconds"]),
+    ),
+    Definition(
+        name="instructions_per_cycle",
+        unit="instructions/cycle",
+        roles=("instructions", "cycles"),
+        formula="instructions / cycles",
+        source="by definition",
+        compute=lambda values: _over(values["instructions"], values["cycles"]),
+        empty="no cycle was counted",
+    ),
+)
+
+DEFINITIONS = {definition.name: definition for definition in _TABLE}
+"""Every definition by its name."""
+
+L1_MISS_LATENCY = ("l1_miss_latency.alpha_over_beta",)
+LOAD_MISS_LATENCY = ("load_miss_latency.alpha_over_beta_gamma", "load_miss_latency.alpha_over_completed")
+MEMORY_READ = ("memory_read.controllers", "memory_read.home", "memory_read.offcore")
+MEMORY_WRITE = ("memory_write.controllers", "memory_write.home")
+FALSE_SHARING = ("false_sharing.local_and_remote", "false_sharing.local")
+"""Definitions of one question, the better one first, for `best`. Reads at the controllers hold prefetched lines and
+those of other programs; reads seen by cores miss prefetched lines on some CPUs (Helm and Taura 2019, section 5.3)."""

@@ -1,0 +1,71 @@
+"""How much of a level's paths a program uses: rates of its events against the largest ones measured, which are 100 %.
+
+Molka et al. 2017, sections 3.1 and 4.1: a theoretical width times a clock is more than what can be reached, so the peak
+of an event is the largest rate of it over kernels that do nothing but stress its level (`setebench counters peaks`),
+of one core for its own paths and of all cores for shared ones. A path that is 100 % busy need not slow a program down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from setebench.counters.metrics import Measurement, Metric
+from setebench.counters.roles import ROLES, Scope
+
+LEVEL_ROLES = {
+    "l1": ("load", "store"),
+    "l2": ("l1d_fill", "l1d_writeback"),
+    "l3": ("l2_fill", "l2_writeback"),
+    "memory": ("mem_read", "mem_write", "offcore_mem_read"),
+}
+"""Per level the roles whose traffic it carries, inwards and outwards."""
+
+
+class Peak(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest rate of an event, events/s: of one core, and of all of a socket at once; None where not measured."""
+
+    one_core: float | None = None
+    all_cores: float | None = None
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True):
+    """One way through a level: the percentage of its peak that was used, by which role's count, of one core or all."""
+
+    percent: float
+    role: str
+    cores: str
+
+
+def utilization(level: str, measurement: Measurement, cpu_seconds: float, peaks: Mapping[str, Peak]) -> Metric:
+    """The busiest path of a level, in percent of its peak.
+
+    `cpu_seconds`: CPU time of all threads together. A thread's own paths are used while it runs; shared ones are used
+    by all threads in the time that passed."""
+    known = Metric(definition=f"utilization.{level}", unit="%", roles=LEVEL_ROLES[level])
+    paths, reasons = [], []
+    for role in LEVEL_ROLES[level]:
+        objection = measurement.objection(role) or ("" if role in peaks else _no_peak(role))
+        if objection:
+            reasons.append(objection)
+        else:
+            paths += _paths(role, measurement, cpu_seconds, peaks[role])
+    if not paths:
+        return msgspec.structs.replace(known, reason=reasons[0] if reasons else "no time passed")
+    busiest = max(paths, key=lambda path: path.percent)
+    return msgspec.structs.replace(known, value=busiest.percent, roles=(busiest.role,))
+
+
+def _no_peak(role: str) -> str:
+    return f"the peak rate of {role} is not known; run `setebench counters peaks`"
+
+
+def _paths(role: str, measurement: Measurement, cpu_seconds: float, peak: Peak) -> list[Path]:
+    count, found = measurement.value(role), []
+    own = ROLES[role].scope is not Scope.SOCKET  # what a socket counts belongs to no core
+    if own and peak.one_core and cpu_seconds > 0:
+        found.append(Path(percent=100 * count / cpu_seconds / peak.one_core, role=role, cores="one"))
+    if peak.all_cores and measurement.seconds > 0:
+        found.append(Path(percent=100 * count / measurement.seconds / peak.all_cores, role=role, cores="all"))
+    return found

@@ -1,0 +1,142 @@
+"""Metrics over roles: made of counts that are there and trusted, or not made, with the reason."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench.counters.decomposition import ROLES_NEEDED, Decomposition, Undecided, decompose, of_fractions
+from setebench.counters.metrics import (
+    DEFINITIONS,
+    FALSE_SHARING,
+    LOAD_MISS_LATENCY,
+    MEMORY_READ,
+    Measurement,
+    best,
+    evaluate,
+)
+from setebench.counters.protocol import Count
+from setebench.counters.roles import ROLES
+from setebench.counters.utilization import LEVEL_ROLES, Peak, utilization
+from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, unvalidated
+
+KEY = Key(processor="any", microcode="1", kernel="1", version="1")
+
+
+def counted(**values: int) -> dict[str, Count]:
+    return {role: Count(role=role, value=value, enabled=10, running=10) for role, value in values.items()}
+
+
+def measured(seconds: float = 1.0, **values: int) -> Measurement:
+    return Measurement(counts=counted(**values), seconds=seconds)
+
+
+def judged(**kinds: Kind) -> Verdicts:
+    verdicts = {role: Verdict(role=role, kinds=(kind,)) for role, kind in kinds.items()}
+    return Verdicts(key=KEY, machine="any", date="", verdicts=verdicts)
+
+
+def test_every_definition_reads_roles_that_there_are_and_says_where_it_is_from() -> None:
+    for definition in DEFINITIONS.values():
+        assert set(definition.roles) <= set(ROLES) and definition.source and definition.formula and definition.unit
+    assert {role for roles in LEVEL_ROLES.values() for role in roles} | set(ROLES_NEEDED) <= set(ROLES)
+
+
+def test_latencies_are_those_of_helm_and_taura() -> None:
+    counts = measured(l1d_inflight_sum=120_000, load_l1_miss=400, load_fb_hit=200)
+    assert evaluate(DEFINITIONS["l1_miss_latency.alpha_over_beta"], counts).value == 300
+    assert best(LOAD_MISS_LATENCY, counts).value == 200
+
+
+def test_a_newer_definition_serves_where_the_first_lacks_an_event() -> None:
+    metric = best(LOAD_MISS_LATENCY, measured(l1d_inflight_sum=120_000, load_l1_miss_any=600))
+    assert (metric.definition, metric.value) == ("load_miss_latency.alpha_over_completed", 200)
+
+
+def test_bandwidths_are_lines_over_time() -> None:
+    counts = measured(2.0, mem_read=10**9, link_flit=8 * 10**9, hitm_local=600)
+    assert best(MEMORY_READ, counts).value == 32
+    assert evaluate(DEFINITIONS["link_traffic"], counts).value == 32
+    assert best(FALSE_SHARING, counts).value == 300
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"),
+    [
+        (None, "was not counted"),
+        (Count(role="mem_read", reason="no counter free"), "no counter free"),
+        (Count(role="mem_read", value=5, enabled=10, running=4), "40 % of the time"),
+        (Count(role="mem_read", value=-5, enabled=10, running=10), "backwards"),
+    ],
+)
+def test_a_count_that_is_no_count_leaves_its_metric_without_a_value(count: Count | None, reason: str) -> None:
+    counts = {} if count is None else {"mem_read": count}
+    metric = evaluate(DEFINITIONS["memory_read.controllers"], Measurement(counts=counts, seconds=1.0))
+    assert metric.value is None and reason in metric.reason
+
+
+def test_verdicts_gate_metrics_but_not_what_the_kernel_counts() -> None:
+    counts = counted(mem_read=5, page_fault=5)
+    definition = DEFINITIONS["memory_read.controllers"]
+    for verdicts, works in (
+        (None, True),
+        (judged(mem_read=Kind.TRUSTED), True),
+        (judged(mem_read=Kind.MISSES_PREFETCHES), False),
+        (unvalidated(KEY, "any"), False),
+    ):
+        measurement = Measurement(counts=counts, seconds=1.0, verdicts=verdicts)
+        metric = evaluate(definition, measurement)
+        assert (metric.value is not None) == works and bool(metric.reason) != works
+        assert measurement.objection("page_fault") == ""
+
+
+def test_nothing_to_divide_by_is_a_reason_and_no_zero() -> None:
+    metric = best(LOAD_MISS_LATENCY, measured(l1d_inflight_sum=0, load_l1_miss=0, load_fb_hit=0))
+    assert metric.value is None and metric.reason == "no load missed L1"
+    assert evaluate(DEFINITIONS["memory_read.controllers"], measured(0.0, mem_read=4)).reason == "no time passed"
+
+
+FRACTION = st.floats(0, 1)
+
+
+@given(st.fixed_dictionaries({role: FRACTION for role in ROLES_NEEDED}))
+def test_the_four_parts_of_the_cycles_are_all_of_them(fraction: dict[str, float]) -> None:
+    parts = of_fractions(fraction)
+    assert isinstance(parts, Decomposition)
+    four = (parts.productive, parts.other_stalls, parts.memory_latency, parts.memory_bandwidth)
+    assert all(part >= 0 for part in four) and math.isclose(sum(four), 100)
+
+
+def test_parts_follow_the_rules_of_the_tenth_figure() -> None:
+    counts = {"cycles": 1000, "no_execute": 600, "stall_l1d_miss": 500, "fb_full": 150, "sq_full": 100}
+    loads = decompose(measured(**counts, stall_store_buffer=50))
+    assert isinstance(loads, Decomposition)
+    assert (loads.productive, loads.other_stalls) == pytest.approx((40, 10))
+    assert (loads.memory_latency, loads.memory_bandwidth, loads.store_buffer) == pytest.approx((25, 25, 5))
+    stores = decompose(measured(**counts | {"stall_l1d_miss": 100}, stall_store_buffer=550))
+    assert isinstance(stores, Decomposition)
+    assert (stores.memory, stores.memory_latency) == pytest.approx((55, 0))
+
+
+def test_counts_that_contradict_each_other_are_not_decomposed() -> None:
+    counts = dict.fromkeys(ROLES_NEEDED, 0) | {"cycles": 100, "no_execute": 110}
+    contradiction = decompose(measured(**counts))
+    assert isinstance(contradiction, Undecided) and "1.10" in contradiction.reason
+    idle = decompose(measured(**dict.fromkeys(ROLES_NEEDED, 0)))
+    assert isinstance(idle, Undecided) and idle.reason == "no cycle was counted"
+    missing = decompose(measured(cycles=5))
+    assert isinstance(missing, Undecided) and "no_execute" in missing.reason
+
+
+def test_a_level_is_as_busy_as_its_busiest_path() -> None:
+    peaks = {"l2_fill": Peak(one_core=400, all_cores=1000), "l2_writeback": Peak(one_core=100)}
+    counts = measured(1.0, l2_fill=600, l2_writeback=60)
+    alone = utilization("l3", counts, 1.0, peaks)
+    assert (alone.value, alone.roles) == (150, ("l2_fill",))
+    spread = utilization("l3", counts, 4.0, peaks)  # four threads: each uses little of its own, together 60 % of all
+    assert (spread.value, spread.roles) == (60, ("l2_fill",))
+    unknown = utilization("memory", measured(mem_read=5), 1.0, peaks)
+    assert unknown.value is None and "peak" in unknown.reason
