@@ -112,17 +112,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Distances are in iterations of the loop, 0 for none. The L2 stage brings lines from memory with `l2_hint`, the L1
     stage brings them on with `l1_hint`; one stage alone brings them all the way to where its hint fills. With
-    `hardware` off the hardware prefetchers are switched off, where the machine can do that."""
+    `hardware` off the hardware prefetchers are switched off, where the machine can do that. With `compiler` on, the loop
+    holds the prefetches that the compiler puts there by itself (`-fprefetch-loop-arrays`), in place of both stages."""
 
     l1_distance: int = 0
     l1_hint: str = "t0"
     l2_distance: int = 0
     l2_hint: str = "t1"
     hardware: bool = True
+    compiler: bool = False
 
     def __post_init__(self) -> None:
         if self.l1_distance < 0 or self.l2_distance < 0:
             raise UsageError("a prefetch distance can't be negative")
+        if self.compiler and self.stages:
+            raise UsageError("the compiler chooses its distances itself; a policy of the compiler's has none")
         for hint in (self.l1_hint, self.l2_hint):
             if hint not in HINTS:
                 raise UsageError(f"{hint!r} is no prefetch hint; use one of {', '.join(HINTS)}")
