@@ -14,7 +14,7 @@ import msgspec
 USUAL_BYTES = 112
 """Size of the structure that kernels since 4.8 know (PERF_ATTR_SIZE_VER5); all fields but `config3` lie within."""
 LARGEST_BYTES = 136
-"""With `config3` (PERF_ATTR_SIZE_VER8, Linux 6.2)."""
+"""With `config3` (PERF_ATTR_SIZE_VER8, Linux 6.3)."""
 SMALLEST_BYTES = 64
 """What every kernel knows (PERF_ATTR_SIZE_VER0)."""
 

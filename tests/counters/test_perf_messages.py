@@ -1,0 +1,151 @@
+"""errno -> one line with what to do, for every errno of the call, with rights and without, in guests and containers."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from setebench.core.perf import messages
+from setebench.core.perf.attributes import Attributes, Type
+from setebench.core.perf.messages import Request, Situation, explain, read_situation
+from setebench.core.perf.sysfs import Pmu
+from setebench.host.environment import Hypervisor
+from setebench.host.tree import Tree
+
+CORE = Pmu(name="cpu", type=4)
+UNCORE = Pmu(name="uncore_imc_0", type=12, cpus=(0,))
+BARE = Situation(
+    paranoid=2, privileged=False, seccomp=False, hypervisor=Hypervisor(present=False), pmus={"cpu": CORE, "imc": UNCORE}
+)
+ROOT = msgspec.structs.replace(BARE, privileged=True)
+GUEST = Situation(paranoid=2, privileged=True, seccomp=False, hypervisor=Hypervisor(present=True, name="KVM"))
+USER = Request(attributes=Attributes(type=Type.RAW, config=0x148, exclude_kernel=True))
+BOTH = Request(attributes=Attributes(type=Type.RAW, config=0x148))
+SOCKET = Request(attributes=Attributes(type=12, config=0x304), pid=-1, cpu=0)
+PRECISE = Request(attributes=Attributes(type=Type.RAW, config=0x1CD, sample_period=1000, precise_ip=3))
+BREAKPOINT = Request(attributes=Attributes(type=Type.BREAKPOINT, bp_type=2, bp_address=64, bp_bytes=8))
+EXPLAINED = [
+    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EINVAL, errno.EOPNOTSUPP, errno.EBUSY, errno.ENOSPC, errno.ENODEV),
+    *(errno.ENXIO, errno.EMFILE, errno.ENFILE, errno.E2BIG, errno.ENOSYS, errno.ENOMEM, errno.ESRCH),
+]
+UNEXPLAINED = [errno.EFAULT, errno.EBADF, 4242]
+
+
+@pytest.mark.parametrize("number", [*EXPLAINED, *UNEXPLAINED])
+@pytest.mark.parametrize("request_", [USER, BOTH, SOCKET, PRECISE, BREAKPOINT])
+def test_every_errno_is_one_line_for_everybody_everywhere(number: int, request_: Request) -> None:
+    for situation in (BARE, ROOT, GUEST, Situation(), msgspec.structs.replace(BARE, seccomp=True, paranoid=4)):
+        line = explain(number, request_, situation)
+        assert 20 < len(line) < 220 and "\n" not in line and not line.endswith(".")
+        assert ("does not explain" in line) == (number in UNEXPLAINED)
+
+
+def with_paranoid(level: int) -> Situation:
+    return msgspec.structs.replace(BARE, paranoid=level)
+
+
+@pytest.mark.parametrize(
+    ("level", "request_", "forbidden", "remedy"),
+    [
+        (4, USER, "all events to ordinary users", "perf_event_paranoid=2"),
+        (3, USER, "all events to ordinary users", "perf_event_paranoid=2"),
+        (3, SOCKET, "all events to ordinary users", "perf_event_paranoid=2"),
+        (2, BOTH, "counting in the kernel", "perf_event_paranoid=1"),
+        (2, SOCKET, "a whole CPU", "perf_event_paranoid=0"),
+        (1, SOCKET, "a whole CPU", "perf_event_paranoid=0"),
+        (0, Request(attributes=Attributes(type=Type.TRACEPOINT)), "tracepoints", "perf_event_paranoid=-1"),
+    ],
+)
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
+def test_rights_by_the_level_that_forbids(
+    level: int, request_: Request, forbidden: str, remedy: str, number: int
+) -> None:
+    line = explain(number, request_, with_paranoid(level))
+    assert forbidden in line and remedy in line and f"it is {level}" in line and "CAP_PERFMON" in line
+
+
+def test_a_level_that_does_not_forbid_is_not_blamed() -> None:
+    assert "perf_event_paranoid" not in explain(errno.EACCES, USER, with_paranoid(2))
+    assert "perf_event_paranoid" not in explain(errno.EACCES, SOCKET, with_paranoid(0))
+    assert "perf_event_paranoid" not in explain(errno.EPERM, BOTH, ROOT)
+
+
+def test_containers() -> None:
+    inside = msgspec.structs.replace(ROOT, seccomp=True)
+    assert "seccomp" in explain(errno.EPERM, USER, inside) and "--cap-add PERFMON" in explain(errno.EPERM, USER, inside)
+    # what the level forbids is forbidden outside of the container, too
+    assert "perf_event_paranoid" in explain(errno.EPERM, USER, msgspec.structs.replace(BARE, seccomp=True, paranoid=3))
+
+
+def test_another_users_thread() -> None:
+    line = explain(errno.EACCES, Request(attributes=USER.attributes, pid=77), BARE)
+    assert "thread 77 belongs to another user" in line
+
+
+def test_no_pmu_and_no_such_event_are_told_apart() -> None:
+    assert "KVM gives this guest no PMU" in explain(errno.ENOENT, USER, GUEST)
+    assert "pmu=on" in explain(errno.ENOENT, USER, GUEST)
+    bare = msgspec.structs.replace(BARE, pmus={})
+    assert "no PMU of this CPU" in explain(errno.ENOENT, USER, bare)
+    assert "no such event" in explain(errno.ENOENT, USER, BARE)
+    assert "no PMU of type 12" in explain(errno.ENOENT, SOCKET, GUEST)
+
+
+def test_what_does_not_fit() -> None:
+    assert "precise" in explain(errno.EINVAL, PRECISE, BARE)
+    uncore = Attributes(type=12, exclude_kernel=True)
+    assert "uncore_imc_0 counts user and kernel together" in explain(
+        errno.EINVAL, Request(attributes=uncore, pid=-1, cpu=0), BARE
+    )
+    assert "whole CPUs" in explain(errno.EINVAL, Request(attributes=Attributes(type=12)), BARE)
+    assert "need a CPU" in explain(errno.EINVAL, Request(attributes=Attributes(type=12), pid=-1), BARE)
+    assert "format" in explain(errno.EINVAL, USER, BARE)
+
+
+def test_samples_that_a_pmu_cannot_take() -> None:
+    assert "precise_ip 0" in explain(errno.EOPNOTSUPP, PRECISE, BARE)
+    plain = Request(attributes=Attributes(type=4, sample_period=1000))
+    assert "PMU cpu can't interrupt" in explain(errno.EOPNOTSUPP, plain, BARE)
+
+
+def test_a_free_counter() -> None:
+    assert "NMI watchdog" in messages.no_counter(msgspec.structs.replace(BARE, nmi_watchdog=True))
+    assert "NMI watchdog" not in messages.no_counter(BARE)
+    assert "hypervisor" in messages.counts_nothing(GUEST) and "hypervisor" not in messages.counts_nothing(BARE)
+
+
+def write(root: Path, **files: str) -> Tree:
+    for name, text in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Tree(root)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "privileged"),
+    [("000001ffffffffff", True), ("0", False), ("0000004000000000", True), ("0000000000200000", True), ("x", None)],
+)
+def test_the_situation_is_read_from_the_system(tmp_path: Path, capabilities: str, privileged: bool | None) -> None:
+    tree = write(
+        tmp_path,
+        proc__self__status=f"Name:\tx\nCapEff:\t{capabilities}\nSeccomp:\t2\n",
+        proc__sys__kernel__perf_event_paranoid="4\n",
+        proc__sys__kernel__nmi_watchdog="1\n",
+        sys__bus__event_source__devices__cpu__type="4\n",
+    )
+    found = read_situation(tree)
+    assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog) == (4, privileged, True, True)
+    assert list(found.pmus) == ["cpu"]
+
+
+def test_a_silent_system_is_unknown_and_still_explained(tmp_path: Path) -> None:
+    found = read_situation(Tree(tmp_path))
+    assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog, found.pmus) == (
+        *(None, None, None, None),
+        {},
+    )
+    assert explain(errno.EACCES, BOTH, found)
