@@ -112,8 +112,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     Distances are in iterations of the loop, 0 for none. The L2 stage brings lines from memory with `l2_hint`, the L1
     stage brings them on with `l1_hint`; one stage alone brings them all the way to where its hint fills. With
-    `hardware` off the hardware prefetchers are switched off, where the machine can do that. With `compiler` on, the loop
-    holds the prefetches that the compiler puts there by itself (`-fprefetch-loop-arrays`), in place of both stages."""
+    `hardware` off the hardware prefetchers are switched off, where the machine can do that. With `compiler` on, the
+    loop holds what the compiler puts in by itself (`-fprefetch-loop-arrays`) in place of both stages."""
 
     l1_distance: int = 0
     l1_hint: str = "t0"
