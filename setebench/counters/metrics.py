@@ -101,9 +101,14 @@ def first_objection(roles: Sequence[str], measurement: Measurement) -> str:
     return next(filter(None, map(measurement.objection, roles)), "")
 
 
-def best(names: Sequence[str], measurement: Measurement) -> Metric:
+Measure = Callable[[tuple[str, ...]], Measurement]
+"""Where roles couldn't all be counted at once: a measurement of the time in which these were."""
+
+
+def best(names: Sequence[str], measure: Measure) -> Metric:
     """By the first of these definitions that can be made; where none can, the first one with its reason."""
-    found = [evaluate(DEFINITIONS[name], measurement) for name in names]
+    definitions = [DEFINITIONS[name] for name in names]
+    found = [evaluate(definition, measure(definition.roles)) for definition in definitions]
     return next((metric for metric in found if metric.value is not None), found[0])
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from setebench.counters.metrics import Measurement, Metric
+from setebench.counters.metrics import Measure, Measurement, Metric
 from setebench.counters.roles import ROLES, Scope
 
 LEVEL_ROLES = {
@@ -38,19 +38,20 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     cores: str
 
 
-def utilization(level: str, measurement: Measurement, cpu_seconds: float, peaks: Mapping[str, Peak]) -> Metric:
+def utilization(level: str, measure: Measure, peaks: Mapping[str, Peak]) -> Metric:
     """The busiest path of a level, in percent of its peak.
 
-    `cpu_seconds`: CPU time of all threads together. A thread's own paths are used while it runs; shared ones are used
-    by all threads in the time that passed."""
+    A thread's own paths are used while it runs (`task_clock`, the CPU time of all threads together); shared ones are
+    used by all threads in the time that passed."""
     known = Metric(definition=f"utilization.{level}", unit="%", roles=LEVEL_ROLES[level])
     paths, reasons = [], []
     for role in LEVEL_ROLES[level]:
+        measurement = measure((role, "task_clock"))
         objection = measurement.objection(role) or ("" if role in peaks else _no_peak(role))
         if objection:
             reasons.append(objection)
         else:
-            paths += _paths(role, measurement, cpu_seconds, peaks[role])
+            paths += _paths(role, measurement, peaks[role])
     if not paths:
         return msgspec.structs.replace(known, reason=reasons[0] if reasons else "no time passed")
     busiest = max(paths, key=lambda path: path.percent)
@@ -61,11 +62,12 @@ def _no_peak(role: str) -> str:
     return f"the peak rate of {role} is not known; run `setebench counters peaks`"
 
 
-def _paths(role: str, measurement: Measurement, cpu_seconds: float, peak: Peak) -> list[Path]:
+def _paths(role: str, measurement: Measurement, peak: Peak) -> list[Path]:
     count, found = measurement.value(role), []
+    busy = 0.0 if measurement.objection("task_clock") else measurement.value("task_clock") / 1e9
     own = ROLES[role].scope is not Scope.SOCKET  # what a socket counts belongs to no core
-    if own and peak.one_core and cpu_seconds > 0:
-        found.append(Path(percent=100 * count / cpu_seconds / peak.one_core, role=role, cores="one"))
+    if own and peak.one_core and busy > 0:
+        found.append(Path(percent=100 * count / busy / peak.one_core, role=role, cores="one"))
     if peak.all_cores and measurement.seconds > 0:
         found.append(Path(percent=100 * count / measurement.seconds / peak.all_cores, role=role, cores="all"))
     return found

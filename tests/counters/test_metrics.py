@@ -48,19 +48,19 @@ def test_every_definition_reads_roles_that_there_are_and_says_where_it_is_from()
 def test_latencies_are_those_of_helm_and_taura() -> None:
     counts = measured(l1d_inflight_sum=120_000, load_l1_miss=400, load_fb_hit=200)
     assert evaluate(DEFINITIONS["l1_miss_latency.alpha_over_beta"], counts).value == 300
-    assert best(LOAD_MISS_LATENCY, counts).value == 200
+    assert best(LOAD_MISS_LATENCY, lambda _: counts).value == 200
 
 
 def test_a_newer_definition_serves_where_the_first_lacks_an_event() -> None:
-    metric = best(LOAD_MISS_LATENCY, measured(l1d_inflight_sum=120_000, load_l1_miss_any=600))
+    metric = best(LOAD_MISS_LATENCY, lambda _: measured(l1d_inflight_sum=120_000, load_l1_miss_any=600))
     assert (metric.definition, metric.value) == ("load_miss_latency.alpha_over_completed", 200)
 
 
 def test_bandwidths_are_lines_over_time() -> None:
     counts = measured(2.0, mem_read=10**9, link_flit=8 * 10**9, hitm_local=600)
-    assert best(MEMORY_READ, counts).value == 32
+    assert best(MEMORY_READ, lambda _: counts).value == 32
     assert evaluate(DEFINITIONS["link_traffic"], counts).value == 32
-    assert best(FALSE_SHARING, counts).value == 300
+    assert best(FALSE_SHARING, lambda _: counts).value == 300
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_verdicts_gate_metrics_but_not_what_the_kernel_counts() -> None:
 
 
 def test_nothing_to_divide_by_is_a_reason_and_no_zero() -> None:
-    metric = best(LOAD_MISS_LATENCY, measured(l1d_inflight_sum=0, load_l1_miss=0, load_fb_hit=0))
+    metric = best(LOAD_MISS_LATENCY, lambda _: measured(l1d_inflight_sum=0, load_l1_miss=0, load_fb_hit=0))
     assert metric.value is None and metric.reason == "no load missed L1"
     assert evaluate(DEFINITIONS["memory_read.controllers"], measured(0.0, mem_read=4)).reason == "no time passed"
 
@@ -133,10 +133,11 @@ def test_counts_that_contradict_each_other_are_not_decomposed() -> None:
 
 def test_a_level_is_as_busy_as_its_busiest_path() -> None:
     peaks = {"l2_fill": Peak(one_core=400, all_cores=1000), "l2_writeback": Peak(one_core=100)}
-    counts = measured(1.0, l2_fill=600, l2_writeback=60)
-    alone = utilization("l3", counts, 1.0, peaks)
-    assert (alone.value, alone.roles) == (150, ("l2_fill",))
-    spread = utilization("l3", counts, 4.0, peaks)  # four threads: each uses little of its own, together 60 % of all
-    assert (spread.value, spread.roles) == (60, ("l2_fill",))
-    unknown = utilization("memory", measured(mem_read=5), 1.0, peaks)
+    alone = measured(1.0, l2_fill=600, l2_writeback=60, task_clock=10**9)
+    found = utilization("l3", lambda _: alone, peaks)
+    assert (found.value, found.roles) == (150, ("l2_fill",))
+    spread = measured(1.0, l2_fill=600, l2_writeback=60, task_clock=4 * 10**9)
+    found = utilization("l3", lambda _: spread, peaks)  # four threads: little of each one's own path, 60 % of all
+    assert (found.value, found.roles) == (60, ("l2_fill",))
+    unknown = utilization("memory", lambda _: measured(mem_read=5), peaks)
     assert unknown.value is None and "peak" in unknown.reason

@@ -1,0 +1,136 @@
+"""What was observed of a program, as plain records: counts by interval, samples with their places, threads, a watched
+latency. Whoever observes writes a `Timeline`; whoever says what it means reads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from setebench.counters.protocol import Count
+
+UNKNOWN = "[unknown]"
+"""A function or an object that no symbol table names."""
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of all threads of the program from `start` to `end`, seconds since it began. A role that was not counted
+    in this interval has a `Count` with its reason."""
+
+    start: float
+    end: float
+    counts: dict[str, Count]
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return self.end - self.start
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an instruction stands: function, the file that holds its code, and the source line where that is known."""
+
+    function: str = UNKNOWN
+    object: str = UNKNOWN
+    line: str = ""
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples of time that fell into one place, by one thread, in one interval: how many, and the seconds of CPU time
+    that they stand for."""
+
+    interval: int
+    thread: int
+    place: Place
+    samples: int
+    seconds: float
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """One load that the CPU sampled: when, where it stands, how long it took, which level served it ("" where the CPU
+    does not say), whether its address was in the TLB, and whether another core held the line modified."""
+
+    seconds: float
+    thread: int
+    place: Place
+    latency_cycles: int
+    level: str = ""
+    tlb_hit: bool | None = None
+    modified_elsewhere: bool = False
+    address: int = 0
+
+
+class Thread(msgspec.Struct, frozen=True, kw_only=True):
+    """One thread of the program: its number, its name, its CPU time, and what was counted of it alone."""
+
+    number: int
+    name: str
+    cpu_seconds: float
+    counts: dict[str, Count] = msgspec.field(default_factory=dict)
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory latency as a probing thread saw it beside the program, ns, in the middle of a stretch of time."""
+
+    seconds: float
+    latency_ns: float
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """A named region of the program: how often it was entered, and what was counted within it."""
+
+    name: str
+    calls: int
+    seconds: float
+    counts: dict[str, Count]
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that ran, as it was observed.
+
+    `source`: "counted" on this machine, "simulated" on one that is not. `roles`: what was asked for, with "" or the
+    reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
+    why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
+    `sockets`: what was counted for each socket, everybody's share included. `ending`: how the program ended."""
+
+    program: tuple[str, ...]
+    source: str = "counted"
+    intervals: tuple[Interval, ...] = ()
+    roles: dict[str, str] = msgspec.field(default_factory=dict)
+    hits: tuple[Hit, ...] = ()
+    loads: tuple[Load, ...] = ()
+    threads: tuple[Thread, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    idle_ns: float | None = None
+    regions: tuple[Region, ...] = ()
+    sockets: dict[int, dict[str, Count]] = msgspec.field(default_factory=dict)
+    line_bytes: int = 64
+    unsampled: str = ""
+    unwatched: str = ""
+    lost_samples: int = 0
+    ending: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Elapsed time from the begin of the first to the end of the last interval."""
+        return self.intervals[-1].end - self.intervals[0].start if self.intervals else 0.0
+
+
+def usable(count: Count | None) -> bool:
+    """Whether a count is there and had its counter all the time."""
+    return count is not None and count.value is not None and not count.shared
+
+
+def summed(counts: list[Mapping[str, Count]], roles: tuple[str, ...]) -> dict[str, Count]:
+    """Counts of these roles over several stretches of time; a role that one of them lacks has its reason."""
+    return {role: _sum(role, [each.get(role) for each in counts]) for role in roles}
+
+
+def _sum(role: str, counts: list[Count | None]) -> Count:
+    total = enabled = running = 0
+    for count in counts:
+        if count is None or count.value is None:
+            reason = count.reason if count is not None else f"{role} was not counted"
+            return Count(role=role, reason=reason)
+        total, enabled, running = total + count.value, enabled + count.enabled, running + count.running
+    return Count(role=role, value=total, enabled=enabled, running=running)
