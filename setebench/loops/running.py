@@ -1,0 +1,193 @@
+"""Running loops on any machine: by its own means where it has them, else as traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.errors import UnsupportedError
+from setebench.loops.protocol import RunsLoops
+from setebench.loops.records import LINE_BYTES, LOOP_NAMES, Loop, Policy
+from setebench.loops.shapes import shape
+from setebench.loops.traces import MOST_LEAD, Span, extent_bytes, passed_bytes, trace
+from setebench.machine import Machine, Region, SwitchesPrefetchers
+from setebench.probe import Base, Probe
+
+LEAD = 64
+"""Iterations before the clock starts, behind those that the furthest prefetch needs: as many as start any stream."""
+
+CLOCK_ADDITIONS = 20_000
+CLOCK_REPEATS = 9
+GAP_BYTES = 4096
+PAGE_BYTES = 4096
+"""Between what two runs pass, so that what one prefetched beyond its end is nothing that the next one finds."""
+
+Ticks = NDArray[np.int64]
+
+
+def loops_of(machine: Machine) -> AbstractContextManager[RunsLoops]:
+    """The machine's loops: its own (`RunsLoops`), else traces, whose memory goes back at the context's end."""
+    if isinstance(machine, RunsLoops):
+        return nullcontext(machine)
+    return _traced(machine)
+
+
+@contextmanager
+def _traced(machine: Machine) -> Iterator[RunsLoops]:
+    traced = TracedLoops(machine)
+    try:
+        yield traced
+    finally:
+        traced.close()
+
+
+class TracedLoops:
+    """`RunsLoops` for a machine that runs probes only. `loop` may be given for a loop of one's own."""
+
+    def __init__(self, machine: Machine, own: Sequence[Loop] = ()) -> None:
+        self._machine = machine
+        self._own = {loop.name: loop for loop in own}
+        self._memories: dict[str, _Memory] = {}
+        self._cycles_per_tick = 0.0
+
+    def close(self) -> None:
+        """Give the memory of all loops back."""
+        for memory in self._memories.values():
+            self._machine.release(memory.region)
+        self._memories = {}
+
+    def loop_names(self) -> tuple[str, ...]:
+        """See `RunsLoops`."""
+        return (*LOOP_NAMES, *self._own)
+
+    def describe_loop(self, name: str) -> Loop:
+        """See `RunsLoops`. The cycles are those of the loop without prefetches on a few lines of each stream."""
+        loop = self._loop(name)
+        ticks = self._run(loop, (Policy(),), 3, None, np.random.default_rng(1), folded=True)
+        cycles = float(np.median(ticks)) * self._clock() / loop.iterations
+        return msgspec.structs.replace(loop, cycles_per_iteration=round(cycles, 3))
+
+    def cycles_per_tick(self) -> float:
+        """Core cycles per tick, from additions of which one takes a cycle."""
+        return self._clock()
+
+    def run_loop(
+        self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
+    ) -> Ticks:
+        """See `RunsLoops`."""
+        return self._run(self._loop(name), policies, rounds, cpu, np.random.default_rng((seed, 0x100B)))
+
+    def check_loop(self, name: str) -> None:
+        """A trace computes nothing that could be wrong; raises `UsageError` for an unknown name."""
+        self._loop(name)
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def _loop(self, name: str) -> Loop:
+        return self._own[name] if name in self._own else shape(name)
+
+    def _clock(self) -> float:
+        if not self._cycles_per_tick:
+            probes = [Probe().start().add(count).stop() for count in (CLOCK_ADDITIONS, 2 * CLOCK_ADDITIONS)]
+            short, long = (float(np.median(self._machine.run(probe, CLOCK_REPEATS, warmup=1))) for probe in probes)
+            self._cycles_per_tick = CLOCK_ADDITIONS / (long - short)
+        return self._cycles_per_tick
+
+    def _run(
+        self,
+        loop: Loop,
+        policies: Sequence[Policy],
+        rounds: int,
+        cpu: int | None,
+        rng: np.random.Generator,
+        *,
+        folded: bool = False,
+    ) -> Ticks:
+        sizes = self._machine.facts.access_sizes
+        spans = [_span(loop, policy, sizes, folded) for policy in policies]
+        seed = int(rng.integers(1 << 62))
+        probes = [
+            trace(loop, policy, span, np.random.default_rng(seed)) for policy, span in zip(policies, spans, strict=True)
+        ]
+        memory = self._memory(loop)
+        ticks = np.empty((rounds, len(policies)), dtype=np.int64)
+        for row in range(-1, rounds):  # the first round warms up
+            for which in rng.permutation(len(policies)):
+                places = {
+                    Base(stream.name): memory.place(loop, number, spans[which], rng)
+                    for number, stream in enumerate(loop.streams)
+                }
+                with self._switched(policies[which].hardware, cpu):
+                    passed = self._machine.run(probes[which], places, cpu=cpu)
+                if row >= 0:
+                    ticks[row, which] = passed[0, 0]
+        return ticks
+
+    def _switched(self, hardware: bool, cpu: int | None) -> AbstractContextManager[None]:
+        if hardware:
+            return nullcontext()
+        machine = self._machine
+        switches = machine.prefetcher_switches() if isinstance(machine, SwitchesPrefetchers) else ()
+        if not isinstance(machine, SwitchesPrefetchers) or not switches:
+            raise UnsupportedError(f"{machine.facts.name}: its hardware prefetchers can't be switched off")
+        cpus = [machine.facts.cpus[0] if cpu is None else cpu]
+        return machine.prefetchers_off([switch.name for switch in switches], cpus)
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def _memory(self, loop: Loop) -> _Memory:
+        """One region for all streams, in the machine's largest pages, as programs get them for large arrays."""
+        if loop.name not in self._memories:
+            spare = passed_bytes_most(loop) + GAP_BYTES
+            begins, size = [], 0
+            for number, stream in enumerate(loop.streams):
+                # streams that begin at pages would all share a set of level 1: each is a line further than the last
+                begins.append(size + number * LINE_BYTES % PAGE_BYTES)
+                needed = max(extent_bytes(loop, stream), spare) + PAGE_BYTES
+                size += -(-needed // PAGE_BYTES) * PAGE_BYTES
+            region = self._machine.allocate(size, max(self._machine.facts.page_sizes))
+            self._memories[loop.name] = _Memory(region, begins, [0] * len(begins))
+        return self._memories[loop.name]
+
+
+@dataclass
+class _Memory:
+    """Where a loop's streams lie in its region, and how far runs have come in each, in bytes."""
+
+    region: Region
+    begins: list[int]
+    passed: list[int]
+
+    def place(self, loop: Loop, number: int, span: Span, rng: np.random.Generator) -> int:
+        """Where a stream begins in the next run: behind what the run before passed, or moved at random."""
+        stream = loop.streams[number]
+        first = self.region.address + self.begins[number]
+        if span.folded:
+            return self.region.address + number * LINE_BYTES
+        extent = extent_bytes(loop, stream)
+        passes = passed_bytes(stream, span, 2 * LEAD)
+        if not passes:
+            return first + int(rng.integers(0, max(1, extent // LINE_BYTES // 2))) * LINE_BYTES
+        begin = self.passed[number]
+        if begin + passes > extent:
+            begin = 0
+        self.passed[number] = begin + passes + GAP_BYTES
+        return first + begin // LINE_BYTES * LINE_BYTES
+
+
+def passed_bytes_most(loop: Loop) -> int:
+    """What the longest run passes of any of a loop's streams."""
+    span = Span(lead=MOST_LEAD // 2, timed=loop.iterations, access_sizes=(8,))
+    return max(passed_bytes(stream, span, MOST_LEAD // 2) for stream in loop.streams)
+
+
+def _span(loop: Loop, policy: Policy, access_sizes: tuple[int, ...], folded: bool) -> Span:
+    furthest = max(policy.l1_distance, policy.l2_distance)
+    steps = max(stream.steps for stream in loop.streams)
+    lead = min(MOST_LEAD, LEAD + furthest * (1 + steps))
+    return Span(lead=lead, timed=loop.iterations, access_sizes=access_sizes, folded=folded)
