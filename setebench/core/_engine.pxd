@@ -50,6 +50,14 @@ cdef extern from "guard.h":
     void setebench_meeting_abandon(setebench_meeting *) nogil
 
 
+cdef extern from "sys/ioctl.h":
+    int ioctl(int, unsigned long, ...) nogil
+
+
+cdef extern from "linux/perf_event.h":
+    unsigned long PERF_EVENT_IOC_ENABLE, PERF_EVENT_IOC_DISABLE, PERF_IOC_FLAG_GROUP
+
+
 cdef extern from "sys/mman.h":
     void *mmap(void *, size_t, int, int, int, long) nogil
     int mprotect(void *, size_t, int) nogil

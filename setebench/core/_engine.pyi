@@ -42,4 +42,5 @@ class Stitched:
         results: NDArray[np.int64],
         dither: NDArray[np.int32],
         meeting: Meeting | None = None,
+        counters: NDArray[np.int32] | None = None,
     ) -> tuple[int, int, int] | None: ...

@@ -19,6 +19,16 @@ cdef class Meeting:
         setebench_meeting_abandon(self.place)
 
 
+cdef int _switch(const int32_t *leaders, Py_ssize_t groups, unsigned long request) noexcept nogil:
+    """Enable or disable groups of events; 0, or the errno of the first that failed."""
+    cdef int error = 0
+    cdef Py_ssize_t i
+    for i in range(groups):
+        if ioctl(leaders[i], request, PERF_IOC_FLAG_GROUP) < 0 and not error:
+            error = errno
+    return error
+
+
 cdef class Stitched(Program):
     """One probe as machine code in memory of its own, which is never writable and executable at once.
 
@@ -117,12 +127,23 @@ cdef class Stitched(Program):
             raise UnsupportedError(f"the system does not let this process make code executable: {reason}")
         return 0
 
-    def run(self, const int64_t[:, ::1] rows, int64_t[:, ::1] results, const int32_t[::1] dither, Meeting meeting=None):
+    def run(
+        self,
+        const int64_t[:, ::1] rows,
+        int64_t[:, ::1] results,
+        const int32_t[::1] dither,
+        Meeting meeting=None,
+        const int32_t[::1] counters=None,
+    ):
         """Run one repetition per row. Ticks go to `results`, shape (rows, intervals); `dither` holds the waits.
+        `counters` are descriptors of leaders of groups of events, which count from here to the end of the run: they are
+        switched on and off here, so that hardly anything but the probe is counted.
 
         The guard must be installed. Returns None, or (signal, operation, data address) of the fault that ended it."""
         cdef setebench_call call
-        cdef int error
+        cdef int error = 0, refused = 0
+        cdef const int32_t *leaders = NULL
+        cdef Py_ssize_t groups = 0
         if rows.shape[0] == 0:
             return None
         call.code = <setebench_stitched>self.code
@@ -132,10 +153,16 @@ cdef class Stitched(Program):
         call.repetitions = rows.shape[0]
         call.dither = &dither[0] if dither.shape[0] else NULL
         call.meeting = meeting.place if meeting is not None else NULL
+        if counters is not None and counters.shape[0]:
+            leaders, groups = &counters[0], counters.shape[0]
         with nogil:
+            refused = _switch(leaders, groups, PERF_EVENT_IOC_ENABLE)
             error = setebench_guard_run(&call)
+            refused = _switch(leaders, groups, PERF_EVENT_IOC_DISABLE) or refused
         if error:
             raise UnsupportedError(f"no signal stack: {strerror(error).decode()}")
+        if refused:
+            raise UnsupportedError(f"the kernel does not switch counters: {strerror(refused).decode()}")
         if call.signal:
             return call.signal, self._operation_at(call.fault_instruction), call.fault_address
         return None

@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,10 @@ from setebench.core.brackets import Comparison, ranked
 from setebench.core.facts import native_facts
 from setebench.core.memory import NativeRegion, map_region
 from setebench.core.numa import bind, node_of
+from setebench.core.perf.native_counters import NativeCounters, NativeCounting
 from setebench.core.prefetchers import NativeSwitches
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
+from setebench.counters.protocol import Counting
 from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
@@ -57,6 +60,7 @@ class NativeMachine:
         _engine.prepare(frozenset(environment.cpu.flags))
         _engine.guard_install()
         self._open = True
+        self._counting: NativeCounting | None = None
         self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
         self._rng = np.random.default_rng()
         self._bracket = BRACKETS.index("lfence")
@@ -127,6 +131,30 @@ class NativeMachine:
         seconds, cpus = wanted
         return BusyTime(passed=passed, others=seconds - own, cpus=cpus)
 
+    @cached_property
+    def _counters(self) -> NativeCounters:
+        return NativeCounters()
+
+    def event_roles(self) -> dict[str, str]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        return self._counters.event_roles()
+
+    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        return self._counters.event_groups(roles)
+
+    @contextmanager
+    def count_events(self, roles: Sequence[str]) -> Iterator[Counting]:
+        """See `setebench.counters.protocol.CountsEvents`. Raises `UsageError` within another one, too."""
+        if self._counting is not None:
+            raise UsageError("events are counted already; ask for all roles at once, or one after the other")
+        self._counting = self._counters.count(roles)
+        try:
+            yield self._counting
+        finally:
+            self._counting.close()
+            self._counting = None
+
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""
         # also where the thread is pinned already: another machine may have moved it since
@@ -141,6 +169,8 @@ class NativeMachine:
         results: dict[int, Ticks] = {}
         errors: list[BaseException] = []
 
+        counting = self._counting
+
         def work(cpu: int, probe: Probe) -> None:
             try:
                 with pinned(cpu):
@@ -148,6 +178,9 @@ class NativeMachine:
             except BaseException as error:
                 meeting.abandon()
                 errors.append(error)
+            finally:
+                if counting is not None:
+                    counting.leave()
 
         # what can fail is tried before any thread waits for another
         if len({int((probe.rows[:, 0] == Kind.BARRIER).sum()) for probe in probes.values()}) > 1:
@@ -156,10 +189,11 @@ class NativeMachine:
             placement_table(probe, placements)
             self.stitch(probe, together=True)
         threads = [threading.Thread(target=work, args=item) for item in probes.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with counting.around_joint_run() if counting is not None else nullcontext():
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         if errors:
             raise errors[0]
         return results
@@ -193,7 +227,8 @@ class NativeMachine:
         stitched = self.stitch(probe, together=meeting is not None)
         # filled, not only reserved: a page fault while results are stored would fall into the measurement
         results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
-        fault = stitched.run(table, results, self._dither(len(table) * stitched.dithers), meeting)
+        leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
+        fault = stitched.run(table, results, self._dither(len(table) * stitched.dithers), meeting, leaders)
         if fault is not None:
             number, operation, address = fault
             what = str(list(probe.operations)[operation].kind.name).lower() if operation >= 0 else ""

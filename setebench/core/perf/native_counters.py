@@ -1,0 +1,130 @@
+"""This CPU's counted events, in roles: the capability `CountsEvents` of the native machine.
+
+Each thread that runs a probe counts with events of its own, switched on and off right around the probe's code. Events
+of a whole CPU or socket count around the run, or around a joint run from before its threads begin until they have
+ended; what others do there meanwhile is in them. Waiting at a joint run's barriers is counted, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.core.perf import _perf
+from setebench.core.perf.groups import OpenGroups, Placed, Tally, add_all, placed
+from setebench.core.perf.kernel import Kernel
+from setebench.core.perf.messages import Situation, read_situation
+from setebench.core.perf.plans import SYSTEM_PLANS, Plan, countable
+from setebench.counters.protocol import Count
+from setebench.errors import UsageError
+from setebench.host.tree import Tree
+
+
+class NativeCounting:
+    """Events of some roles, open in as many threads as run probes. See `setebench.counters.protocol.Counting`."""
+
+    def __init__(self, kernel: Kernel, situation: Situation, groups: Sequence[Sequence[Plan]]) -> None:
+        self._kernel = kernel
+        self._situation = situation
+        self._roles = [plan.role for group in groups for plan in group]
+        self._done = {plan.role: Tally(reason=plan.reason) for group in groups for plan in group}
+        self._events = [placed(group) for group in groups]
+        self._threads: dict[threading.Thread, OpenGroups] = {}
+        self._lock = threading.Lock()
+        self._shared = self._opened(lambda event: event.cpu is not None)
+
+    def leaders(self, *, joint: bool = False) -> NDArray[np.int32]:
+        """Descriptors to be switched around what the calling thread runs; its events are opened by the first call.
+        In a joint run those of whole CPUs are left to `around_joint_run`."""
+        thread = threading.current_thread()
+        own = self._threads.get(thread)
+        if own is None:
+            own = self._opened(lambda event: event.cpu is None)
+            with self._lock:
+                self._threads[thread] = own
+        return np.array([*([] if joint else self._shared.leaders), *own.leaders], dtype=np.int32)
+
+    @contextmanager
+    def around_joint_run(self) -> Iterator[None]:
+        """Count whole CPUs and sockets within."""
+        for leader in self._shared.leaders:
+            self._kernel.enable(leader, True)
+        try:
+            yield
+        finally:
+            for leader in self._shared.leaders:
+                self._kernel.disable(leader, True)
+
+    def leave(self) -> None:
+        """The calling thread runs no more probes: its counts are kept and its events closed."""
+        with self._lock:
+            self._retire(threading.current_thread())
+
+    def read(self) -> dict[str, Count]:
+        """See `Counting.read`."""
+        total: dict[str, Tally] = {}
+        with self._lock:
+            add_all(total, self._done)
+            for groups in (self._shared, *self._threads.values()):
+                add_all(total, groups.read())
+        return {role: total[role].count(role) for role in self._roles}
+
+    def close(self) -> None:
+        """Keep what was counted and close every event."""
+        with self._lock:
+            for thread in list(self._threads):
+                self._retire(thread)
+            add_all(self._done, self._shared.read())
+            self._shared.close()
+
+    def _retire(self, thread: threading.Thread) -> None:
+        groups = self._threads.pop(thread, None)
+        if groups is not None:
+            add_all(self._done, groups.read())
+            groups.close()
+
+    def _opened(self, wanted: Callable[[Placed], bool]) -> OpenGroups:
+        groups = OpenGroups(self._kernel, self._situation)
+        for events in self._events:
+            groups.open([event for event in events if wanted(event)])
+        return groups
+
+
+class NativeCounters:
+    """What of this CPU's events can be counted, and counting them."""
+
+    def __init__(self, kernel: Kernel = _perf, tree: Tree | None = None) -> None:
+        """Reads the system's files; opens nothing."""
+        self._kernel = kernel
+        self._situation = read_situation(Tree(Path("/")) if tree is None else tree)
+        self._plans = dict(SYSTEM_PLANS)
+
+    def event_roles(self) -> dict[str, str]:
+        """See `CountsEvents.event_roles`."""
+        return {role: self._countable(role).reason for role in self._plans}
+
+    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """See `CountsEvents.event_groups`."""
+        self._check(roles)
+        return (tuple(dict.fromkeys(roles)),) if roles else ()
+
+    def count(self, roles: Sequence[str]) -> NativeCounting:
+        """Open what is needed to count these roles. The caller closes it."""
+        groups = self.event_groups(roles)
+        return NativeCounting(
+            self._kernel, self._situation, [[self._countable(role) for role in group] for group in groups]
+        )
+
+    def _countable(self, role: str) -> Plan:
+        return countable(self._kernel, self._plans[role], self._situation)
+
+    def _check(self, roles: Sequence[str]) -> None:
+        for role in roles:
+            if role not in self._plans:
+                known = ", ".join(self._plans)
+                raise UsageError(f"this machine knows no event for {role!r}; it knows {known}")
