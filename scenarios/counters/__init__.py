@@ -1,0 +1,82 @@
+"""Whether each event that the machine counts counts what its role says.
+
+Workloads whose events are known beforehand (`workloads`) run under every event, in several amounts and over epochs
+(`observe`). What an event counted is compared with what it should have (`lines`, `cycles`): a verdict of each, with the
+scale of one count, the level whose traffic it tracks, and whether prefetched lines are in it. Events are known by role
+alone; which event of which CPU plays a role is the machine's to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+from setebench.counters.protocol import CountsEvents
+from setebench.counters.roles import ROLES, Quantity
+from setebench.counters.verdicts import Kind, Verdict
+from setebench.errors import UnsupportedError
+from setebench.results import Finding
+from setebench.scenario import Context, Option, Scenario
+
+from .battery import Battery
+from .cycles import judge_cycle_event
+from .findings import of_verdict
+from .lines import PAIRS, judge_instruction_event, judge_line_event
+from .observe import observe
+from .params import Params
+from .plot import draw
+from .readings import Evidence
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield what was found of each event. Raises `UnsupportedError` on a machine that counts no events."""
+    for verdict in validate(context):
+        yield from of_verdict(verdict)
+
+
+def validate(context: Context) -> Iterable[Verdict]:
+    """The verdict on the event of every role asked for (by default: all that the machine has, but the kernel's own)."""
+    machine = context.machine
+    if not isinstance(machine, CountsEvents):
+        raise UnsupportedError(f"{machine.facts.name} counts no events")
+    offered = {role: reason for role, reason in machine.event_roles().items() if _is_checked(role)}
+    wanted = tuple(context.options.get("role") or offered)
+    countable = [role for role in wanted if role in offered and not offered[role]]
+    if not countable:
+        why = next(iter(offered.values()), "it has no hardware events")
+        raise UnsupportedError(f"{machine.facts.name} can count none of these events: {why}")
+    params = Params().quicker() if context.fast else Params()
+    with closing(Battery(context, params)) as battery:
+        observations = observe(context, battery.workloads, countable, params)
+        evidence = Evidence(observations, {work.name: work for work in battery.workloads}, params)
+    context.evidence["counts"] = evidence.table()
+    return [_judge(role, offered.get(role, "this machine knows no event for it"), evidence) for role in wanted]
+
+
+def _is_checked(role: str) -> bool:
+    return ROLES[role].quantity is not Quantity.SYSTEM
+
+
+def _judge(role: str, refusal: str, evidence: Evidence) -> Verdict:
+    if refusal:
+        return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=refusal)
+    if role in PAIRS or role == "fp_op":
+        return judge_instruction_event(role, evidence)
+    if ROLES[role].quantity in (Quantity.CYCLES, Quantity.OCCUPANCY):
+        return judge_cycle_event(role, evidence)
+    return judge_line_event(role, evidence)
+
+
+SCENARIO = Scenario(
+    name="counters",
+    summary="Check whether each event that the machine counts counts what it should.",
+    answer=answer,
+    parameters=("counter.",),
+    options=(
+        Option(name="role", help="Only this role (may be repeated).", multiple=True, choices=tuple(sorted(ROLES))),
+    ),
+    plot=draw,
+    order=90,
+    seconds=30.0,
+    on_request=True,
+)

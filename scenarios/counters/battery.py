@@ -1,0 +1,185 @@
+"""All workloads of a machine: memory for them, and the working sets that each level serves, found by timing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.experiments.chases import SweepParams, region_for, sweep
+from setebench.infer.levels import Plateau, plateaus
+from setebench.infer.ticks import mean_ticks
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.layout import by_windows, lay, span_bytes
+from setebench.probe import Probe
+from setebench.scenario import Context
+
+from . import workloads as make
+from .params import Params
+from .workloads import PAGE_BYTES, PAGES, TARGET, Ring, Targets, Workload
+
+SMALLEST_BYTES = 4096
+"""The smallest working set of the sweep: any first cache holds it."""
+
+STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
+"""Roles that count cycles of a chase."""
+
+BESIDE = ("far_load", "far_store", "far_pair", "hot_load_192", "hot_store_192", "nops_192", "far_chase_16", "burst_8")
+"""Workloads that are also counted beside a busy sibling thread: for each role, one that it is for."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A cache that serves working sets from `low_bytes` to `high_bytes`, in about `ticks` a load."""
+
+    name: str
+    low_bytes: float
+    high_bytes: float
+    ticks: float
+
+    @property
+    def middle_bytes(self) -> float:
+        """The size furthest from both ends."""
+        return float((self.low_bytes * self.high_bytes) ** 0.5)
+
+
+class Battery:
+    """The workloads, and the memory that they use until `close`. `levels` are the caches that were found, nearest
+    first, as far as a working set lies well inside each."""
+
+    def __init__(self, context: Context, params: Params) -> None:
+        self._context, self._params = context, params
+        self._stack = ExitStack()
+        try:
+            context.progress("where the levels are")
+            self.levels = self._find_levels()
+            self.workloads = list(self._all())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._stack.close()
+
+    def _allocate(self, size: int) -> Region:
+        machine = self._context.machine
+        page = min(machine.facts.page_sizes)
+        region = machine.allocate(-(-size // page) * page, page)
+        self._stack.callback(machine.release, region)
+        return region
+
+    def _targets(self, pages: int = PAGES) -> Targets:
+        return Targets(self._allocate(pages * PAGE_BYTES), self._context.rng(17))
+
+    # -- the levels -------------------------------------------------------------------------------------------------
+
+    def _find_levels(self) -> list[Level]:
+        """Plateaus of a sweep that lie clearly before memory."""
+        context, params = self._context, self._params
+        region = region_for(context, params.largest_bytes)
+        self._stack.callback(context.machine.release, region)
+        self._region = region
+        memory = self._memory_ticks()
+        octaves = np.arange(0, np.log2(params.largest_bytes / SMALLEST_BYTES) + 0.5, 0.5)
+        sizes, ticks = sweep(context, region, SMALLEST_BYTES * 2**octaves, SweepParams(), 0.9 * memory)
+        context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory}
+        found = [each for each in plateaus(sizes, ticks) if each.cycles < 0.5 * memory]
+        return [_level(number, each) for number, each in enumerate(found[:3])]
+
+    def _memory_ticks(self) -> float:
+        """Ticks of a step of a chase over flushed lines."""
+        context, targets = self._context, self._targets()
+        few, many = self._params.chase_lines
+        context.machine.link(self._region, targets.lines[:many])
+        found = []
+        for workload in make.flushed_chases(targets, context.cpu, (few, many), ()):
+            if workload.name.endswith(("_free", "_chained")):
+                continue
+            ((cpu, probe),) = workload.probes.items()
+            ticks = context.machine.run(probe, workload.placements(64), cpu=cpu, warmup=4)
+            found.append(mean_ticks(ticks[:, 0], step_ticks(context)))
+        return (found[1] - found[0]) / (many - few)
+
+    def _level(self, name: str) -> Level | None:
+        return next((level for level in self.levels if level.name == name), None)
+
+    # -- the workloads ----------------------------------------------------------------------------------------------
+
+    def _all(self) -> Iterator[Workload]:
+        context, params, cpu = self._context, self._params, self._context.cpu
+        targets, stored, chased = self._targets(), self._targets(), self._targets()
+        widths = context.machine.facts.access_sizes
+        plain = [*make.flushed(stored, cpu, params.repetitions), *make.hot(targets, cpu, params.work_cycles, 24)]
+        context.machine.link(self._region, chased.lines[: max(params.chase_lines)])
+        plain += make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
+        plain += make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
+        plain.append(make.ascending_chase(self._ascending(), cpu, ("cycles",)))
+        yield from plain
+        if context.machine.facts.kernels:
+            arrays = self._allocate(make.array_room(params.stream_bytes))
+            names = [name for name in make.STREAMS if name in context.machine.facts.kernels]
+            yield from make.streams(arrays, cpu, names, params.stream_bytes, max(widths))
+            yield from make.arithmetic(arrays, cpu, (min(widths), max(widths)))
+            yield from self._driven_out()
+        yield from self._full()
+        for level in self.levels[1:]:
+            ring = self._ring(level)
+            yield from make.served(level.name, ring, cpu, STALLS)
+        yield from self._others(plain)
+
+    def _ascending(self) -> Region:
+        """Lines that point to the next ones."""
+        region = self._allocate(self._params.stream_bytes)
+        self._context.machine.link(region, np.arange(region.address, region.address + region.size, region.line_size))
+        return region
+
+    def _full(self) -> Iterator[Workload]:
+        """Lines at the same places of all pages, a random one of each few, in random order."""
+        rng = self._context.rng(23)
+        most = max(self._params.full_lines)
+        region = self._allocate(PAGES * PAGE_BYTES)
+        every = np.arange(0, region.size, region.line_size)
+        order = rng.permutation(every[every % PAGE_BYTES != 0])[:most]
+        yield from make.full_queues(region, self._context.cpu, self._params.full_lines, order)
+
+    def _driven_out(self) -> Iterator[Workload]:
+        """Modified lines behind passes of several times the first level's and the second level's size."""
+        beyond: tuple[str, ...] = ()
+        for level, role in zip(self.levels, ("l1d_writeback", "l2_writeback"), strict=False):
+            beyond = (*beyond, role)
+            regions = self._allocate(self._params.dirty_lines * 64), self._allocate(self._evictor(level))
+            yield make.driven_out(regions, self._context.cpu, self._params.dirty_lines, beyond)
+
+    def _evictor(self, level: Level) -> int:
+        return int(self._params.beyond * level.high_bytes)
+
+    def _ring(self, level: Level) -> Ring:
+        context = self._context
+        rng = context.rng(int(level.middle_bytes))
+        region = self._allocate(span_bytes(level.middle_bytes, context.machine.facts.line_size))
+        order = by_windows(lay(region, level.middle_bytes, rng), rng)
+        context.machine.link(region, order)
+        context.machine.run(Probe().chase(TARGET, 2 * len(order)), {TARGET: order[:1]}, cpu=context.cpu)
+        return Ring(order)
+
+    def _others(self, plain: list[Workload]) -> Iterator[Workload]:
+        """What needs a second CPU: lines handed over between cores, and the same work beside a busy sibling."""
+        facts = self._context.machine.facts
+        cpu = facts.cpus[0] if self._context.cpu is None else self._context.cpu
+        own = next((group for group in facts.siblings if cpu in group), (cpu,))
+        elsewhere = [other for other in facts.cpus if other not in own]
+        if elsewhere:
+            yield make.handed_over(self._targets(), cpu, elsewhere[0], self._params.repetitions)
+        beside = [other for other in own if other != cpu]
+        spare = self._allocate(PAGE_BYTES).address
+        for workload in plain if beside else ():
+            if workload.name in BESIDE:
+                yield make.beside_sibling(workload, cpu, beside[0], spare)
+
+
+def _level(number: int, plateau: Plateau) -> Level:
+    return Level(f"l{number + 1}", plateau.low_bytes, plateau.high_bytes, plateau.cycles)

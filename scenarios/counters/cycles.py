@@ -1,0 +1,137 @@
+"""Events of cycles and of what is in flight: whether they grow by as much as the time does that they are about.
+
+A chase has one load in flight, always; from a working set that L2 serves to flushed lines a step takes longer by the
+difference of two latencies, and every event that counts cycles of a waiting load must grow by just that. What comes
+beside it in a step (looking L1 up, the instructions of the loop) is the same in both and drops out. Dependent
+multiplications lengthen a step without a load that waits (Molka et al. 2017, section 4.3).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from setebench.counters.verdicts import Kind, Verdict
+from setebench.stats.candidates import compare
+from setebench.stats.estimate import Estimate, over_epochs
+
+from .readings import (
+    Evidence,
+    Numbers,
+    background,
+    bent,
+    common,
+    ordered,
+    scaled,
+    undercounts,
+    unusable,
+    wrapped,
+)
+
+FULL = {"fb_full": "full_load", "sq_full": "full_load", "stall_store_buffer": "full_store"}
+"""Events of full queues: the workload that fills them, in two sizes."""
+
+PURE = ("stall_l1d_miss", "stall_load_any")
+"""Events that should not count cycles in which arithmetic waits for arithmetic."""
+
+
+def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
+    """The verdict on an event that counts cycles, or a sum over cycles."""
+    observed = evidence.observations.roles[role]
+    early = unusable(role, observed)
+    if early is not None:
+        return early
+    counts, cycles = _full(role, evidence) if role in FULL else _longer(role, evidence)
+    if not len(counts):
+        return Verdict(role=role, reason="no two levels were found whose latencies could be compared")
+    kinds = set(wrapped(observed))
+    if not _counts_anything(role, evidence):
+        return _nothing(role, kinds)
+    if role == "l1d_inflight_sum" and _floored(evidence):
+        kinds.add(Kind.FLOOR_PER_CYCLE)
+        return Verdict(role=role, kinds=ordered(kinds | _floored_scale(evidence)))
+    scale = over_epochs(counts / cycles)
+    if background(role, evidence, scale.value) or bent(role, evidence, _primary(role, evidence)):
+        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason="counts are no line over the work")
+    return _of_scale(role, evidence, kinds, scale)
+
+
+def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) -> Verdict:
+    found, reason = scaled(scale, evidence.params)
+    if found is None:
+        return Verdict(role=role, reason=reason)
+    kinds |= set(found)
+    kinds |= {Kind.INCLUDES_OTHER_STALLS} if role in PURE and _includes_other(role, evidence, scale) else set()
+    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, "far_chase_16") else set()
+    low, high = sorted((1 / scale.low, 1 / scale.high))
+    return Verdict(role=role, kinds=ordered(kinds), scale=1 / scale.value, scale_low=low, scale_high=high)
+
+
+def _nothing(role: str, kinds: set[Kind]) -> Verdict:
+    """An event that never counted: silent, or its queue never filled."""
+    if role in FULL:
+        return Verdict(role=role, reason="counted nothing, but no workload is known to fill its queue on this machine")
+    return Verdict(role=role, kinds=ordered(kinds | {Kind.ZERO}))
+
+
+def _primary(role: str, evidence: Evidence) -> str:
+    return f"{FULL[role]}_{evidence.params.full_lines[1]}" if role in FULL else "far_chase_16"
+
+
+def _counts_anything(role: str, evidence: Evidence) -> bool:
+    return any(np.nansum(series.counts) > 0 for series in evidence.observations.roles[role].series.values())
+
+
+def _full(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
+    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many."""
+    few, many = (f"{FULL[role]}_{count}" for count in evidence.params.full_lines)
+    cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
+    return evidence.difference(role, many, few), cycles
+
+
+def _longer(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
+    """Events, and cycles, of a step over flushed lines beyond those of a step that L2 serves."""
+    few, many = (f"far_chase_{count}" for count in evidence.params.chase_lines)
+    steps = evidence.params.chase_lines[1] - evidence.params.chase_lines[0]
+    near = evidence.workloads.get("l2_chase")
+    if near is None:
+        return np.empty(0), np.empty(0)
+    far = evidence.difference(role, many, few) / steps
+    far_cycles = common(evidence.cycles(role, many), evidence.cycles(role, few)) / steps
+    counts = common(far, evidence.slope(role, near.name) / near.steps)
+    return counts, common(far_cycles, evidence.cycles(role, near.name) / near.steps)
+
+
+def _includes_other(role: str, evidence: Evidence, scale: Estimate) -> bool:
+    """Whether dependent multiplications are counted."""
+    name = f"far_chase_{evidence.params.chase_lines[1]}"
+    counts = evidence.difference(role, f"{name}_chained", name)
+    cycles = common(evidence.cycles(role, f"{name}_chained"), evidence.cycles(role, name))
+    return over_epochs(counts / cycles / scale.value).low > evidence.params.stall_fraction
+
+
+def _burst_counts(evidence: Evidence) -> tuple[Numbers, Numbers, Numbers]:
+    """Numbers of misses at once, counts per repetition, and their errors, relative to the largest."""
+    numbers = np.array(evidence.params.burst_lines, dtype=np.float64)
+    found = [over_epochs(evidence.slope("l1d_inflight_sum", f"burst_{int(number)}")) for number in numbers]
+    counts = np.array([each.value for each in found])
+    return numbers, counts, np.full(len(numbers), 0.1 * max(float(np.nanmax(np.abs(counts))), 1e-9))
+
+
+def _floored(evidence: Evidence) -> bool:
+    """Whether a quarter of what is in flight, rounded down, explains bursts better than what is in flight does."""
+    numbers, counts, errors = _burst_counts(evidence)
+    if np.isnan(counts).any():
+        return False
+    comparison = compare(counts, errors, {"all": numbers, "quarters": np.floor(numbers / 4)})
+    return comparison.best == "quarters"
+
+
+def _floored_scale(evidence: Evidence) -> set[Kind]:
+    """Whether four more misses at once count about once per cycle of a latency."""
+    counts = evidence.difference("l1d_inflight_sum", "burst_8", "burst_4")
+    few, many = (f"far_chase_{count}" for count in evidence.params.chase_lines)
+    steps = evidence.params.chase_lines[1] - evidence.params.chase_lines[0]
+    role = "l1d_inflight_sum"
+    latency = common(evidence.cycles(role, many), evidence.cycles(role, few)) / steps
+    scale = over_epochs(common(counts / np.mean(latency), np.zeros_like(counts)))
+    return {Kind.SCALED} if scale.outside(0.6, 1.5) else set()

@@ -1,0 +1,225 @@
+"""Events of lines and instructions: whether they count what their role says, and what else if not.
+
+A role's volumes under all workloads are a pattern. The patterns of all roles of the same direction are candidates for
+what an event counts; each is fitted with a scale of its own (Molka et al. 2017, future work: which event tracks which
+level is found, not looked up). What none explains is untrusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from setebench.counters.roles import ROLES, Quantity
+from setebench.counters.verdicts import Kind, Verdict
+from setebench.stats.candidates import compare
+from setebench.stats.estimate import Estimate, over_epochs
+
+from .readings import (
+    Evidence,
+    Numbers,
+    background,
+    bent,
+    ordered,
+    scaled,
+    undercounts,
+    unusable,
+    wrapped,
+)
+from .workloads import Workload
+
+FAMILIES = (
+    ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"),
+    ("l2_rfo", "l2_rfo_miss"),
+    ("l1d_writeback", "l2_writeback", "mem_write", "home_write"),
+    ("load_fb_hit",),
+    ("hitm_local",),
+)
+"""Roles whose events might count each other's lines."""
+
+PRIMARY = {
+    "load_fb_hit": "far_pair",
+    "hitm_local": "handed_over",
+    "l2_rfo": "far_store",
+    "l2_rfo_miss": "far_store",
+    "mem_write": "far_store",
+    "home_write": "far_store",
+    "l1d_writeback": "driven_out_l1d_writeback",
+    "l2_writeback": "driven_out_l2_writeback",
+}
+"""The workload that a role is about; `far_load` for the others."""
+
+PAIRS = {
+    "instructions": ("nops_192", "nops_64"),
+    "load": ("hot_load_192", "hot_load_64"),
+    "store": ("hot_store_192", "hot_store_64"),
+    "cycles": ("additions_192", "additions_64"),
+}
+"""Two sizes of the workload whose difference holds nothing but events of the role."""
+
+STREAMED = ("far_ascending", "stream_load")
+"""Ascending lines, of which prefetchers bring a part."""
+
+
+def judge_line_event(role: str, evidence: Evidence) -> Verdict:
+    """The verdict on an event that counts lines, or loads by where their line was."""
+    observed = evidence.observations.roles[role]
+    early = unusable(role, observed)
+    if early is not None:
+        return early
+    used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
+    primary = PRIMARY.get(role, "far_load")
+    if not any(work.volumes[role] for work in used):
+        return Verdict(role=role, reason="no workload of known volume could be run on this machine")
+    scale = _scale(role, role, evidence, used)
+    if _silent(role, evidence, used):
+        return Verdict(role=role, kinds=ordered({Kind.ZERO}))
+    kinds = set(wrapped(observed))
+    chosen, fits = _candidate(role, evidence, used)
+    if not fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
+        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, fits))
+    level = ROLES[chosen].level
+    if level != ROLES[role].level:
+        kinds.add(Kind.OTHER_LEVEL)
+        scale = _scale(role, chosen, evidence, used)
+    found, reason = scaled(scale, evidence.params)
+    if found is None:
+        return Verdict(role=role, reason=reason, level=level)
+    includes = _includes_prefetch(role, evidence, scale, chosen)
+    kinds |= set(found)
+    kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
+    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, primary) else set()
+    return _verdict(role, kinds, scale, level, includes)
+
+
+def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes: bool | None) -> Verdict:
+    low, high = sorted((1 / scale.low, 1 / scale.high))
+    return Verdict(
+        role=role,
+        kinds=ordered(kinds),
+        scale=1 / scale.value,
+        scale_low=low,
+        scale_high=high,
+        level=level,
+        includes_prefetch=includes,
+    )
+
+
+def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
+    """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
+    apart = work.name.startswith("stream_") or work.name in STREAMED or work.name.endswith("_beside_sibling")
+    return role in work.volumes and not apart and len(evidence.slope(role, work.name)) > 0
+
+
+def _silent(role: str, evidence: Evidence, used: list[Workload]) -> bool:
+    """Whether nothing was counted where there was something to count."""
+    return all(not np.any(evidence.slope(role, work.name)) for work in used if work.volumes[role])
+
+
+def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) -> Estimate:
+    """Counts of a role's event per event of the role `counted`, over epochs, from workloads whose volumes are exact."""
+    having = [work for work in used if work.volumes.get(counted, 0.0)]
+    exact = [work for work in having if not work.loose] or having
+    series = [evidence.slope(role, work.name) / work.volumes[counted] for work in exact]
+    epochs = min((len(each) for each in series), default=0)
+    return over_epochs(np.mean([each[:epochs] for each in series], axis=0) if epochs else [])
+
+
+def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> tuple[str, bool]:
+    """The role whose lines the event counts, and whether it explains all that was counted; its own where others explain
+    as much."""
+    family = next(each for each in FAMILIES if role in each)
+    observed = np.array([float(np.mean(evidence.slope(role, work.name))) for work in used])
+    predicted = {name: np.array([work.volumes.get(name, 0.0) for work in used]) for name in family}
+    predicted = {name: each for name, each in predicted.items() if each.any()}
+    errors = _errors(role, evidence, used)
+    comparison = compare(observed, errors, predicted)
+    alike = comparison.equals(evidence.params.even_odds)
+    chosen = role if role in alike else comparison.best
+    return chosen, comparison.fits[chosen].fits >= evidence.params.least_fit
+
+
+def _errors(role: str, evidence: Evidence, used: list[Workload]) -> Numbers:
+    """Standard error of each workload's counts per repetition: between epochs, and of its volume as it is known."""
+    params = evidence.params
+    spread = [over_epochs(evidence.slope(role, work.name)).error for work in used]
+    size = [max((*_known(work).values(), 1.0)) for work in used]
+    level = max(abs(float(np.mean(evidence.slope(role, w.name)))) / n for w, n in zip(used, size, strict=True))
+    doubt = [params.looseness if work.loose else params.exactness for work in used]
+    known = [level * n * each for n, each in zip(size, doubt, strict=True)]
+    finite = [each if np.isfinite(each) else known[at] for at, each in enumerate(spread)]
+    return np.hypot(finite, known)
+
+
+def _known(work: Workload) -> Mapping[str, float]:
+    return {role: volume for role, volume in work.volumes.items() if ROLES[role].quantity is Quantity.LINES}
+
+
+def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: str) -> bool | None:
+    """Whether prefetched lines are counted: False where lines of a stream are missing, True where none is although a
+    prefetcher was at work, None where that is not known."""
+    if not ROLES[role].prefetch:
+        return None
+    counted = [over_epochs(_streamed(role, evidence, name, chosen) / scale.value) for name in STREAMED]
+    counted = [each for each in counted if np.isfinite(each.value)]
+    if any(each.high < 1 - evidence.params.prefetch_loss for each in counted):
+        return False
+    return True if counted and _prefetched(evidence) else None
+
+
+def _streamed(role: str, evidence: Evidence, name: str, chosen: str) -> Numbers:
+    volume = evidence.workloads[name].volumes[chosen] if name in evidence.workloads else np.nan
+    return evidence.slope(role, name) / volume
+
+
+def _prefetched(evidence: Evidence) -> bool:
+    """Whether an ascending chase is faster than an irregular one, which only a prefetcher can make it."""
+    ascending = evidence.cycles("cycles", "far_ascending")
+    irregular = evidence.cycles("cycles", "far_chase_16")
+    if not len(ascending) or not len(irregular):
+        return False
+    steps = evidence.workloads["far_ascending"].steps, evidence.workloads["far_chase_16"].steps
+    return float(np.mean(ascending)) / steps[0] < 0.75 * float(np.mean(irregular)) / steps[1]
+
+
+def _why(role: str, evidence: Evidence, scale: Estimate, fits: bool) -> str:
+    if background(role, evidence, scale.value):
+        return "events come while nothing happens: of other users, or noise"
+    if not fits:
+        return "no level's traffic explains its counts"
+    return "twice the work doesn't bring twice the events"
+
+
+def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
+    """The verdict on an event whose number is known by the program alone."""
+    observed = evidence.observations.roles[role]
+    early = unusable(role, observed)
+    if early is not None:
+        return early
+    larger, values = _per_event(role, evidence)
+    if not len(values):
+        return Verdict(role=role, reason="no workload of known volume could be run on this machine")
+    if not values.any():
+        return Verdict(role=role, kinds=ordered({Kind.ZERO}))
+    kinds, scale = set(wrapped(observed)), over_epochs(values)
+    if background(role, evidence, scale.value) or bent(role, evidence, larger):
+        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, True))
+    found, reason = scaled(scale, evidence.params)
+    if found is None:
+        return Verdict(role=role, reason=reason)
+    kinds |= set(found)
+    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, larger) else set()
+    return _verdict(role, kinds, scale, ROLES[role].level, None)
+
+
+def _per_event(role: str, evidence: Evidence) -> tuple[str, Numbers]:
+    """The larger workload's name, and counts per event by epoch."""
+    if role in PAIRS:
+        larger, smaller = PAIRS[role]
+        volume = evidence.workloads[larger].volumes[role] - evidence.workloads[smaller].volumes[role]
+        return larger, evidence.difference(role, larger, smaller) / volume
+    names = [name for name in evidence.workloads if name.startswith("arithmetic_")]
+    series = [evidence.slope(role, name) / evidence.workloads[name].volumes[role] for name in names]
+    epochs = min((len(each) for each in series), default=0)
+    return names[0] if names else "", np.mean([each[:epochs] for each in series], axis=0) if epochs else np.empty(0)

@@ -1,0 +1,141 @@
+"""Counting: every workload under the events that it says something of, in several amounts, over epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.counters.protocol import Count, CountsEvents
+from setebench.infer.ticks import mean_ticks
+from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.scenario import Context
+from setebench.stats.linear import bends, slopes
+
+from .params import Params
+from .workloads import Workload
+
+Numbers = NDArray[np.float64]
+
+LARGEST_COUNT = 1 << 47
+"""A difference of two readings of a 48-bit counter that is negative, or larger than half its range, has wrapped: at one
+event a cycle it would take half a day."""
+
+
+@dataclass
+class Series:
+    """Readings of one role under one workload: counts, and elapsed cycles of the same runs, of shape (epochs, amounts);
+    NaN where a reading wrapped or was not there, or where nothing was timed."""
+
+    amounts: Numbers
+    counts: Numbers
+    cycles: Numbers
+
+    def slopes(self) -> Numbers:
+        """Events per repetition in each epoch without missing readings, shape (epochs,)."""
+        return slopes(self.amounts, self.counts[self._whole()])
+
+    def bends(self) -> Numbers:
+        """See `setebench.stats.linear.bends`; of the same epochs."""
+        return bends(self.amounts, self.counts[self._whole()])
+
+    def elapsed(self) -> Numbers:
+        """Elapsed cycles of a repetition in the same epochs."""
+        return slopes(self.amounts, self.cycles[self._whole()])
+
+    def _whole(self) -> NDArray[np.bool_]:
+        whole: NDArray[np.bool_] = ~np.isnan(self.counts).any(axis=1)
+        return whole
+
+
+@dataclass
+class Observed:
+    """All of one role: its series by workload, and what its readings said of themselves."""
+
+    series: dict[str, Series] = field(default_factory=dict)
+    missing: str = ""
+    shared: int = 0
+    wrapped: int = 0
+    readings: int = 0
+
+
+@dataclass
+class Observations:
+    """All of all roles, by role."""
+
+    roles: dict[str, Observed]
+    params: Params
+
+    def series(self, role: str, workload: str) -> Series | None:
+        """The readings of a role under a workload, None where it was not counted there."""
+        return self.roles[role].series.get(workload)
+
+
+def observe(context: Context, workloads: Sequence[Workload], roles: Iterable[str], params: Params) -> Observations:
+    """Count all roles under all workloads that say something of them. The machine must be a `CountsEvents`."""
+    wanted = tuple(roles)
+    observations = Observations({role: Observed() for role in wanted}, params)
+    step_ticks(context)  # measured once, before anything is counted
+    for epoch in range(params.epochs):
+        context.progress(f"counting, epoch {epoch + 1} of {params.epochs}")
+        per_tick = quick_cycles_per_tick(context)
+        for number in context.rng(epoch).permutation(len(workloads)):
+            _count_all(context, workloads[number], observations, (epoch, per_tick))
+    return observations
+
+
+def _count_all(context: Context, workload: Workload, observations: Observations, moment: tuple[int, float]) -> None:
+    """One epoch of one workload under all groups of events."""
+    machine = context.machine
+    assert isinstance(machine, CountsEvents)
+    roles = [role for role in observations.roles if role in workload.roles]
+    if not roles:
+        return
+    run(context, workload, workload.unit)  # what the first repetitions bring in is there from then on
+    for group in machine.event_groups(roles):
+        for place, amount in enumerate(observations.params.amounts):
+            with machine.count_events(group) as counting:
+                ticks = run(context, workload, amount * workload.unit)
+                counts = counting.read()
+            cycles = mean_ticks(ticks, step_ticks(context)) * len(ticks) * moment[1] if ticks.size else np.nan
+            for role in group:
+                series = _series(observations, role, workload)
+                series.cycles[moment[0], place] = cycles
+                series.counts[moment[0], place] = _value(observations.roles[role], counts[role])
+
+
+def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
+    """Ticks of the first CPU's first interval, shape (repetitions,) or (0,)."""
+    placements = workload.placements(repetitions)
+    ((first, probe), *others) = workload.probes.items()
+    if not others:
+        ticks = context.machine.run(probe, placements, cpu=first)
+    else:
+        probes = {cpu: each for cpu, each in workload.probes.items() if cpu is not None}
+        ticks = context.machine.run_together(probes, placements)[first]  # type: ignore[index]
+    return ticks[:, 0] if ticks.shape[1] else np.empty(0, dtype=np.int64)
+
+
+def _series(observations: Observations, role: str, workload: Workload) -> Series:
+    params = observations.params
+    known = observations.roles[role].series
+    if workload.name not in known:
+        amounts = np.array(params.amounts, dtype=np.float64) * workload.unit
+        shape = (params.epochs, len(amounts))
+        known[workload.name] = Series(amounts, np.full(shape, np.nan), np.full(shape, np.nan))
+    return known[workload.name]
+
+
+def _value(observed: Observed, count: Count) -> float:
+    """A reading as a number, NaN where there is none or where it wrapped; notes what it says of itself."""
+    observed.readings += 1
+    if count.value is None:
+        observed.missing = count.reason
+        return np.nan
+    observed.shared += count.shared
+    if not 0 <= count.value < LARGEST_COUNT:
+        observed.wrapped += 1
+        return np.nan
+    return float(count.value)

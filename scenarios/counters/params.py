@@ -1,0 +1,89 @@
+"""Everything that can be set of the question whether events count what their roles say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Tunables, each with its unit and why it is what it is."""
+
+    epochs: int = 5
+    """Repeats of everything, each with all workloads in another order. Four are the least that give an interval with
+    some sense (t of 3 degrees is 3.2); one more allows for an epoch that is lost to wrapped readings."""
+
+    amounts: tuple[int, ...] = (1, 2, 4)
+    """Repetitions of a workload in one reading, in units of its own: two give a slope, the third shows whether the
+    count is a line. A count that grows by n^0.85 bends by 19 % between the first step and the last."""
+
+    repetitions: int = 96
+    """The unit of `amounts` for a workload of one line per repetition. 96 lines a reading and up: an interrupt's
+    handful of lines is a few percent of one reading and nothing of the mean slope over epochs."""
+
+    trust: float = 0.02
+    """Relative. An event is trusted if the interval of its scale lies within 1 +- this (the issue's definition; Röhl et
+    al. 2015 find -1 to +2 % for events that they call accurate)."""
+
+    exactness: float = 0.004
+    """Relative error of a known volume: lines that an interrupt or a page walk fetches beside the 96 or more that a
+    reading is about. A fifth of `trust`, so that a disagreement of `trust` between two workloads is 3.5 of it."""
+
+    looseness: float = 0.35
+    """Absolute error, lines per access, of what a level serves in a workload whose working set was found by timing: a
+    prefetcher may bring a line more for some accesses, and a random replacement keeps some lines nearer. Levels differ
+    by a whole line per access."""
+
+    least_fit: float = 1e-3
+    """Chance below which a candidate is held to leave too much unexplained. With ten workloads of one event, a true
+    candidate falls below once in a thousand events."""
+
+    even_odds: float = 20.0
+    """Candidates this close in probability to the best one are not told apart; 20 leaves 5 % for the others."""
+
+    largest_bytes: int = 32 << 20
+    """Working sets are looked for up to this size. A level that is larger has no end within it, and needs none: only
+    the middle of a level is used."""
+
+    beyond: float = 8.0
+    """Times the size of a cache that a pass over other lines must have, so that none of its lines are left: with random
+    replacement exp(-8), 0.03 %, are."""
+
+    dirty_lines: int = 512
+    """Lines that are modified and then driven out. A multiple of what any page or prefetcher handles at once."""
+
+    stream_bytes: int = 32768
+    """Of each array of a streaming kernel over flushed lines: 512 lines, beside which a prefetcher's overshoot past the
+    end (some 20 lines, resident after the first pass) is nothing."""
+
+    chase_lines: tuple[int, int] = (8, 16)
+    """Lines of a flushed chase; the difference of the two is free of what a bracket costs. No more than a first TLB of
+    16 pages holds, each line being in a page of its own."""
+
+    burst_lines: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    """Independent misses at once: around 4, where a count that is rounded down in each cycle (a quarter of what is in
+    flight, as on some cores) begins to count at all."""
+
+    full_lines: tuple[int, int] = (192, 384)
+    """Misses at once that exceed every queue of misses or stores known (128 entries): beyond, each one waits."""
+
+    work_cycles: int = 2000
+    """Cycles of the idle workload per repetition, and of the chain that calibrates `cycles`."""
+
+    smt_loss: float = 0.04
+    """Least part of the events lost beside a busy sibling thread that is called undercounting: twice `trust`."""
+
+    prefetch_loss: float = 0.04
+    """Least part of a stream's lines missing that is called missing prefetches: twice `trust`."""
+
+    stall_fraction: float = 0.25
+    """Of the cycles that dependent multiplications add to a chase, the part that an event must count to include other
+    stalls: between 0 (it does not) and 1/2 to 3/4 (a multiplication of 2 to 4 cycles begins in one of them)."""
+
+    background: float = 0.01
+    """Events that come while nothing happens, as a part of those of the workload that the event is for: half of
+    `trust`, and 0.005 events a cycle for a line of 200 cycles."""
+
+    def quicker(self) -> Params:
+        """With --fast: as few epochs and repetitions as give an interval at all."""
+        return replace(self, epochs=4, repetitions=48)

@@ -1,0 +1,125 @@
+"""What an event's readings say before anything is compared with a known volume, and what inference shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.counters.verdicts import Kind, Verdict
+from setebench.stats.estimate import Estimate, over_epochs
+
+from .observe import Observations, Observed
+from .params import Params
+from .workloads import Workload
+
+Numbers = NDArray[np.float64]
+
+LINE_CYCLES = 200.0
+"""About what a line from memory takes: in so many cycles of nothing, background events are counted."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known when an event is judged: its readings, the workloads by name, and the tunables."""
+
+    observations: Observations
+    workloads: Mapping[str, Workload]
+    params: Params
+
+    def slope(self, role: str, name: str) -> Numbers:
+        """Events per repetition of a workload, by epoch; empty where it was not counted."""
+        series = self.observations.series(role, name)
+        return np.empty(0) if series is None else series.slopes()
+
+    def cycles(self, role: str, name: str) -> Numbers:
+        """Elapsed cycles per repetition, in the same epochs."""
+        series = self.observations.series(role, name)
+        return np.empty(0) if series is None else series.elapsed()
+
+    def table(self) -> dict[str, dict[str, dict[str, float | None]]]:
+        """By role and workload: events per repetition, what it should be (None where that is not known), and the spread
+        between epochs; what the plot draws."""
+        return {
+            role: {name: self._row(role, name) for name in observed.series}
+            for role, observed in self.observations.roles.items()
+        }
+
+    def _row(self, role: str, name: str) -> dict[str, float | None]:
+        found = self.slope(role, name)
+        volume = self.workloads[name].volumes.get(role)
+        if not len(found):
+            return {"events": None, "known": volume, "spread": None}
+        return {"events": float(found.mean()), "known": volume, "spread": float(found.std())}
+
+    def difference(self, role: str, larger: str, smaller: str) -> Numbers:
+        """Events that the larger of two workloads causes beyond the smaller one, by epoch."""
+        return common(self.slope(role, larger), self.slope(role, smaller))
+
+
+def common(first: Numbers, second: Numbers) -> Numbers:
+    """Difference of two series of epochs; of equally many, as an epoch with a wrapped reading may be missing."""
+    count = min(len(first), len(second))
+    return first[:count] - second[:count]
+
+
+def unusable(role: str, observed: Observed) -> Verdict | None:
+    """The verdict where readings alone decide: there were none, none was whole, or all are zero."""
+    values = [series.counts for series in observed.series.values()]
+    readings = np.concatenate([each.ravel() for each in values]) if values else np.empty(0)
+    if observed.missing and np.isnan(readings).all():
+        return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=observed.missing)
+    if not len(readings):
+        return Verdict(role=role, reason="no workload of known volume could be run on this machine")
+    if observed.shared:
+        of = f"{observed.shared} of {observed.readings} readings"
+        return Verdict(role=role, kinds=(Kind.MULTIPLEXED,), reason=f"the counter ran for a part of the time in {of}")
+    return None
+
+
+def wrapped(observed: Observed) -> tuple[Kind, ...]:
+    """Whether readings wrapped."""
+    return (Kind.WRAPS,) if observed.wrapped else ()
+
+
+def background(role: str, evidence: Evidence, scale: float) -> bool:
+    """Whether events come while nothing happens: more, in the time of a line from memory, than a part of one."""
+    idle = evidence.slope(role, "idle")
+    if not len(idle):
+        return False
+    per_line = over_epochs(idle / evidence.params.work_cycles * LINE_CYCLES)
+    return per_line.low > evidence.params.background * scale
+
+
+def bent(role: str, evidence: Evidence, name: str) -> bool:
+    """Whether twice the work doesn't bring twice the events."""
+    series = evidence.observations.series(role, name)
+    values = np.empty(0) if series is None else series.bends()
+    bend = over_epochs(values[~np.isnan(values)])
+    return bend.outside(-2 * evidence.params.trust, 2 * evidence.params.trust)
+
+
+def undercounts(role: str, evidence: Evidence, name: str) -> bool:
+    """Whether fewer events are counted while the core's other thread is busy."""
+    alone, beside = evidence.slope(role, name), evidence.slope(role, f"{name}_beside_sibling")
+    count = min(len(alone), len(beside))
+    if not count or not alone[:count].all():
+        return False
+    return over_epochs(beside[:count] / alone[:count]).high < 1 - evidence.params.smt_loss
+
+
+def scaled(scale: Estimate, params: Params) -> tuple[tuple[Kind, ...] | None, str]:
+    """What a scale says: no kind where it is 1, SCALED where it is not, None and a reason where it is not known."""
+    if scale.within(1 - params.trust, 1 + params.trust):
+        return (), ""
+    if scale.outside(1 - params.trust, 1 + params.trust):
+        return (Kind.SCALED,), ""
+    interval = f"[{scale.low:.3f}, {scale.high:.3f}]"
+    return None, f"counts {scale.value:.3f} per event, {interval}: neither within {params.trust:.0%} of one nor off it"
+
+
+def ordered(kinds: set[Kind]) -> tuple[Kind, ...]:
+    """Kinds in their order; trusted where there is none."""
+    return tuple(kind for kind in Kind if kind in kinds) or (Kind.TRUSTED,)

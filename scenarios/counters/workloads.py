@@ -1,0 +1,372 @@
+"""Workloads whose events are known beforehand: how many of each role one repetition causes, by what is flushed first,
+driven out, or hot.
+
+Lines are flushed before they are used, so that nothing has to be known of the caches: a flushed line comes from memory,
+once. Irregular ones lie in pages of their own, so that no prefetcher foresees them, and what it brings along beside
+them stays in the caches from the first repetition on. Streams are those of Röhl et al. 2015 (Fig. 1.1) with their
+write-allocates; chases with and without multiplications those of Molka et al. 2017 (section 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
+from setebench.machine import Region
+from setebench.probe import Base, Placements, Probe
+
+PAGE_BYTES = 4096
+PAGES = 16
+"""Pages of the irregular lines: any first TLB holds their entries."""
+
+TARGET, WARM, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "warm", "array", "evictor", "busy"))
+
+BESIDE_POINTER = TARGET + 8
+"""Where stores go: the first 8 bytes of a line hold the pointer that chases follow."""
+
+READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
+"""Roles of a load's way to memory."""
+
+OWNED = ("l2_rfo", "l2_rfo_miss")
+WRITES = ("l1d_writeback", "l2_writeback", "mem_write", "home_write")
+QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, "load_fb_hit", "hitm_local"), 0.0)
+"""Nothing of all that."""
+
+STREAMS = ("load", "ddot", "store", "store_nt", "copy", "daxpy", "triad", "vector_triad")
+"""Kernels of Röhl et al., Fig. 1.1. Its text says seven and names six; what it calls ddot is daxpy by its formula, so
+both are here. Its stream is our triad, its triad our vector_triad."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A probe for each CPU that takes part, and what one repetition causes.
+
+    `volumes`: events by role; a role that is not in it is not known here. `loose`: they hold about, as a level served
+    them that was found by timing. `elapsed`: roles that count cycles, of which the timed interval (number 0, of the
+    first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount."""
+
+    name: str
+    probes: Mapping[int | None, Probe]
+    placements: Callable[[int], Placements]
+    volumes: Mapping[str, float] = field(default_factory=dict)
+    loose: bool = False
+    elapsed: tuple[str, ...] = ()
+    steps: int = 1
+    unit: int = 96
+
+    @property
+    def roles(self) -> set[str]:
+        """Roles that this workload says something of."""
+        return {*self.volumes, *self.elapsed}
+
+
+def volumes(base: Mapping[str, float], **more: float) -> dict[str, float]:
+    """These volumes, and others in their place."""
+    return {**base, **more}
+
+
+class Targets:
+    """Irregular lines: one in each of some pages, with another line of the same page that is never flushed."""
+
+    def __init__(self, region: Region, rng: np.random.Generator) -> None:
+        line_size = region.line_size
+        lines = PAGE_BYTES // line_size
+        pages = region.address + rng.permutation(region.size // PAGE_BYTES) * PAGE_BYTES
+        at = rng.integers(lines // 4, lines * 3 // 4, len(pages))  # away from the edges, which neighbours could reach
+        self.lines: NDArray[np.int64] = pages + at * line_size
+        self.warm: NDArray[np.int64] = pages + (at + lines // 2) % lines * line_size
+        self._rng = rng
+
+    def draw(self, count: int) -> Placements:
+        """`count` of the lines, at random, each with its page's other line."""
+        chosen = self._rng.integers(0, len(self.lines), count)
+        return {TARGET: self.lines[chosen], WARM: self.warm[chosen]}
+
+
+def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
+    """Single lines from memory: loaded, loaded twice at once, or stored to."""
+    ready = Probe().flush(TARGET).fence().load(WARM).fence()
+    read = volumes(QUIET, **dict.fromkeys(READS, 1.0))
+    twice = volumes(read, load_fb_hit=1)
+    owned = volumes(read, load_l1_miss=0, l2_rfo=1, l2_rfo_miss=1, mem_write=1, home_write=1)
+    # a flush is no write-back of a level to the next, but some cores may count it as one
+    del owned["l1d_writeback"], owned["l2_writeback"]
+    made = {
+        "far_load": (ready.load(TARGET), read),
+        "far_pair": (ready.load(TARGET).load(TARGET + 8), twice),
+        "far_store": (ready.store(BESIDE_POINTER), owned),
+    }
+    return [
+        Workload(name=name, probes={cpu: probe.fence()}, placements=targets.draw, volumes=known, unit=unit)
+        for name, (probe, known) in made.items()
+    ]
+
+
+IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "stall_load_any", "fb_full", "sq_full")
+"""Roles of cycles that can't come while nothing is loaded."""
+
+
+def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workload]:
+    """What touches no memory, or one line that stays in L1. Two sizes of each, as the loop around a probe has
+    instructions, loads and stores of its own: their difference has none of these."""
+    quiet = volumes(QUIET, load=0, store=0, stall_store_buffer=0, **dict.fromkeys(IDLE_CYCLES, 0.0))
+    made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), quiet)}
+    for few in (64, 192):
+        load, store = Probe().repeat(few, Probe().load(WARM)), Probe().repeat(few, Probe().store(WARM + 8))
+        made[f"hot_load_{few}"] = load, volumes(QUIET, load=few)
+        made[f"hot_store_{few}"] = store, volumes(QUIET, store=few)
+        made[f"nops_{few}"] = Probe().nop(20 * few), {"instructions": 20.0 * few}
+        made[f"additions_{few}"] = Probe().add(20 * few), {"cycles": 20.0 * few}
+    return [
+        Workload(
+            name=name,
+            probes={cpu: probe},
+            placements=targets.draw if WARM in probe.bases else int,
+            volumes=known,
+            elapsed=("cycles",) if probe.intervals else (),
+            unit=unit,
+        )
+        for name, (probe, known) in made.items()
+    ]
+
+
+def streams(region: Region, cpu: int | None, names: Iterable[str], array_bytes: int, width: int) -> list[Workload]:
+    """One pass of each streaming kernel over flushed arrays, the number of lines of each kind known to the line."""
+    return [_stream(region, cpu, KERNELS[name], array_bytes, width) for name in names]
+
+
+def _stream(region: Region, cpu: int | None, kernel: Kernel, array_bytes: int, width: int) -> Workload:
+    line = region.line_size
+    blocks = array_bytes / BLOCK_BYTES
+    span = stream_bytes(kernel, array_bytes)
+    away = Probe().repeat(span // line, Probe().flush(ARRAY), advance=line).fence()
+    lines_in = blocks * (kernel.read_bytes + kernel.allocated_bytes) / line
+    lines_out = blocks * kernel.written_bytes / line
+    known = dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), lines_in)
+    known |= {"mem_write": lines_out, "home_write": lines_out}
+    known |= {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
+    return Workload(
+        name=f"stream_{kernel.name}",
+        probes={cpu: away.stream(ARRAY, kernel.name, array_bytes, width).fence()},
+        placements=lambda count: {ARRAY: np.full(count, region.address)},
+        volumes=known,
+        unit=1,
+    )
+
+
+def arithmetic(region: Region, cpu: int | None, widths: Iterable[int]) -> list[Workload]:
+    """Floating-point work on arrays that stay in L1, in every width (Röhl et al. 2015, Fig. 1.2)."""
+    small, passes, kernel = 1024, 8, KERNELS["triad"]
+    known = {"fp_op": passes * small / BLOCK_BYTES * kernel.block_flops}
+    return [
+        Workload(
+            name=f"arithmetic_{width}",
+            probes={cpu: Probe().repeat(passes, Probe().stream(ARRAY, kernel.name, small, width))},
+            placements=lambda count: {ARRAY: np.full(count, region.address)},
+            volumes=known,
+            unit=8,
+        )
+        for width in widths
+    ]
+
+
+def driven_out(regions: tuple[Region, Region], cpu: int | None, lines: int, beyond: tuple[str, ...]) -> Workload:
+    """Modified lines that a pass over the second region drives out of the caches whose write-backs are `beyond`: each
+    line leaves each of them modified, once."""
+    dirty, evictor = regions
+    width = 8
+    size = lines * dirty.line_size
+    probe = Probe().stream(ARRAY, "store", size, width).fence()
+    probe = probe.stream(EVICTOR, "load", evictor.size // BLOCK_BYTES * BLOCK_BYTES, width).fence()
+    return Workload(
+        name=f"driven_out_{beyond[-1]}",
+        probes={cpu: probe},
+        placements=lambda count: {
+            ARRAY: np.full(count, dirty.address),
+            EVICTOR: np.full(count, evictor.address),
+        },
+        volumes=dict.fromkeys(beyond, float(lines)),
+        unit=1,
+    )
+
+
+class Ring:
+    """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
+    soon."""
+
+    def __init__(self, order: NDArray[np.int64]) -> None:
+        self.order = order
+        self._next = 0
+
+    def starts(self, count: int, steps: int) -> NDArray[np.int64]:
+        """Where `count` chases of so many steps begin, one behind the other."""
+        at = (self._next + np.arange(count) * steps) % len(self.order)
+        self._next = int(self._next + count * steps) % len(self.order)
+        return self.order[at]
+
+
+def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> list[Workload]:
+    """A chase over a working set that `level` serves, with and without multiplications, and stores to it."""
+    steps = 256
+    beyond = ("l2_fill",) if level == "l3" else ()
+    known = volumes(QUIET, **dict.fromkeys(("load_l1_miss", "l1d_fill", *beyond), float(steps)))
+    for name in WRITES:
+        known.pop(name)
+    chases = [
+        Workload(
+            name=f"{level}_chase{'_' + work if work else ''}",
+            probes={cpu: Probe().start().chase(TARGET, steps, work=work).stop()},
+            placements=lambda count: {TARGET: ring.starts(count, steps)},
+            volumes=known if not work else {},
+            loose=True,
+            elapsed=stalls,
+            steps=steps,
+            unit=12,
+        )
+        for work in ("", "free", "chained")
+    ]
+    return [*chases, _stores(level, ring, cpu)]
+
+
+def _stores(level: str, ring: Ring, cpu: int | None) -> Workload:
+    missed = {"l2_rfo_miss": 1.0, "l2_writeback": 1.0} if level == "l3" else {"l2_rfo_miss": 0.0, "l2_writeback": 0.0}
+    return Workload(
+        name=f"{level}_store",
+        probes={cpu: Probe().store(BESIDE_POINTER)},
+        placements=lambda count: {TARGET: ring.starts(count, 1)},
+        volumes={"l2_rfo": 1.0, "l1d_writeback": 1.0, "mem_write": 0.0, "home_write": 0.0, **missed},
+        loose=True,
+        unit=1024,
+    )
+
+
+def flushed_chases(
+    targets: Targets, cpu: int | None, lines: tuple[int, ...], stalls: tuple[str, ...]
+) -> list[Workload]:
+    """Chases over so many flushed lines, with and without multiplications. The region must be linked in the order of
+    the lines."""
+    return [
+        Workload(
+            name=f"far_chase_{count}{'_' + work if work else ''}",
+            probes={cpu: _prepared(targets, count).start().chase(TARGET, count, work=work).stop()},
+            placements=lambda many: {TARGET: np.full(many, targets.lines[0])},
+            elapsed=stalls,
+            steps=count,
+            unit=24,
+        )
+        for count in lines
+        for work in ("", "free", "chained")
+    ]
+
+
+def ascending_chase(region: Region, cpu: int | None, stalls: tuple[str, ...]) -> Workload:
+    """A chase over flushed lines one behind the other, which only a prefetcher makes faster than any other chase. The
+    region must be linked so."""
+    line = region.line_size
+    lines = region.size // line
+    away = Probe().repeat(lines, Probe().flush(ARRAY), advance=line).fence()
+    return Workload(
+        name="far_ascending",
+        probes={cpu: away.start().chase(ARRAY, lines).stop()},
+        placements=lambda count: {ARRAY: np.full(count, region.address)},
+        volumes=dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), float(lines)),
+        elapsed=stalls,
+        steps=lines,
+        unit=2,
+    )
+
+
+def bursts(targets: Targets, cpu: int | None, counts: Iterable[int], roles: tuple[str, ...]) -> list[Workload]:
+    """So many flushed lines loaded at once."""
+    made = []
+    for count in counts:
+        probe = _prepared(targets, count).start()
+        for offset in _offsets(targets, count):
+            probe = probe.load(TARGET + offset)
+        made.append(_burst(f"burst_{count}", probe.stop(), targets, cpu, roles))
+    return made
+
+
+def full_queues(region: Region, cpu: int | None, counts: tuple[int, ...], order: NDArray[np.int64]) -> list[Workload]:
+    """More flushed lines loaded, or stored to, at once than any queue holds; `order` are their offsets."""
+    made = []
+    targets = Targets(region, np.random.default_rng(0))
+    targets.lines = region.address + order
+    for count in counts:
+        offsets = [int(each) for each in order[:count] - order[0]]
+        ready = _prepared(targets, count)
+        for what, roles in (("load", ("fb_full", "sq_full")), ("store", ("stall_store_buffer",))):
+            probe = ready.start()
+            for offset in offsets:
+                probe = probe.load(TARGET + offset) if what == "load" else probe.store(BESIDE_POINTER + offset)
+            made.append(_burst(f"full_{what}_{count}", probe.stop(), targets, cpu, roles))
+    return made
+
+
+def _burst(name: str, probe: Probe, targets: Targets, cpu: int | None, roles: tuple[str, ...]) -> Workload:
+    return Workload(
+        name=name,
+        probes={cpu: probe},
+        placements=lambda many: {TARGET: np.full(many, targets.lines[0])},
+        elapsed=roles,
+        unit=16,
+    )
+
+
+def _offsets(targets: Targets, count: int) -> list[int]:
+    return [int(each) for each in targets.lines[:count] - targets.lines[0]]
+
+
+def _prepared(targets: Targets, count: int) -> Probe:
+    """The first lines flushed, the TLB entries of their pages warm."""
+    probe = Probe()
+    offsets = _offsets(targets, count)
+    for offset in offsets:
+        probe = probe.flush(TARGET + offset)
+    probe = probe.fence()
+    for page in sorted({(int(targets.lines[0]) + offset) // PAGE_BYTES * PAGE_BYTES for offset in offsets}):
+        probe = probe.load(TARGET + (page - int(targets.lines[0])))
+    return probe.fence()
+
+
+def handed_over(targets: Targets, reader: int, writer: int, unit: int) -> Workload:
+    """A line that one CPU modifies and another one then loads (Röhl et al. 2015, Table 1.3, a line a step)."""
+    return Workload(
+        name="handed_over",
+        probes={
+            reader: Probe().barrier().load(TARGET).fence().barrier(),
+            writer: Probe().store(BESIDE_POINTER).fence().barrier().barrier(),
+        },
+        placements=lambda count: {TARGET: targets.lines[np.arange(count) % len(targets.lines)]},
+        volumes={"hitm_local": 1.0},
+        unit=unit,
+    )
+
+
+def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Workload:
+    """The same work while another thread of the core is busy with the line at `spare` and with arithmetic."""
+    busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
+    (own,) = workload.probes.values()
+
+    def placements(count: int) -> Placements:
+        placed = workload.placements(count)
+        return {**(placed if isinstance(placed, Mapping) else {}), BUSY: np.full(count, spare)}
+
+    return Workload(
+        name=f"{workload.name}_beside_sibling",
+        probes={cpu: own, sibling: busy},
+        placements=placements,
+        volumes=workload.volumes,
+        elapsed=workload.elapsed,
+        steps=workload.steps,
+        unit=workload.unit,
+    )
+
+
+def array_room(array_bytes: int) -> int:
+    """Memory that the largest stream takes."""
+    return max(stream_bytes(KERNELS[name], array_bytes) for name in STREAMS) + array_spacing(array_bytes)
