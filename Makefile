@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 # without what Cython writes itself: every installation would make the one before look old
 SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
 	$(filter-out %/_engine.c,$(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h)) \
-	$(wildcard setebench/core/perf/*.p[xy][xdi] setebench/core/perf/*.h)
+	$(filter-out %/_loops.c,$(wildcard setebench/core/loops/*.p[xy][xdi] setebench/core/loops/*.[ch])) \
+	$(wildcard setebench/core/perf/*.p[xy][xdi] setebench/core/perf/*.h setebench/core/perf/program/*.p[xy][xdi] setebench/include/*.h)
 
 .PHONY: run test check kernel format docs clean
 
@@ -26,7 +27,7 @@ check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core setebench/core/perf
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core setebench/core/perf setebench/core/loops setebench/core/perf/program
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md asm benchmarks docs scenarios setebench tests
 
 # the compiled simulator, once for all processes of the tests that find it missing at the same moment
@@ -52,4 +53,5 @@ $(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
 	@touch $(VENV)/installed $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/perf/_perf.c setebench/core/*.so setebench/core/perf/*.so
+	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/perf/_perf.c setebench/core/perf/program/_regions.c setebench/core/loops/_loops.c \
+		setebench/core/*.so setebench/core/loops/*.so setebench/core/perf/*.so setebench/core/perf/program/*.so

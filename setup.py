@@ -51,6 +51,28 @@ perf = Extension(
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
+regions = Extension(
+    "setebench.core.perf.program._regions",
+    sources=["setebench/core/perf/program/_regions.pyx"],
+    depends=["setebench/include/setebench.h"],
+    include_dirs=["setebench/include"],
+    extra_compile_args=["-O2"],
+    extra_link_args=["-Wl,-z,noexecstack"],
+)
+
+LOOPS = Path("setebench/core/loops")
+
+loops = Extension(
+    "setebench.core.loops._loops",
+    sources=[str(LOOPS / name) for name in ("_loops.pyx", "versions.c", "compiler.c", "timing.c")],
+    depends=[str(path) for path in sorted(LOOPS.glob("*.h"))],
+    include_dirs=[str(LOOPS)],
+    # versions of a loop differ in what they prefetch and in nothing else: loops begin at places alike, and the compiler
+    # prefetches on its own only where compiler.c asks it to
+    extra_compile_args=["-O3", "-falign-functions=64", "-falign-loops=32", "-mprfchw", "-fno-prefetch-loop-arrays"],
+    extra_link_args=["-Wl,-z,noexecstack"],
+)
+
 setup(
     name="setebench",
     version="0.1.0",
@@ -66,14 +88,16 @@ setup(
     ],
     package_dir={"setebench.scenarios": "scenarios"},
     package_data={
-        "setebench": ["py.typed"],
+        "setebench": ["py.typed", "include/*.h"],
         "setebench.core": ["*.pyi"],
+        "setebench.core.loops": ["*.pyi"],
         "setebench.core.perf": ["*.pyi"],
+        "setebench.core.perf.program": ["*.pyi"],
         "setebench.references": ["*.toml"],
         "setebench.report": ["templates/*.j2"],
         "setebench.sim": ["presets/*.toml"],
     },
-    ext_modules=cythonize([core, perf], language_level=3),
+    ext_modules=cythonize([core, loops, perf, regions], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},
     install_requires=[
         "click>=8.1",

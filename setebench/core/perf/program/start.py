@@ -1,0 +1,126 @@
+"""Starting a program so that its events can be opened before its first instruction.
+
+A child of ours waits at a pipe. What is opened for it in the meantime with `enable_on_exec` begins to count as the
+kernel replaces it by the program, so nothing of ours is counted and nothing of the program is missed. It has our
+standard input, output and error, working directory, environment, process group and limits, and the signals as we were
+given them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from setebench.errors import SetebenchError
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+"""Statuses that a shell gives to programs that it can't start (POSIX, Shell Command Language, 2.8.2)."""
+
+_CHANGED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
+"""Signals that a Python process ignores, which its children would inherit."""
+
+
+class NotStarted(SetebenchError):
+    """The program could not be started; `status` is what a shell would return."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Held:
+    """A program that waits for its exec, as process `process`. Release it or abandon it."""
+
+    def __init__(self, process: int, go: int, failure: int, program: str) -> None:
+        self.process = process
+        self._go, self._failure, self._program = go, failure, program
+
+    def release(self) -> None:
+        """Let the program begin. Raises `NotStarted`; then the process is gone."""
+        with suppress(BrokenPipeError):
+            os.write(self._go, b"x")
+        self._close_go()
+        failure = os.read(self._failure, 16)  # nothing, at the exec
+        self._close_failure()
+        if failure:
+            self._collect()
+            raise _not_started(self._program, int(failure))
+
+    def abandon(self) -> None:
+        """End the process before it becomes the program."""
+        self._close_go()
+        self._close_failure()
+        self._collect()
+
+    def _collect(self) -> None:
+        with suppress(ChildProcessError):
+            os.waitpid(self.process, 0)
+
+    def _close_go(self) -> None:
+        os.close(self._go)
+
+    def _close_failure(self) -> None:
+        os.close(self._failure)
+
+
+def hold(command: Sequence[str], environment: Mapping[str, str], mask: set[int]) -> Held:
+    """A child that becomes `command` when it is released, with these blocked signals.
+
+    Raises `SetebenchError` where the system has no room for one more process."""
+    go, us = os.pipe()
+    failure, child = os.pipe()
+    try:
+        process = os.fork()
+    except OSError as error:
+        for fd in (go, us, failure, child):
+            os.close(fd)
+        raise SetebenchError(f"no process can be started: {error.strerror}") from error
+    if process == 0:
+        os.close(us)
+        _become(command, environment, mask, (go, child))
+    os.close(go)
+    os.close(child)
+    return Held(process, us, failure, command[0])
+
+
+def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> None:
+    """Never returns. Nothing that runs here may write to what the parent has buffered, or run its exit handlers."""
+    go, failure = pipes
+    number = errno.EINVAL
+    try:
+        if not os.read(go, 1):
+            return  # abandoned; `finally` ends the process
+        _as_given(mask)
+        os.execvpe(command[0], list(command), dict(environment))
+    except OSError as error:
+        number = error.errno or errno.EINVAL
+    except ValueError:
+        number = errno.EINVAL
+    finally:
+        with suppress(OSError):
+            os.write(failure, str(number).encode())
+        os._exit(NOT_FOUND)
+
+
+def _as_given(mask: set[int]) -> None:
+    for name in _CHANGED_BY_PYTHON:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _not_started(program: str, number: int) -> NotStarted:
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        if os.path.exists(program) and os.sep in program:
+            return NotStarted(f"{program!r} can't be started: the interpreter that it names is missing", NOT_FOUND)
+        where = "there is no such file" if os.sep in program else "it is in no directory of PATH"
+        return NotStarted(f"the program {program!r} was not found: {where}", NOT_FOUND)
+    if number == errno.ENOEXEC:
+        return NotStarted(
+            f"{program!r} is no program: neither machine code for this system nor a script that begins with #!",
+            NOT_EXECUTABLE,
+        )
+    return NotStarted(f"{program!r} can't be executed: {os.strerror(number)}", NOT_EXECUTABLE)

@@ -1,0 +1,154 @@
+"""Waiting for a program while reading its counters now and then, and for the signals that a user ends it by.
+
+Signals are blocked and waited for, so that none comes at a bad moment, and the kernel says of each whether it sent it
+itself: Ctrl-C on a terminal reaches the program as well as us, `kill` reaches us alone and is passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+"""Signals by which a user ends what runs."""
+
+_SENT_BY_A_PROCESS = 0
+"""`si_code` is at most 0 where a process sent the signal (sigaction(2)); terminals send it from within the kernel."""
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds. `grace`: how long a program may go on after a signal that should end it, before the next
+    stronger one; long enough to write what it has, short enough to wait for. `poll_child`, `poll_other`: how often a
+    child of ours, and another process, are asked whether they still run, at about 20 microseconds each. The end of a
+    child is signalled, unless another thread of a program that embeds us takes the signal; that of others isn't."""
+
+    grace: float = 5.0
+    poll_child: float = 0.5
+    poll_other: float = 0.05
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How it ended: `status` of a program that exited, `signal` of one that was killed, neither of a process that was
+    no child of ours or that went on. `asked`: the signal by which we were asked to end, 0 if we were not."""
+
+    status: int | None = None
+    signal: int | None = None
+    asked: int = 0
+    elapsed: float = 0.0
+
+
+@contextmanager
+def blocked_signals() -> Iterator[set[int]]:
+    """Block what `Watch` waits for, but for signals that our caller had us ignore; gives the mask that was."""
+    heeded = _heeded()
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # then no child's status could be had
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, heeded | {signal.SIGCHLD})
+    try:
+        yield {int(each) for each in before}
+    finally:
+        _drop_pending(heeded)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _heeded() -> set[signal.Signals]:
+    return {each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN}
+
+
+def _drop_pending(heeded: set[signal.Signals]) -> None:
+    """Signals that came after the end were meant for what has ended."""
+    while signal.sigtimedwait(heeded, 0):
+        pass
+
+
+class Watch:
+    """Waits for process `process`, a child of ours or (`attached`) any other."""
+
+    def __init__(self, process: int, *, attached: bool = False, params: Params | None = None) -> None:
+        self._process = process
+        self._attached = attached
+        self._params = params or Params()
+        self._begun_ticks = start_time(process) if attached else None
+        self._asked = 0
+        self._strength = 0
+        self._stronger_at = float("inf")
+
+    def until_end(self, seconds: float | None, interval: float | None, tick: Callable[[float], None]) -> Ending:
+        """Wait for the end of the process, for `seconds` if given, or until we are asked to end. `tick` is called with
+        the seconds since the begin each `interval`."""
+        begin = time.monotonic()
+        limit = float("inf") if seconds is None else begin + seconds
+        due = float("inf") if interval is None else begin + interval
+        while True:
+            ending = self._ended(begin)
+            if ending is not None:
+                return ending
+            now = time.monotonic()
+            if now >= limit:
+                limit = float("inf")
+                if self._attached:
+                    return Ending(elapsed=now - begin)
+                self._end(signal.SIGTERM, now)
+            if interval is not None and now >= due:
+                tick(now - begin)
+                due += interval * (1 + (now - due) // interval)
+            self._grow_stronger(now)
+            if self._heed(min(limit, due, self._stronger_at) - time.monotonic()) and self._attached:
+                return Ending(asked=self._asked, elapsed=time.monotonic() - begin)
+
+    def _ended(self, begin: float) -> Ending | None:
+        elapsed = time.monotonic() - begin
+        if self._attached:
+            gone = start_time(self._process) != self._begun_ticks
+            return Ending(asked=self._asked, elapsed=elapsed) if gone else None
+        ended, status = os.waitpid(self._process, os.WNOHANG)
+        if not ended:
+            return None
+        code = os.waitstatus_to_exitcode(status)
+        return Ending(
+            status=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            asked=self._asked,
+            elapsed=elapsed,
+        )
+
+    def _heed(self, seconds: float) -> bool:
+        """Wait for a signal, so long at most; whether it asked us to end."""
+        poll = self._params.poll_other if self._attached else self._params.poll_child
+        taken = signal.sigtimedwait(_heeded() | {signal.SIGCHLD}, min(max(seconds, 0.0), poll))
+        if taken is None or taken.si_signo == signal.SIGCHLD:
+            return False
+        again, self._asked = bool(self._asked), self._asked or taken.si_signo
+        if not self._attached and (again or taken.si_code <= _SENT_BY_A_PROCESS):
+            self._end(taken.si_signo, time.monotonic())
+        else:  # the program got this one, too
+            self._strength = 1
+            self._stronger_at = time.monotonic() + self._params.grace
+        return True
+
+    def _end(self, first: int, now: float) -> None:
+        """Send the program the next stronger signal: as we got it, then to terminate, then to kill."""
+        steps = (first, signal.SIGTERM, signal.SIGKILL)
+        os.kill(self._process, steps[min(self._strength, 2)])
+        self._strength += 1
+        self._stronger_at = now + self._params.grace
+
+    def _grow_stronger(self, now: float) -> None:
+        if now >= self._stronger_at:
+            self._end(signal.SIGTERM, now)
+
+
+def start_time(process: int) -> str | None:
+    """When it began, in the kernel's ticks, as /proc has it: another process of the same number differs. None: it has
+    ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else fields[19]

@@ -1,0 +1,134 @@
+"""What was counted of a program, as records: events asked for, runs, intervals, regions, and means over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from setebench.counters.protocol import Count
+from setebench.counters.roles import Scope
+
+SCHEMA = 1
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One name that was asked for: by which event it was counted, the unit of a count, whose events it sees.
+    `user_only`: those in the kernel were left out, as there was no right to count them."""
+
+    name: str
+    event: str
+    unit: str
+    scope: Scope = Scope.THREAD
+    user_only: bool = False
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted from `begin` to `end`, seconds since the program began."""
+
+    begin: float
+    end: float
+    counts: dict[str, Count]
+
+
+class RegionCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one thread counted in one region: `calls` begins, of which `unended` had no end and are not in the counts,
+    and `seconds` between the outermost begins and their ends."""
+
+    name: str
+    calls: int
+    unended: int
+    seconds: float
+    process: int
+    thread: int
+    counts: dict[str, Count]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the program. `status` where it exited, `signal` where it was killed, `asked` the signal by which a
+    user ended it before it was done; 0 if none did."""
+
+    elapsed: float
+    status: int | None
+    signal: int | None
+    asked: int
+    counts: dict[str, Count]
+    intervals: list[Interval] = []
+    regions: list[RegionCounts] = []
+    notes: list[str] = []
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was counted of `command`, or of process `process` where there is none."""
+
+    command: list[str]
+    process: int | None
+    started: str
+    events: list[Event]
+    runs: list[Run]
+
+    @property
+    def asked(self) -> int:
+        """The signal by which a user ended the counting; 0 if none did."""
+        return next((run.asked for run in self.runs if run.asked), 0)
+
+
+def difference(later: Count, earlier: Count | None) -> Count:
+    """What was counted between two reads."""
+    if earlier is None or later.value is None:
+        return later
+    if earlier.value is None:
+        return Count(role=later.role, reason=earlier.reason)
+    return Count(
+        role=later.role,
+        value=later.value - earlier.value,
+        enabled=later.enabled - earlier.enabled,
+        running=later.running - earlier.running,
+    )
+
+
+def total(counts: Iterable[Count]) -> Count:
+    """The sum of counts of one name; None with its reason where one of them is missing."""
+    each = list(counts)
+    missing = next((count for count in each if count.value is None), None)
+    if missing is not None:
+        return missing
+    return Count(
+        role=each[0].role,
+        value=sum(count.value or 0 for count in each),
+        enabled=sum(count.enabled for count in each),
+        running=sum(count.running for count in each),
+    )
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """One region over all threads and processes that entered it."""
+
+    name: str
+    threads: list[RegionCounts]
+
+    @property
+    def calls(self) -> int:
+        """Begins, of all threads."""
+        return sum(thread.calls for thread in self.threads)
+
+    @property
+    def unended(self) -> int:
+        """Begins without an end."""
+        return sum(thread.unended for thread in self.threads)
+
+    @property
+    def seconds(self) -> float:
+        """Time within, summed over threads."""
+        return sum(thread.seconds for thread in self.threads)
+
+    @property
+    def counts(self) -> dict[str, Count]:
+        """Counts summed over threads."""
+        return {name: total(thread.counts[name] for thread in self.threads) for name in self.threads[0].counts}
+
+
+def regions(found: Sequence[RegionCounts]) -> list[Region]:
+    """Records of threads, put together by region in the order of the first of each."""
+    names = dict.fromkeys(each.name for each in found)
+    return [Region(name=name, threads=[each for each in found if each.name == name]) for name in names]

@@ -1,0 +1,421 @@
+/* setebench.h: marks regions of a program, so that `setebench counters stat -- PROGRAM` counts their events apart.
+ *
+ *     #include <setebench.h>
+ *
+ *     setebench_region_begin("solve");
+ *     solve();
+ *     setebench_region_end("solve");
+ *
+ * There is nothing to link. A program that is not run under `setebench counters stat` pays one branch per mark. Under it,
+ * every thread opens counters of its own when it first comes to a mark, and adds what they counted between the outermost
+ * begin and its end to a record of its own (thread, region) in memory that it shares with setebench.
+ *
+ * Regions may nest, be entered again from within, overlap, and be begun in one source file and ended in another. A region
+ * belongs to the thread that begins it: threads and processes that are begun within count for regions of their own. Names
+ * are compared up to 95 bytes. Neither function changes errno or fails: what could not be counted is in setebench's report.
+ *
+ * For C99, C11, C++11 and newer, gcc and clang, Linux on x86-64; elsewhere, and where SETEBENCH_NO_REGIONS is defined, the
+ * two functions do nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef SETEBENCH_H
+#define SETEBENCH_H
+
+#if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__GNUC__) && !defined(SETEBENCH_NO_REGIONS)
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* Only needed to close counters when a thread ends. A program without threads need not have it (glibc before 2.34). */
+#pragma weak pthread_key_create
+#pragma weak pthread_setspecific
+
+/* Names that end in _ are private. One instance of each variable serves all source files of a program. */
+#define SETEBENCH_ONE_ __attribute__((weak, visibility("default")))
+#define SETEBENCH_FUNCTION_ static __attribute__((unused))
+#define SETEBENCH_OUT_OF_LINE_ static __attribute__((unused, noinline, cold))
+
+enum {
+    SETEBENCH_EVENTS_ = 16,
+    SETEBENCH_NAME_ = 96,
+    SETEBENCH_ATTRIBUTES_ = 136,
+    SETEBENCH_UNKNOWN_ = 0, /* whether somebody counts */
+    SETEBENCH_OFF_ = 1,
+    SETEBENCH_ON_ = 2,
+    SETEBENCH_NOTHING_READ_ = -1, /* the kernel gave no bytes: no counter was free */
+    SETEBENCH_HIGH_ = 512         /* descriptors are moved above those that a program opens and closes in rows */
+};
+
+/* The shared file: this head in its first 4,096 bytes, then records. setebench/core/perf/program/region_file.py is the
+ * other side of it. */
+struct setebench_event_ {
+    unsigned char attributes[SETEBENCH_ATTRIBUTES_]; /* struct perf_event_attr, its size within */
+    int32_t leader;                                  /* index of the event whose group it is in; its own for a leader */
+    uint32_t unused;
+};
+
+struct setebench_head_ {
+    char magic[8];
+    uint32_t events, records; /* how many there are */
+    uint32_t next;            /* the next free record */
+    uint32_t lost;            /* begins that found no free record */
+    uint32_t unmatched;       /* ends of regions that this thread had not begun */
+    uint32_t unused[9];
+    struct setebench_event_ event[SETEBENCH_EVENTS_];
+};
+
+struct setebench_count_ {
+    uint64_t value, enabled, running;
+};
+
+struct setebench_record_ {
+    char name[SETEBENCH_NAME_];
+    uint64_t calls;       /* begins */
+    uint64_t nanoseconds; /* between outermost begins and their ends */
+    uint64_t begun;
+    uint32_t process, thread;
+    uint32_t depth; /* begins without an end so far */
+    uint32_t next;  /* 1 + index of another record of the same thread; 0 at the end */
+    int32_t error[SETEBENCH_EVENTS_];
+    struct setebench_count_ sum[SETEBENCH_EVENTS_];
+    struct setebench_count_ start[SETEBENCH_EVENTS_];
+    uint64_t unused[7];
+};
+
+struct setebench_thread_ {
+    uint32_t process, thread;
+    uint32_t first; /* 1 + index of a record of this thread */
+    int32_t fd[SETEBENCH_EVENTS_];
+    int32_t error[SETEBENCH_EVENTS_];
+    uint32_t rank[SETEBENCH_EVENTS_]; /* place among the values of its group */
+    struct setebench_count_ now[SETEBENCH_EVENTS_];
+    uint64_t buffer[3 + SETEBENCH_EVENTS_];
+};
+
+SETEBENCH_ONE_ int setebench_state_;
+SETEBENCH_ONE_ struct setebench_head_ *setebench_file_;
+SETEBENCH_ONE_ uint32_t setebench_mapped_by_; /* the process whose page tables hold the file */
+SETEBENCH_ONE_ int setebench_has_key_;
+SETEBENCH_ONE_ pthread_key_t setebench_key_;
+SETEBENCH_ONE_ __thread struct setebench_thread_ setebench_self_;
+
+/* Calls of the kernel past the C library: they leave errno alone, and need none of its feature macros. */
+SETEBENCH_FUNCTION_ long setebench_call_(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+enum {
+    SETEBENCH_READ_ = 0,
+    SETEBENCH_CLOSE_ = 3,
+    SETEBENCH_FSTAT_ = 5,
+    SETEBENCH_LSEEK_ = 8,
+    SETEBENCH_MMAP_ = 9,
+    SETEBENCH_MUNMAP_ = 11,
+    SETEBENCH_MADVISE_ = 28,
+    SETEBENCH_GETPID_ = 39,
+    SETEBENCH_FCNTL_ = 72,
+    SETEBENCH_GETTID_ = 186,
+    SETEBENCH_CLOCK_GETTIME_ = 228,
+    SETEBENCH_OPENAT_ = 257,
+    SETEBENCH_PERF_EVENT_OPEN_ = 298
+};
+
+SETEBENCH_FUNCTION_ long setebench_call3_(long number, long a, long b, long c)
+{
+    return setebench_call_(number, a, b, c, 0, 0, 0);
+}
+
+SETEBENCH_FUNCTION_ uint64_t setebench_now_(void)
+{
+    int64_t time[2] = {0, 0};
+    setebench_call3_(SETEBENCH_CLOCK_GETTIME_, 1 /* CLOCK_MONOTONIC */, (long)time, 0);
+    return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1];
+}
+
+SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_record_at_(uint32_t index)
+{
+    return (struct setebench_record_ *)(void *)((char *)setebench_file_ + 4096) + index;
+}
+
+/* -- the shared file -------------------------------------------------------------------------------------------------- */
+
+SETEBENCH_FUNCTION_ int setebench_is_valid_(const struct setebench_head_ *head, long bytes)
+{
+    return memcmp(head->magic, "SETEBRG1", 8) == 0 && head->events <= SETEBENCH_EVENTS_ &&
+           4096 + (long)head->records * (long)sizeof(struct setebench_record_) <= bytes;
+}
+
+/* All of the file, its pages in place already: a fault of ours would be counted in the region around it. */
+SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_map_(const char *path)
+{
+    const long writable = 3, shared_and_populated = 0x8001, read_write_close_on_exec = 02000002;
+    long bytes, memory, fd;
+
+    fd = setebench_call_(SETEBENCH_OPENAT_, -100, (long)path, read_write_close_on_exec, 0, 0, 0);
+    if (fd < 0)
+        return NULL;
+    bytes = setebench_call3_(SETEBENCH_LSEEK_, fd, 0, 2);
+    memory = bytes < 4096 ? -1 : setebench_call_(SETEBENCH_MMAP_, 0, bytes, writable, shared_and_populated, fd, 0);
+    setebench_call3_(SETEBENCH_CLOSE_, fd, 0, 0);
+    if (memory < 0 && memory > -4096)
+        return NULL;
+    if (!setebench_is_valid_((struct setebench_head_ *)memory, bytes)) {
+        setebench_call3_(SETEBENCH_MUNMAP_, memory, bytes, 0);
+        return NULL;
+    }
+    return (struct setebench_head_ *)memory;
+}
+
+SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
+{
+    struct setebench_thread_ *self = (struct setebench_thread_ *)thread;
+    uint32_t i, events = self->process ? setebench_file_->events : 0;
+
+    for (i = 0; i < events; i++)
+        if (self->fd[i] >= 0)
+            setebench_call3_(SETEBENCH_CLOSE_, self->fd[i], 0, 0);
+    self->process = 0;
+    self->first = 0;
+}
+
+/* Find out whether anybody counts. Of several threads that come here at once, one file stays mapped. */
+SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
+{
+    const char *path = getauxval(23 /* AT_SECURE */) ? NULL : getenv("SETEBENCH_REGIONS");
+    struct setebench_head_ *none = NULL, *file = path ? setebench_map_(path) : NULL;
+    int unknown = SETEBENCH_UNKNOWN_;
+
+    if (!file) {
+        __atomic_compare_exchange_n(&setebench_state_, &unknown, SETEBENCH_OFF_, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        return;
+    }
+    if (__atomic_compare_exchange_n(&setebench_file_, &none, file, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        setebench_mapped_by_ = (uint32_t)setebench_call3_(SETEBENCH_GETPID_, 0, 0, 0);
+        if (pthread_key_create && pthread_setspecific)
+            setebench_has_key_ = pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
+        __atomic_store_n(&setebench_state_, SETEBENCH_ON_, __ATOMIC_RELEASE);
+        return;
+    }
+    setebench_call3_(SETEBENCH_MUNMAP_, (long)file,
+                     4096 + (long)file->records * (long)sizeof(struct setebench_record_), 0);
+    while (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_UNKNOWN_)
+        __asm__ volatile("pause");
+}
+
+/* -- counters of one thread ------------------------------------------------------------------------------------------- */
+
+SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i, uint32_t *members)
+{
+    const struct setebench_event_ *event = &setebench_file_->event[i];
+    const uint32_t leader = (uint32_t)event->leader;
+    long fd, high, group = leader == i ? -1 : self->fd[leader];
+
+    self->fd[i] = -1;
+    self->error[i] = 0;
+    if (leader != i && group < 0) {
+        self->error[i] = self->error[leader];
+        return;
+    }
+    fd = setebench_call_(SETEBENCH_PERF_EVENT_OPEN_, (long)event->attributes, 0, -1, group, 8 /* close on exec */, 0);
+    if (fd < 0) {
+        self->error[i] = (int32_t)-fd;
+        return;
+    }
+    high = setebench_call3_(SETEBENCH_FCNTL_, fd, 1030 /* F_DUPFD_CLOEXEC */, SETEBENCH_HIGH_);
+    if (high >= 0)
+        setebench_call3_(SETEBENCH_CLOSE_, fd, 0, 0);
+    self->fd[i] = (int32_t)(high >= 0 ? high : fd);
+    self->rank[i] = members[leader]++;
+}
+
+SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint32_t process)
+{
+    const long populate_for_writing = 23;
+    uint32_t i, members[SETEBENCH_EVENTS_] = {0};
+
+    if (self->process) /* a fork's child: these descriptors count its parent */
+        setebench_close_counters_(self);
+    if (setebench_mapped_by_ != process) { /* page tables of shared memory are not copied by a fork */
+        setebench_call3_(SETEBENCH_MADVISE_, (long)setebench_file_,
+                         4096 + (long)setebench_file_->records * (long)sizeof(struct setebench_record_),
+                         populate_for_writing);
+        setebench_mapped_by_ = process;
+    }
+    memset(self, 0, sizeof *self);
+    self->process = process;
+    self->thread = (uint32_t)setebench_call3_(SETEBENCH_GETTID_, 0, 0, 0);
+    for (i = 0; i < setebench_file_->events; i++)
+        setebench_open_(self, i, members);
+    if (setebench_has_key_)
+        pthread_setspecific(setebench_key_, self);
+}
+
+/* The calling thread's state, or NULL where nobody counts. */
+SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
+{
+    uint32_t process;
+
+    if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_UNKNOWN_)
+        setebench_find_out_();
+    if (setebench_state_ != SETEBENCH_ON_)
+        return NULL;
+    process = (uint32_t)setebench_call3_(SETEBENCH_GETPID_, 0, 0, 0);
+    if (setebench_self_.process != process)
+        setebench_meet_(&setebench_self_, process);
+    return &setebench_self_;
+}
+
+/* Counts of all events from their opening to now, in self->now. */
+SETEBENCH_FUNCTION_ void setebench_read_all_(struct setebench_thread_ *self)
+{
+    const uint32_t events = setebench_file_->events;
+    uint32_t i, leader = SETEBENCH_EVENTS_;
+    long got = 0;
+
+    for (i = 0; i < events; i++) {
+        if (self->fd[i] < 0)
+            continue;
+        if (leader != (uint32_t)setebench_file_->event[i].leader) { /* members follow their leader */
+            leader = (uint32_t)setebench_file_->event[i].leader;
+            got = setebench_call3_(SETEBENCH_READ_, self->fd[leader], (long)self->buffer, sizeof self->buffer);
+        }
+        if (got <= (long)(3 + self->rank[i]) * 8 - 1) {
+            self->error[i] = got < 0 ? (int32_t)-got : SETEBENCH_NOTHING_READ_;
+            continue;
+        }
+        self->now[i].value = self->buffer[3 + self->rank[i]];
+        self->now[i].enabled = self->buffer[1];
+        self->now[i].running = self->buffer[2];
+    }
+}
+
+/* -- records of one thread -------------------------------------------------------------------------------------------- */
+
+SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_find_(const struct setebench_thread_ *self, const char *name)
+{
+    uint32_t next = self->first;
+
+    while (next) {
+        struct setebench_record_ *record = setebench_record_at_(next - 1);
+        if (strncmp(record->name, name, SETEBENCH_NAME_ - 1) == 0)
+            return record;
+        next = record->next;
+    }
+    return NULL;
+}
+
+SETEBENCH_FUNCTION_ void setebench_enter_(struct setebench_thread_ *self, struct setebench_record_ *record)
+{
+    record->calls++;
+    if (record->depth++)
+        return;
+    record->begun = setebench_now_();
+    setebench_read_all_(self);
+    memcpy(record->start, self->now, sizeof self->now);
+}
+
+/* self->now holds what was read as the end was reached. */
+SETEBENCH_FUNCTION_ void setebench_leave_(struct setebench_thread_ *self, struct setebench_record_ *record)
+{
+    uint32_t i;
+
+    if (--record->depth)
+        return;
+    record->nanoseconds += setebench_now_() - record->begun;
+    for (i = 0; i < setebench_file_->events; i++) {
+        record->error[i] = self->error[i];
+        record->sum[i].value += self->now[i].value - record->start[i].value;
+        record->sum[i].enabled += self->now[i].enabled - record->start[i].enabled;
+        record->sum[i].running += self->now[i].running - record->start[i].running;
+    }
+}
+
+SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench_thread_ *self, const char *name)
+{
+    struct setebench_record_ *record;
+    uint32_t index = __atomic_fetch_add(&setebench_file_->next, 1, __ATOMIC_RELAXED);
+
+    if (index >= setebench_file_->records) {
+        __atomic_fetch_sub(&setebench_file_->next, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    record = setebench_record_at_(index);
+    strncpy(record->name, name, SETEBENCH_NAME_ - 1);
+    record->process = self->process;
+    record->thread = self->thread;
+    record->next = self->first;
+    self->first = index + 1;
+    /* Once for nothing: the pages of this code, and of what it writes, are in place before anything is counted. */
+    setebench_enter_(self, record);
+    setebench_read_all_(self);
+    setebench_leave_(self, record);
+    record->calls = record->nanoseconds = 0;
+    memset(record->sum, 0, sizeof record->sum);
+    return record;
+}
+
+SETEBENCH_OUT_OF_LINE_ void setebench_begin_(const char *name)
+{
+    struct setebench_thread_ *self = setebench_thread_here_();
+    struct setebench_record_ *record;
+
+    if (!self)
+        return;
+    record = setebench_find_(self, name);
+    if (!record)
+        record = setebench_new_(self, name);
+    if (record)
+        setebench_enter_(self, record);
+    else
+        __atomic_fetch_add(&setebench_file_->lost, 1, __ATOMIC_RELAXED);
+}
+
+SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
+{
+    struct setebench_thread_ *self = setebench_thread_here_();
+    struct setebench_record_ *record;
+
+    if (!self)
+        return;
+    setebench_read_all_(self); /* first: what follows is not the region's */
+    record = setebench_find_(self, name);
+    if (record && record->depth)
+        setebench_leave_(self, record);
+    else
+        __atomic_fetch_add(&setebench_file_->unmatched, 1, __ATOMIC_RELAXED);
+}
+
+/* From here to the end of the same name, on this thread, events are counted for region NAME. */
+SETEBENCH_FUNCTION_ inline void setebench_region_begin(const char *name)
+{
+    if (__builtin_expect(setebench_state_ != SETEBENCH_OFF_, 0))
+        setebench_begin_(name);
+}
+
+/* Ends what the same thread began last under this name. */
+SETEBENCH_FUNCTION_ inline void setebench_region_end(const char *name)
+{
+    if (__builtin_expect(setebench_state_ != SETEBENCH_OFF_, 0))
+        setebench_end_(name);
+}
+
+#else
+
+static inline void setebench_region_begin(const char *name) { (void)name; }
+static inline void setebench_region_end(const char *name) { (void)name; }
+
+#endif
+#endif
