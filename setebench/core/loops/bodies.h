@@ -1,0 +1,225 @@
+/* The loops. This file is included once for every pair of stages, and has no guard against that.
+ *
+ * VERSION(name) names a loop's version; FAR and NEAR are the hints of the L2 and the L1 stage, 0 for a stage that isn't
+ * there, and far and near their distances. FETCH(address, step) issues what the stages have for an address that moves by
+ * `step` elements an iteration; FETCH_FAR and FETCH_NEAR issue one prefetch of an address that is complete. Without
+ * stages none of them leaves an instruction or a branch behind.
+ *
+ * Vectors of 16 bytes are written out, so that every version computes alike and only its prefetches differ. Index arrays
+ * and keys are read `far` or `near` entries ahead: they are longer than the loop by the largest distance.
+ */
+
+/* Matrix product, two rows of the left matrix, one line of each row of the right one: C[2][n] = A[2][k] B[k][n].
+ * An iteration is one row of B, in one panel of eight columns. Its lines lie a row apart, mostly beyond a page, so that
+ * hardware prefetchers rarely follow (Fang et al. 2014, 7: "matmul").
+ * array: C, A, B; size: rows of B (k), elements from one row of B to the next. first and count are whole panels. */
+static void VERSION(matmul)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    double *restrict product = loop->array[0];
+    const double *restrict left = loop->array[1], *restrict right = loop->array[2];
+    const int64_t rows = loop->size[0], row = loop->size[1];
+    const int64_t end = (loop->first + loop->count) / rows;
+
+    for (int64_t panel = loop->first / rows; panel < end; panel++) {
+        const double *line = right + 8 * panel;
+        pair sums[2][4] = {{{0}}};
+        /* a stage that has reached the panel's last row goes on with the first of the next */
+        for (int64_t k = 0, stop; k < rows; k = stop) {
+            stop = BEFORE(rows, k, far);
+            stop = NEARER(stop, BEFORE(rows, k, near));
+            const double *far_line = line + (k + far < rows ? far * row : (far - rows) * row + 8);
+            const double *near_line = line + (k + near < rows ? near * row : (near - rows) * row + 8);
+            for (int64_t i = k; i < stop; i++, line += row, far_line += row, near_line += row) {
+                FETCH_FAR(far_line);
+                FETCH_NEAR(near_line);
+                const pair one = {left[i], left[i]}, other = {left[rows + i], left[rows + i]};
+                for (int j = 0; j < 4; j++) {
+                    const pair two = load_pair(line + 2 * j);
+                    sums[0][j] += one * two;
+                    sums[1][j] += other * two;
+                }
+            }
+        }
+        for (int j = 0; j < 4; j++) {
+            store_pair(product + 8 * panel + 2 * j, sums[0][j]);
+            store_pair(product + row + 8 * panel + 2 * j, sums[1][j]);
+        }
+    }
+}
+
+/* Sparse matrix times vector, compressed rows: y = A x. An iteration is a non-zero.
+ * array: y, values, columns, starts of rows, x; size: rows of a block, non-zeros of a block. first is a block's begin. */
+static void VERSION(spmv)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    double *restrict y = loop->array[0];
+    const double *restrict values = loop->array[1], *restrict x = loop->array[4];
+    const int32_t *restrict columns = loop->array[2], *restrict starts = loop->array[3];
+
+    for (int64_t row = loop->first / loop->size[1] * loop->size[0], j = loop->first, end = j + loop->count; j < end; row++) {
+        double sum = 0;
+        for (const int64_t stop = starts[row + 1]; j < stop; j++) {
+            FETCH_FAR(x + columns[j + far]);
+            FETCH_NEAR(x + columns[j + near]);
+            sum += values[j] * x[columns[j]];
+        }
+        y[row] = sum;
+    }
+}
+
+/* STREAM triad: a = b + 3 c. An iteration is a line of each.
+ * array: a, b, c. */
+static void VERSION(triad)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    double *restrict a = loop->array[0];
+    const double *restrict b = loop->array[1], *restrict c = loop->array[2];
+    const int64_t end = 8 * (loop->first + loop->count);
+    const pair three = {3, 3};
+
+    for (int64_t i = 8 * loop->first; i < end; i += 8) {
+        FETCH(b + i, 8);
+        FETCH(c + i, 8);
+        FETCH(a + i, 8);
+        for (int j = 0; j < 8; j += 2)
+            store_pair(a + i + j, load_pair(b + i + j) + three * load_pair(c + i + j));
+    }
+}
+
+/* Stencil over a grid of three dimensions with several numbers a point, each in an array of its own: rows before, behind,
+ * above and below are streams of their own, 5 a field (Fang et al. 2014, 7: "cactus" has about 80).
+ * An iteration is a line of eight points. Rows and planes are one long line of points: what a row's first point has for a
+ * neighbour is the last of the row before.
+ * array: result, fields; size: elements of a row, of a plane, from one field to the next, number of fields. */
+static void VERSION(stencil)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    double *restrict result = loop->array[0];
+    const double *restrict fields = loop->array[1];
+    const int64_t row = loop->size[0], plane = loop->size[1], spacing = loop->size[2], count = loop->size[3];
+    const int64_t end = 8 * (loop->first + loop->count);
+    const pair at_centre = {0.5, 0.5}, beside = {0.25, 0.25}, across = {0.125, 0.125}, over = {0.0625, 0.0625};
+
+    for (int64_t i = 8 * loop->first; i < end; i += 8) {
+        pair sums[4] = {{0}};
+        const double *field = fields + plane + i;
+        for (int64_t f = 0; f < count; f++, field += spacing) {
+            FETCH(field, 8);
+            FETCH(field - row, 8);
+            FETCH(field + row, 8);
+            FETCH(field - plane, 8);
+            FETCH(field + plane, 8);
+            for (int j = 0; j < 4; j++) {
+                const double *point = field + 2 * j;
+                sums[j] += at_centre * load_pair(point) + beside * (load_pair(point - 1) + load_pair(point + 1))
+                    + across * (load_pair(point - row) + load_pair(point + row))
+                    + over * (load_pair(point - plane) + load_pair(point + plane));
+            }
+        }
+        for (int j = 0; j < 4; j++)
+            store_pair(result + i + 2 * j, sums[j]);
+        FETCH(result + i, 8);
+    }
+}
+
+/* A controlled not on quantum states, as libquantum's gates do it, in records of four lines: of each 8 bytes are changed.
+ * An iteration is a record.
+ * array: records; size: the controlling bit, the target bit. */
+static void VERSION(strided)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    struct record *restrict records = loop->array[0];
+    const int64_t control = loop->size[0], target = loop->size[1], end = loop->first + loop->count;
+
+    for (int64_t i = loop->first; i < end; i++) {
+        FETCH(records + i, 1);
+        records[i].state ^= (records[i].state >> control & 1) << target;
+    }
+}
+
+/* Probes of a hash join: the sum of what a table of buckets of one line holds for each key. Full buckets overflow into
+ * the next. An iteration is a probe.
+ * array: keys, buckets; size: bits to shift a hash by. */
+static void VERSION(hash_join)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    const uint64_t *restrict keys = loop->array[0];
+    const struct bucket *restrict table = loop->array[1];
+    const int64_t shift = loop->size[0], end = loop->first + loop->count;
+    uint64_t sum = 0;
+
+    for (int64_t i = loop->first; i < end; i++) {
+        FETCH_FAR(table + bucket_of(keys[i + far], shift));
+        FETCH_NEAR(table + bucket_of(keys[i + near], shift));
+        sum += payload_of(table + bucket_of(keys[i], shift), keys[i]);
+    }
+    loop->result = (int64_t)sum;
+}
+
+/* Searches in a tree whose nodes are lines of 16 sorted keys, with 17 children each: how many keys are smaller.
+ * An iteration is a search. Without prefetches it goes down the tree in one piece. With them searches are in a pipeline:
+ * a node found in one iteration is visited `lag` iterations later, so that step k of one search is done beside step 0
+ * of the search k * lag further (Chen et al. 2007). Searches come in blocks of `lag`; block t enters at time t.
+ * array: keys to search, tree, ranks found, node of its level at which each search is; size: levels. All but the tree are
+ * longer than the loop by the largest distance, for a last block that isn't full, and the last one also begins that much
+ * earlier: the nearer stage asks for what searches found lag - near iterations ago. */
+static void VERSION(tree_search)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    const int32_t *restrict wanted = (const int32_t *)loop->array[0] + loop->first;
+    const struct node *restrict tree = loop->array[1];
+    int32_t *restrict found = (int32_t *)loop->array[2] + loop->first;
+    const int64_t levels = loop->size[0], count = loop->count;
+#if NEAR || FAR
+    int32_t *restrict at = loop->array[3];
+    const struct node *level[SETEBENCH_LEVELS];
+    const int64_t lag = far > near ? far : near, blocks = (count + lag - 1) / lag;
+    for (int64_t k = 0, width = 1; k < levels; k++, tree += width, width *= SETEBENCH_FAN_OUT)
+        level[k] = tree;
+    for (int64_t time = 0; time < blocks + levels - 1; time++) {
+        const int64_t lowest = time < blocks ? 0 : time - blocks + 1, highest = time < levels ? time : levels - 1;
+        for (int64_t place = 0; place < lag; place++) {
+            int64_t search = (time - lowest) * lag + place;
+            for (int64_t k = lowest; k <= highest; k++, search -= lag) {
+                const int32_t node = k ? at[search] : 0;
+                const int32_t next = SETEBENCH_FAN_OUT * node + smaller(level[k] + node, wanted[search]);
+                at[search] = next;
+                if (k + 1 == levels) {
+                    found[search] = next;
+                    break;
+                }
+                FETCH_FAR(level[k + 1] + at[search - (lag - far)]);
+                FETCH_NEAR(level[k + 1] + at[search - (lag - near)]);
+            }
+        }
+    }
+#else
+    for (int64_t search = 0; search < count; search++) {
+        const struct node *level = tree;
+        int32_t node = 0;
+        for (int64_t k = 0, width = 1; k < levels; k++, level += width, width *= SETEBENCH_FAN_OUT)
+            node = SETEBENCH_FAN_OUT * node + smaller(level + node, wanted[search]);
+        found[search] = node;
+    }
+#endif
+}
+
+/* A linked list, summed up, with an array of pointers to its nodes in the list's order. An iteration is a node.
+ * array: pointers to the nodes. */
+static void VERSION(list)(struct setebench_loop *loop)
+{
+    STAGES(loop);
+    const struct item *const *restrict index = loop->array[0];
+    const int64_t end = loop->first + loop->count;
+    const struct item *item = index[loop->first];
+    uint64_t sum = 0;
+
+    for (int64_t i = loop->first; i < end; i++) {
+        FETCH_FAR(index[i + far]);
+        FETCH_NEAR(index[i + near]);
+        sum += item->value;
+        item = item->next;
+    }
+    loop->result = (int64_t)sum;
+}

@@ -1,0 +1,33 @@
+/* Loops with a prefetch policy: what one is called with, and the table of their versions. */
+#ifndef SETEBENCH_LOOPS_H
+#define SETEBENCH_LOOPS_H
+
+#include <stdint.h>
+
+enum { SETEBENCH_LOOPS = 8, SETEBENCH_HINTS = 6, SETEBENCH_ARRAYS = 6, SETEBENCH_SIZES = 4, SETEBENCH_FAN_OUT = 17 };
+
+/* One pass: `count` iterations from `first` on. What arrays and sizes stand for, each loop says (bodies.h). Distances
+ * are in iterations; a version without a stage doesn't read its distance. */
+struct setebench_loop {
+    void *array[SETEBENCH_ARRAYS];
+    int64_t size[SETEBENCH_SIZES];
+    int64_t first;
+    int64_t count;
+    int64_t near; /* distance of the L1 stage */
+    int64_t far; /* distance of the L2 stage */
+    int64_t result; /* of loops whose result is a sum of integers */
+};
+
+typedef void (*setebench_version)(struct setebench_loop *loop);
+
+/* [loop][hint of the L1 stage][hint of the L2 stage]; loops in the order of setebench.loops.LOOP_NAMES, hints: none, then
+ * setebench.loops.HINTS. */
+extern const setebench_version setebench_versions[SETEBENCH_LOOPS][SETEBENCH_HINTS][SETEBENCH_HINTS];
+
+/* The versions without stages, with the prefetches that the compiler itself puts in; null where it has no such option. */
+extern const setebench_version setebench_compilers[SETEBENCH_LOOPS];
+
+/* Run a version `passes` times; ticks of all of them together. */
+int64_t setebench_loop_ticks(setebench_version version, struct setebench_loop *loop, int64_t passes);
+
+#endif

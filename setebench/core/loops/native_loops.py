@@ -1,0 +1,231 @@
+"""The compiled loops on this CPU: prepared, timed in turn, described, and held against references."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.core.loops import dense, irregular
+from setebench.core.loops._loops import Operands, Version
+from setebench.core.loops.prepared import RESIDENT_BYTES, Memory, Prepared, Size
+from setebench.core.memory import available_bytes
+from setebench.errors import SetebenchError, UnsupportedError, UsageError
+from setebench.loops import HINTS, LOOP_NAMES, Loop, Policy, Stream
+
+Builder = Callable[[Memory, np.random.Generator, Size], Prepared]
+HardwareOff = Callable[[], AbstractContextManager[None]]
+
+BUILDERS: dict[str, Builder] = {
+    "matmul": dense.matmul,
+    "spmv": irregular.spmv,
+    "triad": dense.triad,
+    "stencil": dense.stencil,
+    "strided": dense.strided,
+    "hash_join": irregular.hash_join,
+    "tree_search": irregular.tree_search,
+    "list": irregular.list_,
+}
+
+TIMED_BYTES = 64 << 20
+"""What a loop goes through unless its name says otherwise: passes go on where the one before ended, so that a line comes
+again behind all others. Larger than a core's part of most last caches, and of all that it can keep by chance."""
+
+CHECKED_BYTES = 8 << 20
+"""Several passes of every loop, and a second to check."""
+
+BUILDING_FACTOR = 6
+"""Memory that building a loop takes for a moment, beside its bytes: a tree's keys in three orders."""
+
+TIMED_ITERATIONS = 4096
+"""Of one timed run at least: a pass over small data is repeated until it has as many."""
+
+RESIDENT_ITERATIONS = 40_000
+"""Of one run on data in L1: about 0.1 ms."""
+
+RESIDENT_ROUNDS = 15
+DISTANCES_CHECKED = ((0, 0), (1, 0), (0, 7), (3, 16), (16, 3), (8, 8))
+"""Distances of the L1 and the L2 stage; each order of the two, which pipelined searches treat differently."""
+
+HINTS_CHECKED = (("t0", "t1"), ("nta", "t2"))
+_NAME = re.compile(r"(?P<loop>\w+?)(@(?P<count>\d+)(?P<unit>[KMG]?))?")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+class NativeLoops:
+    """The loops, one of them prepared at a time. `hints` are those that the CPU has.
+
+    A name may have a size, `hash_join@256K`: what it goes through in all, in bytes, K, M or G."""
+
+    def __init__(self, hints: Sequence[str], hardware_off: HardwareOff, cycles_per_tick: Callable[[], float]) -> None:
+        """`hardware_off` gives a context within which hardware prefetchers are off, or raises `UnsupportedError`;
+        `cycles_per_tick` measures the clock's rate now."""
+        self._hints, self._hardware_off, self._cycles_per_tick = tuple(hints), hardware_off, cycles_per_tick
+        self._kept: tuple[str, Prepared, Memory] | None = None
+        self._pass = 0
+
+    def names(self) -> tuple[str, ...]:
+        """See `RunsLoops.loop_names`; without sizes."""
+        return LOOP_NAMES if available_bytes() > BUILDING_FACTOR * TIMED_BYTES else ()
+
+    def describe(self, name: str) -> Loop:
+        """See `RunsLoops.describe_loop`. The cost of a prefetch's address is measured too, all streams together."""
+        loop, size = _parsed(name)
+        plain, prefetching = self._resident_cycles(loop, size, (Policy(), Policy(l1_distance=4)))
+        prepared = self._prepared(name)
+        lines = sum(stream.lines_per_iteration for stream in prepared.streams if stream.prefetched)
+        cost = max(0.0, (prefetching - plain) / lines)
+        return Loop(
+            name=name,
+            streams=tuple(_with_cost(stream, cost) for stream in prepared.streams),
+            cycles_per_iteration=plain,
+            working_set_bytes=prepared.bytes,
+            iterations=prepared.pass_iterations * _repeats(prepared),
+            unit=prepared.unit,
+            dependent=prepared.dependent,
+        )
+
+    def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
+        """See `RunsLoops.run_loop`, on the calling thread's CPU."""
+        prepared = self._prepared(name)
+        versions = [self._version(name, policy) for policy in policies]
+        _check_distances(prepared, policies)
+        if not all(policy.hardware for policy in policies):
+            with self._hardware_off():  # raises here, before anything is timed
+                pass
+        operands = Operands(prepared.addresses, prepared.sizes)
+        rng = np.random.default_rng(seed)
+        ticks = np.zeros((rounds, len(policies)), dtype=np.int64)
+        for index in range(-1, rounds):  # the first round warms code and pages, and its ticks are overwritten
+            for which in rng.permutation(len(policies)):
+                ticks[index, which] = self._timed(operands, prepared, versions[which], policies[which])
+        return ticks
+
+    def check(self, name: str) -> None:
+        """See `RunsLoops.check_loop`, on data of 8 MiB."""
+        policies = [
+            Policy(l1_distance=near, l2_distance=far, l1_hint=l1_hint, l2_hint=l2_hint)
+            for near, far in DISTANCES_CHECKED
+            for l1_hint, l2_hint in HINTS_CHECKED
+        ]
+        compiled = [Policy(compiler=True)] if self.compiles(name) else []
+        for policy, wrong in self.differing(name, [*policies, *compiled]):
+            raise SetebenchError(f"loop {name} is wrong in {wrong} numbers with {policy}: this build can't be trusted")
+
+    def differing(self, name: str, policies: Sequence[Policy]) -> list[tuple[Policy, int]]:
+        """Policies with which the loop's result isn't the one computed apart, and in how many numbers."""
+        loop, _ = _parsed(name)
+        memory = Memory()
+        try:
+            prepared = BUILDERS[loop](memory, np.random.default_rng(1), Size(bytes=CHECKED_BYTES))
+            wrong = [(policy, self._wrong(name, prepared, policy)) for policy in policies]
+        finally:
+            memory.release()
+        return [(policy, count) for policy, count in wrong if count]
+
+    def compiles(self, name: str) -> bool:
+        """Whether there is a version with the compiler's own prefetches."""
+        return bool(self._compiled(name).address)
+
+    def close(self) -> None:
+        """Give back the memory of the loop that is prepared."""
+        if self._kept is not None:
+            self._kept[2].release()
+            self._kept = None
+
+    def _compiled(self, name: str) -> Version:
+        return Version(LOOP_NAMES.index(_parsed(name)[0]), 0, 0, True)
+
+    def _version(self, name: str, policy: Policy) -> Version:
+        if policy.compiler:
+            version = self._compiled(name)
+            if not version.address:
+                raise UnsupportedError("the compiler of this build has no option for prefetches of its own; gcc has")
+            return version
+        stages = ((policy.l1_distance, policy.l1_hint), (policy.l2_distance, policy.l2_hint))
+        for distance, hint in stages:
+            if distance and hint not in self._hints:
+                raise UnsupportedError(f"this CPU has no prefetch {hint}; it has {', '.join(self._hints) or 'none'}")
+        l1_hint, l2_hint = (1 + HINTS.index(hint) if distance else 0 for distance, hint in stages)
+        return Version(LOOP_NAMES.index(_parsed(name)[0]), l1_hint, l2_hint)
+
+    def _prepared(self, name: str) -> Prepared:
+        if self._kept is None or self._kept[0] != name:
+            self.close()
+            loop, size = _parsed(name)
+            memory = Memory()
+            self._kept = (name, BUILDERS[loop](memory, np.random.default_rng(1), Size(bytes=size)), memory)
+            self._pass = 0
+        return self._kept[1]
+
+    def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
+        first = self._pass * prepared.pass_iterations % prepared.iterations
+        self._pass += 1
+        distances = (policy.l1_distance, policy.l2_distance)
+        with nullcontext() if policy.hardware else self._hardware_off():
+            ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, _repeats(prepared))
+        return ticks
+
+    def _wrong(self, name: str, prepared: Prepared, policy: Policy) -> int:
+        """Numbers of the result that aren't the reference's."""
+        _check_distances(prepared, [policy])
+        version, operands = self._version(name, policy), Operands(prepared.addresses, prepared.sizes)
+        expected, each = prepared.reference(), prepared.pass_iterations
+        sums = [
+            operands.run(version, first, each, policy.l1_distance, policy.l2_distance)[1]
+            for first in range(0, prepared.iterations, each)
+        ]
+        found = prepared.outcome(sums)
+        if expected.dtype.kind == "f":  # sums in another order
+            return int((~np.isclose(found, expected, rtol=1e-9, atol=0)).sum())
+        return int((found != expected).sum())
+
+    def _resident_cycles(self, loop: str, size: int, policies: Sequence[Policy]) -> list[float]:
+        """Core cycles of an iteration on data in L1 with each policy: the median of rounds in turn."""
+        memory = Memory()
+        try:
+            prepared = BUILDERS[loop](
+                memory, np.random.default_rng(1), Size(bytes=max(size, RESIDENT_BYTES), resident=True)
+            )
+            operands, each = Operands(prepared.addresses, prepared.sizes), prepared.pass_iterations
+            passes = -(-RESIDENT_ITERATIONS // each)
+            versions = [self._version(loop, policy) for policy in policies]
+            cycles = np.empty((RESIDENT_ROUNDS, len(policies)))
+            for row in cycles:
+                rate = self._cycles_per_tick() / (passes * each)
+                for which, (version, policy) in enumerate(zip(versions, policies, strict=True)):
+                    distances = (policy.l1_distance, policy.l2_distance)
+                    operands.run(version, 0, each, *distances)
+                    row[which] = operands.run(version, 0, each, *distances, passes)[0] * rate
+        finally:
+            memory.release()
+        return [float(middle) for middle in np.median(cycles, axis=0)]
+
+
+def _with_cost(stream: Stream, cycles: float) -> Stream:
+    return msgspec.structs.replace(stream, address_cycles=cycles) if stream.prefetched else stream
+
+
+def _repeats(prepared: Prepared) -> int:
+    """Passes of one timed run."""
+    return -(-TIMED_ITERATIONS // prepared.pass_iterations) if prepared.iterations == prepared.pass_iterations else 1
+
+
+def _parsed(name: str) -> tuple[str, int]:
+    """The loop of that name, and the bytes that it goes through."""
+    match = _NAME.fullmatch(name)
+    if match is None or match["loop"] not in BUILDERS:
+        raise UsageError(f"unknown loop {name!r}; one of {', '.join(LOOP_NAMES)}, or with a size, as in hash_join@256K")
+    return match["loop"], int(match["count"]) * _UNITS[match["unit"]] if match["count"] else TIMED_BYTES
+
+
+def _check_distances(prepared: Prepared, policies: Sequence[Policy]) -> None:
+    farthest = max((max(policy.l1_distance, policy.l2_distance) for policy in policies), default=0)
+    if farthest > prepared.largest_distance:
+        raise UsageError(
+            f"a distance of {farthest} {prepared.unit} is too far; this loop prefetches up to {prepared.largest_distance} ahead"
+        )
