@@ -117,6 +117,14 @@ def test_a_free_counter() -> None:
     assert "hypervisor" in messages.counts_nothing(GUEST) and "hypervisor" not in messages.counts_nothing(BARE)
 
 
+@pytest.mark.parametrize(
+    ("number", "said"), [(errno.EPERM, "perf_event_mlock_kb"), (errno.EINVAL, "CPU of its own"), (errno.ENOMEM, "512")]
+)
+def test_ring_buffers(number: int, said: str) -> None:
+    line = messages.no_buffer(number, 512)
+    assert said in line and "\n" not in line
+
+
 def write(root: Path, **files: str) -> Tree:
     for name, text in files.items():
         path = root / name.replace("__", "/")

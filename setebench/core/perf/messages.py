@@ -9,6 +9,7 @@ ordinary users.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +109,18 @@ def user_only(situation: Situation) -> str:
         "it happens inside the kernel, and without the right to count there it reads 0; "
         f"{_grant(NO_KERNEL - 1, situation)}"
     )
+
+
+def no_buffer(number: int, pages: int) -> str:
+    """Why a ring buffer of so many pages can't be mapped, by errno of mmap(2) on an event."""
+    if number == errno.EPERM:
+        return (
+            f"a ring buffer of {pages} pages is more locked memory than this user may have: take fewer pages, end "
+            "other profilers, or raise kernel.perf_event_mlock_kb (as root) or ulimit -l"
+        )
+    if number == errno.EINVAL:
+        return "this event gives no samples to a buffer: one that new threads inherit needs a CPU of its own"
+    return f"the ring buffer can't be mapped ({os.strerror(number)}): free some memory or take fewer pages than {pages}"
 
 
 # -- rights -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,37 @@
+"""Samples of events: records of the kernel's ring buffers made readable, and the buffers themselves.
+
+`records` takes bytes apart, `data_source` says where a load was served, `buffers` opens sampled events.
+"""
+
+from __future__ import annotations
+
+from setebench.core.perf.sampling.buffers import Sampler
+from setebench.core.perf.sampling.data_source import DataSource, decode_data_source
+from setebench.core.perf.sampling.kinds import (
+    Ended,
+    Lost,
+    Mapped,
+    Other,
+    Record,
+    Renamed,
+    SampleRecord,
+    Started,
+    Throttled,
+)
+from setebench.core.perf.sampling.records import parse_record
+
+__all__ = [
+    "DataSource",
+    "Ended",
+    "Lost",
+    "Mapped",
+    "Other",
+    "Record",
+    "Renamed",
+    "SampleRecord",
+    "Sampler",
+    "Started",
+    "Throttled",
+    "decode_data_source",
+    "parse_record",
+]
