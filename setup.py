@@ -91,7 +91,7 @@ setup(
         "setebench": ["py.typed", "include/*.h"],
         "setebench.core": ["*.pyi"],
         "setebench.core.loops": ["*.pyi"],
-        "setebench.core.perf": ["*.pyi"],
+        "setebench.core.perf": ["*.pyi", "events/*.toml"],
         "setebench.core.perf.program": ["*.pyi"],
         "setebench.references": ["*.toml"],
         "setebench.report": ["templates/*.j2"],
