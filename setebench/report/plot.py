@@ -52,7 +52,7 @@ def new_figure(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(7.2, 4.8), layout="constrained")
     axes = figure.add_subplot()
-    axes.set(title=_literal(title), xlabel=_literal(x), ylabel=_literal(y))
+    axes.set(title=literal(title), xlabel=literal(x), ylabel=literal(y))
     axes.grid(True, which="major", color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     return figure, axes
@@ -69,10 +69,10 @@ def style(index: int) -> dict[str, Any]:
 def add_machine(figure: Figure, machine: str) -> None:
     """Put the machine's name over the figure, unless it has a heading already."""
     if not figure.get_suptitle():
-        figure.suptitle(_literal(machine), fontsize=9, color="0.3")
+        figure.suptitle(literal(machine), fontsize=9, color="0.3")
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """`text` as it stands: a dollar sign would start mathematics, a control character ends up as a box."""
     return visible(text).replace("$", r"\$")
 
@@ -129,7 +129,7 @@ def _draw_levels(axes: Axes, levels: Mapping[str, float | None]) -> None:
     for index, (cycles, name) in enumerate(known, start=1):
         look = {key: value for key, value in style(index).items() if key in ("linestyle", "color")}
         axes.axhline(
-            cycles, linewidth=0.9, label=f"{_LEVEL_NAMES.get(name, _literal(name))}: {cycles:.3g} cycles", **look
+            cycles, linewidth=0.9, label=f"{_LEVEL_NAMES.get(name, literal(name))}: {cycles:.3g} cycles", **look
         )
 
 

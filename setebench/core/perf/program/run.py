@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -34,11 +35,34 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     params: Params = Params()
 
 
+class Beside(Protocol):
+    """What else observes a process while it is counted."""
+
+    def open(self, process: int, counters: Counters) -> None:
+        """Nothing was counted yet; a program that we start waits for its first instruction. Raises nothing."""
+        ...
+
+    def tick(self, now: float) -> None:
+        """An interval has ended, `now` seconds after the begin, and was read."""
+        ...
+
+
+class _Nothing:
+    """Nothing else observes."""
+
+    def open(self, process: int, counters: Counters) -> None:
+        pass
+
+    def tick(self, now: float) -> None:
+        pass
+
+
 class Programs:
     """Counts programs by this kernel's events."""
 
-    def __init__(self, kernel: Kernel, situation: Situation) -> None:
+    def __init__(self, kernel: Kernel, situation: Situation, beside: Beside | None = None) -> None:
         self._kernel, self._situation = kernel, situation
+        self._beside = beside or _Nothing()
 
     def run(self, job: Job, command: Sequence[str]) -> tuple[Run, list[Event]]:
         """Start `command`, count it and everything that it starts, until it ends or a signal asks us to end it.
@@ -65,13 +89,15 @@ class Programs:
                 raise SetebenchError(f"there is no process {process}")
             watch = Watch(process, attached=True, params=job.params)
             with self._open_process(job, process) as counters:
-                rows = _Rows(counters, job.interval)
+                rows = _Rows(counters, job.interval, self._beside)
+                self._beside.open(process, counters)
                 counters.start()
                 ending = watch.until_end(job.limit, job.interval, rows.tick)
                 return rows.run(ending), _events(counters.opened)
 
     def _counted(self, job: Job, counters: Counters, held: Held, regions: RegionFile) -> Run:
-        rows = _Rows(counters, job.interval)
+        rows = _Rows(counters, job.interval, self._beside)
+        self._beside.open(held.process, counters)
         counters.start()
         held.release()
         ending = Watch(held.process, params=job.params).until_end(job.limit, job.interval, rows.tick)
@@ -103,8 +129,8 @@ class Programs:
 class _Rows:
     """The counts of intervals, which add up to those of the run."""
 
-    def __init__(self, counters: Counters, interval: float | None) -> None:
-        self._counters, self._wanted = counters, interval is not None
+    def __init__(self, counters: Counters, interval: float | None, beside: Beside) -> None:
+        self._counters, self._wanted, self._beside = counters, interval is not None, beside
         self._begin = 0.0
         self._before: dict[str, Count] = {}
         self._rows: list[Interval] = []
@@ -112,6 +138,7 @@ class _Rows:
     def tick(self, now: float) -> None:
         """An interval ends `now`, in seconds since the begin."""
         self._add(now, self._counters.read())
+        self._beside.tick(now)
 
     def run(self, ending: Ending) -> Run:
         """The whole run; where there were intervals, the last ends with it."""

@@ -1,0 +1,112 @@
+"""Which functions and lines samples name: where time went, and which code suffers while memory is saturated.
+
+The second is the hybrid that Helm and Taura 2019 (section 7) propose: counters say when (intervals whose load-miss
+latency is above the threshold), samples taken in these intervals say where.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from setebench.diagnose.records import Hit, Load, Place, Timeline
+
+
+class Spot(msgspec.Struct, frozen=True, kw_only=True):
+    """One function: the part of all samples that named it, their number, the CPU seconds that they stand for (0 for
+    samples of loads), and the line that most of them name."""
+
+    function: str
+    object: str
+    line: str
+    fraction: float
+    samples: int
+    seconds: float = 0.0
+
+
+def hot(timeline: Timeline) -> list[Spot]:
+    """Functions by the time that was spent in them, the longest first."""
+    return _spots(timeline.hits)
+
+
+def suffering(timeline: Timeline, flagged: Collection[int], least_cycles: float) -> list[Spot]:
+    """Functions by what they lose while memory is saturated, in intervals with these numbers: by sampled loads that
+    took longer than `least_cycles`, or where no loads were sampled, by their time."""
+    if not timeline.loads:
+        return _spots([hit for hit in timeline.hits if hit.interval in flagged])
+    spans = [(each.start, each.end) for number, each in enumerate(timeline.intervals) if number in flagged]
+    slow = [load for load in timeline.loads if load.latency_cycles > least_cycles and _within(load, spans)]
+    return _spots_of_loads(slow)
+
+
+def by_interval(timeline: Timeline, spots: Iterable[Spot]) -> dict[str, list[float]]:
+    """Seconds of CPU time in each interval, by function; what is in no spot is under "other"."""
+    named = {(spot.function, spot.object) for spot in spots}
+    found = {spot.function: [0.0] * len(timeline.intervals) for spot in spots} | {
+        OTHER: [0.0] * len(timeline.intervals)
+    }
+    for hit in timeline.hits:
+        place = hit.place
+        name = place.function if (place.function, place.object) in named else OTHER
+        found[name][hit.interval] += hit.seconds
+    return found
+
+
+OTHER = "other"
+
+
+def _within(load: Load, spans: list[tuple[float, float]]) -> bool:
+    return any(start <= load.seconds < end for start, end in spans)
+
+
+def _spots(hits: Iterable[Hit]) -> list[Spot]:
+    samples: Counter[tuple[str, str]] = Counter()
+    seconds: dict[tuple[str, str], float] = {}
+    lines: dict[tuple[str, str], Counter[str]] = {}
+    for hit in hits:
+        key = _function(hit.place)
+        samples[key] += hit.samples
+        seconds[key] = seconds.get(key, 0.0) + hit.seconds
+        lines.setdefault(key, Counter())[hit.place.line] += hit.samples
+    return _listed(samples, lines, seconds)
+
+
+def _spots_of_loads(loads: Iterable[Load]) -> list[Spot]:
+    samples: Counter[tuple[str, str]] = Counter()
+    lines: dict[tuple[str, str], Counter[str]] = {}
+    for load in loads:
+        key = _function(load.place)
+        samples[key] += 1
+        lines.setdefault(key, Counter())[load.place.line] += 1
+    return _listed(samples, lines, {})
+
+
+def _function(place: Place) -> tuple[str, str]:
+    return place.function, place.object
+
+
+def _listed(
+    samples: Counter[tuple[str, str]],
+    lines: Mapping[tuple[str, str], Counter[str]],
+    seconds: Mapping[tuple[str, str], float],
+) -> list[Spot]:
+    total = samples.total()
+    return [
+        Spot(
+            function=function,
+            object=file,
+            line=_most_common(lines[function, file]),
+            fraction=count / total,
+            samples=count,
+            seconds=seconds.get((function, file), 0.0),
+        )
+        for (function, file), count in samples.most_common()
+    ]
+
+
+def _most_common(lines: Counter[str]) -> str:
+    """The line that most samples name, of those that have one."""
+    named = [(count, line) for line, count in lines.items() if line]
+    return max(named)[1] if named else ""

@@ -1,0 +1,259 @@
+"""From the kernel's samples of time to places in the program: which mapping, which function, which line."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from setebench.core.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
+from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
+from setebench.diagnose.symbols import Listed, kernel_symbols, symbols, written_code
+
+KERNEL = "[kernel]"
+
+MOST_LINES = 400
+"""Addresses of the hottest code whose source lines are asked for."""
+
+ADDR2LINE_SECONDS = 20.0
+"""As long as it may take for one file; large debug information takes seconds to be read."""
+
+
+class Mapping(msgspec.Struct, frozen=True, order=True):
+    """A part of a file in a process's memory: from which address to which, and from which offset of the file."""
+
+    start: int
+    end: int
+    offset: int
+    path: str
+
+
+class Memory:
+    """What a process has mapped. A later mapping hides what it overlaps of earlier ones."""
+
+    def __init__(self, mappings: Iterable[Mapping] = ()) -> None:
+        self._mappings = sorted(mappings)
+
+    def copy(self) -> Memory:
+        """That of a process that was forked from this one."""
+        return Memory(self._mappings)
+
+    def add(self, new: Mapping) -> None:
+        """One more mapping."""
+        kept = []
+        for old in self._mappings:
+            if old.start < new.start < old.end or old.start < new.end < old.end:
+                kept += _rest(old, new)
+            elif not new.start <= old.start < new.end:
+                kept.append(old)
+        self._mappings = sorted([*kept, new])
+
+    def find(self, address: int) -> Mapping | None:
+        """The mapping that holds an address."""
+        number = bisect_right(self._mappings, address, key=lambda each: each.start) - 1
+        found = self._mappings[number] if number >= 0 else None
+        return found if found is not None and address < found.end else None
+
+
+def _rest(old: Mapping, new: Mapping) -> list[Mapping]:
+    """What a new mapping leaves of one that it overlaps."""
+    rest = []
+    if old.start < new.start:
+        rest.append(Mapping(old.start, new.start, old.offset, old.path))
+    if new.end < old.end:
+        rest.append(Mapping(new.end, old.end, old.offset + new.end - old.start, old.path))
+    return rest
+
+
+def mapped_now(process: int) -> Memory:
+    """The code that a running process has mapped, as /proc says; nothing where it has ended."""
+    found = []
+    with suppress(OSError, ValueError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            words = line.rstrip("\n").split(maxsplit=5)
+            if len(words) == 6 and "x" in words[1]:
+                start, _, end = words[0].partition("-")
+                found.append(Mapping(int(start, 16), int(end, 16), int(words[2], 16), words[5]))
+    return Memory(found)
+
+
+class Profile:
+    """Samples of a program and of what it started, put together from records in the order of time."""
+
+    def __init__(self, begin_ns: int, seconds_each: float, memories: dict[int, Memory] | None = None) -> None:
+        """`begin_ns`: when the program began, on the clock of the records; `seconds_each`: what a sample stands for."""
+        self._begin_ns, self._seconds_each = begin_ns, seconds_each
+        self._memories = memories or {}
+        self._names: dict[int, str] = {}
+        self._processes: set[int] = set()
+        self._samples: list[tuple[SampleRecord, int, Mapping | None]] = []
+        self._places: dict[tuple[str, int], Place] = {}
+
+    def add_all(self, records: Iterable[Record]) -> None:
+        """Records of all buffers, in any order."""
+        timed = [(_time(record), number, record) for number, record in enumerate(records)]
+        for _, _, record in sorted(timed, key=lambda each: each[:2]):
+            self._add(record)
+
+    def _add(self, record: Record) -> None:
+        if isinstance(record, SampleRecord):
+            self._sample(record)
+        elif isinstance(record, Mapped) and record.executable:
+            new = Mapping(record.address, record.address + record.size_bytes, record.offset_bytes, record.path)
+            self._memories.setdefault(record.pid, Memory()).add(new)
+        elif isinstance(record, Renamed):
+            self._names[record.tid] = record.name
+            if record.of_exec:
+                self._memories[record.pid] = Memory()
+        elif type(record) is Started:
+            self._names.setdefault(record.tid, self._names.get(record.parent_tid, ""))
+            if record.pid != record.parent_pid and record.parent_pid in self._memories:
+                self._memories[record.pid] = self._memories[record.parent_pid].copy()
+
+    def _sample(self, sample: SampleRecord) -> None:
+        process = sample.who.pid or 0
+        self._processes.add(process)
+        memory = self._memories.get(process)
+        mapping = memory.find(sample.ip or 0) if memory is not None and sample.mode != "kernel" else None
+        self._samples.append((sample, process, mapping))
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Names of threads by number, as far as records said."""
+        return self._names
+
+    def hits(self, ends: Sequence[float]) -> tuple[Hit, ...]:
+        """Samples of time by interval, thread and place; `ends` are the ends of the intervals, seconds."""
+        if not ends:
+            return ()
+        counts: Counter[tuple[int, int, Place]] = Counter()
+        for (sample, _, _), place in zip(self._samples, self._resolved(), strict=True):
+            interval = min(bisect_right(ends, self._seconds(sample)), len(ends) - 1)
+            counts[interval, sample.who.tid or 0, place] += 1
+        return tuple(
+            Hit(interval=interval, thread=thread, place=place, samples=number, seconds=number * self._seconds_each)
+            for (interval, thread, place), number in sorted(counts.items(), key=lambda each: each[0][:2])
+        )
+
+    def loads(self) -> tuple[Load, ...]:
+        """Samples of loads, with where they were served."""
+        return tuple(
+            _load(sample, place, self._seconds(sample))
+            for (sample, _, _), place in zip(self._samples, self._resolved(), strict=True)
+            if sample.weights is not None
+        )
+
+    def _seconds(self, sample: SampleRecord) -> float:
+        return ((sample.who.time or self._begin_ns) - self._begin_ns) / 1e9
+
+    def _resolved(self) -> list[Place]:
+        """The place of every sample, in their order, with source lines for the hottest addresses."""
+        kernel = kernel_symbols() if any(each.mode == "kernel" for each, _, _ in self._samples) else None
+        written = {process: written_code(process) for process in self._processes}
+        places = [self._place(each, mapping, kernel, written[process]) for each, process, mapping in self._samples]
+        return self._with_lines(places)
+
+    def _place(
+        self, sample: SampleRecord, mapping: Mapping | None, kernel: Listed | None, written: Listed | None
+    ) -> Place:
+        address = sample.ip or 0
+        if sample.mode == "kernel":
+            return Place(function=(kernel and kernel.name(address)) or KERNEL, object=KERNEL)
+        if mapping is None or not mapping.path.startswith("/"):
+            name = written.name(address) if written is not None else None
+            return Place(function=name or UNKNOWN, object=mapping.path if mapping is not None else UNKNOWN)
+        return _in_file(mapping.path, address - mapping.start + mapping.offset)
+
+    def _with_lines(self, places: list[Place]) -> list[Place]:
+        """The same places with source lines where `addr2line` finds any."""
+        wanted: Counter[tuple[str, int]] = Counter()
+        for sample, _, mapping in self._samples:
+            if mapping is not None and mapping.path.startswith("/"):
+                wanted[mapping.path, (sample.ip or 0) - mapping.start + mapping.offset] += 1
+        lines = source_lines([key for key, _ in wanted.most_common(MOST_LINES)])
+        found = []
+        for (sample, _, mapping), place in zip(self._samples, places, strict=True):
+            offset = (sample.ip or 0) - mapping.start + mapping.offset if mapping is not None else 0
+            line = lines.get((place.object, offset), "")
+            found.append(msgspec.structs.replace(place, line=line) if line else place)
+        return found
+
+
+def _time(record: Record) -> int:
+    who = getattr(record, "who", None)
+    time = who.time if who is not None else getattr(record, "time", None)
+    return time or 0
+
+
+@lru_cache(maxsize=1 << 16)
+def _in_file(path: str, offset: int) -> Place:
+    table = symbols(path)
+    name = table.name(offset) if table is not None else None
+    return Place(function=name or UNKNOWN, object=path)
+
+
+def _load(sample: SampleRecord, place: Place, seconds: float) -> Load:
+    source, weights = sample.source, sample.weights
+    tlb = source.tlb if source is not None else ""
+    return Load(
+        seconds=seconds,
+        thread=sample.who.tid or 0,
+        place=place,
+        latency_cycles=weights.latency_cycles if weights is not None else 0,
+        level=source.level if source is not None else "",
+        tlb_hit={"hit": True, "miss": False}.get(tlb),
+        modified_elsewhere=source is not None and source.snoop == "hitm",
+        address=sample.address or 0,
+    )
+
+
+# -- source lines -------------------------------------------------------------------------------------------------
+
+
+def source_lines(wanted: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Lines as "file.c:12" by file and offset, from debug information by binutils' `addr2line`; nothing where the
+    program is not installed, or the file has no such information."""
+    tool = shutil.which("addr2line")
+    if tool is None:
+        return {}
+    by_file: dict[str, list[int]] = defaultdict(list)
+    for path, offset in wanted:
+        by_file[path].append(offset)
+    found: dict[tuple[str, int], str] = {}
+    for path, offsets in by_file.items():
+        found |= {(path, offset): line for offset, line in _lines_of(tool, path, offsets).items()}
+    return found
+
+
+def _lines_of(tool: str, path: str, offsets: Sequence[int]) -> dict[int, str]:
+    table = symbols(path)
+    addresses = {offset: table.address(offset) for offset in offsets} if table is not None else {}
+    known = [(offset, address) for offset, address in addresses.items() if address is not None]
+    if not known:
+        return {}
+    command = [tool, "-e", path]
+    asked = "".join(f"{address:#x}\n" for _, address in known)
+    try:
+        done = subprocess.run(
+            command, input=asked, capture_output=True, text=True, timeout=ADDR2LINE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    answers = done.stdout.splitlines()
+    if len(answers) != len(known):
+        return {}
+    return {offset: line for (offset, _), answer in zip(known, answers, strict=True) if (line := _line(answer))}
+
+
+def _line(answer: str) -> str:
+    """ "file.c:12" of "/long/path/file.c:12 (discriminator 3)"; empty where a part is not known."""
+    place = answer.partition(" (")[0]
+    file, _, number = place.rpartition(":")
+    return f"{Path(file).name}:{number}" if number.isdigit() and number != "0" and not file.startswith("??") else ""

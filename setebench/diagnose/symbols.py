@@ -1,0 +1,226 @@
+"""Names of functions from the symbol tables of ELF files (System V ABI, chapter 4; 64-bit, little endian).
+
+A file without a table of its own may have one kept apart, found by the identifier of its build. Damaged files have no
+names; nothing is raised for them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+DEBUG_FILES = Path("/usr/lib/debug/.build-id")
+"""Where distributions keep symbol tables of stripped files, by the identifier of the build."""
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+_NOTE = struct.Struct("<III")
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("at", "<u8"), ("size", "<u8")]
+)
+
+_SYMTAB, _NOTES, _DYNSYM = 2, 7, 11
+_LOAD = 1
+_FUNCTIONS = (2, 10)
+"""Types of symbols that are code: functions, and those that are chosen when the program starts."""
+_BUILD_ID = 3
+_MOST_SYMBOLS = 1 << 23
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """A part of the file that is mapped: from which offset, how many bytes, and to which address."""
+
+    offset: int
+    size: int
+    address: int
+
+
+class Symbols:
+    """Functions of one ELF file by the file offset of their code."""
+
+    def __init__(
+        self, segments: tuple[Segment, ...], starts: NDArray[np.uint64], ends: NDArray[np.uint64], names: list[str]
+    ) -> None:
+        self._segments = segments
+        self._starts, self._ends, self._names = starts.tolist(), ends.tolist(), names
+
+    def address(self, offset: int) -> int | None:
+        """The address that the file gives to the byte at a file offset; None where it is not mapped."""
+        for segment in self._segments:
+            if segment.offset <= offset < segment.offset + segment.size:
+                return offset - segment.offset + segment.address
+        return None
+
+    def name(self, offset: int) -> str | None:
+        """The function whose code holds the byte at a file offset; None where no symbol does."""
+        address = self.address(offset)
+        if address is None:
+            return None
+        number = bisect_right(self._starts, address) - 1
+        return self._names[number] if number >= 0 and address < self._ends[number] else None
+
+
+@lru_cache(maxsize=256)
+def symbols(path: str) -> Symbols | None:
+    """The symbols of a file; None where it is no ELF file that can be read."""
+    with (
+        suppress(OSError, ValueError, struct.error),
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        return _read(data)
+    return None
+
+
+Data = bytes | mmap.mmap
+
+
+def _read(data: Data) -> Symbols:
+    header = _HEADER.unpack_from(data, 0)
+    if header[0][:6] != b"\x7fELF\x02\x01":
+        raise ValueError("no 64-bit little-endian ELF file")
+    segments = tuple(_segments(data, header))
+    table = _table(data, header)
+    if table is None:
+        table = _table_kept_apart(data, header)
+    starts, ends, names = table if table is not None else (np.empty(0, "<u8"), np.empty(0, "<u8"), [])
+    return Symbols(segments, starts, ends, names)
+
+
+def _segments(data: Data, header: tuple[int, ...]) -> Iterator[Segment]:
+    at, size, count = header[5], header[9], header[10]
+    for number in range(count):
+        kind, _flags, offset, address, _, file_size, _, _ = _SEGMENT.unpack_from(data, at + number * size)
+        if kind == _LOAD:
+            yield Segment(offset, file_size, address)
+
+
+def _sections(data: Data, header: tuple[int, ...]) -> list[tuple[int, ...]]:
+    at, size, count = header[6], header[11], header[12]
+    return [_SECTION.unpack_from(data, at + number * size) for number in range(count)]
+
+
+Table = tuple[NDArray[np.uint64], NDArray[np.uint64], list[str]]
+
+
+def _table(data: Data, header: tuple[int, ...]) -> Table | None:
+    """Functions sorted by address: begin, end, names; the whole table, or else that of dynamic linking."""
+    sections = _sections(data, header)
+    for wanted in (_SYMTAB, _DYNSYM):
+        for section in sections:
+            if section[1] == wanted and section[6] < len(sections):
+                found = _functions(data, section, sections[section[6]])
+                if found is not None and (wanted == _SYMTAB or not _has_build_id(data, sections)):
+                    return found
+    return None
+
+
+def _functions(data: Data, section: tuple[int, ...], names: tuple[int, ...]) -> Table | None:
+    offset, size = section[4], section[5]
+    count = min(size // _SYMBOL.itemsize, _MOST_SYMBOLS)
+    table = np.frombuffer(data, _SYMBOL, count, offset).copy()
+    code = np.isin(table["info"] & 15, _FUNCTIONS) & (table["section"] != 0)
+    table = table[code]
+    if not len(table):
+        return None
+    table = table[np.argsort(table["at"], kind="stable")]
+    starts = table["at"]
+    # a symbol without a size reaches to the next
+    after = np.append(starts[1:], starts[-1] + np.uint64(1))
+    ends = np.where(table["size"] > 0, starts + table["size"], after)
+    texts = bytes(data[names[4] : names[4] + names[5]])
+    return starts, ends, [_text(texts, at) for at in table["name"].tolist()]
+
+
+def _text(texts: bytes, at: int) -> str:
+    end = texts.find(b"\0", at)
+    raw = texts[at:end] if 0 <= at < len(texts) and end >= 0 else b""
+    return raw.decode("utf-8", "replace").partition("@")[0]
+
+
+# -- tables kept apart --------------------------------------------------------------------------------------------
+
+
+def _has_build_id(data: Data, sections: list[tuple[int, ...]]) -> bool:
+    """Whether the file names a table that is kept apart and there."""
+    path = _debug_file(data, sections)
+    return path is not None and path.exists()
+
+
+def _table_kept_apart(data: Data, header: tuple[int, ...]) -> Table | None:
+    path = _debug_file(data, _sections(data, header))
+    if path is None:
+        return None
+    with suppress(OSError, ValueError, struct.error):
+        apart = path.read_bytes()
+        return _table(apart, _HEADER.unpack_from(apart, 0))
+    return None
+
+
+def _debug_file(data: Data, sections: list[tuple[int, ...]]) -> Path | None:
+    for section in sections:
+        if section[1] == _NOTES:
+            with suppress(struct.error):
+                name_bytes, size, kind = _NOTE.unpack_from(data, section[4])
+                at = section[4] + _NOTE.size + -(-name_bytes // 4) * 4
+                if kind == _BUILD_ID and 2 <= size <= 64:
+                    text = bytes(data[at : at + size]).hex()
+                    return DEBUG_FILES / text[:2] / f"{text[2:]}.debug"
+    return None
+
+
+# -- the kernel, and code that a program writes itself ------------------------------------------------------------
+
+
+class Listed:
+    """Names from a list of addresses: the kernel's own, or a program's list of the code that it wrote."""
+
+    def __init__(self, entries: list[tuple[int, int, str]]) -> None:
+        entries.sort()
+        self._starts = [entry[0] for entry in entries]
+        self._entries = entries
+
+    def name(self, address: int) -> str | None:
+        """The name at an address; None where there is none."""
+        number = bisect_right(self._starts, address) - 1
+        if number < 0:
+            return None
+        start, size, name = self._entries[number]
+        return name if not size or address < start + size else None
+
+
+def kernel_symbols(path: str = "/proc/kallsyms") -> Listed | None:
+    """The kernel's functions; None where it hides their addresses from this user."""
+    entries = []
+    with suppress(OSError, ValueError), open(path, encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            words = line.split()
+            if words[1] in "tTwW" and (address := int(words[0], 16)):
+                entries.append((address, 0, words[2]))
+    return Listed(entries) if entries else None
+
+
+def written_code(process: int, folder: str = "/tmp") -> Listed | None:
+    """Names of the code that a process wrote itself (Python with -X perf, V8, Java agents), where it lists them as
+    programs for Linux do: perf-PID.map, lines of begin, size and name. Only a file of the same user, or of root, is
+    taken: anybody may write to that folder."""
+    path = f"{folder}/perf-{process}.map"
+    entries = []
+    with suppress(OSError, ValueError), open(path, encoding="utf-8", errors="replace") as lines:
+        if os.fstat(lines.fileno()).st_uid not in (0, os.getuid()):
+            return None
+        for line in lines:
+            start, size, name = line.rstrip("\n").split(" ", 2)
+            entries.append((int(start, 16), int(size, 16), name))
+    return Listed(entries) if entries else None
