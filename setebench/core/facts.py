@@ -34,7 +34,7 @@ def native_facts(
         memory_bytes=available_bytes() // 2,
         brackets=brackets,
         access_sizes=tuple(size for size in ACCESS_SIZES if _engine.available(f"load{size}")),
-        prefetch_hints=has("prefetch.", HINTS),
+        prefetch_hints=prefetch_hints(),
         flushes=has("flush.", FLUSHES),
         fences=has("fence.", FENCES),
         kernels=tuple(
@@ -43,6 +43,11 @@ def native_facts(
         lines_per_second=1e9 * len(cpus),
         nodes=memory_nodes(Tree(Path("/"))),
     )
+
+
+def prefetch_hints() -> tuple[str, ...]:
+    """The prefetch instructions of this CPU, by their hints. The engine must know the CPU's features already."""
+    return tuple(hint for hint in HINTS if _engine.available(f"prefetch.{hint}"))
 
 
 def _huge_pages_on_offer() -> bool:

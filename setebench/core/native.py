@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from setebench.core import _engine
 from setebench.core.brackets import Comparison, ranked
-from setebench.core.facts import native_facts
+from setebench.core.facts import native_facts, prefetch_hints
+from setebench.core.loops.native_loops import NativeLoops
 from setebench.core.memory import NativeRegion, map_region
 from setebench.core.numa import bind, node_of
 from setebench.core.perf.native_counters import NativeCounters, NativeCounting
@@ -31,6 +32,7 @@ from setebench.host.environment import read_environment
 from setebench.host.tree import Tree
 from setebench.infer.clock import clock_step
 from setebench.infer.ticks import mean_ticks
+from setebench.loops import Loop, Policy
 from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
 
@@ -61,6 +63,7 @@ class NativeMachine:
         _engine.guard_install()
         self._open = True
         self._counting: NativeCounting | None = None
+        self._loops = NativeLoops(prefetch_hints(), self._switches, self._cycles_per_tick)
         self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
         self._rng = np.random.default_rng()
         self._bracket = BRACKETS.index("lfence")
@@ -155,6 +158,26 @@ class NativeMachine:
             self._counting.close()
             self._counting = None
 
+    def loop_names(self) -> tuple[str, ...]:
+        """See `setebench.loops.RunsLoops`."""
+        return self._loops.names()
+
+    def describe_loop(self, name: str) -> Loop:
+        """See `setebench.loops.RunsLoops`. A name may have a size: `hash_join@256K`."""
+        with pinned(self._cpu):
+            return self._loops.describe(name)
+
+    def run_loop(
+        self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
+    ) -> NDArray[np.int64]:
+        """See `setebench.loops.RunsLoops`. Raises `UsageError` also for a distance beyond the loop's arrays."""
+        with pinned(self._cpu if cpu is None else choose_cpu(cpu, self._cpus)):
+            return self._loops.run(name, policies, rounds, seed)
+
+    def check_loop(self, name: str) -> None:
+        """See `setebench.loops.RunsLoops`."""
+        self._loops.check(name)
+
     def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
         """See `Machine.run`."""
         # also where the thread is pinned already: another machine may have moved it since
@@ -203,6 +226,7 @@ class NativeMachine:
         if self._open:
             self._open = False
             self._stitched.clear()
+            self._loops.close()
             _engine.guard_remove()
             let_go(self._thread)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from setebench.core.loops.prepared import Memory, Prepared, Size, whole
+from setebench.core.loops.prepared import Array, Memory, Prepared, Size, whole
 from setebench.loops import LINE_BYTES, Stream
 
 PASS_ITERATIONS = 16384
@@ -65,7 +65,7 @@ def strided(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     records[::words] = rng.integers(0, 1 << 63, iterations, dtype=np.uint64)
     one = np.uint64(1)
 
-    def expected() -> np.ndarray:
+    def expected() -> Array:
         controlled = records[::words] >> np.uint64(CONTROL_BIT) & one == one
         changed = records.copy()
         changed[::words][controlled] ^= one << np.uint64(TARGET_BIT)
@@ -103,7 +103,7 @@ def matmul(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     product = memory.array(2 * row, np.float64)
     iterations, each = whole(rows * panels, max(rows, PASS_ITERATIONS // rows * rows))
 
-    def expected() -> np.ndarray:
+    def expected() -> Array:
         product[:] = 0
         exact = np.zeros((2, row))
         done = iterations // rows * 8
@@ -159,15 +159,14 @@ def stencil(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     iterations, each = whole(plane * planes // 8, STENCIL_PASS_ITERATIONS)
     result = memory.array(plane * planes, np.float64)
 
-    def expected() -> np.ndarray:
+    def expected() -> Array:
         result[:] = 0
         total = np.zeros(8 * iterations)
-        middle = 8 + plane + np.arange(0, STENCIL_FIELDS * spacing, spacing)
 
-        def at(begin: int) -> np.ndarray:
+        def at(begin: int) -> Array:
             return fields[begin : begin + 8 * iterations]
 
-        for m in middle:
+        for m in range(8 + plane, 8 + plane + STENCIL_FIELDS * spacing, spacing):
             total += 0.5 * at(m) + 0.25 * (at(m - 1) + at(m + 1))
             total += 0.125 * (at(m - row) + at(m + row)) + 0.0625 * (at(m - plane) + at(m + plane))
         return np.concatenate([total, np.zeros(len(result) - len(total))])

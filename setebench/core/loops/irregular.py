@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.core.loops.prepared import LARGEST_DISTANCE, Memory, Prepared, Size, ahead, unsigned_sum, whole
+from setebench.core.loops.prepared import LARGEST_DISTANCE, Array, Memory, Prepared, Size, ahead, unsigned_sum, whole
 from setebench.loops import LINE_BYTES, Stream
 
 PASS_ITERATIONS = 16384
@@ -60,7 +60,7 @@ def spmv(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     values = memory.holding(rng.random(iterations))
     y = memory.array(len(lengths), np.float64)
 
-    def expected() -> NDArray[np.float64]:
+    def expected() -> Array:
         y[:] = 0
         rows = np.repeat(np.arange(len(lengths)), lengths)
         return np.bincount(rows, weights=values * x[columns[:iterations]], minlength=len(lengths))
@@ -169,7 +169,12 @@ def tree_search(memory: Memory, rng: np.random.Generator, size: Size) -> Prepare
     wanted = memory.holding(ahead(np.resize(drawn, iterations)))
     found = memory.array(len(wanted), np.int32)
     at = memory.array(each + 2 * LARGEST_DISTANCE, np.int32)
-    expected = np.searchsorted(keys, wanted[:iterations]).astype(np.int32)
+    ranks = np.searchsorted(keys, wanted[:iterations]).astype(np.int32)
+
+    def expected() -> Array:
+        found[:] = -1
+        return ranks
+
     nodes = Stream(
         name="nodes",
         pattern="lookup",
@@ -188,13 +193,13 @@ def tree_search(memory: Memory, rng: np.random.Generator, size: Size) -> Prepare
         streams=(_keys("searched keys", 4, iterations), nodes),
         unit="searches",
         outcome=lambda _: found[:iterations].copy(),
-        reference=lambda: expected,
+        reference=expected,
         offsets=(0, 0, 0, LARGEST_DISTANCE),
     )
 
 
 def list_(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
-    """A list through lines in random order, which ends where it began, and pointers to its nodes in the list's order."""
+    """A list through lines in random order that ends where it began, and pointers to its nodes in the list's order."""
     count = size.touched // LINE_BYTES
     iterations, each = whole(count, PASS_ITERATIONS)
     words = LINE_BYTES // 8

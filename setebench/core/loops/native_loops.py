@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,11 +15,11 @@ from setebench.core.loops import dense, irregular
 from setebench.core.loops._loops import Operands, Version
 from setebench.core.loops.prepared import RESIDENT_BYTES, Memory, Prepared, Size
 from setebench.core.memory import available_bytes
+from setebench.core.prefetchers import NativeSwitches
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Loop, Policy, Stream
 
 Builder = Callable[[Memory, np.random.Generator, Size], Prepared]
-HardwareOff = Callable[[], AbstractContextManager[None]]
 
 BUILDERS: dict[str, Builder] = {
     "matmul": dense.matmul,
@@ -32,8 +33,8 @@ BUILDERS: dict[str, Builder] = {
 }
 
 TIMED_BYTES = 64 << 20
-"""What a loop goes through unless its name says otherwise: passes go on where the one before ended, so that a line comes
-again behind all others. Larger than a core's part of most last caches, and of all that it can keep by chance."""
+"""What a loop goes through unless its name says otherwise: more than most last caches leave to a core. Passes go on
+where the one before ended, so that a line comes again behind all others."""
 
 CHECKED_BYTES = 8 << 20
 """Several passes of every loop, and a second to check."""
@@ -48,6 +49,9 @@ RESIDENT_ITERATIONS = 40_000
 """Of one run on data in L1: about 0.1 ms."""
 
 RESIDENT_ROUNDS = 15
+MEASURED_ROUNDS = 9
+"""Of a loop on its own data, without prefetches: some 10 ms."""
+
 DISTANCES_CHECKED = ((0, 0), (1, 0), (0, 7), (3, 16), (16, 3), (8, 8))
 """Distances of the L1 and the L2 stage; each order of the two, which pipelined searches treat differently."""
 
@@ -61,10 +65,9 @@ class NativeLoops:
 
     A name may have a size, `hash_join@256K`: what it goes through in all, in bytes, K, M or G."""
 
-    def __init__(self, hints: Sequence[str], hardware_off: HardwareOff, cycles_per_tick: Callable[[], float]) -> None:
-        """`hardware_off` gives a context within which hardware prefetchers are off, or raises `UnsupportedError`;
-        `cycles_per_tick` measures the clock's rate now."""
-        self._hints, self._hardware_off, self._cycles_per_tick = tuple(hints), hardware_off, cycles_per_tick
+    def __init__(self, hints: Sequence[str], switches: NativeSwitches, cycles_per_tick: Callable[[], float]) -> None:
+        """`switches` are those of the hardware prefetchers, `cycles_per_tick` measures the clock's rate now."""
+        self._hints, self._switches, self._cycles_per_tick = tuple(hints), switches, cycles_per_tick
         self._kept: tuple[str, Prepared, Memory] | None = None
         self._pass = 0
 
@@ -79,18 +82,21 @@ class NativeLoops:
         prepared = self._prepared(name)
         lines = sum(stream.lines_per_iteration for stream in prepared.streams if stream.prefetched)
         cost = max(0.0, (prefetching - plain) / lines)
+        ticks = float(np.median(self.run(name, (Policy(),), MEASURED_ROUNDS, 1)))
+        iterations = prepared.pass_iterations * _repeats(prepared)
         return Loop(
             name=name,
             streams=tuple(_with_cost(stream, cost) for stream in prepared.streams),
             cycles_per_iteration=plain,
             working_set_bytes=prepared.bytes,
-            iterations=prepared.pass_iterations * _repeats(prepared),
+            iterations=iterations,
             unit=prepared.unit,
             dependent=prepared.dependent,
+            measured_cycles=ticks * self._cycles_per_tick() / iterations,
         )
 
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
-        """See `RunsLoops.run_loop`, on the calling thread's CPU."""
+        """See `RunsLoops.run_loop`, on the CPU that the calling thread is pinned to."""
         prepared = self._prepared(name)
         versions = [self._version(name, policy) for policy in policies]
         _check_distances(prepared, policies)
@@ -162,6 +168,11 @@ class NativeLoops:
             self._pass = 0
         return self._kept[1]
 
+    def _hardware_off(self) -> AbstractContextManager[None]:
+        """Every switch of this CPU's prefetchers off. Raises `UnsupportedError` where they can't be used."""
+        cpu = min(os.sched_getaffinity(0))
+        return self._switches.off([switch.name for switch in self._switches.offered(cpu)], (cpu,))
+
     def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
         first = self._pass * prepared.pass_iterations % prepared.iterations
         self._pass += 1
@@ -227,5 +238,5 @@ def _check_distances(prepared: Prepared, policies: Sequence[Policy]) -> None:
     farthest = max((max(policy.l1_distance, policy.l2_distance) for policy in policies), default=0)
     if farthest > prepared.largest_distance:
         raise UsageError(
-            f"a distance of {farthest} {prepared.unit} is too far; this loop prefetches up to {prepared.largest_distance} ahead"
+            f"this loop prefetches up to {prepared.largest_distance} {prepared.unit} ahead, not {farthest}"
         )

@@ -14,7 +14,7 @@ from setebench.loops import LINE_BYTES, Stream
 
 LARGEST_DISTANCE = 1024
 """Iterations: the most that a policy may prefetch ahead. Keys and indices are that much longer than their loop, so that
-they can be read ahead without a comparison. A quarter of an L1 of 64 KiB has 256 lines, and no strategy asks for more."""
+they can be read ahead without a comparison. Half of an L1 of 128 KiB has as many lines."""
 
 STAGGER_BYTES = 13 * LINE_BYTES
 """By how much each array of a loop begins later in its page than the one before: arrays at equal offsets share sets of
