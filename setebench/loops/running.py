@@ -14,7 +14,7 @@ from setebench.errors import UnsupportedError
 from setebench.loops.protocol import RunsLoops
 from setebench.loops.records import LINE_BYTES, LOOP_NAMES, Loop, Policy
 from setebench.loops.shapes import shape
-from setebench.loops.traces import MOST_LEAD, Span, extent_bytes, passed_bytes, trace
+from setebench.loops.traces import MOST_LEAD, Span, extent_bytes, moved_bytes, passed_bytes, trace
 from setebench.machine import Machine, Region, SwitchesPrefetchers
 from setebench.probe import Base, Probe
 
@@ -172,7 +172,7 @@ class _Memory:
         extent = extent_bytes(loop, stream)
         passes = passed_bytes(stream, span, 2 * LEAD)
         if not passes:
-            return first + int(rng.integers(0, max(1, extent // LINE_BYTES // 2))) * LINE_BYTES
+            return first + int(rng.integers(0, moved_bytes(loop, stream) // LINE_BYTES + 1)) * LINE_BYTES
         begin = self.passed[number]
         if begin + passes > extent:
             begin = 0

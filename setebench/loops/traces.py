@@ -21,6 +21,7 @@ from setebench.probe.table import COLUMNS
 Ints = NDArray[np.int64]
 ELEMENT_BYTES = 8
 ACCESS_BYTES = (64, 32, 16, 8)
+MOVED_PART = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,11 @@ def extent_bytes(loop: Loop, stream: Stream) -> int:
     return max(least, stream.extent_bytes or loop.working_set_bytes // len(loop.streams))
 
 
+def moved_bytes(loop: Loop, stream: Stream) -> int:
+    """By how much at most a stream in random order is moved from run to run, so that each goes to lines of its own."""
+    return extent_bytes(loop, stream) // MOVED_PART
+
+
 def passed_bytes(stream: Stream, span: Span, furthest: int) -> int:
     """How far a stream that goes straight on comes in one probe, with prefetches of up to `furthest` iterations ahead;
     0 for a stream in random order."""
@@ -115,11 +121,11 @@ class _Writer:
     # -- addresses ---------------------------------------------------------------------------------------------------
 
     def _elements(self, stream: Stream, seed: int) -> Ints:
-        """Random offsets for every iteration, access and step, shape (iterations, accesses, steps); they fill half of
-        the stream's extent, for placements move them by up to the other half."""
+        """Random offsets for every iteration, access and step, shape (iterations, accesses, steps), in all of the
+        stream's extent but the part by which placements move them."""
         if stream.pattern in ("sequential", "strided"):
             return np.zeros((0, 0, 0), dtype=np.int64)
-        lines = max(1, extent_bytes(self._loop, stream) // LINE_BYTES // 2)
+        lines = max(1, (extent_bytes(self._loop, stream) - moved_bytes(self._loop, stream)) // LINE_BYTES)
         # counted from the last iteration backwards, so that a longer lead leaves the timed iterations their addresses
         count = self._span.timed + 2 * MOST_LEAD
         shape = (count, _accesses(stream), stream.steps)
