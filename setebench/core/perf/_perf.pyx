@@ -1,14 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Calls of the kernel about performance events. As a module it is a `kernel.Kernel`; see there."""
 
+import os
+
+cimport cython
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from posix.types cimport pid_t
 from posix.unistd cimport close as c_close, read as c_read
-
-from setebench.core.perf.kernel import PerfError, Reading
 
 
 cdef extern from "page.h":
@@ -53,10 +54,61 @@ cdef extern from "errno.h":
     int E2BIG, EINVAL
 
 cdef enum:
-    MOST_EVENTS = 64        # of one group; no PMU has nearly as many counters
+    MOST_EVENTS = 32        # of one group; no PMU has as many counters
     PAGE = 4096
     HEADER = 8              # struct perf_event_header: u32 type, u16 misc, u16 size
     MOST_BYTES = 4096       # of the structure; the kernel refuses a longer one
+
+
+class PerfError(OSError):
+    """A call of the kernel's interface to events failed; `errno` says how, `messages.explain` what to do."""
+
+    def __init__(self, number):
+        super().__init__(number, os.strerror(number))
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Reading:
+    """One read of a group: nanoseconds enabled and running, and one value per event in the order of opening.
+
+    Values stay as the kernel gave them until they are asked for: a reading costs hardly more than its system call."""
+
+    cdef uint64_t words[3 + MOST_EVENTS]    # as read(2) gives a group: count, enabled, running, values
+
+    def __init__(self, enabled, running, values):
+        """A reading of these numbers."""
+        if len(values) > MOST_EVENTS:
+            raise ValueError(f"a group has at most {MOST_EVENTS} events")
+        self.words[0], self.words[1], self.words[2] = len(values), enabled, running
+        for i, value in enumerate(values):
+            self.words[3 + i] = value
+
+    @property
+    def enabled(self):
+        """Nanoseconds in which the group was to count."""
+        return self.words[1]
+
+    @property
+    def running(self):
+        """Nanoseconds in which it had its counters."""
+        return self.words[2]
+
+    @property
+    def values(self):
+        """Counts, a tuple."""
+        return tuple([self.words[3 + i] for i in range(self.words[0])])
+
+    def __eq__(self, other):
+        if not isinstance(other, Reading):
+            return NotImplemented
+        return (self.enabled, self.running, self.values) == (other.enabled, other.running, other.values)
+
+    def __hash__(self):
+        return hash((self.enabled, self.running, self.values))
+
+    def __repr__(self):
+        return f"Reading({self.enabled}, {self.running}, {self.values})"
 
 
 def open_event(attributes, pid_t pid=0, int cpu=-1, int group_fd=-1, unsigned long flags=8):
@@ -129,27 +181,50 @@ def close(int fd):
         raise PerfError(errno)
 
 
-def read_values(int fd, int count):
-    """See `Kernel.read_values`."""
-    cdef uint64_t words[3 + MOST_EVENTS]
-    cdef Py_ssize_t got
-    if not 0 < count <= MOST_EVENTS:
-        raise PerfError(EINVAL)
-    got = _read(fd, words, (3 + count) * 8)
-    if got == 0:
-        return None
-    if got != (3 + count) * 8 or words[0] != <uint64_t>count:
-        raise PerfError(EINVAL)   # not the group that the caller opened
-    return Reading(words[1], words[2], tuple([words[3 + i] for i in range(count)]))
-
-
-cdef Py_ssize_t _read(int fd, uint64_t *words, size_t size) except -1:
+cdef inline Py_ssize_t _read(int fd, uint64_t *words, size_t size) except -1:
     cdef Py_ssize_t got = c_read(fd, words, size)
     while got < 0 and errno == EINTR:
         got = c_read(fd, words, size)
     if got < 0:
         raise PerfError(errno)
     return got
+
+
+cdef inline Reading _reading(int fd, size_t size):
+    """What the kernel says of a group whose reading has `size` bytes."""
+    cdef Reading reading = Reading.__new__(Reading)
+    cdef Py_ssize_t got = _read(fd, reading.words, size)
+    if got == 0:
+        return None
+    if <size_t>got != size or (3 + reading.words[0]) * 8 != size:
+        raise PerfError(EINVAL)   # not the group that was opened
+    return reading
+
+
+@cython.final
+cdef class Group:
+    """A group of `count` events whose leader is `fd`, to be read again and again."""
+
+    cdef int fd
+    cdef size_t size
+
+    def __init__(self, int fd, int count):
+        """Raises `PerfError` for a count that no group has. The descriptor stays its owner's."""
+        if not 0 < count <= MOST_EVENTS:
+            raise PerfError(EINVAL)
+        self.fd = fd
+        self.size = (3 + count) * 8
+
+    def read(self):
+        """See `Kernel.read_values`."""
+        return _reading(self.fd, self.size)
+
+
+def read_values(int fd, int count):
+    """See `Kernel.read_values`."""
+    if not 0 < count <= MOST_EVENTS:
+        raise PerfError(EINVAL)
+    return _reading(fd, (3 + count) * 8)
 
 
 cdef class Page:

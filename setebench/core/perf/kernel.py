@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from setebench.core.perf._perf import PerfError, Reading
 from setebench.core.perf.attributes import Attributes
+
+__all__ = [
+    "CLOSE_ON_EXEC",
+    "EVERYBODY",
+    "NO_GROUP",
+    "THIS_THREAD",
+    "EventPage",
+    "Kernel",
+    "PerfError",
+    "Reading",
+    "close_all",
+]
 
 THIS_THREAD = 0
 """`pid` for events of the calling thread."""
@@ -15,21 +27,6 @@ EVERYBODY = -1
 NO_GROUP = -1
 CLOSE_ON_EXEC = 8
 """PERF_FLAG_FD_CLOEXEC: a program that is started later does not inherit the descriptor."""
-
-
-class PerfError(OSError):
-    """A call of the kernel's interface to events failed; `errno` says how, `messages.explain` what to do."""
-
-    def __init__(self, errno: int) -> None:
-        super().__init__(errno, os.strerror(errno))
-
-
-class Reading(NamedTuple):
-    """One read of a group: nanoseconds enabled and running, and one value per event in the order of opening."""
-
-    enabled: int
-    running: int
-    values: tuple[int, ...]
 
 
 class EventPage(Protocol):
