@@ -1,0 +1,236 @@
+"""The compiled loops: right with every policy, and prefetching what the policy has and nothing else. No times here."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from iced_x86 import Code, Decoder, FlowControl, Instruction
+
+from setebench.core.loops import native_loops
+from setebench.core.loops._loops import Version
+from setebench.core.loops.native_loops import NativeLoops
+from setebench.core.loops.prepared import Memory, Prepared, Size
+from setebench.core.native import NativeMachine
+from setebench.core.prefetchers import NativeSwitches
+from setebench.errors import SetebenchError, UnsupportedError, UsageError
+from setebench.loops import HINTS, LOOP_NAMES, Policy, RunsLoops
+
+PLAIN = Policy()
+DISTANCES = [(1, 0), (0, 1), (5, 0), (0, 64), (3, 64), (64, 3), (7, 7), (0, 1000), (1000, 1000)]
+NO_STAGE = 0
+STREAMS = {"matmul": 1, "spmv": 1, "triad": 3, "stencil": 81, "strided": 1, "hash_join": 1, "tree_search": 1, "list": 1}
+PREFETCHES = {
+    Code.PREFETCHT0_M8: "t0",
+    Code.PREFETCHT1_M8: "t1",
+    Code.PREFETCHT2_M8: "t2",
+    Code.PREFETCHNTA_M8: "nta",
+    Code.PREFETCHW_M8: "w",
+}
+
+
+class Switches:
+    """Switches of prefetchers as the machine has them, which note when they were used."""
+
+    def __init__(self) -> None:
+        self.used: list[tuple[tuple[str, ...], tuple[int, ...]]] = []
+        self.now_off = False
+
+    def offered(self, cpu: int) -> tuple[SimpleNamespace, ...]:
+        return (SimpleNamespace(name="streamer"), SimpleNamespace(name="next line"))
+
+    @contextmanager
+    def off(self, names: list[str], cpus: tuple[int, ...]) -> Iterator[None]:
+        assert not self.now_off
+        self.now_off = True
+        yield
+        self.now_off = False
+        self.used.append((tuple(names), cpus))
+
+
+def loops(switches: Switches | None = None, hints: tuple[str, ...] = HINTS) -> NativeLoops:
+    return NativeLoops(hints, cast(NativeSwitches, switches or Switches()), lambda: 1.0)
+
+
+def two_stages(pair: tuple[int, int], l1_hint: str = "t0", l2_hint: str = "t1") -> Policy:
+    return Policy(l1_distance=pair[0], l2_distance=pair[1], l1_hint=l1_hint, l2_hint=l2_hint)
+
+
+# -- results ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_the_result_is_the_one_computed_apart_with_every_policy(name: str) -> None:
+    hints = [two_stages(pair, *pair_of_hints) for pair in [(2, 9)] for pair_of_hints in itertools.product(HINTS, HINTS)]
+    compiler = [Policy(compiler=True)] if loops().compiles(name) else []
+    policies = [PLAIN, *hints, *(two_stages(pair) for pair in DISTANCES), *compiler]
+    assert loops().differing(name, policies) == []
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+@pytest.mark.parametrize("size", ["16K", "200K"])
+def test_small_data_are_right_too(name: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_loops, "CHECKED_BYTES", {"16K": 16 << 10, "200K": 200 << 10}[size])
+    assert loops().differing(name, [PLAIN, two_stages((4, 32)), two_stages((32, 4))]) == []
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_a_wrong_result_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = native_loops.BUILDERS[name]
+
+    def builds_wrongly(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
+        prepared = build(memory, rng, size)
+
+        def reference() -> Any:
+            expected = prepared.reference()
+            wrong = expected.copy()
+            wrong[-1] += 1
+            return wrong
+
+        return Prepared(**{**vars(prepared), "reference": reference})
+
+    loops().check(name)
+    monkeypatch.setitem(native_loops.BUILDERS, name, builds_wrongly)
+    with pytest.raises(SetebenchError, match=f"loop {name} is wrong"):
+        loops().check(name)
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_a_loop_that_did_not_run_is_wrong(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier run left doesn't count."""
+    monkeypatch.setattr(native_loops, "Operands", lambda *_: SimpleNamespace(run=lambda *_: (1, 0)))
+    assert loops().differing(name, [PLAIN, PLAIN]) != []
+
+
+# -- machine code -------------------------------------------------------------------------------------------------
+
+
+def instructions(address: int) -> list[Instruction]:
+    """All that can be reached from an address on without leaving the function."""
+    known: dict[int, Instruction] = {}
+    waiting = [address]
+    while waiting:
+        at = waiting.pop()
+        if at in known:
+            continue
+        one = Decoder(64, ctypes.string_at(at, 15), ip=at).decode()
+        assert one.code != Code.INVALID
+        assert one.flow_control not in (FlowControl.CALL, FlowControl.INDIRECT_CALL, FlowControl.INDIRECT_BRANCH)
+        known[at] = one
+        if one.flow_control in (FlowControl.CONDITIONAL_BRANCH, FlowControl.UNCONDITIONAL_BRANCH):
+            waiting.append(one.near_branch_target)
+        if one.flow_control not in (FlowControl.UNCONDITIONAL_BRANCH, FlowControl.RETURN):
+            waiting.append(at + one.len)
+    return list(known.values())
+
+
+def prefetches(version: Version) -> Counter[str]:
+    return Counter(PREFETCHES[one.code] for one in instructions(version.address) if one.code in PREFETCHES)
+
+
+def branches(version: Version) -> int:
+    return sum(one.flow_control == FlowControl.CONDITIONAL_BRANCH for one in instructions(version.address))
+
+
+@pytest.mark.parametrize("loop", range(len(LOOP_NAMES)), ids=LOOP_NAMES)
+def test_a_version_has_the_prefetches_of_its_policy_and_no_others(loop: int) -> None:
+    for l1_hint, l2_hint in itertools.product(range(len(HINTS) + 1), repeat=2):
+        wanted = {HINTS[hint - 1] for hint in (l1_hint, l2_hint) if hint}
+        assert set(prefetches(Version(loop, l1_hint, l2_hint))) == wanted, (l1_hint, l2_hint)
+
+
+@pytest.mark.parametrize("loop", range(len(LOOP_NAMES)), ids=LOOP_NAMES)
+def test_both_stages_prefetch_equally_many_lines(loop: int) -> None:
+    both = prefetches(Version(loop, 1 + HINTS.index("t0"), 1 + HINTS.index("t1")))
+    assert both["t0"] == both["t1"] > 0
+
+
+@pytest.mark.parametrize("loop", range(len(LOOP_NAMES)), ids=LOOP_NAMES)
+def test_without_stages_nothing_of_them_is_left(loop: int) -> None:
+    """No prefetch, no branch of theirs, and no distance read: one that leads anywhere does no harm."""
+    name = LOOP_NAMES[loop]
+    plain = Version(loop, NO_STAGE, NO_STAGE)
+    assert not prefetches(plain)
+    assert branches(plain) <= min(branches(Version(loop, 1, NO_STAGE)), branches(Version(loop, NO_STAGE, 1)))
+    assert len({Version(loop, l1, l2).address for l1 in range(6) for l2 in range(6)}) == 36
+    memory = Memory()
+    try:
+        prepared = native_loops.BUILDERS[name](memory, np.random.default_rng(1), Size(bytes=64 << 10))
+        operands = native_loops.Operands(prepared.addresses, prepared.sizes)
+        ticks, _ = operands.run(plain, 0, prepared.pass_iterations, 1 << 50, -(1 << 50))
+        assert ticks > 0
+    finally:
+        memory.release()
+
+
+def test_the_compilers_own_prefetches_are_in_its_versions_alone() -> None:
+    if not loops().compiles("spmv"):
+        pytest.skip("the compiler of this build has no -fprefetch-loop-arrays")
+    found = {name: prefetches(Version(index, 0, 0, True)) for index, name in enumerate(LOOP_NAMES)}
+    assert found["spmv"], "gcc follows a matrix's values and columns"
+    assert loops()._version("spmv", Policy(compiler=True)).address != loops()._version("spmv", PLAIN).address
+
+
+# -- running them in turn -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[NativeMachine]:
+    opened = NativeMachine()
+    yield opened
+    opened.close()
+
+
+def test_this_cpu_runs_loops(machine: NativeMachine) -> None:
+    assert isinstance(machine, RunsLoops)
+    assert machine.loop_names() in (LOOP_NAMES, ())  # none where memory is short
+    ticks = machine.run_loop("triad@256K", [PLAIN, two_stages((1, 8))], 4, seed=3)
+    assert ticks.shape == (4, 2) and ticks.dtype == np.int64
+    assert (ticks > 0).all()
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_a_description_fits_what_the_loop_does(machine: NativeMachine, name: str) -> None:
+    loop = machine.describe_loop(f"{name}@256K")
+    assert loop.name == f"{name}@256K" and loop.unit
+    assert loop.working_set_bytes >= 200 << 10
+    assert loop.cycles_per_iteration > 0 and loop.measured_cycles > 0
+    assert len(loop.prefetched) == STREAMS[name]
+    assert sum(stream.lines_per_iteration for stream in loop.prefetched) >= STREAMS[name]
+    assert loop.dependent == (name == "list")
+
+
+def test_what_is_asked_wrongly_is_said(machine: NativeMachine) -> None:
+    for name in ("quicksort", "triad@", "triad@12X", "triad 3"):
+        with pytest.raises(UsageError, match="unknown loop"):
+            machine.describe_loop(name)
+    with pytest.raises(UsageError, match="up to 1024"):
+        machine.run_loop("list@256K", [Policy(l1_distance=1025)], 1)
+    with pytest.raises(UnsupportedError, match="no prefetch w; it has t0"):
+        loops(hints=("t0",)).run("list@256K", [Policy(l1_distance=1, l1_hint="w")], 1, 1)
+    assert loops(hints=()).run("list@256K", [Policy(l1_hint="w")], 1, 1).shape == (1, 1)
+
+
+def test_hardware_prefetchers_are_off_for_the_policies_that_say_so(machine: NativeMachine) -> None:
+    switches = Switches()
+    with_machine_pinned = loops(switches).run("triad@256K", [PLAIN, Policy(hardware=False)], 5, 1)
+    assert with_machine_pinned.shape == (5, 2) and not switches.now_off
+    used = [each for each in switches.used if each[0] == ("streamer", "next line")]
+    assert len(used) == len(switches.used) >= 5
+    assert {len(cpus) for _, cpus in used} == {1}
+
+
+def test_switches_that_cannot_be_used_are_said_before_anything_runs() -> None:
+    class Refusing(Switches):
+        def offered(self, cpu: int) -> tuple[SimpleNamespace, ...]:
+            raise UnsupportedError("registers can't be written here")
+
+    with pytest.raises(UnsupportedError, match="can't be written"):
+        loops(Refusing()).run("triad@256K", [PLAIN, Policy(hardware=False)], 1, 1)
