@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -33,8 +34,8 @@ BUILDERS: dict[str, Builder] = {
 }
 
 TIMED_BYTES = 64 << 20
-"""What a loop goes through unless its name says otherwise: more than most last caches leave to a core. Passes go on
-where the one before ended, so that a line comes again behind all others."""
+"""What a loop goes through unless its name says otherwise: more than most last caches leave to a core. A line comes
+again behind all others."""
 
 CHECKED_BYTES = 8 << 20
 """Several passes of every loop, and a second to check."""
@@ -49,6 +50,9 @@ RESIDENT_ITERATIONS = 40_000
 """Of one run on data in L1: about 0.1 ms."""
 
 RESIDENT_ROUNDS = 15
+GOLDEN_PART = 0.382
+"""Of all passes: how far apart in the data two passes are that are run one after another."""
+
 MEASURED_ROUNDS = 9
 """Of a loop on its own data, without prefetches: some 10 ms."""
 
@@ -174,7 +178,7 @@ class NativeLoops:
         return self._switches.off([switch.name for switch in self._switches.offered(cpu)], (cpu,))
 
     def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
-        first = self._pass * prepared.pass_iterations % prepared.iterations
+        first = _begin(self._pass, prepared)
         self._pass += 1
         distances = (policy.l1_distance, policy.l2_distance)
         with nullcontext() if policy.hardware else self._hardware_off():
@@ -219,6 +223,14 @@ class NativeLoops:
 
 def _with_cost(stream: Stream, cycles: float) -> Stream:
     return msgspec.structs.replace(stream, address_cycles=cycles) if stream.prefetched else stream
+
+
+def _begin(number: int, prepared: Prepared) -> int:
+    """Iteration with which a pass begins, when so many were run before. Each part of the data comes once, but not behind
+    its neighbour: what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
+    passes = prepared.iterations // prepared.pass_iterations
+    apart = next(step for step in range(round(passes * GOLDEN_PART) or 1, 2 * passes) if math.gcd(step, passes) == 1)
+    return number * apart % passes * prepared.pass_iterations
 
 
 def _repeats(prepared: Prepared) -> int:
