@@ -226,7 +226,7 @@ def _with_cost(stream: Stream, cycles: float) -> Stream:
 
 
 def _begin(number: int, prepared: Prepared) -> int:
-    """Iteration with which a pass begins, when so many were run before. Each part of the data comes once, but not behind
+    """Iteration with which a pass begins, when so many were run before. Each part of the data comes once, not behind
     its neighbour: what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
     passes = prepared.iterations // prepared.pass_iterations
     apart = next(step for step in range(round(passes * GOLDEN_PART) or 1, 2 * passes) if math.gcd(step, passes) == 1)
