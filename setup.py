@@ -112,6 +112,7 @@ setup(
         "tabulate>=0.9",
     ],
     extras_require={
+        "cluster": ["distributed>=2024.1"],
         "docs": ["mkdocs>=1.6"],
         "test": [
             "pytest>=8",

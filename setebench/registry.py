@@ -110,7 +110,7 @@ def scenarios() -> dict[str, Scenario]:
 
 
 def _own() -> list[Entry]:
-    folder = _folder()
+    folder = own_folder()
     if folder is None:
         return []
     files = {path.stem: path for path in folder.glob("*.py")}
@@ -152,7 +152,7 @@ def _run_file(file: Path | None) -> object:
     return module
 
 
-def _folder() -> Path | None:
+def own_folder() -> Path | None:
     """Where the scenarios' files lie: the installed package, or `scenarios/` of a checkout that isn't installed."""
     spec = find_spec(PACKAGE)
     if spec is not None and spec.submodule_search_locations:

@@ -4,71 +4,220 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
+from click.core import ParameterSource
 
 from setebench import registry, store
 from setebench.cli.options import file_options
 from setebench.cli.output import file_or_none
-from setebench.errors import UsageError
-from setebench.judge import summary
+from setebench.errors import INTERRUPTED, UsageError
+from setebench.report import scored
 from setebench.scenario import Scenario
-from setebench.score import NOISES, Answer, Task, judge_all, perform_all
+from setebench.score import NOISES, Answer, Asked, Plan, stream
+from setebench.score.run import Place, carry_out, document
+from setebench.score.sealed_log import SealedLog, log_path
+from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
+from setebench.score.stream import Done, Stream
+from setebench.score.versions import commit_of
 from setebench.sim.loader import shipped
+
+PLANNING = ("machines", "seed", "presets", "names", "noise", "fast", "sealed", "against", "answers")
+"""Options that decide what is asked; a run that goes on has them from its file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; `answers` is the file of answers, `done` what an earlier run left there."""
+
+    plan: Plan
+    place: Place
+    answers: Path | None
+    resumed: bool
+    force: bool
+    quiet: bool
+    done: Done = field(default_factory=dict)
 
 
 @click.command()
 @click.option("--machines", default=20, show_default=True, type=click.IntRange(0, 100_000), help="Random machines.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of the first random machine.")
-@click.option("--presets/--no-presets", default=True, show_default=True, help="Also the shipped machine files.")
+@click.option("--presets/--no-presets", default=None, help="Also the shipped machine files.  [default: unless sealed]")
 @click.option("--scenario", "names", multiple=True, metavar="NAME", help="Only this scenario (may be repeated).")
 @click.option("--noise", type=click.Choice(NOISES), default="drawn", show_default=True, help="How noisy they are.")
 @click.option("--fast", is_flag=True, help="Let scenarios take fewer samples.")
+@click.option(
+    "--sealed", metavar="NONCE", help="Seeds from NONCE and the hash of the inference, which nobody can have looked at."
+)
+@click.option("--against", metavar="COMMIT", help="Judge the inference of this commit on the same machines too.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: all CPUs]")
+@click.option("--on", "address", metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address.")
+@click.option("--answers", metavar="FILE", type=click.Path(path_type=Path), help="Write answers to FILE as they come.")
+@click.option("--resume", metavar="FILE", type=click.Path(path_type=Path), help="Go on with the answers in FILE.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @file_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
-def score(
-    machines: int,
-    seed: int,
-    presets: bool,
-    names: tuple[str, ...],
-    noise: str,
-    fast: bool,
-    workers: int | None,
-    form: str,
-    output: Path | None,
-    force: bool,
-    quiet: bool,
-) -> None:
+def score(**values: Any) -> None:
     """Score the inference on simulated machines whose truth is known.
 
     Random machines are numbered from --seed on, and each is run with its number as the seed: what a wrong line says
     of random:17, `setebench score --machines 1 --seed 17` says again.
+
+    With --sealed nobody chooses the seeds, and every run is logged. With --answers a run that was stopped goes on by
+    --resume.
     """
-    output = file_or_none(output)
+    output = file_or_none(values["output"])
     if output is not None:
-        store.check_target(output, force)
-    chosen = _scenarios(names)
-    seeds = {f"random:{seed + number}": seed + number for number in range(machines)}
-    if presets:
-        seeds |= {name: seed for name, _ in shipped()}
-    listed = list(seeds)
-    if not listed:
-        raise UsageError("no machines to score on; give --machines or --presets")
-    tasks = [Task(machine=name, scenarios=tuple(chosen), noise=noise, seed=seeds[name], fast=fast) for name in listed]
-    answers = list(perform_all(tasks, min(workers or os.cpu_count() or 1, len(tasks)), _silent if quiet else _tell))
-    document = summary(seed, seeds, judge_all(answers, *_judged(chosen, bool(names))))
-    text = _json(document) if form == "json" else _table(document, answers)
+        store.check_target(output, values["force"])
+    request = _resumed(values) if values["resume"] else _new(values)
+    made = _scored(request)
+    text = _json(made) if values["form"] == "json" else scored.render(made, _width())
     if output is not None:
-        store.write(output, text.encode(), force)
+        store.write(output, text.encode(), values["force"])
     else:
         click.echo(text, nl=False)
+
+
+def _scored(request: Request) -> dict[str, Any]:
+    """The document; what is sealed is logged, however it ends."""
+    plan = request.plan
+    log = SealedLog(plan, request.resumed) if plan.nonce is not None else None
+    try:
+        made = _measured(request)
+    except BaseException as error:
+        if log is not None:
+            log.stopped(error)
+        if isinstance(error, KeyboardInterrupt):
+            click.echo(f"\nInterrupted; {_way_on(request)}", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        raise
+    if log is not None:
+        made["sealed"] = {
+            "nonce": plan.nonce,
+            "inference": plan.inference,
+            "seeds": list(plan.machines.values()),
+            "log": str(log_path()),
+        }
+        log.ended(made)
+    return made
+
+
+def _measured(request: Request) -> dict[str, Any]:
+    plan, asked = request.plan, _asked(request.plan)
+    tell = _Teller(request)
+    with _stream(request) as answers:
+
+        def heard(version: str, answer: Answer) -> None:
+            answers.add(version, answer)
+            tell(version, answer)
+
+        return document(plan, carry_out(plan, request.place, request.done, heard), asked)
+
+
+@contextmanager
+def _stream(request: Request) -> Iterator[Stream]:
+    path = request.answers
+    opened = stream.gone_on(path) if request.resumed and path else stream.begun(path, request.plan, request.force)
+    with opened as answers:
+        yield answers
+
+
+class _Teller:
+    """Says on standard error which machine is done."""
+
+    def __init__(self, request: Request) -> None:
+        self._quiet = request.quiet
+        self._done = len(request.done)
+        self._all = len(request.plan.machines) * (1 if request.plan.against is None else 2)
+
+    def __call__(self, version: str, answer: Answer) -> None:
+        self._done += 1
+        if not self._quiet:
+            commit = " (the other version)" if version == stream.OLD else ""
+            click.echo(f"{self._done} of {self._all} machines: {answer.machine}{commit}", err=True)
+
+
+def _way_on(request: Request) -> str:
+    if request.answers is None:
+        return "nothing was kept (with --answers FILE, --resume FILE could go on from here)."
+    return f"go on with: setebench score --resume {request.answers}"
+
+
+# -- what is asked --------------------------------------------------------------------------------------------------
+
+
+def _new(values: dict[str, Any]) -> Request:
+    nonce = values["sealed"]
+    if nonce is not None and _given("seed"):
+        raise UsageError("--sealed and --seed exclude each other: sealed seeds follow from the nonce and the inference")
+    if nonce is not None and values["presets"]:
+        raise UsageError("--sealed and --presets exclude each other: everybody knows the shipped machines")
+    chosen = _scenarios(values["names"])
+    machines = _machines(values)
+    if not machines:
+        raise UsageError("no machines to score on; give --machines or --presets")
+    plan = Plan(
+        machines=machines,
+        seed=values["seed"] if nonce is None else next(iter(machines.values())),
+        scenarios=tuple(chosen),
+        by_name=bool(values["names"]),
+        noise=values["noise"],
+        fast=values["fast"],
+        inference=inference_hash(),
+        simulator=simulator_hash(),
+        nonce=nonce,
+        against=None if values["against"] is None else commit_of(values["against"]),
+    )
+    return Request(
+        plan=plan,
+        place=_place(values),
+        answers=values["answers"],
+        resumed=False,
+        force=values["force"],
+        quiet=values["quiet"],
+    )
+
+
+def _resumed(values: dict[str, Any]) -> Request:
+    """Raises `UsageError` where it would go on as another run than it was begun."""
+    path = values["resume"]
+    given = [name for name in PLANNING if _given(name)]
+    if given:
+        name = {"names": "scenario"}.get(given[0], given[0])
+        raise UsageError(f"--resume goes on with the settings in {str(path)!r}; leave out --{name}")
+    plan, done = stream.read(path)
+    if (plan.inference, plan.simulator) != (inference_hash(), simulator_hash()):
+        raise UsageError(
+            f"{str(path)!r} was begun with another inference or simulator than this one; begin anew, or go back to it"
+        )
+    return Request(
+        plan=plan, place=_place(values), answers=path, resumed=True, force=False, quiet=values["quiet"], done=done
+    )
+
+
+def _given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _machines(values: dict[str, Any]) -> dict[str, int]:
+    """The seed of each machine by its name."""
+    if values["sealed"] is not None:
+        drawn = sealed_seeds(values["sealed"], inference_hash(), values["machines"])
+        return {f"random:{seed}": seed for seed in drawn}
+    first = values["seed"]
+    seeds = {f"random:{first + number}": first + number for number in range(values["machines"])}
+    shown = [] if values["presets"] is False else shipped()
+    return seeds | {name: first for name, _ in shown}
+
+
+def _place(values: dict[str, Any]) -> Place:
+    return Place(workers=values["workers"] or os.cpu_count() or 1, address=values["address"])
 
 
 def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
@@ -80,59 +229,23 @@ def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
     return {name: scenario for name, scenario in loaded.items() if names or not scenario.on_request}
 
 
-def _judged(chosen: dict[str, Scenario], by_name: bool) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Prefixes of the parameters that are judged (None: of all), and of those that nobody was asked for."""
-    if by_name:
-        return tuple(prefix for scenario in chosen.values() for prefix in scenario.parameters), ()
-    others = (entry.load() for name, entry in registry.catalogue().items() if name not in chosen)
-    return None, tuple(prefix for scenario in others for prefix in scenario.parameters)
+def _asked(plan: Plan) -> Asked:
+    catalogue = registry.catalogue()
+    if plan.by_name:
+        return Asked(prefixes=_prefixes(plan.scenarios))
+    return Asked(left_out=_prefixes(name for name in catalogue if name not in plan.scenarios))
 
 
-def _tell(message: str) -> None:
-    click.echo(message, err=True)
+def _prefixes(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(prefix for name in names for prefix in registry.scenario(name).parameters)
 
 
-def _silent(_message: str) -> None:
-    """Progress that nobody reads."""
+# -- the document ---------------------------------------------------------------------------------------------------
 
 
-def _json(document: dict[str, Any]) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+def _json(made: dict[str, Any]) -> str:
+    return msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
 
 
-def _share(coverage: float | None) -> str:
-    return "" if coverage is None else f"{coverage:.1%}"
-
-
-def _table(document: dict[str, Any], answers: list[Answer]) -> str:
-    """Parameters that anything was told of, one a row; those never told in one line; every wrong one with its seed.
-    `at least` counts those of the right ones that are bounds only."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("parameter")
-    for heading in ("right", "at least", "wrong", "unresolved", "coverage"):
-        table.add_column(heading, justify="right")
-    rows = document["parameters"]
-    told = {name: count for name, count in rows.items() if count["right"] or count["wrong"]}
-    for name, count in told.items():
-        counts = (str(count[key]) for key in ("right", "at_least", "wrong", "unresolved"))
-        table.add_row(name, *counts, _share(count["interval_coverage"]))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 100, highlight=False)
-    with console.capture() as capture:
-        console.print(table)
-    totals = document["totals"]
-    coverage = totals["interval_coverage"]
-    lines = [
-        f"{len(document['machines'])} machines, seed {document['seed']}: {totals['right']} right "
-        f"({totals['at_least']} of them bounds), "
-        f"{totals['wrong']} wrong, {totals['unresolved']} unresolved"
-        + (f"; {_share(coverage)} of intervals hold the truth" if coverage is not None else "")
-    ]
-    if len(told) < len(rows):
-        lines.append(f"{len(rows) - len(told)} further parameters were never told (all unresolved)")
-    lines += [
-        f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: "
-        f"{item['parameter']} told {item['value']!r} ({item['outcome']}), truth {item['truth']!r}"
-        for item in document["wrong"]
-    ]
-    lines += [f"not run: {failure}" for answer in answers for failure in answer.failures]
-    return capture.get() + "\n".join(lines) + "\n"
+def _width() -> int | None:
+    return os.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -192,7 +192,12 @@ def test_the_summary_counts_per_parameter_and_in_all() -> None:
         "m2", [Finding(parameter="a", value=9.0, unit="cycles", low=8.9, high=9.1)], truths, frozenset("abc")
     )
     document = summary(7, {"m1": 7, "m2": 8}, first + second)
-    assert document == {
+    counted = ("right", "at_least", "wrong", "unresolved", "interval_coverage")
+    keys = ("schema", "seed", "machines", "parameters", "totals", "wrong")
+    old = {key: document[key] for key in keys}
+    old["parameters"] = {name: {key: each[key] for key in counted} for name, each in document["parameters"].items()}
+    old["totals"] = {key: document["totals"][key] for key in counted}
+    assert old == {
         "schema": 1,
         "seed": 7,
         "machines": ["m1", "m2"],
@@ -208,19 +213,16 @@ def test_the_summary_counts_per_parameter_and_in_all() -> None:
 
 
 def test_without_intervals_there_is_no_coverage() -> None:
-    assert summary(1, {"m": 1}, [])["totals"] == {
-        "right": 0,
-        "at_least": 0,
-        "wrong": 0,
-        "unresolved": 0,
-        "interval_coverage": None,
-    }
+    totals = summary(1, {"m": 1}, [])["totals"]
+    assert (totals["interval_coverage"], totals["median_width"]) == (None, None)
+    assert {totals[each] for each in ("right", "at_least", "near_bounds", "wrong", "unresolved")} == {0}
 
 
 def test_what_a_machine_lacks_counts_as_wrong_in_the_summary() -> None:
     told = [Finding(parameter=L3, value=40.0, unit="cycles", low=39.0, high=41.0)]
     document = summary(1, {"m": 1}, judge("m", told, [], frozenset({L3})))
-    assert document["totals"] == {"right": 0, "at_least": 0, "wrong": 1, "unresolved": 0, "interval_coverage": None}
+    totals = document["totals"]
+    assert (totals["right"], totals["wrong"], totals["unresolved"], totals["interval_coverage"]) == (0, 1, 0, None)
     assert document["wrong"][0]["truth"] is None
 
 

@@ -112,6 +112,6 @@ def test_what_a_module_raises_while_imported_is_one_line(
 
 def test_a_checkout_serves_its_scenarios_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "find_spec", lambda name: None)
-    found = registry._folder()
+    found = registry.own_folder()
     checkout = Path(registry.__file__).parents[1] / "scenarios"
     assert found == (checkout if checkout.is_dir() else None)

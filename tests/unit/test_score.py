@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from setebench.cli.main import setebench
 from setebench.results import Finding
-from setebench.score import NOISES, Answer, Task, judge_all, perform_all, with_noise
+from setebench.score import NOISES, Answer, Task, judge_all, with_noise
 from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
@@ -87,48 +87,35 @@ def test_what_any_machine_has_is_known_of_all() -> None:
     ]
 
 
-def test_a_wrong_answer_is_told_with_the_seed_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_answer_is_shown_with_the_seed_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alone or among others, a random machine gets the same seed; and every parameter's coverage is in the table."""
     tasks: list[Task] = []
 
-    def answers(given: list[Task], workers: int, tell: object) -> list[Answer]:
+    def answers(given: list[Task], *_where: object) -> list[Answer]:
         tasks.extend(given)
         found = Finding(parameter="latency.l1", value=9.0, unit="cycles", low=8.5, high=9.5)
         true = Finding(parameter="latency.l1", value=4.0, unit="cycles")
         return [Answer(machine=task.machine, findings=[found], truths=[true], failures=[]) for task in given]
 
-    monkeypatch.setattr("setebench.cli.score.perform_all", answers)
+    monkeypatch.setattr("setebench.score.run.perform_all", answers)
     for machines, seed in ((3, 16), (1, 17)):
         options = ["score", "--machines", str(machines), "--seed", str(seed), "--no-presets", "--scenario", "latency"]
         done = CliRunner().invoke(setebench, options)
-        assert done.exit_code == 0
-        assert "wrong: --machine sim:random:17 --seed 17: latency.l1 told 9.0 (measured), truth 4.0" in done.output
+        assert done.exit_code == 0, done.output
+        assert "wrong: --machine sim:random:17 --seed 17: latency.l1 reported 9.0 (measured), truth 4.0" in done.output
         row = next(line for line in done.output.splitlines() if line.startswith("latency.l1"))
-        assert row.split() == ["latency.l1", "0", "0", str(machines), "0", "0.0%"]
+        assert row.split() == ["latency.l1", "0", "0", "0", str(machines), "0", "0.0%", "25.0%"]
     assert len({task for task in tasks if task.machine == "random:17"}) == 1
 
 
 def test_a_dash_is_the_standard_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("setebench.cli.score.perform_all", lambda *_given: [])
+    def nothing(tasks: list[Task], *_where: object) -> list[Answer]:
+        return [Answer(machine=task.machine, findings=[], truths=[], failures=[]) for task in tasks]
+
+    monkeypatch.setattr("setebench.score.run.perform_all", nothing)
     monkeypatch.chdir(tmp_path)
     options = ["score", "--machines", "1", "--no-presets", "--scenario", "latency", "--format", "json", "-o", "-"]
     done = CliRunner().invoke(setebench, options)
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["machines"] == ["random:1"]
     assert not list(tmp_path.iterdir())
-
-
-def test_the_simulator_is_compiled_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, not in each of them."""
-    done: list[str] = []
-
-    def pool(*_arguments: object, **_options: object) -> object:
-        done.append("workers")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("setebench.score.prepare", lambda: done.append("compiled"))
-    monkeypatch.setattr("setebench.score.ProcessPoolExecutor", pool)
-    tasks = [Task(machine="plain", scenarios=(), noise="drawn", seed=seed, fast=True) for seed in (1, 2)]
-    with pytest.raises(KeyboardInterrupt):
-        next(perform_all(tasks, 2, print))
-    assert done == ["compiled", "workers"]

@@ -1,4 +1,4 @@
-"""Compares findings with the truth of a simulated machine. Knows neither machines nor scenarios."""
+"""One finding against the truth of a simulated machine: right, wrong, or left open, and what its interval was worth."""
 
 from __future__ import annotations
 
@@ -25,10 +25,20 @@ class Verdict(StrEnum):
     UNRESOLVED = "unresolved"
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter of one machine: the verdict, what was told and what is true.
+class Kind(StrEnum):
+    """What sort of quantity a parameter is: of a continuous one the interval is judged, of the others the value."""
 
-    `covered` says whether the told interval holds the truth; None where there is no interval to ask."""
+    CONTINUOUS = "continuous"
+    COUNT = "count"
+    CATEGORY = "category"
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter of one machine: the verdict, what was reported and what is true.
+
+    `covered` says whether the reported interval holds the truth; None where there is no interval to ask. `width` is the
+    interval's width relative to the truth, of measured numbers. `ranged`: the truth is a range (a clock that drifts),
+    which an interval meets more easily than a number."""
 
     machine: str
     parameter: str
@@ -37,6 +47,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     truth: Any = None
     outcome: str = ""
     covered: bool | None = None
+    kind: Kind = Kind.CATEGORY
+    width: float | None = None
+    ranged: bool = False
 
 
 def judge(
@@ -75,6 +88,7 @@ def _judge_one(machine: str, told: Finding | None, truth: Finding) -> Judgement:
             verdict=Verdict.UNRESOLVED,
             truth=truth.value,
             outcome=outcome,
+            kind=kind_of(truth),
         )
     return Judgement(
         machine=machine,
@@ -84,7 +98,26 @@ def _judge_one(machine: str, told: Finding | None, truth: Finding) -> Judgement:
         truth=truth.value,
         outcome=told.outcome.value,
         covered=_covered(told, truth),
+        kind=kind_of(truth),
+        width=_width(told, truth),
+        ranged=_lowest(truth) < _highest(truth) if _is_number(truth.value) else False,
     )
+
+
+def kind_of(truth: Finding) -> Kind:
+    """What sort of quantity a true value is."""
+    if not _is_number(truth.value):
+        return Kind.CATEGORY
+    return Kind.CONTINUOUS if truth.unit in RATE_UNITS else Kind.COUNT
+
+
+def _width(told: Finding, truth: Finding) -> float | None:
+    """Of the interval of a measured number, relative to the truth; None where there is none."""
+    if told.outcome is not Outcome.MEASURED or told.low is None or told.high is None:
+        return None
+    if not _is_number(truth.value) or not truth.value:
+        return None
+    return (told.high - told.low) / abs(_number(truth.value))
 
 
 def _right(told: Finding, truth: Finding) -> bool:
@@ -130,63 +163,3 @@ def _number(value: object) -> float:
     if not isinstance(value, int | float):
         raise TypeError(f"{value!r} is no number")
     return float(value)
-
-
-class Count(msgspec.Struct, kw_only=True):
-    """How often a parameter was told right, wrong, or not at all; `at_least`: how many of the right ones are bounds
-    only; `interval_coverage`: which share of its intervals hold the truth, None where none was told."""
-
-    right: int = 0
-    at_least: int = 0
-    wrong: int = 0
-    unresolved: int = 0
-    interval_coverage: float | None = None
-
-
-def _coverage(judgements: Iterable[Judgement]) -> float | None:
-    asked = [judgement.covered for judgement in judgements if judgement.covered is not None]
-    return sum(asked) / len(asked) if asked else None
-
-
-def _count(judgements: list[Judgement]) -> Count:
-    verdicts = [judgement.verdict for judgement in judgements]
-    bounds = [j for j in judgements if j.verdict is Verdict.RIGHT and j.outcome == Outcome.AT_LEAST.value]
-    return Count(
-        right=verdicts.count(Verdict.RIGHT),
-        at_least=len(bounds),
-        wrong=verdicts.count(Verdict.WRONG),
-        unresolved=verdicts.count(Verdict.UNRESOLVED),
-        interval_coverage=_coverage(judgements),
-    )
-
-
-def summary(seed: int, machines: dict[str, int], judgements: list[Judgement]) -> dict[str, Any]:
-    """The document of `setebench score --format json`, schema 1: `machines` by name and the seed of each."""
-    own: dict[str, list[Judgement]] = {}
-    for judgement in judgements:
-        own.setdefault(judgement.parameter, []).append(judgement)
-    parameters = {name: _count(own[name]) for name in own}
-    totals = {
-        name: sum(getattr(count, name) for count in parameters.values())
-        for name in ("right", "at_least", "wrong", "unresolved")
-    }
-    wrong = [
-        {
-            "machine": j.machine,
-            "seed": machines[j.machine],
-            "parameter": j.parameter,
-            "value": j.value,
-            "truth": j.truth,
-            "outcome": j.outcome,
-        }
-        for j in judgements
-        if j.verdict is Verdict.WRONG
-    ]
-    return {
-        "schema": 1,
-        "seed": seed,
-        "machines": list(machines),
-        "parameters": {name: msgspec.to_builtins(parameters[name]) for name in sorted(parameters)},
-        "totals": {**totals, "interval_coverage": _coverage(judgements)},
-        "wrong": wrong,
-    }

@@ -1,0 +1,146 @@
+"""The score document as text: a table of parameters, and below it what qualifies the totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+HEADINGS = ("right", "at least", "near", "wrong", "unresolved", "coverage", "width")
+MOST_NAMES = 12
+"""Parameters that a line names; the JSON has all."""
+
+
+def render(document: Mapping[str, Any], width: int | None = None) -> str:
+    """Parameters of which anything was reported, one a row; totals and remarks; every wrong one with its seed.
+
+    `at least` counts those of the right ones that are bounds only, `near` those of these within 20 % of the truth;
+    `width` is the median width of measured intervals relative to the truth."""
+    console = Console(width=width or 110, highlight=False, color_system=None)
+    with console.capture() as capture:
+        console.print(_table(document["parameters"]))
+    return capture.get() + "\n".join(_lines(document)) + "\n"
+
+
+def _table(rows: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("parameter")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right")
+    for name, count in rows.items():
+        if _reported(count):
+            table.add_row(name, *_cells(count))
+    return table
+
+
+def _reported(count: Mapping[str, Any]) -> bool:
+    return bool(count["right"] or count["wrong"])
+
+
+def _cells(count: Mapping[str, Any]) -> list[str]:
+    counts = [str(count[key]) for key in ("right", "at_least", "near_bounds", "wrong", "unresolved")]
+    return [*counts, _percent(count["interval_coverage"]), _percent(count["median_width"])]
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{fraction:.1%}"
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    yield _totals(document)
+    yield from _calibration(document["calibration"])
+    rows = document["parameters"].values()
+    silent = sum(not _reported(count) for count in rows)
+    if silent:
+        yield f"{silent} further parameters were never reported (all unresolved)"
+    yield from _names("the same on all machines, so that none could be got wrong", document["constant"])
+    yield from _names("reported, but never judged", document["never_judged"])
+    for item in document["wrong"]:
+        yield (
+            f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: {item['parameter']} reported "
+            f"{item['value']!r} ({item['outcome']}), truth {item['truth']!r}"
+        )
+    yield from _not_run(document)
+    if document.get("against"):
+        yield from _against(document["against"])
+    if document.get("sealed"):
+        yield from _sealed(document["sealed"])
+
+
+def _totals(document: Mapping[str, Any]) -> str:
+    totals = document["totals"]
+    coverage = totals["interval_coverage"]
+    return (
+        f"{len(document['machines'])} machines, seed {document['seed']}: {totals['right']} right "
+        f"({totals['at_least']} of them bounds, {totals['near_bounds']} of these within 20 % of the truth), "
+        f"{totals['wrong']} wrong, {totals['unresolved']} unresolved"
+        + (f"; {_percent(coverage)} of intervals hold the truth" if coverage is not None else "")
+    )
+
+
+def _calibration(calibration: Mapping[str, Any]) -> Iterator[str]:
+    continuous = calibration["continuous"]
+    if continuous["trials"]:
+        wide = calibration["wide"]
+        yield (
+            f"measured 95 % intervals of continuous parameters that hold the truth: {_proportion(continuous)}; "
+            f"of those wider than 20 %: {_proportion(wide)}"
+        )
+    for key in ("counts", "categories"):
+        if calibration[key]["trials"]:
+            yield f"measured {key} that are wrong: {_proportion(calibration[key])}"
+
+
+def _proportion(part: Mapping[str, Any]) -> str:
+    if not part["trials"]:
+        return "none"
+    return f"{part['hits']} of {part['trials']} ({part['share']:.1%}, [{part['low']:.1%}, {part['high']:.1%}])"
+
+
+def _names(what: str, entries: list[Mapping[str, Any]]) -> Iterator[str]:
+    if entries:
+        names = ", ".join(entry["parameter"] for entry in entries[:MOST_NAMES])
+        more = f" and {len(entries) - MOST_NAMES} more" if len(entries) > MOST_NAMES else ""
+        yield f"{len(entries)} parameters {what}: {names}{more}"
+
+
+def _not_run(document: Mapping[str, Any]) -> Iterator[str]:
+    yield from map(_failure, document["failures"])
+    for item in document["lost"]:
+        yield f"lost: {item['machine']}: {item['reason']}"
+
+
+def _against(against: Mapping[str, Any]) -> Iterator[str]:
+    difference, totals = against["difference"], against["totals"]
+    yield (
+        f"against {against['commit'][:12]} on {difference['machines']} machines: {totals['right']} right "
+        f"({totals['at_least']} of them bounds), {totals['wrong']} wrong, {totals['unresolved']} unresolved"
+    )
+    for name, shift in difference["shares"].items():
+        if shift["difference"] is not None:
+            yield f"  {name.replace('_', ' ')}: {_shift(shift)}"
+    for parameter, steps in difference["parameters"].items():
+        yield f"  {parameter}: " + ", ".join(f"{step} {machines}" for step, machines in steps.items())
+    for item in against["failures"]:
+        yield f"  {_failure(item)}"
+
+
+def _failure(item: Mapping[str, Any]) -> str:
+    what = "crashed" if item["crashed"] else "not run"
+    return f"{what}: {item['machine']}, {item['scenario']}: {item['reason']}"
+
+
+def _shift(shift: Mapping[str, float]) -> str:
+    text = f"{100 * shift['difference']:+.2f} points"
+    if shift["low"] is None:
+        return text
+    return f"{text} [{100 * shift['low']:+.2f}, {100 * shift['high']:+.2f}]"
+
+
+def _sealed(sealed: Mapping[str, Any]) -> Iterator[str]:
+    seeds = sealed["seeds"]
+    shown = ", ".join(map(str, seeds[:MOST_NAMES])) + (", ..." if len(seeds) > MOST_NAMES else "")
+    yield f"sealed: nonce {sealed['nonce']!r}, inference {sealed['inference'][:16]}, seeds {shown}"
+    yield f"sealed runs are logged in {sealed['log']}"

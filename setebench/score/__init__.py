@@ -1,0 +1,28 @@
+"""Runs scenarios on simulated machines and holds what they report against what is true.
+
+The scenario gets the machine's facade and ticks, never its file; only here, after it has answered, do the two meet.
+`tasks` are carried out in processes of this computer (`workers`), of another version's sources (`versions`) or of a
+Dask cluster (`cluster`); answers go to a file as they come (`stream`). `seeds` draws those of sealed runs, and
+`sealed_log` keeps a line on each.
+"""
+
+from setebench.score.judged import Asked, answered, judge_all
+from setebench.score.noise import NOISES, with_noise
+from setebench.score.stream import NEW, OLD, Plan
+from setebench.score.tasks import Answer, Task, perform
+from setebench.score.workers import perform_all
+
+__all__ = [
+    "NEW",
+    "NOISES",
+    "OLD",
+    "Answer",
+    "Asked",
+    "Plan",
+    "Task",
+    "answered",
+    "judge_all",
+    "perform",
+    "perform_all",
+    "with_noise",
+]

@@ -1,0 +1,136 @@
+"""A program that runs scenarios on simulated machines for another process: it reads errands from standard input and
+answers on standard output, in frames of msgpack behind their length (four bytes, little-endian).
+
+It is a file of its own that knows nothing of this package: with another version's sources on PYTHONPATH it runs that
+version's inference.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import time
+from contextlib import closing
+
+import msgspec
+
+from setebench import registry, store
+from setebench.errors import SetebenchError
+from setebench.results import Finding
+from setebench.scenario import Context
+from setebench.sim import spec
+from setebench.sim.machine import open_machine_file
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario that didn't go through. `crashed`: by an error that is nobody's answer, a defect of the scenario."""
+
+    scenario: str
+    reason: str
+    crashed: bool = False
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulated machine, and the scenarios to run on it by command name."""
+
+    machine: spec.Machine
+    scenarios: tuple[str, ...]
+    seed: int
+    fast: bool
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an errand, and the CPU time that it took."""
+
+    findings: list[Finding]
+    failures: list[Failure]
+    cpu_seconds: float
+
+
+def carry_out(errand: Errand) -> Reply:
+    """Run the scenarios, each on a fresh copy of the machine. What a scenario found before it failed counts."""
+    begin = time.process_time()
+    findings: list[Finding] = []
+    failures: list[Failure] = []
+    for name in errand.scenarios:
+        failure = _ask(name, errand, findings)
+        if failure is not None:
+            failures.append(failure)
+    return Reply(findings=findings, failures=failures, cpu_seconds=round(time.process_time() - begin, 3))
+
+
+def _ask(name: str, errand: Errand, findings: list[Finding]) -> Failure | None:
+    """Run one scenario; its findings are appended to `findings` as they come."""
+    entry = registry.catalogue().get(name)
+    if entry is None:
+        return Failure(scenario=name, reason="this version has no such scenario")
+    try:
+        scenario = entry.load()
+        with closing(open_machine_file(errand.machine, errand.seed)) as machine:
+            for finding in scenario.answer(Context(machine=machine, seed=errand.seed, fast=errand.fast)):
+                store.plain(finding.value, strict=True)  # a NaN is no answer
+                findings.append(finding)
+    except SetebenchError as error:
+        return Failure(scenario=name, reason=_line(error))
+    except Exception as error:  # a scenario's defect costs its own rows, and is counted
+        return Failure(scenario=name, reason=f"{type(error).__name__}: {_line(error)}", crashed=True)
+    return None
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+# -- as a program -------------------------------------------------------------------------------------------------
+
+LENGTH = struct.Struct("<I")
+
+
+def serve(source: int, target: int) -> None:
+    """Answer errands from one file descriptor on the other until it ends. The first frame, empty, says that everything
+    could be imported."""
+    decoder, encoder = msgspec.msgpack.Decoder(Errand), msgspec.msgpack.Encoder()
+    _write(target, b"")
+    while (frame := read_frame(source)) is not None:
+        _write(target, encoder.encode(carry_out(decoder.decode(frame))))
+
+
+def read_frame(descriptor: int) -> bytes | None:
+    """The next frame; None at the end of the data, or where it is cut."""
+    head = _read(descriptor, LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    (length,) = LENGTH.unpack(head)
+    body = _read(descriptor, length)
+    return body if len(body) == length else None
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while size and (part := os.read(descriptor, size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def framed(body: bytes) -> bytes:
+    """The body behind its length."""
+    return LENGTH.pack(len(body)) + body
+
+
+def _write(descriptor: int, body: bytes) -> None:
+    view = memoryview(framed(body))
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _private_output() -> int:
+    """A descriptor of standard output for frames alone; whatever a scenario prints goes to standard error."""
+    frames = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return frames
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.fileno(), _private_output())

@@ -1,0 +1,45 @@
+"""How disturbed scored machines are: as drawn, or with the disturbances of a named one."""
+
+from __future__ import annotations
+
+import msgspec
+
+from setebench.sim import spec
+from setebench.sim.loader import load
+
+NOISES = ("drawn", "quiet", "guest", "double")
+"""drawn: as the machine file says. quiet: no interrupts, stalls, jitter or drift. guest: those of the `zen-like`
+preset, which has the reference guest's. double: guest with interrupts and stalls twice as often, and jitter and drift
+twice as large."""
+
+
+def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
+    """The machine with its disturbances replaced; see `NOISES`."""
+    if noise == "drawn":
+        return machine
+    calm = msgspec.structs.replace(machine.clock, drift=0.0, jitter_cycles=0.0)
+    if noise == "quiet":
+        return msgspec.structs.replace(machine, clock=calm, noise=spec.Noise())
+    guest = load("zen-like")
+    # as a fraction of a core's own speed, so that a slow core is not disturbed more than a fast one
+    noisy = msgspec.structs.replace(
+        machine.clock,
+        drift=guest.clock.drift,
+        drift_period_cycles=guest.clock.drift_period_cycles,
+        jitter_cycles=guest.clock.jitter_cycles,
+    )
+    machine = msgspec.structs.replace(machine, clock=noisy, noise=guest.noise)
+    return machine if noise == "guest" else _doubled(machine)
+
+
+def _doubled(machine: spec.Machine) -> spec.Machine:
+    clock, noise = machine.clock, machine.noise
+    return msgspec.structs.replace(
+        machine,
+        clock=msgspec.structs.replace(clock, drift=min(2 * clock.drift, 0.2), jitter_cycles=2 * clock.jitter_cycles),
+        noise=msgspec.structs.replace(
+            noise,
+            interrupt_interval_cycles=noise.interrupt_interval_cycles / 2,
+            stall_interval_cycles=noise.stall_interval_cycles / 2,
+        ),
+    )

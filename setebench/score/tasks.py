@@ -1,0 +1,64 @@
+"""One machine and what is asked of it, and what came of it: the place where findings and truth meet."""
+
+from __future__ import annotations
+
+import msgspec
+
+from setebench.results import Finding
+from setebench.score.errand import Errand, Failure, Reply, carry_out
+from setebench.score.noise import with_noise
+from setebench.sim.loader import load
+from setebench.sim.truth import left_open, truth
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine and the scenarios to run on it."""
+
+    machine: str
+    scenarios: tuple[str, ...]
+    noise: str
+    seed: int
+    fast: bool
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a task: findings and truth, scenarios that didn't go through, parameters that the machine has, but
+    whose truth isn't known, and the CPU time that the scenarios took. `lost` says why the task was not carried out at
+    all: then there are neither findings nor truths to judge."""
+
+    machine: str
+    findings: list[Finding]
+    truths: list[Finding]
+    failures: list[Failure]
+    left_open: frozenset[str] = frozenset()
+    cpu_seconds: float = 0.0
+    lost: str | None = None
+
+
+def perform(task: Task) -> Answer:
+    """Run a task's scenarios in this process."""
+    return answer_of(task, carry_out(errand_of(task)))
+
+
+def errand_of(task: Task) -> Errand:
+    """What a process that holds no truths needs for the task. Raises `UsageError` for a machine that there is not."""
+    machine = with_noise(load(task.machine), task.noise)
+    return Errand(machine=machine, scenarios=task.scenarios, seed=task.seed, fast=task.fast)
+
+
+def answer_of(task: Task, reply: Reply) -> Answer:
+    """The reply beside the truth of the task's machine."""
+    machine = with_noise(load(task.machine), task.noise)
+    return Answer(
+        machine=task.machine,
+        findings=reply.findings,
+        truths=truth(machine),
+        failures=reply.failures,
+        left_open=left_open(machine),
+        cpu_seconds=reply.cpu_seconds,
+    )
+
+
+def lost(task: Task, why: str) -> Answer:
+    """The answer to a task whose worker ended before it did: that machine is not judged."""
+    return Answer(machine=task.machine, findings=[], truths=[], failures=[], lost=why)

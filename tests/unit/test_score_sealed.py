@@ -1,0 +1,332 @@
+"""Sealed seeds, the hash they follow from, the log of sealed runs, files of answers, and another version beside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from scenario_files import Write, scenario_folder
+
+from setebench.cli.main import setebench
+from setebench.errors import SetebenchError, UsageError
+from setebench.score import Task, perform_all, seeds, stream, versions
+from setebench.score.sealed_log import log_path
+from setebench.score.tasks import Answer, perform
+
+__all__ = ["scenario_folder"]  # a fixture
+
+TINY = """
+def answer(context):
+    {what}
+    yield Finding(parameter="cache.l1.ways", value={value}, unit="ways")
+
+
+SCENARIO = Scenario(name="tiny", summary="Says.", answer=answer, parameters=("cache.l1.ways",))
+"""
+
+
+def tiny(value: int | str = 8, what: str = "pass") -> str:
+    return TINY.format(value=value, what=what)
+
+
+# -- seeds ------------------------------------------------------------------------------------------------------------
+
+
+def test_sealed_seeds_are_beyond_those_of_development_and_follow_from_both() -> None:
+    drawn = seeds.sealed_seeds("a nonce", "ab12", 500)
+    assert len(set(drawn)) == 500 and min(drawn) >= seeds.FIRST_SEALED
+    assert drawn == seeds.sealed_seeds("a nonce", "ab12", 500)
+    assert drawn[:7] == seeds.sealed_seeds("a nonce", "ab12", 7), "a longer run goes on where a shorter one ended"
+    assert not set(drawn) & set(seeds.sealed_seeds("another", "ab12", 500))
+    assert not set(drawn) & set(seeds.sealed_seeds("a nonce", "ab13", 500))
+
+
+CODE = '''
+"""A module."""
+LIMIT = 3
+"""What it is for."""
+
+def f(x: int) -> int:
+    """Says."""
+    return x + LIMIT  # why
+'''
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        CODE.replace("# why", "# otherwise"),
+        CODE.replace("Says.", "Says more."),
+        CODE.replace("What it is for.", "For nothing."),
+        CODE.replace("x + LIMIT", "(x\n        + LIMIT)"),
+        CODE.replace('"""A module."""', ""),
+    ],
+)
+def test_comments_docstrings_and_layout_are_no_inference(same: str) -> None:
+    assert seeds.code_text(same.encode()) == seeds.code_text(CODE.encode())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        CODE.replace("LIMIT = 3", "LIMIT = 4"),
+        CODE.replace("x + LIMIT", "x - LIMIT"),
+        CODE.replace("LIMIT = 3", "LIMIT = None"),
+        CODE.replace("LIMIT = 3", 'LIMIT = "3"'),
+        CODE.replace("return x", "return"),
+    ],
+)
+def test_any_other_change_is(other: str) -> None:
+    assert seeds.code_text(other.encode()) != seeds.code_text(CODE.encode())
+
+
+def test_the_hash_is_of_what_infers_and_of_nothing_that_only_carries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "setebench"
+    for room in ("infer", "cli", "newly_made", "sim"):
+        (package / room).mkdir(parents=True)
+        (package / room / "part.py").write_text("A = 1\n")
+    (package / "probe.py").write_text("A = 1\n")
+    monkeypatch.setattr(seeds, "_package", lambda: package)
+    monkeypatch.setattr(seeds.registry, "own_folder", lambda: None)
+    monkeypatch.setattr(seeds.registry, "catalogue", dict)
+    inference, simulator = seeds.inference_hash.__wrapped__, seeds.simulator_hash.__wrapped__
+
+    def changed(name: str, text: str = "A = 2\n") -> tuple[bool, bool]:
+        before = inference(), simulator()
+        (package / name).write_text(text)
+        return inference() != before[0], simulator() != before[1]
+
+    assert changed("cli/part.py") == (False, False)
+    assert changed("sim/part.py") == (False, True)
+    assert changed("infer/part.py") == changed("newly_made/part.py") == changed("probe.py") == (True, False)
+    assert changed("infer/part.py", "A = 2  # the same\n") == (False, False)
+    assert changed("infer/further.py", "") == (True, False)
+
+
+# -- runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    seeds.inference_hash.cache_clear()
+    whole = seeds._inference_files  # parsing all of it takes a second each time
+    monkeypatch.setattr(seeds, "_inference_files", lambda: (each for each in whole() if each[0].startswith("files/")))
+
+    def invoke(*arguments: str) -> Result:
+        return CliRunner().invoke(setebench, ["score", "-q", "--workers", "1", *arguments])
+
+    yield invoke
+    seeds.inference_hash.cache_clear()
+
+
+def logged() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log_path().read_text().splitlines()]
+
+
+def test_a_sealed_run_is_shown_and_logged(score: Any, scenario_folder: Write) -> None:
+    scenario_folder(tiny=tiny())
+    done = score("--sealed", "of the judge", "--machines", "2", "--format", "json", "--scenario", "tiny")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    sealed = document["sealed"]
+    assert sealed["seeds"] == seeds.sealed_seeds("of the judge", sealed["inference"], 2)
+    assert document["machines"] == [f"random:{seed}" for seed in sealed["seeds"]], "no shipped machine among them"
+    begun, ended = logged()
+    assert (begun["event"], ended["event"]) == ("begun", "ended") and begun["run"] == ended["run"]
+    assert (begun["nonce"], begun["seeds"], begun["inference"]) == (
+        "of the judge",
+        sealed["seeds"],
+        sealed["inference"],
+    )
+    assert ended["totals"] == document["totals"] and sealed["log"] == str(log_path())
+    table = score("--sealed", "of the judge", "--machines", "2", "--scenario", "tiny").output
+    assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
+
+
+def test_a_sealed_run_that_is_stopped_is_logged_too(score: Any, scenario_folder: Write) -> None:
+    scenario_folder(tiny=tiny(what="raise KeyboardInterrupt"))
+    done = score("--sealed", "n", "--machines", "1", "--scenario", "tiny")
+    assert done.exit_code == 130 and [each["event"] for each in logged()] == ["begun", "stopped"]
+
+
+def test_the_user_s_own_scenario_files_are_inference(score: Any, scenario_folder: Write) -> None:
+    drawn = []
+    for value in (7, 8):
+        scenario_folder(tiny=tiny(value))
+        seeds.inference_hash.cache_clear()
+        assert score("--sealed", "n", "--machines", "1", "--scenario", "tiny").exit_code == 0
+        drawn.append(logged()[-2]["seeds"])
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("more", [("--seed", "3"), ("--presets",)])
+def test_nobody_chooses_sealed_machines(score: Any, more: tuple[str, ...]) -> None:
+    done = score("--sealed", "n", *more)
+    assert done.exit_code == 2 and "exclude each other" in done.stderr and not log_path().exists()
+
+
+def test_without_its_log_there_is_no_sealed_run(score: Any, scenario_folder: Write, tmp_path: Path) -> None:
+    scenario_folder(tiny=tiny())
+    (tmp_path / "state").write_text("in the way")
+    done = score("--sealed", "n", "--machines", "1", "--scenario", "tiny")
+    assert done.exit_code == 1 and "log of sealed runs" in done.stderr
+
+
+def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Any, scenario_folder: Write) -> None:
+    scenario_folder(tiny=tiny(), broken=tiny(what="1 / 0").replace('"tiny"', '"broken"'))
+    done = score("--machines", "2", "--no-presets", "--format", "json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    failures = document["failures"]
+    assert [(each["scenario"], each["seed"], each["crashed"]) for each in failures] == [
+        ("broken", 1, True),
+        ("broken", 2, True),
+    ]
+    assert failures[0]["reason"].startswith("ZeroDivisionError")
+    assert document["totals"]["right"] + document["totals"]["wrong"] == 2, "the other one still answered"
+
+
+def test_a_nan_is_a_crash(score: Any, scenario_folder: Write) -> None:
+    scenario_folder(tiny=tiny('float("nan")'))
+    document = json.loads(score("--machines", "1", "--no-presets", "--format", "json").stdout)
+    assert document["failures"][0]["crashed"] and document["totals"]["unresolved"] > 0
+
+
+# -- files of answers -------------------------------------------------------------------------------------------------
+
+
+def test_a_stopped_run_goes_on(score: Any, scenario_folder: Write, tmp_path: Path) -> None:
+    """The third machine interrupts the first time; what was done is not asked again, and half a line is dropped."""
+    marks = tmp_path / "asked"
+    stopping = f"""
+    asked = {str(marks)!r}
+    open(asked, "a").write("x")
+    if open(asked).read() == "xxx": raise KeyboardInterrupt"""
+    scenario_folder(tiny=tiny(what=stopping.strip()))
+    arguments = ("--machines", "4", "--no-presets", "--scenario", "tiny")
+    stopped = score(*arguments, "--answers", "a.jsonl")
+    assert stopped.exit_code == 130 and stopped.stderr.endswith("go on with: setebench score --resume a.jsonl\n")
+    with open("a.jsonl", "ab") as file:
+        file.write(b'{"line": "answer", "vers')
+    done = score("--resume", "a.jsonl", "--format", "json")
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)["machines"]) == 4
+    assert marks.read_text() == "x" * 5, "two before, the third twice, one behind it"
+    again = score("--resume", "a.jsonl", "--format", "json")
+    assert again.stdout == done.stdout and marks.read_text() == "x" * 5
+
+
+def test_another_inference_does_not_go_on(score: Any, scenario_folder: Write) -> None:
+    scenario_folder(tiny=tiny(8))
+    assert score("--machines", "1", "--no-presets", "--scenario", "tiny", "--answers", "a.jsonl").exit_code == 0
+    assert "leave out --noise" in score("--resume", "a.jsonl", "--noise", "quiet").stderr
+    assert "exists" in score("--machines", "1", "--no-presets", "--answers", "a.jsonl").stderr
+    scenario_folder(tiny=tiny(9))
+    seeds.inference_hash.cache_clear()
+    done = score("--resume", "a.jsonl")
+    assert done.exit_code == 2 and "another inference" in done.stderr
+
+
+@pytest.mark.parametrize("data", [b"", b"{}\n", b"\xff\xfe\n", b'{"line": "plan", "schema": 1}\n', b"[" * 9999 + b"\n"])
+def test_what_is_no_file_of_answers_is_refused_in_one_line(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.jsonl").write_bytes(data)
+    with pytest.raises(UsageError, match="no file of answers"):
+        stream.read(tmp_path / "a.jsonl")
+
+
+# -- processes --------------------------------------------------------------------------------------------------------
+
+
+def tasks(count: int, scenario: str = "tiny") -> list[Task]:
+    return [Task(machine="plain", scenarios=(scenario,), noise="quiet", seed=seed, fast=True) for seed in range(count)]
+
+
+def test_a_worker_that_dies_loses_its_machine_s_turn_alone(scenario_folder: Write, tmp_path: Path) -> None:
+    scenario_folder(tiny=tiny("context.seed", "if context.seed == 1: import os; os.kill(os.getpid(), 9)\n    print(1)"))
+    heard: list[Answer] = []
+    answers = perform_all(tasks(3), 2, heard.append)
+    assert [answer.lost for answer in answers] == [None, "its worker ended: SIGKILL", None]
+    assert [answer.findings[0].value for answer in (answers[0], answers[2])] == [0, 2]
+    assert len(heard) == 3
+    alone = perform(tasks(1)[0])
+    assert (answers[0].findings, answers[0].truths) == (alone.findings, alone.truths)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose first commit holds nothing but an older scenario; every room it lacks is this version's."""
+    folder = tmp_path / "repository"
+    (folder / "scenarios").mkdir(parents=True)
+    (folder / "setebench").mkdir()
+    (folder / "setebench/__init__.py").write_text("")
+    (folder / "scenarios/__init__.py").write_text("")
+    (folder / "scenarios/tiny.py").write_text(
+        "from setebench.results import Finding\nfrom setebench.scenario import Scenario\n" + tiny(3)
+    )
+
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=n", "-c", "user.email=e@example.org", "-c", "commit.gpgsign=false")
+        try:
+            subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+        except FileNotFoundError:
+            pytest.skip("git is not installed")
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "old")
+    monkeypatch.setattr(versions, "_REPOSITORY", folder)
+    return folder
+
+
+def test_old_and_new_are_judged_on_the_same_machines(score: Any, scenario_folder: Write, repository: Path) -> None:
+    """The old version says three ways of every machine, the new one four."""
+    scenario_folder(tiny=tiny(4))
+    arguments = ("--machines", "3", "--no-presets", "--scenario", "tiny", "--answers", "a.jsonl", "--format", "json")
+    done = score(*arguments, "--against", "HEAD")
+    assert done.exit_code == 0, done.output
+    entries = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()[1:]]
+    values = {(each["version"], each["answer"]["findings"][0]["value"]) for each in entries}
+    assert values == {("old", 3), ("new", 4)} and len(entries) == 6
+    document = json.loads(done.stdout)
+    assert document["against"]["difference"]["machines"] == 3
+    assert sum(document["against"]["totals"][each] for each in ("right", "wrong")) == 3
+    assert score("--machines", "1", "--against", "no-such-commit").exit_code == 2
+
+
+def test_an_old_version_that_cannot_be_run_is_refused_in_one_line(repository: Path) -> None:
+    (commit,) = [versions.commit_of("HEAD")]
+    with versions.other_version(commit) as sources:
+        (sources / "setebench/scenario.py").unlink()
+        (sources / "setebench/scenario.py").write_text("raise ImportError('too old')\n")
+        with pytest.raises(SetebenchError, match="too old"):
+            perform_all(tasks(1), 1, lambda _answer: None, sources)
+
+
+def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:
+    distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
+    from setebench.score.cluster import perform_on
+
+    scenario_folder(tiny=tiny("context.seed"))
+    # in this process: what is tested is how tasks and answers travel, not Dask
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="inproc://"
+    ) as cluster:
+        answers = perform_on(cluster.scheduler_address, tasks(3), lambda _answer: None)
+    assert [answer.findings[0].value for answer in answers] == [0, 1, 2]
+
+
+def test_no_scheduler_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
+    from setebench.score import cluster
+
+    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.2)
+    with pytest.raises(SetebenchError, match=r"no Dask scheduler can be reached at 'tcp://127.0.0.1:1'"):
+        cluster.perform_on("tcp://127.0.0.1:1", tasks(1), lambda _answer: None)
