@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from setebench.campaign import characterize
     from setebench.errors import SetebenchError, UsageError
+    from setebench.instrument import counting, region
     from setebench.machine import Facts, Machine, open_machine
     from setebench.probe import Base, Probe
     from setebench.results import Document, Finding, Outcome
@@ -36,10 +37,12 @@ __all__ = [
     "SetebenchError",
     "UsageError",
     "characterize",
+    "counting",
     "infer",
     "list_scenarios",
     "load",
     "open_machine",
+    "region",
     "run",
     "save",
 ]
@@ -47,6 +50,7 @@ __all__ = [
 _HOMES = {
     "campaign": ("characterize",),
     "errors": ("SetebenchError", "UsageError"),
+    "instrument": ("counting", "region"),
     "machine": ("Facts", "Machine", "open_machine"),
     "probe": ("Base", "Probe"),
     "results": ("Document", "Finding", "Outcome"),

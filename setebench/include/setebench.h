@@ -120,10 +120,10 @@ SETEBENCH_FUNCTION_ long setebench_call_(long number, long a, long b, long c, lo
 enum {
     SETEBENCH_READ_ = 0,
     SETEBENCH_CLOSE_ = 3,
-    SETEBENCH_FSTAT_ = 5,
     SETEBENCH_LSEEK_ = 8,
     SETEBENCH_MMAP_ = 9,
     SETEBENCH_MUNMAP_ = 11,
+    SETEBENCH_IOCTL_ = 16,
     SETEBENCH_MADVISE_ = 28,
     SETEBENCH_GETPID_ = 39,
     SETEBENCH_FCNTL_ = 72,
@@ -259,6 +259,9 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
     self->thread = (uint32_t)setebench_call3_(SETEBENCH_GETTID_, 0, 0, 0);
     for (i = 0; i < setebench_file_->events; i++)
         setebench_open_(self, i, members);
+    for (i = 0; i < setebench_file_->events; i++) /* leaders are opened at rest: only a whole group starts as one */
+        if (setebench_file_->event[i].leader == (int32_t)i && self->fd[i] >= 0)
+            setebench_call3_(SETEBENCH_IOCTL_, self->fd[i], 0x2400 /* PERF_EVENT_IOC_ENABLE */, 1 /* the group */);
     if (setebench_has_key_)
         pthread_setspecific(setebench_key_, self);
 }

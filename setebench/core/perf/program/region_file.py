@@ -60,7 +60,7 @@ def region_events(opened: Sequence[Opened]) -> list[RegionEvent]:
     for index, each in enumerate(opened):
         for term in each.wanted.plan.terms if each.counts and each.wanted.of_threads else ():
             event = user_form(term.attributes) if each.user_only else term.attributes
-            event = msgspec.structs.replace(event, disabled=False, inherit=False, enable_on_exec=False)
+            event = msgspec.structs.replace(event, disabled=True, inherit=False, enable_on_exec=False)
             events.append(RegionEvent(name=index, attributes=event, factor=term.factor))
     return events[:MOST_EVENTS]
 
@@ -119,7 +119,8 @@ class RegionFile:
             software = event.attributes.type == Type.SOFTWARE
             leader = leaders.setdefault(True, index) if software else index
             offset = _HEAD.size + index * _EVENT.size
-            _EVENT.pack_into(self._memory, offset, event.attributes.packed(), leader, 0)
+            attributes = msgspec.structs.replace(event.attributes, disabled=leader == index)
+            _EVENT.pack_into(self._memory, offset, attributes.packed(), leader, 0)
         _HEAD.pack_into(self._memory, 0, _MAGIC, len(self._events), RECORDS, 0, 0, 0)
 
     def _region(self, fields: tuple[int | bytes, ...]) -> RegionCounts:

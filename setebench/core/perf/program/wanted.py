@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,6 +15,10 @@ from setebench.errors import UsageError
 
 MOST_EVENTS = 16
 """Asked for at once: as many as a program that marks regions has room for (`setebench.h`). No PMU counts as many."""
+
+
+_NAME = re.compile(r"(?:mem:0x[0-9a-fA-F]+/\d|[^,/]|/[^/]*/)+")
+"""One event of a list. A breakpoint's length follows a single slash (`mem:0x7f00/8:w`)."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,12 +77,10 @@ def system_event(role: str) -> Wanted:
 
 
 def split_names(text: str) -> list[str]:
-    """Names in a list with commas, those within the slashes of an event left alone: `cycles,cpu/event=1,umask=2/`."""
-    names, inside = [""], False
-    for letter in text:
-        inside ^= letter == "/"
-        if letter == "," and not inside:
-            names.append("")
-        else:
-            names[-1] += letter
-    return [name.strip() for name in names if name.strip()]
+    """Names in a list with commas; those within the slashes of an event are its own: `cycles,cpu/event=1,umask=2/`.
+
+    Raises `UsageError` for a slash without its fellow."""
+    names = [name.strip() for name in _NAME.findall(text) if name.strip()]
+    if "".join(",".join(names).split()) != "".join(text.strip(", ").split()):
+        raise UsageError(f"{text!r} is no list of events: a slash or a comma too many or too few")
+    return names

@@ -1,0 +1,40 @@
+"""`setebench counters`: hardware counters and what the kernel counts. Its commands are imported when they are used."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+COMMANDS = {
+    "header": ("setebench.cli.counters.header:header", "Print the C header that marks regions, or its folder."),
+    "list": ("setebench.cli.counters.listing:list_roles", "List what can be counted here, by which event, or why not."),
+    "stat": ("setebench.cli.counters.stat:stat", "Run a program and count its events."),
+}
+"""Where each command lives, and its line in `--help`."""
+
+
+class LazyCommands(click.Group):
+    """Lists the commands above without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+
+
+@click.group(cls=LazyCommands, no_args_is_help=True)
+def counters() -> None:
+    """Count events of programs: by the CPU's counters, checked first, and by the kernel.
+
+    Events have the names of roles ('setebench counters list'), or the kernel's own form: cpu/event=0x48,umask=1/.
+    """

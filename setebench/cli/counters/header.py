@@ -1,0 +1,22 @@
+"""`setebench counters header`: where C and C++ programs find the two functions that mark regions."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import click
+
+from setebench.cli.output import print_text
+
+
+@click.command()
+@click.option("--dir", "folder", is_flag=True, help="Print the folder instead, for the compiler's -I.")
+@click.option("--text", is_flag=True, help="Print the header itself.")
+def header(folder: bool, text: bool) -> None:
+    """Print the path of setebench.h, which marks regions of C and C++ programs. There is nothing to link.
+
+    cc -I"$(setebench counters header --dir)" program.c
+    """
+    place = files("setebench") / "include"
+    found = place / "setebench.h"
+    print_text(found.read_bytes() if text else f"{place if folder else found}\n".encode())

@@ -1,0 +1,157 @@
+"""`setebench counters stat`: run a program, or watch a process, and count its events."""
+
+from __future__ import annotations
+
+import signal
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from setebench import store
+from setebench.cli.output import Output
+from setebench.counters.counted import Counted, Event, Run
+from setebench.errors import INTERRUPTED, UsageError
+from setebench.report.counted import render
+
+if TYPE_CHECKING:
+    from setebench.core.perf.program.run import Job, Programs
+
+FORMS = ("table", "json", "csv")
+USUAL = "task_clock,page_fault,context_switch,cpu_migration"
+KILLED = 128
+"""Added to a signal's number it is the status that shells give to what the signal ended."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """The command's options. `interval` and `limit` in seconds."""
+
+    events: tuple[str, ...]
+    command: tuple[str, ...]
+    process: int | None
+    interval: float | None
+    limit: float | None
+    repeat: int
+    child_status: bool
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-e",
+    "--event",
+    "events",
+    metavar="NAMES",
+    multiple=True,
+    help=f"Roles or events, with commas between; may be repeated.  [default: {USUAL}]",
+)
+@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Run so often.")
+@click.option(
+    "--interval", type=click.FloatRange(min=1), metavar="MS", help="Also count in intervals of MS milliseconds."
+)
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Count a process that runs, not a program.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long at the latest.",
+)
+@click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMS), help="Form of the counts.  [default: table, or by FILE's extension]"
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the counts to FILE instead of standard error.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def stat(ctx: click.Context, /, **options: Any) -> None:
+    """Run PROGRAM and count its events, and those of all threads and processes that it starts.
+
+    PROGRAM has this command's standard input, output and error; the counts go to standard error behind it, or to FILE.
+    Regions that it marks (docs/counters.md) are counted apart. Ctrl-C ends PROGRAM, and its counts are still shown.
+
+    Exit status: 0 it was counted, whatever PROGRAM returned (but see --child-status), 1 it could not be, 2 bad use, 130
+    interrupted.
+    """
+    target = _target(options)
+    request = _request(options)
+    target.check()
+    counted = _counted(request, ctx)
+    _deliver(counted, target)
+    ctx.exit(_status(counted, request.child_status))
+
+
+def _target(options: dict[str, Any]) -> Output:
+    target = Output.choose(options["output"], options["form"], options["force"])
+    if target.form not in FORMS:
+        raise UsageError(f"counts have no form {target.form!r}; use {', '.join(FORMS)}")
+    return target
+
+
+def _request(options: dict[str, Any]) -> Request:
+    """Raises `UsageError` for options that contradict each other."""
+    process, command, repeat = options["pid"], tuple(options["command"]), options["repeat"]
+    if (process is None) == (not command):
+        raise UsageError(
+            "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
+        )
+    if process is not None and (repeat > 1 or options["child_status"]):
+        raise UsageError("--repeat and --child-status are for programs that are run, not for --pid")
+    return Request(
+        events=tuple(options["events"]) or (USUAL,),
+        command=command,
+        process=process,
+        interval=None if options["interval"] is None else options["interval"] / 1e3,
+        limit=options["duration"],
+        repeat=repeat,
+        child_status=options["child_status"],
+    )
+
+
+def _counted(request: Request, ctx: click.Context) -> Counted:
+    """Count all runs, or fewer where the user ends one."""
+    from setebench.core.perf.program.native import native_programs, native_resolver
+    from setebench.core.perf.program.run import Job
+    from setebench.core.perf.program.start import NotStarted
+    from setebench.core.perf.program.wanted import split_names, wanted
+
+    names = [name for text in request.events for name in split_names(text)]
+    job = Job(wanted=wanted(names, native_resolver()), interval=request.interval, limit=request.limit)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    try:
+        runs, events = _runs(native_programs(), job, request)
+    except NotStarted as error:
+        if not request.child_status:
+            raise
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(error.status)
+    return Counted(command=list(request.command), process=request.process, started=started, events=events, runs=runs)
+
+
+def _runs(programs: Programs, job: Job, request: Request) -> tuple[list[Run], list[Event]]:
+    if request.process is not None:
+        run, events = programs.attach(job, request.process)
+        return [run], events
+    runs: list[Run] = []
+    events = []
+    while len(runs) < request.repeat and not any(run.asked for run in runs):
+        run, events = programs.run(job, request.command)
+        runs.append(run)
+    return runs, events
+
+
+def _deliver(counted: Counted, target: Output) -> None:
+    text = render(counted, target.form)
+    if target.path is not None:
+        store.write(target.path, text.encode(), target.force)
+    else:
+        click.echo(text, err=True, nl=False)
+
+
+def _status(counted: Counted, child_status: bool) -> int:
+    if counted.asked:
+        return INTERRUPTED if counted.asked == signal.SIGINT else KILLED + counted.asked
+    last = counted.runs[-1]
+    if not child_status:
+        return 0
+    return KILLED + last.signal if last.signal else last.status or 0

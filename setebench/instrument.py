@@ -1,0 +1,112 @@
+"""Counting from within a Python program: `counting` what a block does, and marking a `region` that
+`setebench counters stat` counts apart.
+
+    with setebench.counting("page_fault", "task_clock") as counted:
+        solve()
+    print(counted["page_fault"].value)
+
+    with setebench.region("solve"):
+        solve()
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ContextDecorator
+from types import TracebackType
+
+from setebench.core.perf import _perf
+from setebench.core.perf.program import _regions
+from setebench.core.perf.program.native import native_resolver
+from setebench.core.perf.program.opened import Counters, Target, open_counters
+from setebench.core.perf.program.wanted import wanted
+from setebench.counters.counted import total
+from setebench.counters.protocol import Count
+from setebench.errors import UsageError
+
+NOTHING_YET = "nothing was counted yet"
+
+
+class counting(ContextDecorator):
+    """Count events of the calling thread while a block, or a function, runs.
+
+    `names`: roles (`setebench counters list`) and events as the kernel writes them. `threads`: also the threads and
+    processes that the calling thread starts within, and what these start. `cpu`: everybody on that CPU instead.
+
+    What can't be counted has a `Count` without a value and with a reason; nothing is ever scaled. The counts of an
+    object add up over all blocks that it is used for, in whatever threads; a block within a block of the same object
+    and thread counts once. Raises `UsageError` for names that are neither roles nor events."""
+
+    def __init__(self, *names: str, cpu: int | None = None, threads: bool = False) -> None:
+        if cpu is not None and (threads or cpu < 0):
+            raise UsageError(f"cpu={cpu} counts everybody on a CPU, by its number and without threads=True")
+        resolver = native_resolver()
+        self._events = wanted(names, resolver)
+        self._situation = resolver.situation
+        self._target = Target(cpu=cpu, inherit=threads)
+        self._done = {event.name: Count(role=event.name, reason=NOTHING_YET) for event in self._events}
+        self._lock = threading.Lock()
+        self._here = _Here()
+
+    def __enter__(self) -> counting:
+        here = self._here
+        if not here.depth:
+            here.counters = open_counters(self._events, self._target, _perf, self._situation)
+            here.counters.start()
+        here.depth += 1
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        here = self._here
+        here.depth -= 1
+        if here.depth or here.counters is None:
+            return
+        counters, here.counters = here.counters, None
+        with counters:
+            counters.stop()
+            counts = counters.read()
+        with self._lock:
+            self._done = _added(self._done, counts)
+
+    def read(self) -> dict[str, Count]:
+        """Counts by name so far: of every block that is over, and of the calling thread's own that isn't."""
+        counters = self._here.counters
+        with self._lock:
+            return dict(self._done) if counters is None else _added(self._done, counters.read())
+
+    def __getitem__(self, name: str) -> Count:
+        return self.read()[name]
+
+
+class _Here(threading.local):
+    """What one thread has open."""
+
+    depth = 0
+    counters: Counters | None = None
+
+
+def _added(done: dict[str, Count], more: dict[str, Count]) -> dict[str, Count]:
+    return {
+        name: count if done[name].reason == NOTHING_YET else total((done[name], count)) for name, count in more.items()
+    }
+
+
+class region(ContextDecorator):
+    """What the calling thread does in this block, or function, is counted apart under `name` by
+    `setebench counters stat -- PROGRAM`. Where nobody counts it costs less than a microsecond.
+
+    Regions may nest, overlap and be entered again from within. Names are compared up to 95 bytes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> region:
+        _regions.begin(self._name)
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        _regions.end(self._name)

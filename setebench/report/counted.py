@@ -1,0 +1,284 @@
+"""What was counted of a program, as a table for people, as JSON, and as CSV with one row for each count.
+
+docs/counters.md, section "Counting a program", describes the JSON and the CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from setebench import store
+from setebench.counters.counted import SCHEMA, Counted, Event, Region, RegionCounts, Run, regions
+from setebench.counters.means import Mean, means
+from setebench.counters.protocol import Count
+from setebench.report.text import visible
+
+KIND = "counters stat"
+COLUMNS = (
+    "kind",
+    "run",
+    "begin_seconds",
+    "end_seconds",
+    "region",
+    "process",
+    "thread",
+    "calls",
+    "event",
+    "value",
+    "unit",
+    "enabled_ns",
+    "running_ns",
+    "multiplexed",
+    "reason",
+)
+"""Of the CSV."""
+
+
+def render(counted: Counted, form: str) -> str:
+    """The text of `counted` in the form table, json or csv."""
+    forms: dict[str, Callable[[Counted], str]] = {"table": table, "json": as_json, "csv": as_csv}
+    return forms[form](counted)
+
+
+# -- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(counted: Counted) -> str:
+    """One JSON document with a final newline."""
+    document = {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "tool": store.plain(store.this_tool()),
+        "program": counted.command,
+        "process": counted.process,
+        "started": counted.started,
+        "events": [store.plain(event) for event in counted.events],
+        "runs": [_run(run) for run in counted.runs],
+        "means": {name: store.plain(mean) for name, mean in means(counted).items()} if len(counted.runs) > 1 else None,
+    }
+    return msgspec.json.format(msgspec.json.encode(_encodable(document)), indent=1).decode() + "\n"
+
+
+def _encodable(value: Any) -> Any:
+    return store.plain(value)  # words that are no UTF-8, of arguments and names of regions, become valid text
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "elapsed_seconds": run.elapsed,
+        "status": run.status,
+        "signal": signal_name(run.signal),
+        "ended_by": signal_name(run.asked),
+        "counts": _counts(run.counts),
+        "intervals": [
+            {"begin_seconds": row.begin, "end_seconds": row.end, "counts": _counts(row.counts)} for row in run.intervals
+        ],
+        "regions": [_region(region) for region in regions(run.regions)],
+        "notes": run.notes,
+    }
+
+
+def _region(region: Region) -> dict[str, Any]:
+    threads = [{"process": each.process, "thread": each.thread, **_within(each)} for each in region.threads]
+    return {"name": region.name, **_within(region), "threads": threads}
+
+
+def _within(region: Region | RegionCounts) -> dict[str, Any]:
+    return {
+        "calls": region.calls,
+        "unended": region.unended,
+        "seconds": region.seconds,
+        "counts": _counts(region.counts),
+    }
+
+
+def _counts(counts: Mapping[str, Count]) -> dict[str, Any]:
+    return {
+        name: {
+            "value": count.value,
+            "enabled_ns": count.enabled,
+            "running_ns": count.running,
+            "multiplexed": count.shared,
+            "reason": count.reason or None,
+        }
+        for name, count in counts.items()
+    }
+
+
+def signal_name(number: int | None) -> str | None:
+    """SIGINT and so on; the number as text for one without a name, None for none."""
+    if not number:
+        return None
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+# -- CSV --------------------------------------------------------------------------------------------------------------
+
+
+def as_csv(counted: Counted) -> str:
+    """A head and one row for each count of each run, interval, region and thread of a region."""
+    text = io.StringIO()
+    rows = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    rows.writeheader()
+    units = {event.name: event.unit for event in counted.events}
+    for place, counts in _places(counted):
+        for name, count in counts.items():
+            rows.writerow({**place, "event": name, "unit": units[name], **_cells(count)})
+    return text.getvalue().encode(errors="replace").decode()
+
+
+def _places(counted: Counted) -> Iterator[tuple[dict[str, Any], Mapping[str, Count]]]:
+    for number, run in enumerate(counted.runs, 1):
+        yield _span("total", number, 0.0, run.elapsed), run.counts
+        for row in run.intervals:
+            yield _span("interval", number, row.begin, row.end), row.counts
+        for region in regions(run.regions):
+            where = {"run": number, "region": region.name}
+            yield {"kind": "region", **where, "calls": region.calls}, region.counts
+            for each in region.threads:
+                thread = {"process": each.process, "thread": each.thread, "calls": each.calls}
+                yield {"kind": "thread", **where, **thread}, each.counts
+
+
+def _span(kind: str, run: int, begin: float, end: float) -> dict[str, Any]:
+    return {"kind": kind, "run": run, "begin_seconds": f"{begin:.6f}", "end_seconds": f"{end:.6f}"}
+
+
+def _cells(count: Count) -> dict[str, Any]:
+    return {
+        "value": "" if count.value is None else count.value,
+        "enabled_ns": count.enabled,
+        "running_ns": count.running,
+        "multiplexed": "yes" if count.shared else "no",
+        "reason": count.reason,
+    }
+
+
+# -- table ------------------------------------------------------------------------------------------------------------
+
+
+def table(counted: Counted) -> str:
+    """Text for a terminal: counts, intervals, regions, and what is to be known about them below."""
+    single = len(counted.runs) == 1
+    parts = [_title(counted), _totals(counted) if single else _repeated(counted)]
+    for number, run in enumerate(counted.runs, 1):
+        of_run = "" if single else f" of run {number}"
+        if run.intervals:
+            parts.append(f"intervals{of_run}\n{_intervals(counted.events, run)}")
+        if run.regions:
+            parts.append(f"regions{of_run}\n{_regions(counted.events, run)}")
+    notes = "".join(f"{line}\n" for line in dict.fromkeys(_notes(counted)))
+    return "\n".join([*parts, notes] if notes else parts)
+
+
+def _title(counted: Counted) -> str:
+    name = shlex.join(counted.command) if counted.command else f"process {counted.process}"
+    ended = ", ".join(dict.fromkeys(how_it_ended(run) for run in counted.runs))
+    times = f"{len(counted.runs)} runs" if len(counted.runs) > 1 else f"{counted.runs[0].elapsed:.3f} s"
+    return visible(f"{name}: {times}{', ' if ended else ''}{ended}") + "\n"
+
+
+def how_it_ended(run: Run) -> str:
+    """Exit status or signal in words; empty for a process that was counted only for a time."""
+    if run.signal is not None:
+        return f"killed by {signal_name(run.signal)}"
+    return "" if run.status is None else f"exit status {run.status}"
+
+
+def _totals(counted: Counted) -> str:
+    counts = counted.runs[0].counts
+    rows = [(event.name, _shown(counts[event.name]), event.unit) for event in counted.events]
+    return _grid(rows, ("event", "count", "unit"), "lrl")
+
+
+def _repeated(counted: Counted) -> str:
+    found = means(counted)
+    rows = []
+    for event in counted.events:
+        runs = "  ".join(_shown(run.counts[event.name]) for run in counted.runs)
+        rows.append((event.name, *_mean_cells(found[event.name]), event.unit, runs))
+    return _grid(rows, ("event", "mean", "95 % interval", "unit", "each run"), "lrlll")
+
+
+def _mean_cells(mean: Mean) -> tuple[str, str]:
+    if mean.mean is None:
+        return "-", ""
+    interval = "" if mean.low is None or mean.high is None else f"{mean.low:,.1f} to {mean.high:,.1f}"
+    return f"{mean.mean:,.1f}", interval
+
+
+def _intervals(events: Sequence[Event], run: Run) -> str:
+    rows = [
+        (f"{row.begin:.3f}", f"{row.end:.3f}", *(_shown(row.counts[event.name]) for event in events))
+        for row in run.intervals
+    ]
+    return _grid(rows, ("from (s)", "to (s)", *(event.name for event in events)), "r" * (2 + len(events)))
+
+
+def _regions(events: Sequence[Event], run: Run) -> str:
+    rows = [
+        (
+            visible(region.name),
+            f"{region.calls:,}",
+            f"{len(region.threads):,}",
+            f"{region.seconds:.6f}",
+            *(_shown(region.counts[event.name]) for event in events),
+        )
+        for region in regions(run.regions)
+    ]
+    heads = ("region", "calls", "threads", "seconds", *(event.name for event in events))
+    return _grid(rows, heads, "l" + "r" * (3 + len(events)))
+
+
+def _shown(count: Count) -> str:
+    if count.value is None:
+        return "-"
+    return f"{count.value:,}{'*' if count.shared else ''}"
+
+
+def _grid(rows: Sequence[tuple[str, ...]], heads: tuple[str, ...], sides: str) -> str:
+    """Columns as wide as their widest cell, to the left or the right (`sides`)."""
+    widths = [max(len(row[index]) for row in (heads, *rows)) for index in range(len(heads))]
+    lines = []
+    for row in (heads, tuple("-" * width for width in widths), *rows):
+        cells = zip(row, widths, sides, strict=True)
+        lines.append(
+            "  ".join(f"{cell:<{width}}" if side == "l" else f"{cell:>{width}}" for cell, width, side in cells)
+        )
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _notes(counted: Counted) -> Iterator[str]:
+    for run in counted.runs:
+        for name, count in run.counts.items():
+            if count.value is None:
+                yield f"{name}: {count.reason}"
+            elif count.shared:
+                part = 100 * count.running / count.enabled
+                yield f"{name}*: its counter ran {part:.1f} % of the time (multiplexing); the count is not scaled"
+        yield from (f"region {visible(line)}" for line in _region_notes(run))
+        yield from run.notes
+    for event in counted.events:
+        if event.user_only:
+            yield f"{event.name}: without what happens in the kernel, as there is no right to count there"
+        if event.scope != "thread":
+            yield f"{event.name}: of a whole {event.scope}, with what others did there meanwhile"
+
+
+def _region_notes(run: Run) -> Iterator[str]:
+    for region in regions(run.regions):
+        if region.unended:
+            yield f"{region.name}: {region.unended} begins without an end, not counted"
+        for name, count in region.counts.items():
+            if count.value is None and run.counts[name].value is not None:
+                yield f"{region.name}: {name}: {count.reason}"
