@@ -236,7 +236,7 @@ cdef class Page:
     cdef uint64_t generation
     cdef pthread_t owner
     cdef bint own
-    cdef bytearray memory           # instead of a mapping
+    cdef object memory              # instead of a mapping; a view, so that it keeps its place
     cdef uint64_t numbers[MOST_EVENTS]
     cdef bint simulated
 
@@ -272,7 +272,7 @@ cdef class Page:
         cdef Page page = Page.__new__(Page)
         if len(memory) < PAGE or len(counters) > MOST_EVENTS:
             raise PerfError(EINVAL)
-        page.memory = memory
+        page.memory = memoryview(memory)
         page.page = <perf_event_mmap_page *><char *>memory
         page.data_bytes = len(memory) - PAGE
         page.simulated = True

@@ -1,0 +1,257 @@
+"""Counting by roles on a kernel that a test chooses: groups, rights, errors, missing counters, threads."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+from fake_kernel import FakeEvent, FakeKernel
+
+from setebench.core.perf.attributes import Attributes, Software
+from setebench.core.perf.kernel import EVERYBODY
+from setebench.core.perf.messages import Situation
+from setebench.core.perf.native_counters import NativeCounters, NativeCounting
+from setebench.core.perf.plans import SYSTEM_PLANS, Plan, Term, countable
+from setebench.errors import UsageError
+from setebench.host.tree import Tree
+
+CORE, UNCORE = 4, 12
+SITUATION = Situation(paranoid=2, privileged=False, nmi_watchdog=True)
+
+
+def core(role: str, config: int, factor: float = 1.0) -> Plan:
+    return Plan(role=role, terms=(Term(attributes=Attributes(type=CORE, config=config), pmu="cpu", factor=factor),))
+
+
+LOADS, FILLS = core("load", 0xD0), core("l1d_fill", 0x51)
+MEMORY = Plan(
+    role="mem_read",
+    terms=tuple(
+        Term(attributes=Attributes(type=UNCORE + box, config=4), pmu=f"imc_{box}", cpus=(0, 8), factor=0.5)
+        for box in range(2)
+    ),
+)
+
+
+def counting(kernel: FakeKernel, *groups: list[Plan]) -> NativeCounting:
+    return NativeCounting(kernel, SITUATION, groups)
+
+
+def switched(kernel: FakeKernel, leaders: list[int], on: bool) -> None:
+    for leader in leaders:
+        (kernel.enable if on else kernel.disable)(leader, True)
+
+
+def run(kernel: FakeKernel, counters: NativeCounting, *happenings: tuple[int, int]) -> None:
+    """As the machine does: switched on, things happen, switched off."""
+    leaders = [int(fd) for fd in counters.leaders()]
+    switched(kernel, leaders, True)
+    for config, times in happenings:
+        kernel.happen(config, times)
+    switched(kernel, leaders, False)
+
+
+def test_a_group_has_one_pinned_leader_and_is_counted_only_while_it_is_on() -> None:
+    kernel = FakeKernel()
+    counters = counting(kernel, [LOADS, FILLS])
+    kernel.happen(0xD0, 99)
+    run(kernel, counters, (0xD0, 10), (0x51, 3), (0xD0, 1))
+    kernel.happen(0xD0, 99)
+    assert len(counters.leaders()) == 1
+    leader, member = kernel.events.values()
+    assert leader.attributes.pinned and leader.attributes.disabled and not member.attributes.pinned
+    found = counters.read()
+    assert {role: count.value for role, count in found.items()} == {"load": 11, "l1d_fill": 3}
+    assert found["load"].enabled == found["load"].running == 3000 and not found["load"].shared
+
+
+def test_terms_are_scaled_and_added_over_boxes_and_cpus() -> None:
+    kernel = FakeKernel()
+    counters = counting(kernel, [LOADS, MEMORY])
+    leaders = [int(fd) for fd in counters.leaders()]
+    assert len(leaders) == 5 and len(counters.leaders(joint=True)) == 1
+    assert sorted({(event.pid, event.cpu) for event in kernel.events.values()}) == [
+        (EVERYBODY, 0),
+        (EVERYBODY, 8),
+        (0, -1),
+    ]
+    with counters.around_joint_run():
+        kernel.happen(4, 100, cpu=0)
+        kernel.happen(4, 20, cpu=8, type=UNCORE)
+    kernel.happen(4, 1000, cpu=0)
+    assert counters.read()["mem_read"].value == 110
+
+
+def test_counts_stay_after_the_end_and_everything_is_closed() -> None:
+    kernel = FakeKernel()
+    counters = counting(kernel, [LOADS], [MEMORY])
+    run(kernel, counters, (0xD0, 5))
+    counters.close()
+    assert not kernel.events and counters.read()["load"].value == 5
+    counters.close()
+    assert counters.read()["load"].value == 5
+
+
+def test_a_group_without_a_free_counter_says_so_and_is_never_zero() -> None:
+    kernel = FakeKernel(free=1)
+    counters = counting(kernel, [LOADS, FILLS])
+    run(kernel, counters, (0xD0, 5), (0x51, 5))
+    for count in counters.read().values():
+        assert count.value is None and "no counter is free" in count.reason and "watchdog" in count.reason
+
+
+def test_a_second_group_that_finds_none_free_leaves_the_first_alone() -> None:
+    kernel = FakeKernel(free=1)
+    counters = counting(kernel, [LOADS], [FILLS])
+    run(kernel, counters, (0xD0, 5), (0x51, 5))
+    found = counters.read()
+    assert found["load"].value == 5 and found["l1d_fill"].value is None
+
+
+def test_a_shared_counter_is_flagged_and_never_scaled() -> None:
+    kernel = FakeKernel(fraction=0.25)
+    counters = counting(kernel, [LOADS])
+    run(kernel, counters, (0xD0, 100))
+    count = counters.read()["load"]
+    assert (count.value, count.enabled, count.running, count.shared) == (25, 1000, 250, True)
+
+
+@pytest.mark.parametrize(
+    "number", [errno.ENOENT, errno.EBUSY, errno.EOPNOTSUPP, errno.ENODEV, errno.EINVAL, errno.EPERM]
+)
+def test_an_event_that_is_refused_has_a_reason_and_the_others_count(number: int) -> None:
+    kernel = FakeKernel(refuse=lambda event: number if event.attributes.config == 0x51 else 0)
+    for groups in ([LOADS, FILLS], [FILLS, LOADS]):
+        counters = counting(kernel, groups)
+        run(kernel, counters, (0xD0, 5))
+        found = counters.read()
+        assert found["load"].value == 5 and found["l1d_fill"].value is None and found["l1d_fill"].reason
+        counters.close()
+        assert not kernel.events
+
+
+def test_a_role_with_one_box_missing_is_missing() -> None:
+    kernel = FakeKernel(refuse=lambda event: errno.ENODEV if event.cpu == 8 else 0)
+    counters = counting(kernel, [MEMORY])
+    with counters.around_joint_run():
+        kernel.happen(4, 10, cpu=0)
+    count = counters.read()["mem_read"]
+    assert count.value is None and "CPU 8 is offline" in count.reason
+
+
+def test_a_member_that_does_not_fit_counts_in_a_group_of_its_own() -> None:
+    def full(event: FakeEvent) -> int:
+        return errno.EINVAL if event.leader != -1 else 0
+
+    kernel = FakeKernel(refuse=full)
+    counters = counting(kernel, [LOADS, FILLS])
+    run(kernel, counters, (0xD0, 5), (0x51, 2))
+    assert all(event.attributes.pinned for event in kernel.events.values())
+    assert {role: count.value for role, count in counters.read().items()} == {"load": 5, "l1d_fill": 2}
+
+
+def test_too_many_open_files() -> None:
+    kernel = FakeKernel(files=1)
+    counters = counting(kernel, [LOADS, FILLS])
+    run(kernel, counters, (0xD0, 5))
+    found = counters.read()
+    assert found["load"].value == 5 and "ulimit -n" in found["l1d_fill"].reason
+    counters.close()
+    assert not kernel.events
+
+
+def test_every_thread_counts_with_its_own_events_and_its_counts_outlive_it() -> None:
+    kernel = FakeKernel()
+    counters = counting(kernel, [LOADS])
+
+    def work() -> None:
+        run(kernel, counters, (0xD0, 5))
+        counters.leave()
+
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert not kernel.events and counters.read()["load"].value == 15
+    run(kernel, counters, (0xD0, 2))
+    assert counters.read()["load"].value == 17
+    counters.leave()
+    counters.leave()
+    assert counters.read()["load"].value == 17
+
+
+# -- forms and rights -------------------------------------------------------------------------------------------------
+
+
+def ordinary(event: FakeEvent) -> int:
+    """What an ordinary user may at perf_event_paranoid 2."""
+    return 0 if event.attributes.exclude_kernel and event.pid == 0 else errno.EACCES
+
+
+def nothing(_event: FakeEvent) -> int:
+    """What he may at 3 and 4 of some distributions."""
+    return errno.EACCES
+
+
+def test_a_form_that_counts_nothing_is_never_used() -> None:
+    kernel = FakeKernel(refuse=ordinary)
+    for role in ("context_switch", "cpu_migration"):
+        plan = countable(kernel, SYSTEM_PLANS[role], SITUATION)
+        assert not plan.terms and "reads 0" in plan.reason and "perf_event_paranoid=1" in plan.reason
+    for role in ("page_fault", "task_clock"):
+        plan = countable(kernel, SYSTEM_PLANS[role], SITUATION)
+        assert not plan.reason and plan.terms[0].attributes.exclude_kernel
+    assert kernel.opened and not kernel.events
+
+
+def test_with_the_right_to_it_the_kernels_part_is_counted() -> None:
+    kernel = FakeKernel()
+    for plan in SYSTEM_PLANS.values():
+        assert not countable(kernel, plan, SITUATION).terms[0].attributes.exclude_kernel
+
+
+def tree(root: Path, paranoid: int) -> Tree:
+    for name, text in {
+        "proc/sys/kernel/perf_event_paranoid": str(paranoid),
+        "proc/self/status": "CapEff:\t0000000000000000\nSeccomp:\t0\n",
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    return Tree(root)
+
+
+@pytest.mark.parametrize("paranoid", [3, 4])
+def test_distributions_that_forbid_all(tmp_path: Path, paranoid: int) -> None:
+    counters = NativeCounters(FakeKernel(refuse=nothing), tree(tmp_path, paranoid))
+    for reason in counters.event_roles().values():
+        assert f"it is {paranoid}" in reason and "perf_event_paranoid=2" in reason
+    found = counters.count(["page_fault"]).read()["page_fault"]
+    assert found.value is None and f"it is {paranoid}" in found.reason
+
+
+def test_asking_leaves_nothing_open_and_unknown_roles_are_refused(tmp_path: Path) -> None:
+    kernel = FakeKernel()
+    counters = NativeCounters(kernel, tree(tmp_path, 2))
+    assert set(counters.event_roles()) == set(SYSTEM_PLANS) and not kernel.events
+    assert counters.event_groups([]) == ()
+    with pytest.raises(UsageError, match="no event for 'mem_read'"):
+        counters.event_groups(["page_fault", "mem_read"])
+    with pytest.raises(UsageError, match="nonsense"):
+        counters.count(["nonsense"])
+    assert not kernel.events
+
+
+def test_system_roles_count_together(tmp_path: Path) -> None:
+    kernel = FakeKernel()
+    counters = NativeCounters(kernel, tree(tmp_path, 2)).count(list(SYSTEM_PLANS))
+    run(kernel, counters, (Software.PAGE_FAULTS, 200), (Software.CPU_MIGRATIONS, 2))
+    assert len(counters.leaders()) == 1
+    assert {role: count.value for role, count in counters.read().items()} == {
+        "task_clock": 0,
+        "page_fault": 200,
+        "context_switch": 0,
+        "cpu_migration": 2,
+    }
