@@ -20,9 +20,10 @@ NOT_DEPRECATED_BIT, USER_RDPMC = 1 << 1, 1 << 2
 LOCK, INDEX, OFFSET, CAPABILITIES, WIDTH, HEAD, TAIL = 8, 12, 16, 40, 48, 1024, 1032
 
 
-def page(
-    index: int = 1, offset: int = 1000, capabilities: int = NOT_DEPRECATED_BIT | USER_RDPMC, width: int = 48
-) -> bytearray:
+ALLOWED = NOT_DEPRECATED_BIT | USER_RDPMC
+
+
+def page(index: int = 1, offset: int = 1000, capabilities: int = ALLOWED, width: int = 48) -> bytearray:
     """The kernel's page, by the offsets of linux/perf_event.h."""
     memory = bytearray(PAGE)
     struct.pack_into("=IIq", memory, LOCK, 2, index, offset)
