@@ -43,6 +43,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _software_prefetch(c, machine)
     _prefetchers(c, machine, space)
     _coherence(c, machine)
+    _ledger(c, machine, space)
     pages = machine.memory.bytes >> at.PAGE_BITS
     # last, as most of it is never used; a first block for pages without links
     c[at.C_LINKS] = space.take(pages + 1 << int(c[at.C_PAGE_LINES_BITS]))
@@ -146,6 +147,12 @@ def _threads(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_OUT] = space.take(2 * at.MAX_OUT)
     c[at.C_WALKERS] = machine.tlb.walkers
     c[at.C_WALK_SLOTS] = space.take(core.cores * machine.tlb.walkers)
+
+
+def _ledger(c: Ints, machine: spec.Machine, space: Space) -> None:
+    """Address space for the cycle ledgers of a machine with a PMU; memory only once events are counted."""
+    if machine.pmu is not None:
+        c[at.C_LEDGER] = space.take(machine.core.cores * machine.core.threads_per_core * at.LG_WORDS)
 
 
 def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space: Space) -> None:

@@ -71,6 +71,8 @@ class _Writer:
             yield f'kind = "{kind}"'
         inner = []
         for field in table_fields(table).values():
+            if getattr(value, field.name) is None:
+                continue
             if _holds_tables(field, getattr(value, field.name)):
                 inner.append(field)
             else:
@@ -123,9 +125,19 @@ def literal(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)  # TOML's basic strings escape as JSON's do
+    if isinstance(value, msgspec.Struct):
+        return f"{{{', '.join(_inline(value))}}}"
     if isinstance(value, tuple):
         return f"[{', '.join(literal(element) for element in value)}]"
     return repr(value)
+
+
+def _inline(value: msgspec.Struct) -> Iterator[str]:
+    """The fields of an inline table, but for those with their default."""
+    for field in table_fields(type(value)).values():
+        own = getattr(value, field.name)
+        if own != field.default:
+            yield f"{field.name} = {literal(own)}"
 
 
 def _comment(text: str) -> Iterator[str]:

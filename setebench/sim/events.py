@@ -48,6 +48,16 @@ EVENTS = (
     "page_faults",
     "interrupts",
     "stalls",
+    "load_l1_misses",
+    "load_l1_in_flight_hits",
+    "l1_store_misses",
+    "store_upgrades",
+    "l2_store_misses",
+    "l2_fills",
+    "l2_fills_by_hardware",
+    "memory_reads_by_hardware",
+    "memory_reads_by_stores",
+    "loads_of_modified",
 )
 """Events counted per core; those named `_units` are in UNIT parts of a cycle and read in cycles."""
 
@@ -97,5 +107,15 @@ EVENTS = (
     E_FAULTS,
     E_INTERRUPTS,
     E_STALLS,
-) = range(45)
+    E_LOAD_MISSES,
+    E_LOAD_IN_FLIGHT,
+    E_L1_STORE_MISSES,
+    E_STORE_UPGRADES,
+    E_L2_STORE_MISSES,
+    E_L2_FILLS,
+    E_L2_FILLS_HARDWARE,
+    E_MEMORY_HARDWARE,
+    E_MEMORY_STORES,
+    E_LOADS_OF_MODIFIED,
+) = range(55)
 EVENT_WORDS = len(EVENTS)

@@ -50,6 +50,8 @@ SUPPLEMENTS: dict[tuple[str, str], str] = {
     ("Machine", "software_prefetch"): "software prefetches",
     ("Machine", "prefetchers"): "hardware prefetchers, one of a kind per level",
     ("Machine", "coherence"): "several cores",
+    ("Machine", "pmu"): "events that can be counted; a machine without the table counts none",
+    ("Fault", "kind"): "what is wrong",
 }
 """Meanings for fields whose comment in the schema is missing or gives only the range."""
 
@@ -82,8 +84,14 @@ def table_fields(table: Table) -> dict[str, Field]:
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
         name = field.name
-        found[name] = Field(name, hints[name], default, _meaning(table, name), _limit(table, name))
+        found[name] = Field(name, _present(hints[name]), default, _meaning(table, name), _limit(table, name))
     return found
+
+
+def _present(kind: Any) -> Any:
+    """The type of a field's value where it is there: a table that a file may leave out is None otherwise."""
+    others = [each for each in typing.get_args(kind) if each is not types.NoneType]
+    return others[0] if is_union(kind) and len(others) == 1 else kind
 
 
 def kind_of(table: Table) -> str | None:
@@ -111,13 +119,14 @@ def _meaning(table: Table, name: str) -> str:
 @functools.cache
 def _comments() -> dict[tuple[str, str], str]:
     """Comments of the schema by class and field: the one behind a field, and the lines of comment below it."""
-    source = files("setebench.sim").joinpath("spec.py").read_text(encoding="utf-8")
-    lines = source.splitlines()
     found = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ClassDef):
-            for name, first, end in _spans(node):
-                found[node.name, name] = " ".join(_comment_lines(lines, first, end))
+    for file in ("spec.py", "spec_pmu.py"):
+        source = files("setebench.sim").joinpath(file).read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                for name, first, end in _spans(node):
+                    found[node.name, name] = " ".join(_comment_lines(lines, first, end))
     return found
 
 
@@ -191,7 +200,9 @@ def _describe_container(kind: Any, limit: Limit) -> str:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is dict:
         inner = describe(arguments[1], limit)
-        return f"a table with keys of {', '.join(limit.keys)}" + ("" if inner == "a table" else f", each a {inner}")
+        article = "" if inner.startswith("a ") else "a "
+        each = "" if inner == "a table" else f", each {article}{inner}"
+        return f"a table with keys of {', '.join(limit.keys)}{each}"
     inner = describe(arguments[0], limit)
     count = f"{limit.least} to {limit.most}" if limit.least else f"at most {limit.most}"
     return f"a list of {count}, each {inner}"

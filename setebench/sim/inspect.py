@@ -6,7 +6,8 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import lines_of
 from setebench.sim.events import EVENT_WORDS, EVENTS
-from setebench.sim.machine import SimulatedMachine, simulation
+from setebench.sim.machine import SimulatedMachine
+from setebench.sim.opened import simulation
 
 
 def spec_of(machine: SimulatedMachine) -> spec.Machine:

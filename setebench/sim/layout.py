@@ -96,10 +96,12 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_TLB_HINT,
     C_LINK_BLOCK,
     C_LINKS,
+    C_LEDGER,
     # offsets into c
     C_DISTANCE,
+    C_COUNTING,  # whether events are counted that need the cycle ledger
     C_LAST,
-) = range(72)
+) = range(74)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -207,6 +209,35 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_STARTED,
 ) = range(26)
 T_WORDS = T_STARTED + MAX_INTERVALS
+
+# The cycle ledger of a thread (kernel/ledger.py): totals, then a ring of one word for each of the latest cycles. A word
+# holds the misses in flight, flags, and the cycle's number above those bits that are its place in the ring.
+(
+    LG_LAST,  # the latest cycle that was marked
+    LG_CYCLES,
+    LG_INSTRUCTIONS,
+    LG_FP_OPS,
+    LG_IN_FLIGHT,  # sum over cycles of level-1 misses of loads in flight
+    LG_IN_FLIGHT_CYCLES,
+    LG_FLOORS,  # sum over cycles of whole fours of them
+    LG_EXECUTING,
+    LG_NOT_EXECUTING,  # kept by nobody: cycles less those executing
+    LG_STALL_L1_MISS,
+    LG_STALL_LOAD,
+    LG_CHAIN_L1_MISS,  # as the two before, and cycles without execution in which instructions wait for each other
+    LG_CHAIN_LOAD,
+    LG_STORES_FULL,
+    LG_FB_FULL,
+    LG_SQ_FULL,
+    LG_RING,
+) = range(17)
+LEDGER_BITS = 16
+LEDGER_CYCLES = 1 << LEDGER_BITS
+LEDGER_MASK = LEDGER_CYCLES - 1
+LG_WORDS = LG_RING + LEDGER_CYCLES
+IN_FLIGHT_MASK = (1 << 16) - 1
+EXECUTES, LOAD_WAITS, CHAIN_WAITS, STORES_FULL, ENTRY_WAITS_L1, ENTRY_WAITS_L2 = (1 << bit for bit in range(16, 22))
+STAMP_SHIFT = 22
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
 # (counted in uses of all caches, 27 bits, 0: never), four marks. One word for all of it, as a set that spans fewer

@@ -9,6 +9,7 @@ import msgspec
 
 from setebench.probe import ACCESS_SIZES, BRACKETS, HINTS
 from setebench.sim import spec
+from setebench.sim.spec_pmu import SIMULATED_ROLES
 
 Table = type[msgspec.Struct]
 
@@ -131,6 +132,8 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "invalidate_per_sharer_cycles": Limit(0, 1e5),
         "distance_cycles": Limit(0, 1e5, most=64),
     },
+    spec.Fault: {"amount": Limit(0, 1000)},
+    spec.Pmu: {"registers": Limit(1, 64), "events": Limit(keys=SIMULATED_ROLES, most=4)},
     spec.Machine: {
         "name": Limit(least=1, most=64),
         "description": Limit(most=300),

@@ -7,16 +7,15 @@ by way of `setebench.sim.inspect`.
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.errors import ProbeError, ProbeFault, SetebenchError, UnsupportedError, UsageError
+from setebench.counters.protocol import Counting
+from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
 from setebench.kernels import KERNELS, NAMES, array_spacing
 from setebench.machine import Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import BRACKETS, FLUSHES, HINTS, InstructionAddress, Kind, Placements, Probe, placement_table
@@ -24,8 +23,11 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
 from setebench.sim.build import build
+from setebench.sim.event_counting import OpenEvents
 from setebench.sim.fields import PREFETCHERS, kind_of
 from setebench.sim.memory_map import MemoryMap
+from setebench.sim.opened import Simulation, forget, opened, simulation
+from setebench.sim.pmu import SimulatedPmu
 
 Ints = NDArray[np.int64]
 OWN_ADDRESS, OWN_STEP = 0x400000, 16  # where a probe's instructions without an address of their own lie
@@ -44,26 +46,6 @@ SWITCHES = {
 prefetcher or not, so that a list of them tells nothing."""
 
 
-class Simulation(msgspec.Struct):
-    """Everything of one open machine; never handed out."""
-
-    machine: spec.Machine
-    arrays: Arrays
-    memory: MemoryMap
-
-
-_open: dict[int, Simulation] = {}
-_numbers = itertools.count(1)
-
-
-def simulation(number: int) -> Simulation:
-    """The simulation behind a machine's number. Raises `SetebenchError` once the machine is closed."""
-    try:
-        return _open[number]
-    except KeyError:
-        raise SetebenchError("this simulated machine is closed") from None
-
-
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
     """Open a simulated machine with these parameters. Same machine, same seed, same calls: same ticks.
 
@@ -73,11 +55,11 @@ def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
 
     arrays = build(machine, seed)
     prepare()
-    number = next(_numbers)
-    _open[number] = Simulation(machine, arrays, MemoryMap(machine, arrays))
-    opened = SimulatedMachine(number, _facts(machine))
-    weakref.finalize(opened, _open.pop, number, None)
-    return opened
+    pmu = SimulatedPmu(machine, arrays, seed)
+    number = opened(Simulation(machine, arrays, MemoryMap(machine, arrays), pmu))
+    simulated = SimulatedMachine(number, _facts(machine))
+    weakref.finalize(simulated, forget, number)
+    return simulated
 
 
 def _facts(machine: spec.Machine) -> Facts:
@@ -142,7 +124,8 @@ class SimulatedMachine:
             if cpu not in self._facts.cpus:
                 raise UsageError(f"{self._facts.name} has no CPU {cpu}; it has 0 to {len(self._facts.cpus) - 1}")
             _check(probe, self._facts)
-        return _run(sim, self._facts, probes, placements, warmup)
+        with sim.pmu.watching(probes):
+            return _run(sim, self._facts, probes, placements, warmup)
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         """See `setebench.machine.SwitchesPrefetchers`."""
@@ -172,9 +155,22 @@ class SimulatedMachine:
             for word, value in zip(words, before, strict=True):
                 sim.arrays.c[word] = value
 
+    def event_roles(self) -> dict[str, str]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        return simulation(self._number).pmu.event_roles()
+
+    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        return simulation(self._number).pmu.event_groups(roles)
+
+    def count_events(self, roles: Sequence[str]) -> AbstractContextManager[Counting]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        sim = simulation(self._number)
+        return OpenEvents(self._number, sim.pmu.checked(roles))
+
     def close(self) -> None:
         """Forget the machine's state; any later call raises `SetebenchError`."""
-        _open.pop(self._number, None)
+        forget(self._number)
 
 
 def _switched_words(sim: Simulation, names: Collection[str]) -> list[int]:

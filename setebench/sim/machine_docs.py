@@ -163,6 +163,8 @@ def _sections() -> Iterator[tuple[Table, str]]:
     for table in PREFETCHERS:
         yield table, f'`[[prefetchers]]` with `kind = "{kind_of(table)}"`'
     yield spec.Coherence, "`[coherence]`"
+    yield spec.Pmu, "`[pmu]`"
+    yield spec.Fault, 'Faults: `[pmu.events]`, as in `l1d_fill = [{kind = "scaled", amount = 2.0}]`'
 
 
 def _section(table: Table, title: str) -> str:
@@ -204,6 +206,10 @@ def _default(field: Field) -> str:
 
 
 def _default_text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, dict) and not any(value.values()):
+        return "every key, each with an empty list"
     if isinstance(value, dict):
         plain = [f"`{key} = {literal(inner)}`" for key, inner in value.items() if not _is_record(inner)]
         return ", ".join(plain) or "the usual five, see below"

@@ -11,16 +11,16 @@ from typing import Literal
 
 import msgspec
 
+from setebench.sim.spec_pmu import Fault as Fault
+from setebench.sim.spec_pmu import Pmu as Pmu
+from setebench.sim.spec_table import Table as Table
+
 AccessKind = Literal["load", "store", "prefetch", "l1_prefetcher"]
 """What may train a prefetcher: loads, stores, software prefetches, and (at level 2) requests of level-1 prefetchers."""
 
 FillLevel = Literal["l1", "l2", "l3", "none"]
 WhenFull = Literal["stalls", "drops"]
 TableReplacement = Literal["lru", "fifo"]
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Common settings of all tables: immutable, fields by name, an unknown field is an error."""
 
 
 class Clock(Table, frozen=True, kw_only=True):
@@ -276,3 +276,4 @@ class Machine(Table, frozen=True, kw_only=True):
     software_prefetch: SoftwarePrefetch = SoftwarePrefetch()
     prefetchers: tuple[AnyPrefetcher, ...] = ()  # at most 16
     coherence: Coherence = Coherence()
+    pmu: Pmu | None = None

@@ -9,18 +9,23 @@ from setebench.sim.events import (
     E_L3_MISSES,
     E_L3_PF_HITS,
     E_L3_PF_MISSES,
+    E_LOADS_OF_MODIFIED,
+    E_MEMORY_HARDWARE,
     E_MEMORY_READS,
+    E_MEMORY_STORES,
     E_OTHER_CORE,
 )
 from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
 from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, ready_at, remove, write_back_to_l3
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.ledger import mark
 from setebench.sim.kernel.replacement import touch
 from setebench.sim.layout import (
     C_BANK_BUSY,
     C_BANK_PORTS,
     C_BANKS,
     C_CORES,
+    C_COUNTING,
     C_DISTANCE,
     C_EXCLUSIVE,
     C_INVALIDATE,
@@ -35,7 +40,10 @@ from setebench.sim.layout import (
     C_SHARED,
     DEMAND,
     DIRTY,
+    ENTRY_WAITS_L1,
+    ENTRY_WAITS_L2,
     EXCLUSIVE,
+    HARDWARE,
     L_DEMAND,
     L_ENTRIES,
     L_FILL,
@@ -57,6 +65,9 @@ from setebench.sim.layout import (
     S_SERVED,
     SOFTWARE,
 )
+
+MEMORY = 4
+"""S_SERVED of a line that memory delivered."""
 
 
 @inlined
@@ -93,6 +104,8 @@ def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tu
     start = max(start, s[entry])
     if start > t:
         count(c, s, cpu % c[C_CORES], E_L1_FULL + level, start - t)
+        if c[C_COUNTING] and level < 2:
+            mark(c, s, cpu, t, start, 0, ENTRY_WAITS_L2 if level else ENTRY_WAITS_L1)
     return start, entry, limited
 
 
@@ -171,7 +184,7 @@ def invalidate_others(c: Ints, s: Ints, core: int, line: int) -> int:
 
 
 @compiled
-def _read_other(c: Ints, s: Ints, core: int, line: int, t: int, writes: bool) -> tuple[int, int]:
+def _read_other(c: Ints, s: Ints, core: int, line: int, cause: int, t: int, writes: bool) -> tuple[int, int]:
     """(when another core's copy arrives or -1, how many other cores hold the line). Sharing takes ownership away."""
     cores = c[C_CORES]
     others = _others(s, core)
@@ -194,6 +207,8 @@ def _read_other(c: Ints, s: Ints, core: int, line: int, t: int, writes: bool) ->
             latency = own if latency < 0 else min(latency, own)
         if bits & DIRTY:
             write_back_to_l3(c, s, core, line, DIRTY, t)
+            if cause == DEMAND and not writes:
+                count(c, s, core, E_LOADS_OF_MODIFIED, 1)
         if not writes:
             _make_shared(c, s, other, line)
     return (t + latency if latency >= 0 else -1), holders
@@ -209,7 +224,7 @@ def distance(c: Ints, a: int, b: int) -> int:
 def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
     """When memory delivers a line that was asked for at t."""
     count(c, s, core, E_MEMORY_READS, 1)
-    s[S_SERVED] = 4
+    s[S_SERVED] = MEMORY
     start = t
     if c[C_BANKS] > 0:
         where = physical_line(c, s, line)
@@ -249,6 +264,15 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
 
 
 @compiled
+def _note_memory(c: Ints, s: Ints, core: int, cause: int, writes: bool) -> None:
+    """Count for whom a line came from memory, where it was not for a load."""
+    if cause == HARDWARE:
+        count(c, s, core, E_MEMORY_HARDWARE, 1)
+    elif cause == DEMAND and writes:
+        count(c, s, core, E_MEMORY_STORES, 1)
+
+
+@compiled
 def fetch_below_l2(
     c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, writes: bool, keep: bool
 ) -> int:
@@ -261,7 +285,7 @@ def fetch_below_l2(
     holders = 0
     done = -1
     if _others(s, core):
-        done, holders = _read_other(c, s, core, line, t, writes)
+        done, holders = _read_other(c, s, core, line, cause, t, writes)
         if done >= 0:
             count(c, s, core, E_OTHER_CORE, 1)
             s[S_SERVED] = 5
@@ -269,6 +293,8 @@ def fetch_below_l2(
         done = _from_l3(c, s, core, cpu, line, cause, t, keep)
     elif done < 0:
         done = memory(c, s, core, line, t)
+    if s[S_SERVED] == MEMORY:
+        _note_memory(c, s, core, cause, writes)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
         if s[S_SERVED] != 5 or holders > 1:

@@ -11,8 +11,10 @@ from setebench.sim.events import E_INTERRUPTS, E_STALLS
 from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, random_exponential
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.ledger import begin_chain, begins, mark
 from setebench.sim.layout import (
     C_CORES,
+    C_COUNTING,
     C_INTERRUPT,
     C_INTERRUPT_EVERY,
     C_INTERRUPT_LINES,
@@ -29,6 +31,7 @@ from setebench.sim.layout import (
     C_THREADS,
     C_WINDOW,
     C_WINDOW_RING,
+    EXECUTES,
     L_ENTRIES,
     L_SHARED,
     L_SLOT_WORDS,
@@ -116,6 +119,8 @@ def chain(c: Ints, s: Ints, cpu: int, instructions: int, step: int, register: in
     end = start + instructions * step
     if register >= 0:
         s[th + register] = end
+    if c[C_COUNTING]:
+        begin_chain(c, s, cpu, start, instructions, step)
     if not c[C_OUT_OF_ORDER]:
         block(c, s, cpu, end - step + c[C_ISSUE])
         complete(c, s, cpu, end)
@@ -135,6 +140,8 @@ def free_instructions(c: Ints, s: Ints, cpu: int, instructions: int, latency: in
     """`instructions` that need nothing and nobody, each done `latency` after it entered."""
     for _ in range(instructions):
         t = enter(c, s, cpu)
+        if c[C_COUNTING]:
+            begins(c, s, cpu, t)
         complete(c, s, cpu, t + latency)
 
 
@@ -149,6 +156,8 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
         s[th + T_STALL] = t + random_exponential(s, c[C_STALL_EVERY])
     if t >= s[th + T_INTERRUPT]:
         count(c, s, core, E_INTERRUPTS, 1)
+        if c[C_COUNTING]:  # the handler executes
+            mark(c, s, cpu, t, t + c[C_INTERRUPT], 0, EXECUTES)
         t += c[C_INTERRUPT]
         s[th + T_INTERRUPT] = t + random_exponential(s, c[C_INTERRUPT_EVERY])
         _pollute(c, s, core)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry, inlined
 from setebench.sim.kernel.core import arm_noise
+from setebench.sim.kernel.ledger import ledger_of, mark, settle_all
 from setebench.sim.kernel.rows import step
 from setebench.sim.layout import (
     C_CORES,
+    C_COUNTING,
     C_THREADS,
+    EXECUTES,
     IDLE_CYCLES,
+    LG_CYCLES,
     S_ACTIVE,
     S_FAULT,
     S_NOW,
@@ -70,6 +74,8 @@ def _meet(c: Ints, s: Ints, threads: Ints, number: int) -> bool:
         th = _thread(c, threads, i)
         if s[th + T_WAITING]:
             s[th + T_WAITING] = 0
+            if c[C_COUNTING]:  # waiting is a loop of instructions
+                mark(c, s, threads[i * D_WORDS + D_CPU], s[th + T_CLOCK], latest, 0, EXECUTES)
             s[th + T_CLOCK] = latest
     return latest >= 0
 
@@ -87,11 +93,23 @@ def _begin_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
 
 
 @compiled
+def _count_cycles(c: Ints, s: Ints, cpu: int, own_end: int) -> None:
+    """Add a thread's part of a repetition to its cycles: from the common start to where the thread is done, and the
+    loop around the probe, which executes all the time."""
+    end = own_end + IDLE_CYCLES * UNIT
+    mark(c, s, cpu, own_end, end, 0, EXECUTES)
+    s[ledger_of(c, cpu) + LG_CYCLES] += end // UNIT - s[S_NOW] // UNIT
+
+
+@compiled
 def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
     now = s[S_NOW]
     for i in range(number):
         th = _thread(c, threads, i)
-        now = max(now, max(s[th + T_CLOCK], s[th + T_COMPLETE]))
+        own = max(s[th + T_CLOCK], s[th + T_COMPLETE])
+        if c[C_COUNTING]:
+            _count_cycles(c, s, threads[i * D_WORDS + D_CPU], own)
+        now = max(now, own)
     s[S_NOW] = now + IDLE_CYCLES * UNIT
 
 
@@ -147,12 +165,15 @@ def _run(
         if s[th + T_INTERRUPT] == 0:
             s[th + T_CLOCK] = s[S_NOW]
             arm_noise(c, s, cpu)
+    begin = s[S_NOW]
     for k in range(repetitions):
         _repetition(c, s, f, program, threads, number, addresses, k * columns, values, out, k * out_columns)
         if s[S_FAULT]:
             break
     for i in range(number):
         s[_thread(c, threads, i) + T_RUNNING] = 0
+        if c[C_COUNTING]:
+            settle_all(c, s, threads[i * D_WORDS + D_CPU], begin)
 
 
 @entry

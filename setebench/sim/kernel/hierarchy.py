@@ -10,11 +10,18 @@ from setebench.sim.events import (
     E_L1_HITS,
     E_L1_IN_FLIGHT,
     E_L1_MISSES,
+    E_L1_STORE_MISSES,
+    E_L2_FILLS,
+    E_L2_FILLS_HARDWARE,
     E_L2_HITS,
     E_L2_IN_FLIGHT,
     E_L2_MISSES,
     E_L2_PF_HITS,
     E_L2_PF_MISSES,
+    E_L2_STORE_MISSES,
+    E_LOAD_IN_FLIGHT,
+    E_LOAD_MISSES,
+    E_STORE_UPGRADES,
 )
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.below import (
@@ -101,6 +108,11 @@ def fetch_l2(
         s[S_SERVED] = 2
     else:
         count(c, s, core, E_L2_MISSES if cause == DEMAND else E_L2_PF_MISSES, 1)
+        count(c, s, core, E_L2_FILLS, 1)
+        if cause == HARDWARE:
+            count(c, s, core, E_L2_FILLS_HARDWARE, 1)
+        elif cause == DEMAND and writes:
+            count(c, s, core, E_L2_STORE_MISSES, 1)
         start, entry_at, limited = take_entry(c, s, 1, cpu, cause, start)
         done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, cause, start, writes, False))
         keep_entry(c, s, 1, cpu, cause, entry_at, limited, done)
@@ -205,18 +217,25 @@ def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: i
     if not misses:
         touch(c, s, 0, first, at)
         ready = s[ready_at(c, 0, at)]
-        count(c, s, core, E_L1_HITS if ready <= start else E_L1_IN_FLIGHT, 1)
+        if ready <= start:
+            count(c, s, core, E_L1_HITS, 1)
+        else:
+            count(c, s, core, E_L1_IN_FLIGHT, 1)
+            count(c, s, core, E_LOAD_IN_FLIGHT, 0 if writes else 1)
         done = max(start + c[L1 + L_LATENCY], ready)
         word = s[at]
         if word & (BY_HARDWARE | BY_SOFTWARE):
             s[at] = _count_use(c, s, core, word)
         if writes:
+            if not word & OWNED:
+                count(c, s, core, E_STORE_UPGRADES, 1)
             done += own_line(c, s, core, at, line)
             s[at] |= DIRTY
         s[S_SERVED] = 1
         s[S_ENTRY] = start
     else:
         count(c, s, core, E_L1_MISSES, 1)
+        count(c, s, core, E_L1_STORE_MISSES if writes else E_LOAD_MISSES, 1)
         start, entry_at, limited = take_entry(c, s, 0, cpu, DEMAND, start)
         source = BY_STORE if writes else BY_LOAD
         done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, DEMAND, source, start, writes, 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from setebench.sim.events import E_HARDWARE_FULL, E_HARDWARE_L2, E_HARDWARE_L3
+from setebench.sim.events import E_HARDWARE_FULL, E_HARDWARE_L2, E_HARDWARE_L3, E_L2_FILLS, E_L2_FILLS_HARDWARE
 from setebench.sim.kernel.basics import count
 from setebench.sim.kernel.below import arrive, entry_free, fetch_below_l2, keep_entry, take_entry
 from setebench.sim.kernel.caches import find, first_way, put_l2
@@ -103,6 +103,8 @@ def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
         count(c, s, core, E_HARDWARE_FULL, 1)
         return
     count(c, s, core, E_HARDWARE_L2, 1)
+    count(c, s, core, E_L2_FILLS, 1)
+    count(c, s, core, E_L2_FILLS_HARDWARE, 1)
     start, entry_at, limited = take_entry(c, s, 1, cpu, HARDWARE, t)
     done = arrive(c, s, 1, core, fetch_below_l2(c, s, core, cpu, line, HARDWARE, start, False, False))
     keep_entry(c, s, 1, cpu, HARDWARE, entry_at, limited, done)

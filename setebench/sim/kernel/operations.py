@@ -8,12 +8,14 @@ from setebench.sim.kernel.caches import drop, find, first_way
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.hierarchy import access
+from setebench.sim.kernel.ledger import begins, mark
 from setebench.sim.kernel.translation import translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_BLOCKING_LOAD,
     C_BLOCKING_STORE,
     C_CORES,
+    C_COUNTING,
     C_FLUSH,
     C_FLUSH_CACHED,
     C_ISSUE,
@@ -30,9 +32,11 @@ from setebench.sim.layout import (
     C_VECTOR_32,
     C_VECTOR_64,
     DIRTY,
+    LOAD_WAITS,
     S_ACTIVE,
     S_ENTRY,
     S_SERVED,
+    STORES_FULL,
     T_DRAINED,
     T_LOAD_POS,
     T_RUNNING,
@@ -65,6 +69,22 @@ def _sibling_runs(c: Ints, s: Ints, cpu: int) -> bool:
     return False
 
 
+@compiled
+def _note_load(c: Ints, s: Ints, cpu: int, ready: int, arrives: int, done: int) -> None:
+    """Note a load whose address is known at `ready`, whose line `arrives`, and whose value is there at `done`."""
+    begins(c, s, cpu, ready)
+    mark(c, s, cpu, ready, done, 0, LOAD_WAITS)
+    if s[S_SERVED] > 1:
+        mark(c, s, cpu, s[S_ENTRY], arrives, 1, 0)
+
+
+@compiled
+def note_store(c: Ints, s: Ints, cpu: int, entered: int, t: int, ready: int) -> None:
+    """Note a store that found the store queue full from `entered` to `t` and begins at `ready`."""
+    begins(c, s, cpu, ready)
+    mark(c, s, cpu, entered, t, 0, STORES_FULL)
+
+
 @inlined
 def load_value(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, ready: int) -> int:
     """When the value of a load is there whose address is known at `ready`."""
@@ -72,10 +92,13 @@ def load_value(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, rea
     count(c, s, core, E_LOADS, 1)
     t = translate(c, s, cpu, core, address, ready)
     done = access(c, s, cpu, address, ip, False, t)
+    arrives = done
     if size > 8:
         done += vector_extra(c, size)
     if c[C_SMT_EXTRA] and _sibling_runs(c, s, cpu):
         done += c[C_SMT_EXTRA]
+    if c[C_COUNTING]:
+        _note_load(c, s, cpu, ready, arrives, done)
     return done
 
 
@@ -100,9 +123,11 @@ def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> No
     core = cpu % c[C_CORES]
     th = c[C_THREADS] + cpu * T_WORDS
     count(c, s, core, E_STORES, 1)
-    t = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, t)
+    entered = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, entered)
     ready = max(t, operand)
+    if c[C_COUNTING]:
+        note_store(c, s, cpu, entered, t, ready)
     known = translate(c, s, cpu, core, address, ready)
     written = max(access(c, s, cpu, address, ip, True, known), s[th + T_STORED] + c[C_ISSUE])
     s[th + T_STORED] = written
@@ -150,6 +175,8 @@ def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> N
     count(c, s, core, E_FLUSHES, 1)
     t = enter(c, s, cpu)
     t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, t)
+    if c[C_COUNTING]:
+        begins(c, s, cpu, max(t, operand))
     ready = translate(c, s, cpu, core, address, max(t, operand))
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     cost = c[C_FLUSH]

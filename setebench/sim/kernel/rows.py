@@ -21,6 +21,7 @@ from setebench.sim.kernel.clock import (
 )
 from setebench.sim.kernel.compiler import Floats, Ints, compiled, inlined
 from setebench.sim.kernel.core import block, chain, complete, disturb, enter, free_instructions, hold
+from setebench.sim.kernel.ledger import begins, mark
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.software_prefetch import prefetch
 from setebench.sim.kernel.stream import stream
@@ -28,6 +29,7 @@ from setebench.sim.kernel.translation import UNMAPPED, page_state
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_BLOCKING_LOAD,
+    C_COUNTING,
     C_LINE_BITS,
     C_LINK_BLOCK,
     C_LINKS,
@@ -36,6 +38,7 @@ from setebench.sim.layout import (
     C_THREADS,
     C_TRANSFER,
     C_VECTOR_TO_INTEGER,
+    CHAIN_WAITS,
     S_FAULT,
     S_FAULT_ADDRESS,
     S_SERVED,
@@ -78,14 +81,18 @@ def _link(c: Ints, s: Ints, address: int) -> int:
 @compiled
 def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
     """The multiplications between two steps of a chase; returns when the pointer is there that came at `value`."""
+    first = value
     for _ in range(CHASE_WORK):
         t = enter(c, s, cpu)
         if work == CHAINED:
             hold(c, s, cpu, value)
-            t = value = max(t, value) + c[C_MULTIPLY]
-        else:
-            t += c[C_MULTIPLY]
-        complete(c, s, cpu, t)
+            t = max(t, value)
+            value = t + c[C_MULTIPLY]
+        if c[C_COUNTING]:
+            begins(c, s, cpu, t)
+        complete(c, s, cpu, t + c[C_MULTIPLY])
+    if c[C_COUNTING]:
+        mark(c, s, cpu, first, value, 0, CHAIN_WAITS)
     return value
 
 
@@ -207,6 +214,9 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
         s[th + T_CLOCK] = all_done(s, th, BRACKET_MFENCE)
     else:
         _arithmetic_row(c, s, cpu, program, row)
+        return
+    if c[C_COUNTING] and kind != K_REPEAT:
+        begins(c, s, cpu, s[th + T_CLOCK])
 
 
 @compiled

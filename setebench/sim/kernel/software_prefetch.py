@@ -16,6 +16,7 @@ from setebench.sim.kernel.caches import find, first_way, put_l1, ready_at
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.hierarchy import fetch_l2, own_l2, own_line, train_l1
+from setebench.sim.kernel.ledger import begins
 from setebench.sim.kernel.replacement import touch
 from setebench.sim.kernel.translation import ABSENT, UNMAPPED, make_present, page_state, tlb_misses, translate
 from setebench.sim.layout import (
@@ -24,6 +25,7 @@ from setebench.sim.layout import (
     BY_SOFTWARE,
     C_BLOCKING_PREFETCH,
     C_CORES,
+    C_COUNTING,
     C_HINT,
     C_L1_PREFETCHERS,
     C_LEVELS,
@@ -194,6 +196,8 @@ def prefetch(c: Ints, s: Ints, cpu: int, address: int, hint: int, ip: int, opera
     t = enter(c, s, cpu)
     t = queue_wait(c, s, cpu, c[C_LOAD_RING], c[C_LOAD_QUEUE], T_LOAD_POS, t)
     ready = max(t, operand)
+    if c[C_COUNTING]:
+        begins(c, s, cpu, ready)
     done = _prefetch_entry(c, s, cpu, address, hint, ip, ready)
     hold(c, s, cpu, done)
     if c[C_BLOCKING_PREFETCH]:

@@ -14,12 +14,14 @@ from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import complete, enter, hold, queue_leave, queue_wait
-from setebench.sim.kernel.operations import load, purge, store
+from setebench.sim.kernel.ledger import begin_chain, begins, ledger_of
+from setebench.sim.kernel.operations import load, note_store, purge, store
 from setebench.sim.kernel.software_prefetch import prefetch
 from setebench.sim.kernel.translation import UNMAPPED, page_state, translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_CORES,
+    C_COUNTING,
     C_LINE_BITS,
     C_MEMORY_INTERVAL,
     C_MEMORY_PORT,
@@ -27,6 +29,7 @@ from setebench.sim.layout import (
     C_STORE_QUEUE,
     C_STORE_RING,
     C_THREADS,
+    LG_FP_OPS,
     S_FAULT,
     S_FAULT_ADDRESS,
     T_CHASE_ADDRESS,
@@ -43,7 +46,7 @@ from setebench.sim.layout import (
 DESCRIPTION, SPACING = INTERVAL, DITHER
 """Columns of a row that streams have no other use for."""
 
-ARRAYS = 4
+ARRAYS, ELEMENT = 4, 8
 WRITES_AT, FETCHES_AT, FLOPS_AT, BYPASS_AT, RANDOM_AT, EXCLUSIVE_AT, ROLLED_AT = 4, 8, 12, 16, 17, 18, 19
 HINT_SHARED, HINT_EXCLUSIVE = 0, 4
 
@@ -64,9 +67,11 @@ def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -
     core = cpu % c[C_CORES]
     th = c[C_THREADS] + cpu * T_WORDS
     count(c, s, core, E_STORES, 1)
-    t = enter(c, s, cpu)
-    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, t)
+    entered = enter(c, s, cpu)
+    t = queue_wait(c, s, cpu, c[C_STORE_RING], c[C_STORE_QUEUE], T_STORE_POS, entered)
     ready = max(t, operand)
+    if c[C_COUNTING]:
+        note_store(c, s, cpu, entered, t, ready)
     written = translate(c, s, cpu, core, address, ready)
     place = address - BASE_ADDRESS
     line = place >> c[C_LINE_BITS]
@@ -90,6 +95,9 @@ def _element(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, 
     for _ in range((word >> FLOPS_AT) & 15):
         hold(c, s, cpu, ready)
         ready = max(ready, enter(c, s, cpu)) + c[C_MULTIPLY]
+        if c[C_COUNTING]:
+            s[ledger_of(c, cpu) + LG_FP_OPS] += width // ELEMENT
+            begin_chain(c, s, cpu, ready - c[C_MULTIPLY], 1, c[C_MULTIPLY])
         complete(c, s, cpu, ready)
     for array in range(ARRAYS):
         if (word >> (WRITES_AT + array)) & 1:
@@ -103,7 +111,10 @@ def _element(c: Ints, s: Ints, cpu: int, address: int, word: int, spacing: int, 
 def _turn(c: Ints, s: Ints, cpu: int) -> None:
     """The end of a loop's round: a subtraction and a branch."""
     for _ in range(2):
-        complete(c, s, cpu, enter(c, s, cpu) + UNIT)
+        t = enter(c, s, cpu)
+        if c[C_COUNTING]:
+            begins(c, s, cpu, t)
+        complete(c, s, cpu, t + UNIT)
 
 
 @compiled

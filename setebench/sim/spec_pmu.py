@@ -1,0 +1,98 @@
+"""The schema of a machine file's `[pmu]`: which events a simulated machine counts, and what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from setebench.sim.spec_table import Table
+
+FaultKind = Literal[
+    "zero",
+    "scaled",
+    "floor_per_cycle",
+    "other_level",
+    "wraps",
+    "multiplexed",
+    "misses_prefetches",
+    "includes_other_stalls",
+    "undercounts_smt",
+    "no_stores",
+    "background",
+    "nonlinear",
+    "no_counter",
+]
+
+OtherRole = Literal[
+    "",
+    "l1d_fill",
+    "l2_fill",
+    "mem_read",
+    "l2_rfo",
+    "l2_rfo_miss",
+    "l1d_writeback",
+    "l2_writeback",
+    "mem_write",
+]
+
+SIMULATED_ROLES = (
+    "cycles",
+    "instructions",
+    "load",
+    "store",
+    "fp_op",
+    "load_l1_miss",
+    "load_fb_hit",
+    "l1d_fill",
+    "l1d_writeback",
+    "l2_rfo",
+    "l2_rfo_miss",
+    "l2_fill",
+    "l2_writeback",
+    "offcore_mem_read",
+    "mem_read",
+    "mem_write",
+    "home_read",
+    "home_write",
+    "hitm_local",
+    "l1d_inflight_sum",
+    "l1d_inflight_cycles",
+    "no_execute",
+    "stall_l1d_miss",
+    "stall_load_any",
+    "stall_store_buffer",
+    "fb_full",
+    "sq_full",
+)
+"""Roles of which the simulator counts the ideal event; names of `setebench.counters.roles.ROLES`."""
+
+
+class Fault(Table, frozen=True, kw_only=True):
+    """What an event of a PMU does wrong.
+
+    `zero`: it counts nothing. `scaled`: `amount` times what it should. `floor_per_cycle`: one for every four misses in
+    flight in a cycle, so nothing below four. `other_level`: the lines of another `role`. `wraps`: a counter of 48 bits
+    that overflows in `amount` of its readings, which are then negative or near 2^64. `multiplexed`: it has a register
+    for `amount` of the time. `misses_prefetches`: lines that hardware prefetchers ask for are left out.
+    `includes_other_stalls`: cycles without execution in which instructions wait for each other are counted as well.
+    `undercounts_smt`: it loses `amount` of what happens while a sibling thread runs. `no_stores`: lines asked for to be
+    written are left out. `background`: it counts `amount` events a cycle whatever happens. `nonlinear`: the count to
+    the power of `amount`. `no_counter`: there is never a register for it.
+    """
+
+    kind: FaultKind
+    amount: float = 0.0  # see above; 0 for kinds that need none
+    role: OtherRole = ""  # what `other_level` counts
+
+
+def _every_event() -> dict[str, tuple[Fault, ...]]:
+    return dict.fromkeys(SIMULATED_ROLES, ())
+
+
+class Pmu(Table, frozen=True, kw_only=True):
+    """The performance monitoring unit. An empty table is a perfect one: every role, without any fault."""
+
+    registers: int = 8  # events that can be counted at once; more of them take turns
+    events: dict[str, tuple[Fault, ...]] = msgspec.field(default_factory=_every_event)
+    # the roles that it has an event for, each with the faults of that event

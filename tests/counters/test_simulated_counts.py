@@ -1,0 +1,298 @@
+"""What a simulated PMU without faults counts: small probes whose counts are known by hand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from setebench.counters.protocol import CountsEvents
+from setebench.counters.roles import ROLES
+from setebench.errors import UsageError
+from setebench.kernels import KERNELS, stream_bytes
+from setebench.machine import Region
+from setebench.probe import CHASE_WORK, Base, Probe
+from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine, open_machine_file
+from setebench.sim.random_machine import random_machine
+from setebench.sim.spec_pmu import SIMULATED_ROLES
+
+sys.path.append(str(Path(__file__).parents[1] / "sim"))
+from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, levels, quiet
+
+IDLE = 60
+"""Cycles of the loop around a probe: all of them execute, none counts as an instruction of the probe."""
+
+MULTIPLY = 3
+STEPS = 40
+
+
+def counted(machine: SimulatedMachine, probe: Probe, placements: Any = 1, cpu: int = 0) -> dict[str, int]:
+    """Every role's count of one run, in groups that fit the registers."""
+    with machine.count_events(SIMULATED_ROLES) as counting:
+        machine.run(probe, placements, cpu=cpu)
+        return values(counting)
+
+
+def values(counting: Any) -> dict[str, int]:
+    return {role: count.value for role, count in counting.read().items()}
+
+
+def perfect(**changes: Any) -> SimulatedMachine:
+    return quiet(pmu=spec.Pmu(registers=len(SIMULATED_ROLES)), **changes)
+
+
+def chain_of_lines(machine: SimulatedMachine) -> tuple[Region, Mapping[Base, Any]]:
+    """Linked lines of one 2 MiB page, none of them cached, the page's translation at hand; no two in a pair or run."""
+    region = machine.allocate(HUGE, HUGE)
+    order = region.address + (np.arange(STEPS) * 37 + 3) * LINE
+    machine.link(region, order)
+    machine.run(Probe().load(PAGE_BASE), {PAGE_BASE: [region.address]})
+    return region, {LINE_BASE: order[:1]}
+
+
+def only(found: dict[str, int], **expected: int) -> None:
+    """All of these counts, and nothing else of those that the roles given belong to."""
+    assert {role: found[role] for role in expected} == expected
+
+
+def test_every_simulated_role_is_a_role() -> None:
+    assert set(SIMULATED_ROLES) <= set(ROLES)
+    assert isinstance(perfect(), CountsEvents)
+
+
+def test_instructions_and_cycles_without_memory() -> None:
+    machine = perfect()
+    only(counted(machine, Probe().nop(400)), instructions=400, cycles=100 + IDLE, no_execute=0, stall_load_any=0)
+    only(counted(machine, Probe().add(100)), instructions=100, cycles=100 + IDLE, no_execute=0)
+    found = counted(machine, Probe().multiply(100))
+    only(found, instructions=100, cycles=100 * MULTIPLY + IDLE, no_execute=100 * (MULTIPLY - 1), stall_load_any=0)
+
+
+@pytest.mark.parametrize("work", ["", "free", "chained"])
+def test_a_chase_through_memory(work: str) -> None:
+    """Work of the pointer itself adds cycles without execution, but none while a miss is in flight; free work executes
+    while one is."""
+    machine = perfect()
+    _, where = chain_of_lines(machine)
+    found = counted(machine, Probe().chase(LINE_BASE, STEPS, work=work), where)
+    only(
+        found, load=STEPS, load_l1_miss=STEPS, load_fb_hit=0, l1d_fill=STEPS, l2_fill=STEPS, mem_read=STEPS, mem_write=0
+    )
+    only(found, offcore_mem_read=STEPS, home_read=STEPS, l2_rfo=0, store=0, stall_store_buffer=0, fb_full=0, sq_full=0)
+    only(found, l1d_inflight_sum=STEPS * MEMORY, l1d_inflight_cycles=STEPS * MEMORY)
+    chained = STEPS * CHASE_WORK * MULTIPLY if work == "chained" else 0
+    executing = STEPS * (1 if work != "free" else 1 + CHASE_WORK // 4)
+    assert found["cycles"] == STEPS * MEMORY + chained + IDLE
+    assert found["instructions"] == STEPS * (1 + (CHASE_WORK if work else 0))
+    assert found["stall_l1d_miss"] == found["stall_load_any"] == pytest.approx(STEPS * MEMORY - executing, abs=STEPS)
+    assert found["no_execute"] - found["stall_l1d_miss"] == chained * (MULTIPLY - 1) // MULTIPLY
+    if work != "free":
+        assert found["stall_l1d_miss"] == STEPS * (MEMORY - 1)
+
+
+def test_a_chase_in_the_first_level_waits_for_loads_but_for_no_miss() -> None:
+    machine = perfect()
+    region = machine.allocate(PAGE, PAGE)
+    machine.link(region, region.address + np.arange(4) * LINE)
+    where = {LINE_BASE: [region.address]}
+    machine.run(Probe().chase(LINE_BASE, 4), where)
+    found = counted(machine, Probe().chase(LINE_BASE, 100), where)
+    only(found, cycles=100 * L1 + IDLE, stall_load_any=100 * (L1 - 1), no_execute=100 * (L1 - 1))
+    only(found, stall_l1d_miss=0, l1d_inflight_sum=0, load_l1_miss=0, l1d_fill=0)
+
+
+def test_misses_at_once_add_up_in_each_cycle() -> None:
+    ports = {name: {"ports": 12} for name in ("l1", "l2", "l3")}
+    machine = perfect(core=spec.Core(issue_width=12), **ports)
+    region, _ = chain_of_lines(machine)
+    probe = Probe()
+    for line in range(6):
+        probe = probe.load(PAGE_BASE + (line * 41 + 8) * LINE)
+    found = counted(machine, probe, {PAGE_BASE: [region.address]})
+    only(found, l1d_inflight_sum=6 * MEMORY, load_l1_miss=6)
+    assert found["l1d_inflight_cycles"] == pytest.approx(MEMORY, abs=1)
+    assert found["stall_l1d_miss"] == pytest.approx(MEMORY - 1, abs=1)
+
+
+def test_loads_of_a_line_on_its_way() -> None:
+    machine = perfect()
+    region, _ = chain_of_lines(machine)
+    probe = Probe()
+    for place in range(8):
+        probe = probe.load(PAGE_BASE + 8 * LINE + 8 * place)
+    found = counted(machine, probe, {PAGE_BASE: [region.address]})
+    only(found, load=8, load_l1_miss=1, load_fb_hit=7, l1d_fill=1, l1d_inflight_sum=MEMORY)
+
+
+def far_apart(machine: SimulatedMachine, count: int, how: str) -> dict[str, int]:
+    region, _ = chain_of_lines(machine)
+    probe = Probe()
+    for line in range(count):
+        probe = getattr(probe, how)(PAGE_BASE + (line * 41 + 8) * LINE)
+    return counted(machine, probe, {PAGE_BASE: [region.address]})
+
+
+def test_waiting_for_an_entry_and_for_the_store_buffer() -> None:
+    """Two entries: six misses take three latencies, and until the third begins one waits."""
+    found = far_apart(perfect(l1={"mshr_entries": 2}), 6, "load")
+    assert found["fb_full"] == pytest.approx(2 * MEMORY, abs=1)
+    assert found["sq_full"] == found["stall_store_buffer"] == 0
+    found = far_apart(perfect(l2={"mshr_entries": 2}), 6, "load")
+    assert found["sq_full"] == pytest.approx(2 * MEMORY, abs=1)
+    assert found["fb_full"] == 0
+    found = far_apart(perfect(core=spec.Core(store_queue=4)), 8, "store")
+    assert found["stall_store_buffer"] == pytest.approx(MEMORY, abs=2)
+    only(found, store=8, l2_rfo=8, l2_rfo_miss=8, l1d_fill=8, l2_fill=8, mem_read=8, load_l1_miss=0, l1d_inflight_sum=0)
+
+
+def test_lines_written_leave_each_level_once() -> None:
+    """One more line than a set of level 1 has ways: one leaves it. A flush writes each to memory."""
+    machine = perfect()
+    region = machine.allocate(HUGE, HUGE)
+    stores, flushes = Probe(), Probe()
+    for way in range(9):
+        stores = stores.store(PAGE_BASE + way * 64 * LINE)
+        flushes = flushes.flush(PAGE_BASE + way * 64 * LINE)
+    found = counted(machine, stores, {PAGE_BASE: [region.address]})
+    only(found, l1d_writeback=1, l2_writeback=0, mem_write=0, l2_rfo_miss=9)
+    only(
+        counted(machine, flushes, {PAGE_BASE: [region.address]}), mem_write=9, home_write=9, l1d_writeback=0, mem_read=0
+    )
+
+
+@pytest.mark.parametrize("name", ["load", "store", "copy", "ddot", "triad", "update", "store_nt"])
+def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
+    """From memory, nothing of it cached before."""
+    kernel, size, width = KERNELS[name], 1 << 16, 32
+    machine = perfect()
+    region = machine.allocate(stream_bytes(kernel, size), HUGE)
+    found = counted(machine, Probe().stream(LINE_BASE, name, size, width), {LINE_BASE: [region.address]})
+    lines = size // LINE
+    read = lines * (kernel.read_bytes + kernel.allocated_bytes) // 256
+    only(found, mem_read=read, l1d_fill=read, l2_fill=read, offcore_mem_read=read)
+    only(found, load=size // width * len(kernel.reads), store=size // width * len(kernel.writes))
+    only(
+        found,
+        fp_op=size // 8 * kernel.flops,
+        l2_rfo=0 if kernel.bypass else lines * len(set(kernel.writes) - set(kernel.reads)),
+    )
+    if kernel.bypass:
+        only(found, mem_write=lines, l1d_writeback=0)
+
+
+def test_loads_of_what_another_core_modified() -> None:
+    machine = perfect(core=spec.Core(cores=2))
+    region = machine.allocate(PAGE, PAGE)
+    where = {PAGE_BASE: [region.address]}
+    stores, loads = Probe(), Probe()
+    for line in range(0, 60, 6):
+        stores, loads = stores.store(PAGE_BASE + line * LINE), loads.load(PAGE_BASE + line * LINE)
+    assert counted(machine, stores, where)["hitm_local"] == 0
+    assert counted(machine, loads, where, cpu=1)["hitm_local"] == 10
+    assert counted(machine, loads, where, cpu=1)["hitm_local"] == 0
+    found = counted(machine, stores, where)  # shared by now: asked for again, to be written
+    only(found, l2_rfo=10, l2_rfo_miss=0, l1d_fill=0, store=10)
+
+
+def test_counts_of_several_cpus_are_summed_and_only_those_within_the_context() -> None:
+    machine = perfect(core=spec.Core(cores=2, threads_per_core=2))
+    machine.run(Probe().nop(40), 1)
+    with machine.count_events(("instructions", "load")) as counting:
+        machine.run_together({0: Probe().nop(40), 1: Probe().nop(80).barrier(), 2: Probe().nop(120)}, 2)
+        inside = values(counting)
+        machine.run(Probe().nop(5), 1)
+        assert values(counting)["instructions"] == inside["instructions"] + 5
+    machine.run(Probe().nop(40), 1)
+    assert inside == {"instructions": 2 * (40 + 81 + 120), "load": 0}
+    assert values(counting)["instructions"] == inside["instructions"] + 5
+
+
+def test_waiting_at_a_barrier_executes() -> None:
+    machine = perfect(core=spec.Core(cores=2))
+    with machine.count_events(("cycles", "no_execute")) as counting:
+        machine.run_together({0: Probe().barrier(), 1: Probe().wait(5000).barrier()}, 1)
+        found = values(counting)
+    assert found["cycles"] == pytest.approx(2 * (5000 + IDLE), abs=4)
+    assert found["no_execute"] <= 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_counting_changes_nothing_that_a_probe_sees(seed: int) -> None:
+    machine = spec.Machine(**{**vars_of(random_machine(seed)), "pmu": None})
+    counting = spec.Machine(**{**vars_of(machine), "pmu": spec.Pmu()})
+    assert ticks(open_machine_file(machine, 5), ()) == ticks(open_machine_file(counting, 5), SIMULATED_ROLES[-8:])
+
+
+def vars_of(machine: spec.Machine) -> dict[str, Any]:
+    return {name: getattr(machine, name) for name in machine.__struct_fields__}
+
+
+def ticks(machine: SimulatedMachine, roles: tuple[str, ...]) -> list[int]:
+    region = machine.allocate(1 << 20, 4096)
+    lines = region.random_lines(2000, 3)
+    probe = Probe().start().load(LINE_BASE).store(LINE_BASE + 64).multiply(30).stop()
+    if not roles:
+        return machine.run(probe, {LINE_BASE: lines})[:, 0].tolist()
+    with machine.count_events(roles):
+        return machine.run(probe, {LINE_BASE: lines})[:, 0].tolist()
+
+
+def test_stretches_longer_than_the_ledger() -> None:
+    """A first touch that takes longer than the ring of cycles is long: instructions behind it in the program that begin
+    at its begin are noted too late, and don't count as executing."""
+    fault = 200_000
+    machine = perfect(memory=spec.Memory(page_fault_4k_cycles=fault))
+    region = machine.allocate(PAGE, PAGE, populate=False)
+    walk = int(spec.Tlb().l2_4k.miss_penalty_cycles)
+    found = counted(machine, Probe().load(PAGE_BASE).wait(100), {PAGE_BASE: [region.address]})
+    only(found, cycles=fault + walk + MEMORY + IDLE, l1d_inflight_sum=MEMORY, stall_l1d_miss=MEMORY)
+    assert found["stall_load_any"] == pytest.approx(fault + walk + MEMORY, abs=101)
+
+
+# -- the capability ----------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_without_a_pmu_says_so_of_every_role() -> None:
+    machine = quiet()
+    reasons = machine.event_roles()
+    assert set(reasons) == set(SIMULATED_ROLES)
+    assert set(reasons.values()) == {"this machine has no performance monitoring unit"}
+    with machine.count_events(("cycles",)) as counting:
+        machine.run(Probe().nop(4), 1)
+        (count,) = counting.read().values()
+    assert count.value is None and "no performance monitoring unit" in count.reason
+    with pytest.raises(UsageError, match="no event for 'page_fault'"):
+        machine.count_events(("page_fault",))
+
+
+def test_groups_fit_the_registers_and_more_take_turns() -> None:
+    machine = quiet(pmu=spec.Pmu(registers=3))
+    assert machine.event_groups(SIMULATED_ROLES[:7]) == (
+        SIMULATED_ROLES[:3],
+        SIMULATED_ROLES[3:6],
+        SIMULATED_ROLES[6:7],
+    )
+    assert machine.event_groups(("load", "load")) == (("load",),)
+    for roles, share in ((SIMULATED_ROLES[:3], 1.0), (SIMULATED_ROLES[:6], 0.5)):
+        with machine.count_events(roles) as counting:
+            machine.run(Probe().nop(40_000), 1)
+            counts = counting.read()
+        for count in counts.values():
+            assert count.running == pytest.approx(share * count.enabled, abs=1)
+            assert count.shared == (share < 1)
+        assert counts["instructions"].value == pytest.approx(share * 40_000, rel=0.11 if share < 1 else 0)
+
+
+def test_time_is_that_of_the_runs() -> None:
+    clock = spec.Clock(ticks_per_second=1e9, ticks_per_cycle=0.5)
+    machine = open_machine_file(spec.Machine(name="half", clock=clock, levels=levels(), pmu=spec.Pmu()))
+    with machine.count_events(("cycles",)) as counting:
+        machine.run(Probe().wait(20_000 - IDLE), 1)
+        count = counting.read()["cycles"]
+    assert count.value == 20_000
+    assert count.enabled == count.running == 10_000
