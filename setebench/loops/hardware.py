@@ -36,6 +36,7 @@ class Hardware:
         self._found = [
             (name, own) for name, own in found if own.get("streams") is None or own["streams"] >= len(regular)
         ]
+        self.levels = frozenset(int(name[1]) for name, _ in self._found)
         self._seen: dict[tuple[int, int, int], int] = {}
         self._next: dict[tuple[int, int, int], int] = {}
 

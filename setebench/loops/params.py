@@ -24,11 +24,6 @@ PLAUSIBLE: Final = {
 class AdviceParams:
     """What turns a table of findings into advice."""
 
-    slack: float = 1.5
-    """Distance over prefetch latency by iteration time: lines that come later than the mean (spread of memory's
-    latency, queues) should be there too. Times stay within 1 % from 1.3 to 3 on simulated machines, for a distance too
-    far costs nothing before it pollutes, while one too near costs at once."""
-
     l1_fraction: float = 0.25
     """Of level 1 that prefetched lines may fill before they are used (Fang et al. 2014, section 7)."""
 
@@ -40,6 +35,16 @@ class AdviceParams:
 
     least_gain: float = 0.03
     """Predicted gain below which the advice is not to prefetch: about what a prediction is wrong by."""
+
+    mostly: float = 0.5
+    """Part of a stream's accesses from which on what happens to them counts as what happens to the stream: a prefetch
+    that is dropped on a TLB miss is of no use where most of them miss."""
+
+    distances: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
+    """Iterations that are considered: times change little within a factor of two."""
+
+    even: float = 0.01
+    """Predictions that are this near count as equal, and the shorter distance is taken."""
 
     plausible: dict[str, tuple[float, float, float]] = field(default_factory=lambda: dict(PLAUSIBLE))
     """(low, middle, high) for quantities that no finding says."""

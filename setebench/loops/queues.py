@@ -3,27 +3,22 @@
 Nothing is in here but the measured table: latencies, the number of misses in flight, TLBs, what hints do, and the
 hardware prefetchers that were found. Time passes by dataflow: every access gets its miss entry when one is free, its
 line when the level that has it delivers, and what needs it goes on then. How much of that a core overlaps by itself is
-no parameter of the memory system; it is fitted to what an iteration takes today (`fit`).
+no parameter of the memory system; it is fitted to what an iteration takes (`advisor.fit`).
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+import math
+import random
+from dataclasses import dataclass, field
 
 from setebench.loops.hardware import Hardware, Watched
-from setebench.loops.machine_model import Rates, rates_of
+from setebench.loops.rates import Rates
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
-from setebench.loops.table import Table
 
-WARM, TIMED, MANY_LINES = 48, 96, 2000
+WARM, TIMED, LEAST_TIMED, MANY_LINES = 32, 64, 12, 600
 """Iterations before time is counted, iterations counted, and lines beyond which fewer are."""
-
-NEVER = float("inf")
-WINDOWS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0)
-WALKERS = (1, 2, 4)
 
 
 class Pool:
@@ -78,13 +73,13 @@ class Queues:
         self._clock = 0.0
         self._latest = 0.0
         self._furthest = max(policy.l1_distance, policy.l2_distance)
-        self._rng = np.random.default_rng(len(loop.streams))
+        self._rng = random.Random(len(loop.streams))
         self._sources: dict[tuple[int, int], float] = {}
 
     def cycles(self) -> float:
         """Cycles per iteration in the steady state."""
         lines = sum(stream.lines_per_iteration for stream in self._loop.streams)
-        timed = int(max(16, min(TIMED, MANY_LINES / lines)))
+        timed = int(max(LEAST_TIMED, min(TIMED, MANY_LINES / lines)))
         warm = min(WARM, timed) + self._furthest * self._steps()
         done: list[float] = []
         begin = 0.0
@@ -145,15 +140,15 @@ class Queues:
         """The lines that a stream touches in an iteration for the first time, as numbers of its own."""
         if stream.pattern == "sequential":
             return range(
-                int(np.ceil(i * stream.bytes_per_iteration / LINE_BYTES)),
-                int(np.ceil((i + 1) * stream.bytes_per_iteration / LINE_BYTES)),
+                math.ceil(i * stream.bytes_per_iteration / LINE_BYTES),
+                math.ceil((i + 1) * stream.bytes_per_iteration / LINE_BYTES),
             )
         each = max(1, round(stream.accesses_per_iteration))
         if stream.pattern == "strided":
             step_lines = max(1, abs(stream.stride_bytes) // LINE_BYTES)
             if abs(stream.stride_bytes) < LINE_BYTES:
                 lines = stream.stride_bytes * each / LINE_BYTES
-                return range(int(np.ceil(i * lines)), int(np.ceil((i + 1) * lines)))
+                return range(math.ceil(i * lines), math.ceil((i + 1) * lines))
             return range(i * each * step_lines, (i + 1) * each * step_lines, step_lines)
         first = (i * stream.steps + step) * each
         return range(first, first + each)
@@ -198,7 +193,7 @@ class Queues:
         if at in self._third:
             return max(self._rates.latency[2], self._third[at] - t)
         if at not in self._sources:
-            self._sources[at] = self._rates.source(at[0], float(self._rng.random()))
+            self._sources[at] = self._rates.source(at[0], self._rng.random())
         return self._sources[at]
 
     def _translate(self, number: int, line: int, t: float) -> float:
@@ -254,6 +249,8 @@ class Queues:
     # -- hardware prefetchers ----------------------------------------------------------------------------------------
 
     def _train(self, level: int, at: tuple[int, int], missed: bool, cause: str, t: float) -> None:
+        if level not in self._hardware.levels:
+            return
         for line, fills in self._hardware.asked(Watched(level, at[0], at[1], missed, cause)):
             target = (at[0], line)
             if target in self._far and (fills != "l1" or target in self._near):
@@ -273,28 +270,3 @@ def _between(times: list[float], index: float) -> float:
     low = int(index)
     part = index - low
     return times[low] if low + 1 >= len(times) else times[low] * (1 - part) + times[low + 1] * part
-
-
-# -- fitting ----------------------------------------------------------------------------------------------------------
-
-
-def fit(loop: Loop, table: Table) -> Core:
-    """The core whose iteration without prefetches takes what it takes today, in this model of its misses."""
-    rates = rates_of(loop, table)
-    kinds = [Core(blocking=True, in_order=True)] if table.blocking() else [Core(), Core(in_order=True)]
-    best, nearest = kinds[0], NEVER
-    for kind in kinds:
-        for walkers in WALKERS if any(own.first for own in rates.walks) else (2,):
-            for window in WINDOWS if not kind.in_order else (128.0,):
-                core = replace(kind, window=window, walkers=walkers)
-                if not loop.measured_cycles:
-                    return core
-                away = abs(np.log(Queues(loop, Policy(), rates, core).cycles() / loop.measured_cycles))
-                if away < nearest * 0.98:
-                    best, nearest = core, away
-    return best
-
-
-def predict(loop: Loop, policy: Policy, table: Table, core: Core) -> float:
-    """Cycles per iteration with a policy."""
-    return Queues(loop, policy, rates_of(loop, table), core).cycles()

@@ -10,6 +10,7 @@ from setebench.loops.params import AdviceParams
 from setebench.results import Finding, Outcome
 
 LEVELS = ("l1", "l2", "l3")
+HINT_ORDER = ("t0", "t1", "t2", "nta")
 PAGE_BYTES = {"2m": 1 << 21, "4k": 4096}
 
 
@@ -63,17 +64,6 @@ class Table:
             if level != "l3" or self.said("cache.l3.size"):
                 yield level, self.quantity(f"cache.{level}.size").value
 
-    def hint(self, level: str) -> str:
-        """The hint whose lines land in that level, the plainest first; "" where none does."""
-        hints = ("t0", "nta") if level == "l1" else ("t1", "t2", "nta")
-        known = [hint for hint in hints if self.said(f"software_prefetch.fills.{hint}") == level]
-        if known:
-            return known[0]
-        if all(self.said(f"software_prefetch.fills.{hint}") is None for hint in hints):
-            self.missing[f"software_prefetch.fills.{hints[0]}"] = "not in the result"
-            return hints[0]  # what the hint is meant to do (x86 manuals)
-        return ""
-
     def entries(self, level: str) -> Quantity:
         """Misses of a level that software prefetches can have in flight; without a limit where none was found."""
         finding = self.findings.get(f"mshr.{level}.prefetch")
@@ -81,21 +71,25 @@ class Table:
             return Quantity(1e9, 1e9, 1e9)
         return self.quantity(f"mshr.{level}.prefetch")
 
+    def demand(self, level: str) -> Quantity:
+        """Misses of a level that loads can have in flight; what is known of level 1 goes for both."""
+        return self.quantity(f"mshr.{level if self.said(f'mshr.{level}.demand') else 'l1'}.demand")
+
     def blocking(self) -> bool:
         """Whether a load that misses lets nothing else begin."""
         return bool(self.said("blocking.load") == "blocking")
 
-    def translated(self, extent: float) -> tuple[float, bool]:
-        """(cycles that a random access within so many bytes takes longer in the TLBs, whether prefetches survive it)."""
-        pages = "2m" if self.said("tlb.l1.entries.2m") else "4k"
-        penalty, survives = 0.0, True
-        for level in ("l1", "l2"):
-            entries = self.said(f"tlb.{level}.entries.{pages}")
-            if isinstance(entries, int | float) and extent > entries * PAGE_BYTES[pages]:
-                more = self.said(f"tlb.{level}.miss_penalty.{pages}")
-                penalty = float(more) if isinstance(more, int | float) else penalty
-                survives &= self.said(f"software_prefetch.on_tlb_miss.{level}") is not False
-        return penalty, survives
+    def hints(self) -> dict[str, str]:
+        """For every level that software prefetches can fill, the plainest hint that does."""
+        if all(self.said(f"software_prefetch.fills.{hint}") is None for hint in HINT_ORDER):
+            self.missing["software_prefetch.fills.t1"] = "not in the result"
+            return {"l1": "t0", "l2": "t1"}  # what they are meant to do (x86 manuals)
+        found: dict[str, str] = {}
+        for hint in HINT_ORDER:
+            level = self.said(f"software_prefetch.fills.{hint}")
+            if level in LEVELS:
+                found.setdefault(str(level), hint)
+        return found
 
     def prefetchers(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Hardware prefetchers that are there, by identity, with what was found of each."""

@@ -1,0 +1,176 @@
+"""Which policies are worth trying: the model of queues over strategies and distances, fitted to what was seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from setebench.loops.queues import Core, Queues
+from setebench.loops.rates import Rates, most_iterations, rates_of
+from setebench.loops.records import Loop, Policy, Strategy
+from setebench.loops.table import Table
+
+MANY = 128.0
+WINDOWS = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 3.0, 2.0, 1.5, 1.0)
+WALKERS = (2, 4, 1)
+NEAR = 0.03
+"""A core is preferred to a likelier one where it comes nearer by so much, in the logarithm of time."""
+KEPT_CORES = 8
+"""Cores that are held against more than the loop without prefetches: those that come nearest to that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A policy with what the model expects of it, in cycles per iteration."""
+
+    strategy: Strategy
+    policy: Policy
+    cycles: float
+
+
+@dataclass
+class Advisor:
+    """Expects, is shown what policies take, and expects better. `observed` are cycles per iteration by policy."""
+
+    loop: Loop
+    table: Table
+    observed: dict[Policy, float] = field(default_factory=dict)
+    core: Core = field(default_factory=Core)
+
+    def __post_init__(self) -> None:
+        self._rates = rates_of(self.loop, self.table)
+        if self.loop.measured_cycles and Policy() not in self.observed:
+            self.observed[Policy()] = self.loop.measured_cycles
+        self.core = self._fitted()
+        self._expected: dict[Policy, float] = {}
+
+    def observe(self, seen: Iterable[tuple[Policy, float]]) -> None:
+        """Take in what policies took, and fit the core again."""
+        self.observed.update(seen)
+        self.core = self._fitted()
+        self._expected = {}
+
+    # -- expecting ---------------------------------------------------------------------------------------------------
+
+    def expected(self, policy: Policy) -> float:
+        """Cycles per iteration with a policy: as the model says, times what it was wrong by for the strategy before."""
+        return self._modelled(policy) * self._correction(policy)
+
+    def candidates(self) -> list[Candidate]:
+        """Of every strategy and hint the policy that the model likes best, and no prefetching; the fastest first."""
+        best = [self._candidate(self._shortest(family)) for family in self.families()]
+        return sorted([self._candidate(Policy()), *best], key=lambda candidate: candidate.cycles)
+
+    def choice(self) -> Candidate:
+        """The advice: the fastest candidate, no prefetching where that gains nothing to speak of."""
+        none = self._candidate(Policy())
+        first = self.candidates()[0]
+        return first if first.cycles < none.cycles * (1 - self.table.params.least_gain) else none
+
+    def further(self, count: int) -> list[Policy]:
+        """Policies not seen yet that might be the fastest."""
+        unseen = [policy for family in self.families() for policy in family if policy not in self.observed]
+        return sorted(unseen, key=self.expected)[:count]
+
+    def families(self) -> Iterator[list[Policy]]:
+        """The policies of each strategy and hint, by distance; none where prefetches don't get through."""
+        if not any(walk.survives for walk in self._rates.walks):
+            return
+        hints, distances = self.table.hints(), self.table.params.distances
+        near = hints.get("l1")
+        near_most, far_most = (most_iterations(self.loop, self.table, level) for level in ("l1", "l2"))
+        if near:
+            yield [Policy(l1_distance=d, l1_hint=near) for d in distances if d <= max(near_most, distances[0])]
+        for level in ("l2", "l3"):
+            if level not in hints:
+                continue
+            reach = [d for d in distances if d <= far_most or level == "l3"] or [distances[0]]
+            yield [Policy(l2_distance=d, l2_hint=hints[level]) for d in reach]
+            if near:
+                pairs = [(a, b) for b in reach for a in distances if a < b and a <= near_most]
+                if pairs:
+                    yield [Policy(l1_distance=a, l1_hint=near, l2_distance=b, l2_hint=hints[level]) for a, b in pairs]
+
+    def _shortest(self, family: list[Policy]) -> Policy:
+        """Of the policies that are about as good as the best, the one with the shortest distances."""
+        best = min(self.expected(policy) for policy in family)
+        good = [policy for policy in family if self.expected(policy) <= best * (1 + self.table.params.even)]
+        return min(good, key=lambda policy: policy.l1_distance + policy.l2_distance)
+
+    def _candidate(self, policy: Policy) -> Candidate:
+        return Candidate(
+            strategy=strategy_of(policy, self.loop, self.table), policy=policy, cycles=self.expected(policy)
+        )
+
+    def _modelled(self, policy: Policy) -> float:
+        if policy not in self._expected:
+            self._expected[policy] = Queues(self.loop, policy, self._rates, self.core).cycles()
+        return self._expected[policy]
+
+    def _correction(self, policy: Policy) -> float:
+        """Seen over modelled, the mean (in logarithms) of what was seen of the same strategy and hints."""
+        own = [each for each in self.observed if _family(each) == _family(policy)]
+        if policy in self.observed:
+            own = [policy]
+        logs = [math.log(self.observed[each] / self._modelled(each)) for each in own]
+        return math.exp(sum(logs) / len(logs)) if logs else 1.0
+
+    # -- fitting -----------------------------------------------------------------------------------------------------
+
+    def _fitted(self) -> Core:
+        """The core for which the model comes nearest to what was seen; of two about as near the likelier one. Without
+        anything seen, an ordinary core."""
+        likely = list(cores(self.table, self._rates))
+        if not self.observed:
+            return likely[0]
+        none = {policy: cycles for policy, cycles in self.observed.items() if not policy.stages}
+        kept = sorted(likely, key=lambda core: self._away(core, none))[:KEPT_CORES] if none else likely
+        best, nearest = likely[0], math.inf
+        for core in sorted(kept, key=likely.index):
+            away = self._away(core, self.observed)
+            if away < nearest - NEAR * len(self.observed):
+                best, nearest = core, away
+        return best
+
+    def _away(self, core: Core, seen: dict[Policy, float]) -> float:
+        modelled = (Queues(self.loop, policy, self._rates, core).cycles() for policy in seen)
+        return sum(abs(math.log(each / cycles)) for each, cycles in zip(modelled, seen.values(), strict=True))
+
+
+def cores(table: Table, rates: Rates) -> Iterator[Core]:
+    """Cores that may be, the likelier first: what a core overlaps is no finding."""
+    walkers = WALKERS if any(own.first for own in rates.walks) else WALKERS[:1]
+    if table.blocking():
+        yield from (Core(blocking=True, in_order=True, walkers=number) for number in walkers)
+        return
+    yield from (Core(window=window, walkers=number) for number in walkers for window in WINDOWS)
+    yield from (Core(window=MANY, in_order=True, walkers=number) for number in walkers)
+
+
+def strategy_of(policy: Policy, loop: Loop, table: Table) -> Strategy:
+    """What the paper calls a policy: level-1 prefetches count as a second stage behind the hardware where a prefetcher
+    of level 2 follows them on streams that all are regular."""
+    if not policy.stages:
+        return "hardware" if policy.hardware else "none"
+    if policy.stages == 2:
+        return "two_stage_sw"
+    if policy.l2_distance:
+        return "l2_sw"
+    return "two_stage_hw_sw" if follower(loop, table) and policy.hardware else "l1_sw"
+
+
+def follower(loop: Loop, table: Table) -> str:
+    """The level-2 prefetcher that goes on for software prefetches of this loop's streams, "" where none does."""
+    regular = [stream for stream in loop.prefetched if stream.pattern in ("sequential", "strided")]
+    if not regular or len(regular) < len(loop.prefetched):
+        return ""
+    for name, own in table.prefetchers():
+        enough = own.get("streams", len(regular)) >= len(regular)
+        if name in ("l2.stream", "l2.stride") and enough and "prefetch" in own.get("trained_by", ()):
+            return name
+    return ""
+
+
+def _family(policy: Policy) -> tuple[str, str]:
+    return (policy.l1_hint if policy.l1_distance else "", policy.l2_hint if policy.l2_distance else "")
