@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,9 +14,13 @@ from setebench.errors import SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.report import web
 from setebench.report.sections import Reference
+from setebench.report.timeline import timeline_figure
 from setebench.results import Document
 
 NO_REFERENCE = "none"
+
+OWN_PLOTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {"diagnose": timeline_figure}
+"""What draws the evidence of commands that have no scenario behind them."""
 
 
 def chosen_references(document: Document, name: str | None) -> list[Reference]:
@@ -47,7 +52,7 @@ def plots(document: Document) -> list[web.Plot]:
     entries = sorted(evidence_of(document).items(), key=lambda entry: order.get(entry[0], len(order)))
     for name, evidence in entries:
         entry = registry.catalogue().get(name)
-        if entry is not None:
+        if entry is not None or name in OWN_PLOTS:
             found += _plots(name, entry, evidence)
     return found
 
@@ -59,10 +64,10 @@ def _steps(document: Document) -> list[Step]:
         return []
 
 
-def _plots(name: str, entry: registry.Entry, evidence: dict[str, Any]) -> list[web.Plot]:
+def _plots(name: str, entry: registry.Entry | None, evidence: dict[str, Any]) -> list[web.Plot]:
     quieten_matplotlib()
     try:
-        drawing = entry.load().plot
+        drawing = OWN_PLOTS[name] if entry is None else entry.load().plot
         if drawing is None:
             return []
         drawn = drawing(evidence)

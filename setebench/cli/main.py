@@ -19,6 +19,7 @@ TOOLS = {
     ),
     "compare": ("setebench.cli.compare:compare_command", "Put results, or published values, side by side."),
     "counters": ("setebench.cli.counters:counters", "Count events of programs, by counters that were checked first."),
+    "diagnose": ("setebench.cli.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
     "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
     "infer": ("setebench.cli.infer:infer", "Run the inference again on what a machine answered, without the machine."),
     "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),

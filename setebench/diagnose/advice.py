@@ -42,6 +42,8 @@ class Params:
     """Per busy CPU: a switch costs 1 to 10 us with the cold caches behind it (Li, Ding and Shen 2007), 1 % at most."""
     migrations_per_second: float = 20.0
     """A migration empties the near caches for the thread: some 100 us to refill a megabyte, 0.2 %."""
+    least_seconds: float = 0.2
+    """Of CPU time, or of elapsed time: what happens as a program starts and ends is most of a shorter run."""
     idle_percent: float = 50.0
     """A program on a CPU for less of the time than this waits for something else than memory."""
     slower_memory: float = 1.5
@@ -86,7 +88,19 @@ def values_of(findings: list[Finding]) -> dict[str, float]:
 def advise(case: Case, params: Params | None = None) -> list[Advice]:
     """Everything that may be said, what weighs most first."""
     limits = params or Params()
-    rules = (_bandwidth, _latency, _lower_clock, _uneven, _shared, _faults, _switches, _migrations, _waiting, _slower)
+    rules = (
+        _bandwidth,
+        _latency,
+        _lower_clock,
+        _uneven,
+        _uneven_time,
+        _shared,
+        _faults,
+        _switches,
+        _migrations,
+        _waiting,
+        _slower,
+    )
     return [advice for rule in rules for advice in rule(case, limits)]
 
 
@@ -168,6 +182,17 @@ def _uneven(case: Case, limits: Params) -> Iterator[Advice]:
     yield Advice(text=text, rests_on=("diagnose.imbalance",))
 
 
+def _uneven_time(case: Case, limits: Params) -> Iterator[Advice]:
+    """Where useful work could not be counted."""
+    if case.get("imbalance") is not None or not case.at_least("thread_time_imbalance", limits.uneven):
+        return
+    text = (
+        f"the busiest thread is on a CPU {case.values['thread_time_imbalance']:.3g} times as long as the mean: where "
+        "threads sleep while they wait for each other, their work is divided as unevenly"
+    )
+    yield Advice(text=text, rests_on=("CPU time of threads, by samples",))
+
+
 def _shared(case: Case, limits: Params) -> Iterator[Advice]:
     if not case.at_least("false_sharing", limits.shared_lines_per_second):
         return
@@ -181,7 +206,7 @@ def _shared(case: Case, limits: Params) -> Iterator[Advice]:
 
 def _faults(case: Case, limits: Params) -> Iterator[Advice]:
     faults, seconds = case.get("page_faults"), case.get("cpu_time")
-    if not faults or not seconds:
+    if not faults or not seconds or seconds < limits.least_seconds:
         return
     percent = 100 * faults * limits.fault_ns / 1e9 / seconds
     if percent < limits.fault_percent:
@@ -194,7 +219,7 @@ def _faults(case: Case, limits: Params) -> Iterator[Advice]:
 
 
 def _switches(case: Case, limits: Params) -> Iterator[Advice]:
-    rate = _rate(case, "context_switches")
+    rate = _rate(case, "context_switches", limits)
     if rate is None or rate < limits.switches_per_second:
         return
     text = f"{rate:.0f} context switches per second of CPU time: wait less often (larger pieces), or spin briefly first"
@@ -202,24 +227,28 @@ def _switches(case: Case, limits: Params) -> Iterator[Advice]:
 
 
 def _migrations(case: Case, limits: Params) -> Iterator[Advice]:
-    rate = _rate(case, "cpu_migrations")
+    rate = _rate(case, "cpu_migrations", limits)
     if rate is None or rate < limits.migrations_per_second:
         return
     text = f"{rate:.0f} migrations per second of CPU time: bind threads to CPUs, so that their caches stay warm"
     yield Advice(text=text, rests_on=("diagnose.cpu_migrations", "diagnose.cpu_time"))
 
 
-def _rate(case: Case, name: str) -> float | None:
+def _rate(case: Case, name: str, limits: Params) -> float | None:
+    """Events per second of CPU time; None of a run too short for a rate."""
     events, seconds = case.get(name), case.get("cpu_time")
-    return None if events is None or not seconds else events / seconds
+    return None if events is None or seconds is None or seconds < limits.least_seconds else events / seconds
 
 
 def _waiting(case: Case, limits: Params) -> Iterator[Advice]:
     seconds = case.get("cpu_time")
-    if seconds is None or not case.elapsed or 100 * seconds / case.elapsed >= limits.idle_percent:
+    if seconds is None or case.elapsed < limits.least_seconds or 100 * seconds / case.elapsed >= limits.idle_percent:
         return
     percent = 100 * seconds / case.elapsed
-    text = f"the program was on a CPU for {percent:.0f} % of the time only: it waits for something else than memory"
+    text = (
+        f"the program was on a CPU for {percent:.0f} % of the time only: it sleeps, waits for others, or has to share "
+        "its CPUs; no change to how it uses memory shortens that"
+    )
     yield Advice(text=text, rests_on=("diagnose.cpu_time",))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from setebench.counters.decomposition import SOURCE
+from setebench.counters.decomposition import ROLES_NEEDED, SOURCE
 from setebench.counters.metrics import DEFINITIONS
 from setebench.counters.utilization import LEVEL_ROLES
 from setebench.counters.volumes import imbalance
@@ -86,7 +86,7 @@ def _total(intervals: tuple[Interval, ...], role: str) -> int | str:
 
 def _figure(name: str, unit: str, whole: Figures, timeline: Timeline, basis: Basis) -> Finding:
     metric = whole.metrics.get(name)
-    roles = metric.roles if metric is not None else ()
+    roles = metric.roles if metric is not None else ROLES_NEEDED
     if whole.value(name) is None:
         return _without(name, unit, whole.reason(name), timeline, roles)
     estimate = estimated(timeline.intervals, basis, name)
@@ -134,7 +134,7 @@ def _saturated(whole: Figures, timeline: Timeline, basis: Basis) -> Finding:
 
 
 def _imbalance(timeline: Timeline, basis: Basis) -> Finding:
-    found = useful_work(timeline.threads, basis)
+    found = useful_work(timeline, basis)
     if isinstance(found, str):
         return _without("imbalance", "ratio", found, timeline, USEFUL_WORK[:1])
     role, work = found
@@ -144,26 +144,27 @@ def _imbalance(timeline: Timeline, basis: Basis) -> Finding:
     )
 
 
-def useful_work(threads: tuple[Thread, ...], basis: Basis) -> tuple[str, dict[int, int]] | str:
+def useful_work(timeline: Timeline, basis: Basis) -> tuple[str, dict[int, int]] | str:
     """Useful work by thread and the role that it was counted by, or why it isn't known."""
+    threads = timeline.threads
     if len(threads) < 2:
         return "there are not two threads to compare"
     reason = ""
     for role in USEFUL_WORK:
-        counts = {thread.number: thread.counts.get(role) for thread in threads}
-        work = {
-            number: count.value for number, count in counts.items() if count is not None and count.value is not None
-        }
-        objection = "" if basis.verdicts is None else basis.verdicts.of(role).objection()
-        if len(work) == len(threads) and not objection and any(work.values()):
+        work = _work(threads, role)
+        distrust = "" if basis.verdicts is None else basis.verdicts.of(role).objection()
+        objection = timeline.roles.get(role, "") or distrust
+        if work is not None and not objection:
             return role, work
-        reason = reason or objection or _uncounted(role, [each.counts.get(role) for each in threads])
+        reason = reason or objection or f"useful work is counted by {role}, which was not counted for each thread"
     return reason
 
 
-def _uncounted(role: str, counts: list[object]) -> str:
-    found = next((getattr(count, "reason", "") for count in counts if count is not None), "")
-    return found or f"useful work is counted by {role}, which was not counted for each thread"
+def _work(threads: tuple[Thread, ...], role: str) -> dict[int, int] | None:
+    """What was counted of each thread; None where one of them lacks it, or where there was none."""
+    counts = {thread.number: thread.counts.get(role) for thread in threads}
+    work = {number: count.value for number, count in counts.items() if count is not None and count.value is not None}
+    return work if len(work) == len(threads) and any(work.values()) else None
 
 
 def _probe_latency(timeline: Timeline) -> Finding:

@@ -25,6 +25,7 @@ _HEADINGS = (
     ("thread_start", "Threads"),
     ("bandwidth", "Bandwidth"),
     ("loaded_latency", "Latency under load"),
+    ("diagnose", "What limits the program"),
 )
 _RANK = {prefix: (rank, heading) for rank, (prefix, heading) in enumerate(_HEADINGS)}
 _LEVELS = ("l1", "l2", "l3", "memory")

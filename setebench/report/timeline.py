@@ -85,13 +85,18 @@ def _draw_functions(axes: Axes, found: Evidence) -> None:
     others = [
         sum(values) for values in zip(*(seconds[name] for name in (*rest, "other") if name in seconds), strict=True)
     ]
-    labels = [(literal(name), *FILLS[number]) for number, name in enumerate(shown)]
+    labels = [(_label(name), *FILLS[number]) for number, name in enumerate(shown)]
     if any(others):
         columns.append(_busy(others, lengths))
         labels.append(("other", *FILLS[-1]))
     _stack(axes, found, columns, labels)
     axes.set(ylabel="CPUs at work")
     axes.set_ylim(bottom=0)
+
+
+def _label(name: str) -> str:
+    """A name for the legend, which leaves out what begins with an underscore."""
+    return literal(f" {name}" if name.startswith("_") else name)
 
 
 def _draw_clock(axes: Axes, found: Evidence) -> None:

@@ -1,0 +1,155 @@
+"""`setebench diagnose`: what limits a program."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from setebench import store
+from setebench.cli.options import output_options
+from setebench.cli.output import Output
+from setebench.cli.progress import quieten_matplotlib
+from setebench.errors import INTERRUPTED, UsageError
+from setebench.results import Document
+
+if TYPE_CHECKING:
+    from setebench.counters.counted import Run
+    from setebench.diagnose.run import Options
+
+KILLED = 128
+"""Added to a signal's number it is the status that shells give to what the signal ended."""
+
+LEAST_INTERVAL_MS = 10.0
+"""Shorter intervals cost more than 2 % of a CPU for reading counters."""
+
+MOST_SAMPLES_HZ = 5000
+"""More samples a second would cost a tenth of the program's time."""
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=LEAST_INTERVAL_MS),
+    default=100.0,
+    show_default=True,
+    metavar="MS",
+    help="Milliseconds between two reads of the counters: how fine the timeline is.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(0, MOST_SAMPLES_HZ),
+    default=199,
+    show_default=True,
+    metavar="HZ",
+    help="Samples of time per second and CPU; 0 for none.",
+)
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Diagnose a process that runs, not a program.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long at the latest.",
+)
+@click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
+@click.option(
+    "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the timeline into FILE (.png, .svg or .pdf)."
+)
+@output_options
+@click.argument("command", metavar="PROGRAM [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def diagnose(ctx: click.Context, /, **values: Any) -> None:
+    """Run PROGRAM and say what limits it: its cycles by cause, latencies, traffic, time by function, what to try.
+
+    PROGRAM has this command's standard input, output and error; what is found goes to standard error behind it, or to
+    FILE. Without a PMU, or where its events are not trusted, that is said, and the rest is there all the same.
+
+    Exit status: 0 whatever PROGRAM returned (but see --child-status), 1 it could not be run, 2 bad use, 130
+    interrupted.
+    """
+    target = _target(values)
+    _check(values)
+    document, run = _diagnosed(tuple(values["command"]), values, ctx)
+    _deliver(document, target)
+    if values["plot"] is not None:
+        _draw(document, values["plot"], values["force"])
+    ctx.exit(_status(run, values["child_status"]))
+
+
+def _target(values: dict[str, Any]) -> Output:
+    target = Output.choose(values["output"], values["form"], values["force"])
+    if target.path is not None:
+        target.check()
+    return target
+
+
+def _check(values: dict[str, Any]) -> None:
+    """Raises `UsageError` for options that contradict each other, or files that couldn't be written later."""
+    from setebench.report import plot
+
+    process, command = values["pid"], values["command"]
+    if (process is None) == (not command):
+        raise UsageError(
+            "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
+        )
+    if process is not None and values["child_status"]:
+        raise UsageError("--child-status is for programs that are run, not for --pid")
+    if values["plot"] is not None:
+        plot.check_extension(values["plot"])
+        store.check_target(values["plot"], values["force"])
+
+
+def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
+    from setebench.core.perf.program.start import NotStarted
+    from setebench.diagnose.run import diagnose_process, diagnose_program
+
+    options = _options(values)
+    if values["pid"] is not None:
+        return diagnose_process(values["pid"], options)
+    try:
+        return diagnose_program(command, options)
+    except NotStarted as error:
+        if not values["child_status"]:
+            raise
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(error.status)
+
+
+def _options(values: dict[str, Any]) -> Options:
+    from setebench.diagnose.observe import Wish
+    from setebench.diagnose.run import Options
+
+    wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
+    return Options(wish=wish)
+
+
+def _deliver(document: Document, target: Output) -> None:
+    """To the file that was named, else to standard error: standard output is the program's."""
+    from setebench.report.diagnosed import report
+    from setebench.report.table import render
+
+    text = report(document) if target.form == "table" else render(document, target.form)
+    if target.path is not None:
+        store.write(target.path, text.encode(), target.force)
+    else:
+        click.echo(text, err=True, nl=False)
+
+
+def _draw(document: Document, path: Path, force: bool) -> None:
+    from setebench.report import plot
+    from setebench.report.timeline import timeline_figure
+
+    quieten_matplotlib()
+    figure = timeline_figure(document.evidence)
+    plot.add_machine(figure, document.machine.name)
+    plot.save(figure, path, force)
+
+
+def _status(run: Run, child_status: bool) -> int:
+    if run.asked:
+        return INTERRUPTED if run.asked == signal.SIGINT else KILLED + run.asked
+    if not child_status:
+        return 0
+    return KILLED + run.signal if run.signal else run.status or 0

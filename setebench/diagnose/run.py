@@ -1,0 +1,89 @@
+"""Diagnosing on this machine: what is counted, by which verdicts it is read, and the document that comes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from setebench import store
+from setebench.core.perf import _perf
+from setebench.core.perf.messages import read_situation
+from setebench.core.perf.plans import SYSTEM_PLANS
+from setebench.core.perf.program.native import native_resolver
+from setebench.core.perf.program.wanted import Wanted, system_event
+from setebench.counters.counted import Run
+from setebench.counters.roles import ROLES
+from setebench.diagnose.analysis import Basis
+from setebench.diagnose.document import Frame, diagnosed
+from setebench.diagnose.observe import Kit, Wish, observe_process, observe_program
+from setebench.diagnose.records import Timeline
+from setebench.host.environment import read_environment
+from setebench.results import Document, MachineRecord
+
+PMU_ROLES = (
+    *("cycles", "instructions", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
+    *("l1d_inflight_sum", "l1d_inflight_cycles", "load_l1_miss", "load_fb_hit", "load_l1_miss_any"),
+    *("mem_read", "mem_write", "home_read", "home_write", "offcore_mem_read", "remote_read", "link_flit"),
+    *("load", "store", "l1d_fill", "l1d_writeback", "l2_fill", "l2_writeback"),
+    *("hitm_local", "hitm_remote", "fp_op"),
+)
+"""What is counted where there is a PMU for it, what most is made of first."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to diagnose: how closely to observe, and by which verdicts and calibration to read the counts."""
+
+    wish: Wish = msgspec.field(default_factory=Wish)
+    basis: Basis = msgspec.field(default_factory=Basis)
+
+
+def native_kit() -> Kit:
+    """This machine's kernel, and every role that diagnosing asks for."""
+    return Kit(kernel=_perf, situation=read_situation(), wanted=roles_wanted())
+
+
+def roles_wanted() -> tuple[Wanted, ...]:
+    """Every role that figures are made of, with its event here, or the reason why there is none."""
+    resolver = native_resolver()
+    return (*map(system_event, SYSTEM_PLANS), *(resolver.of_role(role) for role in PMU_ROLES if role in ROLES))
+
+
+def diagnose_program(command: Sequence[str], options: Options | None = None) -> tuple[Document, Run]:
+    """Run a program and say what limits it. It has our standard input, output and error.
+
+    Raises `SetebenchError` for what can't be started."""
+    chosen = options or Options()
+    return _document(lambda: observe_program(native_kit(), chosen.wish, command), chosen)
+
+
+def diagnose_process(process: int, options: Options | None = None) -> tuple[Document, Run]:
+    """The same of a process that runs already. Raises `SetebenchError` where there is none."""
+    chosen = options or Options()
+    return _document(lambda: observe_process(native_kit(), chosen.wish, process), chosen)
+
+
+def _document(observe: Callable[[], tuple[Timeline, Run]], options: Options) -> tuple[Document, Run]:
+    frame = Frame(machine=this_machine(), settings=settings(options), started=datetime.now(UTC))
+    timeline, run = observe()
+    return diagnosed(timeline, options.basis, frame), run
+
+
+def settings(options: Options) -> dict[str, Any]:
+    """What a document says of how it came to be."""
+    return {"interval_seconds": options.wish.interval, "samples_hz": options.wish.samples_hz, "machine": "native"}
+
+
+def this_machine() -> MachineRecord:
+    """What the system says of this machine; nothing is measured."""
+    environment = read_environment()
+    facts = {"name": environment.cpu.name or "this CPU", "kind": "native", "cpus": sorted(os.sched_getaffinity(0))}
+    return MachineRecord(
+        kind="native",
+        name=str(facts["name"]),
+        facts=facts,
+        environment=store.plain(msgspec.to_builtins(environment)),
+    )
