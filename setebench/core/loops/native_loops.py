@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import resource
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -46,8 +47,12 @@ BUILDING_FACTOR = 6
 TIMED_ITERATIONS = 4096
 """Of one timed run at least: a pass over small data is repeated until it has as many."""
 
-RESIDENT_ITERATIONS = 40_000
-"""Of one run on data in L1: about 0.1 ms."""
+RESIDENT_TICKS = 300_000
+"""Of one run on data in L1, about 0.1 ms."""
+
+UNDISTURBED_TRIES = 6
+"""Runs in which the kernel let another program onto the CPU are done again, this often at most. Half of all runs end so
+where another program wants the CPU all the time and a run is as long as a slice of its scheduler."""
 
 RESIDENT_ROUNDS = 15
 GOLDEN_PART = 0.382
@@ -178,11 +183,17 @@ class NativeLoops:
         return self._switches.off([switch.name for switch in self._switches.offered(cpu)], (cpu,))
 
     def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
-        first = _begin(self._pass, prepared)
-        self._pass += 1
+        """Ticks of a run, the first one that no other program interrupted, if there is one."""
         distances = (policy.l1_distance, policy.l2_distance)
+        ticks = 0
         with nullcontext() if policy.hardware else self._hardware_off():
-            ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, _repeats(prepared))
+            for _ in range(UNDISTURBED_TRIES):
+                before, first = _interruptions(), _begin(self._pass, prepared)
+                self._pass += 1
+                ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, _repeats(prepared))
+                if _interruptions() == before:
+                    break
+                os.sched_yield()  # to begin the next run with a new slice of time
         return ticks
 
     def _wrong(self, name: str, prepared: Prepared, policy: Policy) -> int:
@@ -207,8 +218,9 @@ class NativeLoops:
                 memory, np.random.default_rng(1), Size(bytes=max(size, RESIDENT_BYTES), resident=True)
             )
             operands, each = Operands(prepared.addresses, prepared.sizes), prepared.pass_iterations
-            passes = -(-RESIDENT_ITERATIONS // each)
             versions = [self._version(loop, policy) for policy in policies]
+            operands.run(versions[0], 0, each, 0, 0)
+            passes = 1 + RESIDENT_TICKS // operands.run(versions[0], 0, each, 0, 0)[0]
             cycles = np.empty((RESIDENT_ROUNDS, len(policies)))
             for row in cycles:
                 rate = self._cycles_per_tick() / (passes * each)
@@ -231,6 +243,11 @@ def _begin(number: int, prepared: Prepared) -> int:
     passes = prepared.iterations // prepared.pass_iterations
     apart = next(step for step in range(round(passes * GOLDEN_PART) or 1, 2 * passes) if math.gcd(step, passes) == 1)
     return number * apart % passes * prepared.pass_iterations
+
+
+def _interruptions() -> int:
+    """How often the kernel has taken the CPU from the calling thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
 
 
 def _repeats(prepared: Prepared) -> int:
