@@ -94,7 +94,13 @@ def _gone_on(request: Request, apart: Apart) -> Request:
 def _way_on(request: Request) -> str:
     if request.saved is None or not request.saved.exists():
         return "nothing was written (with -o FILE, --resume FILE could go on from here)."
-    return f"go on with: setebench characterize --resume {request.saved}"
+    machine = f" --machine {request.plan.machine}" if _runs_code(request.plan.machine) else ""
+    return f"go on with: setebench characterize --resume {request.saved}{machine}"
+
+
+def _runs_code(machine: str) -> bool:
+    """Whether the name of the machine is that of a function of any module, `module:factory`."""
+    return ":" in machine and not machine.startswith("sim:")
 
 
 def _request(values: dict[str, Any]) -> Request:
@@ -141,10 +147,8 @@ def _new_plan(values: dict[str, Any]) -> Plan:
 
 def _resumed_plan(file: Path, earlier: Document) -> Plan:
     """The plan of the earlier run; options that would make it another one are refused."""
-    context = click.get_current_context()
-    fixed = ("machine", "cpu", "seed", "fast", "only", "no_msr")
-    given = [name for name in fixed if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-    if given:
+    fixed = ("cpu", "seed", "fast", "only", "no_msr")
+    if given := [name for name in fixed if _is_given(name)]:
         raise UsageError(
             f"--resume goes on with the settings in {str(file)!r}; leave out --{given[0].replace('_', '-')}"
         )
@@ -154,7 +158,24 @@ def _resumed_plan(file: Path, earlier: Document) -> Plan:
         campaign.steps_of(earlier)
     except UsageError as error:
         raise UsageError(f"can't go on with {str(file)!r}: {error}") from error
+    _check_machine(file, plan.machine)
     return plan
+
+
+def _check_machine(file: Path, machine: str) -> None:
+    """A file may come from anybody: code that it names is only run where the user names it too."""
+    named = click.get_current_context().params["machine"] if _is_given("machine") else None
+    if named is None and _runs_code(machine):
+        raise UsageError(
+            f"{str(file)!r} was begun on {machine!r}, which is code to be run; where you trust it, name it: "
+            f"add --machine {machine}"
+        )
+    if named is not None and named != machine:
+        raise UsageError(f"{str(file)!r} was begun on the machine {machine!r}; leave out --machine {named}")
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _left_out(earlier: Document, skipped: Iterable[str]) -> dict[str, Step]:

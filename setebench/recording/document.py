@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from setebench.errors import UsageError
 from setebench.machine import BusyTime, Facts, PrefetcherSwitch, Ticks
 from setebench.probe import Probe
+from setebench.recording.claims import check_facts, check_regions
 from setebench.recording.packing import unpacked
 
 EVIDENCE_PREFIX = "recording."
@@ -64,10 +65,12 @@ def without_recordings(evidence: Mapping[str, Any]) -> dict[str, Any]:
 def calls_and_ticks(recording: Recording) -> tuple[NDArray[np.int64], list[Ticks]]:
     """The rows of `Recording.calls`, shape (runs, 4), and the ticks of every run one after the other, shape
     (repetitions times intervals,) each. Raises `UsageError` for a damaged recording."""
+    check_facts(recording.facts)
+    check_regions(recording.regions)
     calls = _checked_calls(unpacked(recording.calls, 4 * MOST_CALLS))
     sizes = calls[:, 1] * calls[:, 2]
     ticks = unpacked(recording.ticks, int(sizes.sum()))
-    if len(ticks) != sizes.sum() or any(len(region) != 4 for region in recording.regions):
+    if len(ticks) != sizes.sum():
         raise UsageError("the recording is damaged: its parts don't fit together")
     return calls, np.split(ticks, np.cumsum(sizes)[:-1]) if len(calls) else []
 

@@ -16,7 +16,8 @@ from setebench.cli.apart import Logbook
 
 ENDING = FAILING.replace('name="failing"', 'name="{name}"').replace("order=30", "order={order}")
 
-CHOSEN = ("--machine", MACHINE, "--only", "early", "--only", "late")
+NAMED = ("--machine", MACHINE)
+CHOSEN = (*NAMED, "--only", "early", "--only", "late")
 
 
 @pytest.fixture
@@ -110,7 +111,7 @@ def test_an_interrupt_of_both_processes_is_one(folder: Path, tmp_path: Path) -> 
         os.kill(each, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in said
-    assert said.endswith("Interrupted; go on with: setebench characterize --resume out.json\n")
+    assert said.endswith(f"Interrupted; go on with: setebench characterize --resume out.json {' '.join(NAMED)}\n")
 
 
 def test_one_that_never_ends_can_be_left_out(folder: Path, tmp_path: Path) -> None:
@@ -119,12 +120,12 @@ def test_one_that_never_ends_can_be_left_out(folder: Path, tmp_path: Path) -> No
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    again = start(folder, tmp_path, "--resume", "out.json", "--skip", "waiting")
+    again = start(folder, tmp_path, "--resume", "out.json", *NAMED, "--skip", "waiting")
     printed, said = again.communicate(timeout=60)
     assert again.returncode == 0, said
     assert states(tmp_path / "out.json") == {"early": "done", "waiting": "pending", "late": "done"}
     assert "waiting was not run yet" in printed
-    wrong = start(folder, tmp_path, "--resume", "out.json", "--skip", "unheard-of")
+    wrong = start(folder, tmp_path, "--resume", "out.json", *NAMED, "--skip", "unheard-of")
     _, said = wrong.communicate(timeout=60)
     assert wrong.returncode == 2 and "has no scenario 'unheard-of'; one of early, waiting, late" in said
 

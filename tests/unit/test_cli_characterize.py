@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, Write, scenario_folder, start
+from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, BareMachine, Write, scenario_folder, start
 
 from setebench import registry, store
 from setebench.campaign import choose, steps_of
@@ -153,13 +153,15 @@ def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) ->
     _, errors = process.communicate(timeout=60)
     assert process.returncode == (130 if ending is signal.SIGINT else -signal.SIGKILL)
     if ending is signal.SIGINT:
-        assert errors.endswith("Interrupted; go on with: setebench characterize --resume out.json\n")
+        assert errors.endswith(
+            f"Interrupted; go on with: setebench characterize --resume out.json --machine {MACHINE}\n"
+        )
     saved = store.load(tmp_path / "out.json")
     assert [step.state for step in steps_of(saved)] == ["done", "pending", "pending"]
     assert list(tmp_path.glob(".setebench-*")) == []
 
     (folder / "waiting.py").write_text(HEAD + WAITING.replace("time.sleep(60)", "time.sleep(0)"))
-    again = start(folder, tmp_path, "--resume", "out.json")
+    again = start(folder, tmp_path, "--resume", "out.json", "--machine", MACHINE)
     _, errors = again.communicate(timeout=60)
     assert again.returncode == 0, errors
     done = store.load(tmp_path / "out.json")
@@ -171,15 +173,25 @@ def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) ->
 def test_going_on_keeps_the_settings_of_the_file(run: Run, scenario_folder: Write) -> None:
     scenario_folder(early=EARLY, late=LATE)
     assert run("-o", "out.json", "--seed", "3").exit_code == 0
-    assert run("--resume", "out.json", machine=None).exit_code == 0
+    assert run("--resume", "out.json").exit_code == 0
     for more in (("--seed", "4"), ("--fast",), ("--only", "late")):
-        result = run("--resume", "out.json", *more, machine=None)
+        result = run("--resume", "out.json", *more)
         assert result.exit_code == 2 and "goes on with the settings" in result.stderr
     scenario_folder()
     (Path.cwd() / "scenarios" / "late.py").unlink()
     registry.catalogue.cache_clear()
-    result = run("--resume", "out.json", machine=None)
+    result = run("--resume", "out.json")
     assert result.exit_code == 2 and "unknown scenario 'late'" in result.stderr
+
+
+def test_code_that_a_file_names_is_run_where_the_user_names_it_too(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY)
+    assert run("-o", "out.json").exit_code == 0
+    opened = len(BareMachine.opened)
+    silent, other = run("--resume", "out.json", machine=None), run("--resume", "out.json", machine="os:getcwd")
+    assert silent.exit_code == 2 and f"add --machine {MACHINE}" in silent.stderr
+    assert other.exit_code == 2 and f"was begun on the machine {MACHINE!r}" in other.stderr
+    assert len(BareMachine.opened) == opened
 
 
 def test_an_interrupt_without_a_file_says_so(run: Run, scenario_folder: Write) -> None:
@@ -193,7 +205,8 @@ def test_an_interrupt_without_a_file_says_so(run: Run, scenario_folder: Write) -
 
 def test_every_scenario_that_ships_takes_part_and_the_levels_come_first() -> None:
     names = choose()
-    assert names[0] == "latency" and set(names) == set(registry.catalogue())
+    asked = {name for name, scenario in registry.scenarios().items() if not scenario.on_request}
+    assert names[0] == "latency" and set(names) == asked
 
 
 def test_a_file_that_cannot_be_written_costs_no_measurement(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import json
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -146,11 +147,36 @@ BOMB = base64.b64encode(zlib.compress(bytes(1 << 26), 9)).decode()
         {"calls": base64.b64encode(zlib.compress(b"123")).decode()},
         {"calls": base64.b64encode(zlib.compress(bytes(800))[:9]).decode()},
         {"regions": [[1, 2]]},
+        {"regions": [[1 << 50, 4096, 1 << 20, 1 << 50]]},
+        {"regions": [[1 << 16, 4096, 1 << 20, 1 << 50]]},
+        {"regions": [[1 << 16, 4096, 1 << 20, 1 << 12]]},
+        {"regions": [[1 << 16, 0, 1 << 20, 1 << 16]]},
+        {"regions": [[-1, 4096, 1 << 20, 0]]},
     ],
 )
 def test_a_damaged_recording_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="the recording is damaged"):
         Replay(msgspec.structs.replace(kept[1], **change))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memory_bytes": 1 << 50},
+        {"cpus": tuple(range(100_000))},
+        {"cpus": ()},
+        {"line_size": 1 << 40},
+        {"line_size": 0},
+        {"page_sizes": (4096, 1 << 50)},
+        {"ticks_per_second": float("inf")},
+        {"lines_per_second": 0.0},
+    ],
+)
+def test_a_machine_that_there_can_not_be_is_refused(kept: tuple[list[Any], Recording], change: dict[str, Any]) -> None:
+    """A scenario takes memory for each of its CPUs, lines and pages."""
+    facts = msgspec.structs.replace(kept[1].facts, **change)
+    with pytest.raises(UsageError, match="its machine is impossible"):
+        Replay(msgspec.structs.replace(kept[1], facts=facts))
 
 
 def test_a_bomb_is_not_unpacked(kept: tuple[list[Any], Recording], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +282,26 @@ def test_the_command(run: Any, scenario_folder: Write) -> None:
     told = run("infer", "all.json")
     assert "first failed, so first.* may be missing: the recording has no answer" in told.stdout
     assert told.exit_code == 1 and "no scenario could be inferred" in told.stderr
+
+
+@pytest.mark.parametrize("name", ["one.json", "all.json"])
+def test_petabytes_are_refused_before_memory_is_taken(run: Any, scenario_folder: Write, name: str) -> None:
+    """The scenario would take eight bytes for each line of the region."""
+    lines = "region = context.machine.allocate(1 << 16, 4096)\n    np.arange(region.lines)\n    line = Base"
+    scenario_folder(first=_asking("first", 1).replace("line = Base", lines))
+    assert run("characterize", "-o", "all.json", "--machine", NOISY).exit_code == 0
+    assert run("first", "--raw", "-o", "one.json", "--machine", NOISY).exit_code == 0
+    file = Path(name)
+    text = file.read_text()
+    hostile = text.replace("[[65536, 4096, 1048576, 65536]]", "[[65536, 4096, 1048576, 1125899906842624]]")
+    assert hostile != text
+    file.write_text(hostile)
+    tracemalloc.start()
+    told = run("infer", name, "-q")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert told.exit_code in (1, 2) and peak < 1 << 29
+    assert len(told.stderr.splitlines()) == 1 and "is impossible" in told.stdout + told.stderr
 
 
 @pytest.mark.parametrize("name", ["one.json", "all.json"])
