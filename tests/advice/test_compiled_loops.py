@@ -234,3 +234,35 @@ def test_switches_that_cannot_be_used_are_said_before_anything_runs() -> None:
 
     with pytest.raises(UnsupportedError, match="can't be written"):
         loops(Refusing()).run("triad@256K", [PLAIN, Policy(hardware=False)], 1, 1)
+
+
+def test_a_run_that_another_program_interrupted_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often as is reasonable: where the CPU is never left alone, the last run counts."""
+    begun: list[int] = []
+    seen = itertools.chain([0, 1, 1, 2], itertools.repeat(2, 2), itertools.count())
+
+    def run(prepared: Prepared, number: int) -> int:
+        begun.append(number)
+        return 0
+
+    monkeypatch.setattr(Prepared, "begin", run)
+    monkeypatch.setattr(native_loops, "_interruptions", lambda: next(seen))
+    runs = loops()
+    assert runs.run("triad@256K", [PLAIN], 0, 1).shape == (0, 1)
+    assert begun == [0, 1, 2]  # the run that warms up: interrupted twice
+    runs.run("triad@256K", [PLAIN], 0, 1)
+    assert len(begun) == 3 + native_loops.UNDISTURBED_TRIES
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3, 5, 8, 32, 61])
+def test_passes_go_through_all_data_and_never_on_where_the_last_one_ended(passes: int) -> None:
+    memory = Memory()
+    try:
+        built = native_loops.BUILDERS["triad"](memory, np.random.default_rng(1), Size(bytes=4096))
+    finally:
+        memory.release()
+    prepared = Prepared(**{**vars(built), "pass_iterations": 8, "iterations": 8 * passes})
+    begins = [prepared.begin(number) // 8 for number in range(passes)]
+    assert sorted(begins) == list(range(passes))
+    if passes > 4:
+        assert all(after != before + 1 for before, after in itertools.pairwise(begins))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import resource
@@ -44,9 +43,6 @@ CHECKED_BYTES = 8 << 20
 BUILDING_FACTOR = 6
 """Memory that building a loop takes for a moment, beside its bytes: a tree's keys in three orders."""
 
-TIMED_ITERATIONS = 4096
-"""Of one timed run at least: a pass over small data is repeated until it has as many."""
-
 RESIDENT_TICKS = 300_000
 """Of one run on data in L1, about 0.1 ms."""
 
@@ -55,9 +51,6 @@ UNDISTURBED_TRIES = 6
 where another program wants the CPU all the time and a run is as long as a slice of its scheduler."""
 
 RESIDENT_ROUNDS = 15
-GOLDEN_PART = 0.382
-"""Of all passes: how far apart in the data two passes are that are run one after another."""
-
 MEASURED_ROUNDS = 9
 """Of a loop on its own data, without prefetches: some 10 ms."""
 
@@ -92,7 +85,7 @@ class NativeLoops:
         lines = sum(stream.lines_per_iteration for stream in prepared.streams if stream.prefetched)
         cost = max(0.0, (prefetching - plain) / lines)
         ticks = float(np.median(self.run(name, (Policy(),), MEASURED_ROUNDS, 1)))
-        iterations = prepared.pass_iterations * _repeats(prepared)
+        iterations = prepared.pass_iterations * prepared.repeats
         return Loop(
             name=name,
             streams=tuple(_with_cost(stream, cost) for stream in prepared.streams),
@@ -114,11 +107,11 @@ class NativeLoops:
                 pass
         operands = Operands(prepared.addresses, prepared.sizes)
         rng = np.random.default_rng(seed)
-        ticks = np.zeros((rounds, len(policies)), dtype=np.int64)
-        for index in range(-1, rounds):  # the first round warms code and pages, and its ticks are overwritten
+        ticks = np.empty((1 + rounds, len(policies)), dtype=np.int64)
+        for row in ticks:
             for which in rng.permutation(len(policies)):
-                ticks[index, which] = self._timed(operands, prepared, versions[which], policies[which])
-        return ticks
+                row[which] = self._timed(operands, prepared, versions[which], policies[which])
+        return ticks[1:]  # the first round warmed code and pages
 
     def check(self, name: str) -> None:
         """See `RunsLoops.check_loop`, on data of 8 MiB."""
@@ -188,9 +181,9 @@ class NativeLoops:
         ticks = 0
         with nullcontext() if policy.hardware else self._hardware_off():
             for _ in range(UNDISTURBED_TRIES):
-                before, first = _interruptions(), _begin(self._pass, prepared)
+                before, first = _interruptions(), prepared.begin(self._pass)
                 self._pass += 1
-                ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, _repeats(prepared))
+                ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats)
                 if _interruptions() == before:
                     break
                 os.sched_yield()  # to begin the next run with a new slice of time
@@ -211,25 +204,30 @@ class NativeLoops:
         return int((found != expected).sum())
 
     def _resident_cycles(self, loop: str, size: int, policies: Sequence[Policy]) -> list[float]:
-        """Core cycles of an iteration on data in L1 with each policy: the median of rounds in turn."""
-        memory = Memory()
+        """Core cycles of an iteration on data in L1 with each policy."""
+        memory, resident = Memory(), Size(bytes=max(size, RESIDENT_BYTES), resident=True)
         try:
-            prepared = BUILDERS[loop](
-                memory, np.random.default_rng(1), Size(bytes=max(size, RESIDENT_BYTES), resident=True)
-            )
-            operands, each = Operands(prepared.addresses, prepared.sizes), prepared.pass_iterations
-            versions = [self._version(loop, policy) for policy in policies]
-            operands.run(versions[0], 0, each, 0, 0)
-            passes = 1 + RESIDENT_TICKS // operands.run(versions[0], 0, each, 0, 0)[0]
-            cycles = np.empty((RESIDENT_ROUNDS, len(policies)))
-            for row in cycles:
-                rate = self._cycles_per_tick() / (passes * each)
-                for which, (version, policy) in enumerate(zip(versions, policies, strict=True)):
-                    distances = (policy.l1_distance, policy.l2_distance)
-                    operands.run(version, 0, each, *distances)
-                    row[which] = operands.run(version, 0, each, *distances, passes)[0] * rate
+            prepared = BUILDERS[loop](memory, np.random.default_rng(1), resident)
+            runs = [self._whole_run(prepared, self._version(loop, policy), policy) for policy in policies]
+            return self._cycles_of(runs, prepared.pass_iterations)
         finally:
             memory.release()
+
+    def _whole_run(self, prepared: Prepared, version: Version, policy: Policy) -> Callable[[int], int]:
+        """Ticks of so many passes through all of the data."""
+        operands, distances = Operands(prepared.addresses, prepared.sizes), (policy.l1_distance, policy.l2_distance)
+        return lambda passes: operands.run(version, 0, prepared.pass_iterations, *distances, passes)[0]
+
+    def _cycles_of(self, runs: Sequence[Callable[[int], int]], iterations: int) -> list[float]:
+        """Cycles of an iteration: medians of rounds, in which the runs and the calibration of the clock take turns."""
+        first = runs[0](1)
+        passes = 1 + RESIDENT_TICKS // min(first, runs[0](1))
+        cycles = np.empty((RESIDENT_ROUNDS, len(runs)))
+        for row in cycles:
+            rate = self._cycles_per_tick() / (passes * iterations)
+            for which, run in enumerate(runs):
+                run(1)
+                row[which] = run(passes) * rate
         return [float(middle) for middle in np.median(cycles, axis=0)]
 
 
@@ -237,22 +235,9 @@ def _with_cost(stream: Stream, cycles: float) -> Stream:
     return msgspec.structs.replace(stream, address_cycles=cycles) if stream.prefetched else stream
 
 
-def _begin(number: int, prepared: Prepared) -> int:
-    """Iteration with which a pass begins, when so many were run before. Each part of the data comes once, not behind
-    its neighbour: what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
-    passes = prepared.iterations // prepared.pass_iterations
-    apart = next(step for step in range(round(passes * GOLDEN_PART) or 1, 2 * passes) if math.gcd(step, passes) == 1)
-    return number * apart % passes * prepared.pass_iterations
-
-
 def _interruptions() -> int:
     """How often the kernel has taken the CPU from the calling thread."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
-
-
-def _repeats(prepared: Prepared) -> int:
-    """Passes of one timed run."""
-    return -(-TIMED_ITERATIONS // prepared.pass_iterations) if prepared.iterations == prepared.pass_iterations else 1
 
 
 def _parsed(name: str) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,12 @@ they can be read ahead without a comparison. Half of an L1 of 128 KiB has as man
 STAGGER_BYTES = 13 * LINE_BYTES
 """By how much each array of a loop begins later in its page than the one before: arrays at equal offsets share sets of
 a cache, and stores seem to touch what is loaded from the next one."""
+
+TIMED_ITERATIONS = 4096
+"""Of one timed run at least: a pass over small data is repeated until it has as many."""
+
+GOLDEN_PART = 0.382
+"""Of all passes: how far apart in the data two passes are that are run one after another."""
 
 Array = NDArray[Any]
 
@@ -86,6 +93,19 @@ class Prepared:
     largest_distance: int = LARGEST_DISTANCE
     offsets: Sequence[int] = field(default=())
     """Elements of each array before the one that the loop's address is of; none unless given."""
+
+    def begin(self, number: int) -> int:
+        """Iteration with which a pass begins, when so many were run before. All data come in turn, but no part behind
+        its neighbour: what a policy prefetched beyond the end of its pass would serve the policy that runs next."""
+        passes = self.iterations // self.pass_iterations
+        steps = range(round(passes * GOLDEN_PART) or 1, 2 * passes)
+        apart = next(step for step in steps if math.gcd(step, passes) == 1)
+        return number * apart % passes * self.pass_iterations
+
+    @property
+    def repeats(self) -> int:
+        """Passes of one timed run: 1, unless the data are of a single short pass."""
+        return -(-TIMED_ITERATIONS // self.pass_iterations) if self.iterations == self.pass_iterations else 1
 
     @property
     def addresses(self) -> tuple[int, ...]:
