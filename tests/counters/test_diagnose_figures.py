@@ -1,0 +1,196 @@
+"""What a timeline is said to mean: figures, findings and advice on counts whose answer is known."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from timelines import BANDWIDTH_BOUND, CHASE, counted, timeline, without
+
+from setebench import store
+from setebench.counters.protocol import Count
+from setebench.counters.utilization import Peak
+from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts
+from setebench.diagnose.analysis import Basis, Calibration, covered, estimated, figures
+from setebench.diagnose.document import Frame, diagnosed
+from setebench.diagnose.findings import findings
+from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
+from setebench.report.diagnosed import report
+from setebench.results import Document, Finding, MachineRecord, Outcome
+
+KEY = Key(processor="any", microcode="1", kernel="1", version="1")
+PEAKS = {"mem_read": Peak(all_cores=160_000_000), "mem_write": Peak(all_cores=200_000_000)}
+CALIBRATED = Basis(calibration=Calibration(peaks=PEAKS, saturation_cycles=300.0))
+
+
+def found(observed: Timeline, basis: Basis | None = None) -> dict[str, Finding]:
+    return {each.parameter.removeprefix("diagnose."): each for each in findings(observed, basis or Basis())}
+
+
+def document(observed: Timeline, basis: Basis | None = None) -> Document:
+    machine = MachineRecord(kind="simulated", name="a machine", facts={}, environment={})
+    frame = Frame(machine=machine, settings={}, started=datetime(2026, 1, 1, tzinfo=UTC))
+    return diagnosed(observed, basis or Basis(), frame)
+
+
+def advice(observed: Timeline, basis: Basis | None = None) -> list[dict[str, object]]:
+    entries: list[dict[str, object]] = document(observed, basis).evidence["diagnose"]["advice"]
+    return entries
+
+
+def test_cycles_by_cause_and_latencies_of_a_stream() -> None:
+    stream = found(timeline(BANDWIDTH_BOUND))
+    assert stream["productive"].value == pytest.approx(20)
+    assert stream["memory_bandwidth"].value == pytest.approx(60)
+    assert stream["memory_latency"].value == pytest.approx(15)
+    assert stream["other_stalls"].value == pytest.approx(5)
+    assert stream["store_buffer"].value == pytest.approx(10)
+    assert stream["l1_miss_latency"].value == pytest.approx(800)
+    assert stream["load_miss_latency"].value == pytest.approx(400)
+    assert stream["memory_read"].value == pytest.approx(9.6)
+
+
+def test_intervals_of_a_run_that_stays_the_same_are_narrow_and_hold_the_truth() -> None:
+    read = found(timeline(BANDWIDTH_BOUND))["memory_read"]
+    assert read.low is not None and read.high is not None
+    assert read.low < 9.6 < read.high and read.high - read.low < 0.5
+    alone = found(timeline(BANDWIDTH_BOUND, intervals=1))["memory_read"]
+    assert alone.value == pytest.approx(9.6 * 0.94) and alone.low is None
+
+
+def test_what_is_not_there_is_unavailable_and_what_is_not_trusted_unresolved() -> None:
+    lacking = timeline(without(BANDWIDTH_BOUND, "fb_full"))
+    lacking = msgspec.structs.replace(lacking, roles={**lacking.roles, "fb_full": "no event here"})
+    missing = found(lacking)
+    assert missing["productive"].outcome is Outcome.UNAVAILABLE and missing["memory_read"].value is not None
+    verdicts = {role: Verdict(role=role, kinds=(Kind.TRUSTED,)) for role in BANDWIDTH_BOUND}
+    verdicts["mem_read"] = Verdict(role="mem_read", kinds=(Kind.SCALED,))
+    trusted = Basis(verdicts=Verdicts(key=KEY, machine="", date="", verdicts=verdicts))
+    gated = found(timeline(BANDWIDTH_BOUND), trusted)
+    assert gated["memory_read"].outcome is Outcome.UNRESOLVED and "not trusted" in str(gated["memory_read"].reason)
+    assert gated["productive"].value == pytest.approx(20)
+    unchecked = Basis(verdicts=Verdicts(key=KEY, machine="", date="", verdicts={}))
+    assert all(
+        each.value is None for name, each in found(timeline(BANDWIDTH_BOUND), unchecked).items() if "memory" in name
+    )
+
+
+def by_turns(values: dict[str, int], turns: list[set[str]]) -> Timeline:
+    """The same program with only some roles counted in each interval."""
+    whole = timeline(values, wobble=0)
+    rows = []
+    for number, row in enumerate(whole.intervals):
+        shown = turns[number % len(turns)] | {"cycles", "task_clock"}
+        counts = {
+            role: count if role in shown else Count(role=role, reason="counted in other intervals")
+            for role, count in row.counts.items()
+        }
+        rows.append(Interval(start=row.start, end=row.end, counts=counts))
+    return msgspec.structs.replace(whole, intervals=tuple(rows))
+
+
+def test_roles_that_are_counted_by_turns_give_the_same_figures_and_say_for_how_long() -> None:
+    turns = [
+        {"no_execute", "stall_l1d_miss", "fb_full"},
+        {"stall_store_buffer", "sq_full", "mem_read"},
+        {"l1d_inflight_sum", "load_l1_miss", "load_fb_hit"},
+    ]
+    turned = by_turns(BANDWIDTH_BOUND, turns)
+    assert covered(turned.intervals, ("mem_read",)) == pytest.approx(7 / 20)
+    rotated = found(turned)
+    assert rotated["productive"].value == pytest.approx(20) and rotated["memory_bandwidth"].value == pytest.approx(60)
+    assert rotated["memory_read"].value == pytest.approx(9.6) and "35 % of the time" in rotated["memory_read"].method
+    assert rotated["load_miss_latency"].value == pytest.approx(400)
+    assert rotated["memory_write"].value is None
+
+
+def test_a_shared_counter_is_never_scaled_up() -> None:
+    whole = timeline(BANDWIDTH_BOUND)
+    shared = Count(role="mem_read", value=5, enabled=10, running=3)
+    rows = tuple(msgspec.structs.replace(row, counts=row.counts | {"mem_read": shared}) for row in whole.intervals)
+    read = found(msgspec.structs.replace(whole, intervals=rows))["memory_read"]
+    assert read.value is None and "30 % of the time" in str(read.reason)
+
+
+def test_saturation_is_held_against_the_threshold_of_this_machine() -> None:
+    assert found(timeline(BANDWIDTH_BOUND), CALIBRATED)["saturated"].value is True
+    assert found(timeline(CHASE), CALIBRATED)["saturated"].value is False
+    unknown = found(timeline(BANDWIDTH_BOUND))["saturated"]
+    assert unknown.value is None and "calibrated" in str(unknown.reason)
+
+
+def test_utilization_is_that_of_the_busiest_path() -> None:
+    stream = found(timeline(BANDWIDTH_BOUND), CALIBRATED)
+    assert stream["utilization.memory"].value == pytest.approx(100 * 150 / 160)
+    assert "mem_read" in stream["utilization.memory"].method
+
+
+def test_imbalance_is_by_useful_work_and_not_by_instructions() -> None:
+    threads = tuple(
+        Thread(number=number, name="", cpu_seconds=1.0, counts=counted({"fp_op": work, "instructions": 100}))
+        for number, work in ((1, 25_167_872), (2, 8_390_656))
+    )
+    observed = msgspec.structs.replace(timeline(BANDWIDTH_BOUND | {"fp_op": 1}), threads=threads)
+    assert found(observed)["imbalance"].value == pytest.approx(1.5, rel=1e-4)
+    assert "1.5 times the mean of useful work" in str(advice(observed))
+
+
+def test_sampled_latency_is_of_loads_that_memory_served_with_a_tlb_hit() -> None:
+    place = Place(function="triad", object="/bin/stream")
+    loads = [
+        Load(seconds=0.1, thread=1, place=place, latency_cycles=cycles, level=level, tlb_hit=hit)
+        for cycles, level, hit in (
+            *((300, "memory", True), (500, "memory", True), (10, "l1", True)),
+            *((900, "memory", False), (900, "memory", None)),
+        )
+    ]
+    sampled = found(msgspec.structs.replace(timeline(BANDWIDTH_BOUND), loads=tuple(loads)))["sampled_latency"]
+    assert sampled.value == 400
+    assert found(timeline(BANDWIDTH_BOUND))["sampled_latency"].outcome is Outcome.UNAVAILABLE
+
+
+def test_a_stream_is_advised_to_use_less_bandwidth_and_a_chase_to_follow_several_chains() -> None:
+    stream = " ".join(str(each["text"]) for each in advice(timeline(BANDWIDTH_BOUND), CALIBRATED))
+    assert "the last cache" in stream and "fewer threads" in stream and "lower core clock" in stream
+    assert "triad (stream.c:12)" in stream and "chains" not in stream
+    chase = " ".join(str(each["text"]) for each in advice(timeline(CHASE), CALIBRATED))
+    assert "several chains" in chase and "fewer threads" not in chase
+
+
+def test_misses_that_wait_for_no_other_are_advised_to_be_prefetched_by_littles_law() -> None:
+    """A miss takes 290 cycles, and a line comes every 30: ten lines ahead, or twice as many."""
+    several = CHASE | {"l1d_inflight_sum": 2_900_000_000, "load_l1_miss": 10_000_000, "mem_read": 10_000_000}
+    (text,) = [str(each["text"]) for each in advice(timeline(several)) if "prefetch" in str(each["text"])]
+    assert "10 to 19 lines ahead" in text
+
+
+@pytest.mark.parametrize("values", [BANDWIDTH_BOUND, CHASE, without(CHASE, "fb_full"), without(CHASE, "cycles")])
+def test_advice_rests_on_figures_that_were_made(values: dict[str, int]) -> None:
+    made = document(timeline(values), CALIBRATED)
+    for entry in made.evidence["diagnose"]["advice"]:
+        for name in entry["rests_on"]:
+            assert not name.startswith("diagnose.") or made[name].value is not None
+
+
+def test_nothing_is_advised_where_nothing_is_known() -> None:
+    idle = without(BANDWIDTH_BOUND, *(role for role in BANDWIDTH_BOUND if role != "task_clock"))
+    assert advice(timeline(idle)) == []
+
+
+def test_the_document_is_a_result_file_and_its_report_names_what_is_not_known() -> None:
+    made = document(timeline(without(BANDWIDTH_BOUND, "mem_write")), CALIBRATED)
+    assert store.dumps(made)
+    text = report(made)
+    assert "productive" in text and "20.0 %" in text and "triad" in text
+    assert text.index("Not known") < text.index("memory_write")
+    assert all(len(line) < 250 for line in text.splitlines())
+
+
+def test_errors_of_figures_come_from_what_differs_between_intervals() -> None:
+    steady = estimated(timeline(BANDWIDTH_BOUND, wobble=0).intervals, Basis(), "load_miss_latency")
+    assert steady is not None and steady.error == pytest.approx(0, abs=1e-9)
+    moving = estimated(timeline(BANDWIDTH_BOUND, wobble=10).intervals, Basis(), "memory_read")
+    assert moving is not None and 0 < moving.half_width < 2
+    assert math.isclose(figures(timeline(BANDWIDTH_BOUND).intervals, Basis()).value("memory_read") or 0, 9.6)

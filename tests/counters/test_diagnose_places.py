@@ -1,0 +1,259 @@
+"""Samples to functions: symbol tables, mappings, profiles; the hybrid of counters and samples; the timeline's plot."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import colors
+from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
+
+from setebench.core.perf.sampling import DataSource, Mapped, Record, Renamed, SampleRecord, Started
+from setebench.core.perf.sampling.data_source import Weights
+from setebench.core.perf.sampling.kinds import SampleId
+from setebench.diagnose.analysis import Basis, Calibration, figures
+from setebench.diagnose.evidence import evidence
+from setebench.diagnose.places import hot, suffering
+from setebench.diagnose.profile import Mapping, Memory, Profile
+from setebench.diagnose.records import Hit, Load, Place, Timeline
+from setebench.diagnose.symbols import Listed, kernel_symbols, symbols, written_code
+from setebench.errors import SetebenchError
+from setebench.report.plot import alt_text, encode
+from setebench.report.timeline import timeline_figure
+
+SOURCE = """int inner(int x) { return 3 * x; }
+int outer(int x) { return inner(x) + 1; }
+int main(void) { return outer(0); }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "small.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-g", "-O0", "-o", folder / "small", folder / "small.c"], check=True)
+    return folder / "small"
+
+
+def starts(program: Path) -> dict[str, int]:
+    """Addresses of functions as binutils list them; in a file linked as usual code lies at its file offset."""
+    listed = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    return {words[2]: int(words[0], 16) for line in listed.splitlines() if len(words := line.split()) == 3}
+
+
+def test_names_are_those_that_binutils_list(program: Path) -> None:
+    table, known = symbols(str(program)), starts(program)
+    assert table is not None
+    for name in ("inner", "outer", "main"):
+        assert [table.name(known[name] + byte) for byte in (0, 5)] == [name, name]
+        assert table.address(known[name]) == known[name]
+    assert table.name(known["inner"] - 1) != "inner" and table.name(1 << 40) is None
+
+
+def test_a_stripped_program_has_no_names_but_those_it_links_by(program: Path, tmp_path: Path) -> None:
+    stripped = tmp_path / "stripped"
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    table = symbols(str(stripped))
+    assert table is not None and table.name(starts(program)["inner"]) is None
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_damaged_files_have_no_names_and_break_nothing(
+    program: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    raw = bytearray(program.read_bytes())
+    for _ in range(data.draw(st.integers(1, 12))):
+        raw[data.draw(st.integers(0, 200) | st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    damaged = tmp_path_factory.mktemp("damaged") / "file"
+    damaged.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
+    table = symbols(str(damaged))
+    assert table is None or isinstance(table.name(4200), str | None)
+
+
+def test_other_files_have_no_names(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    assert symbols(str(tmp_path / "text")) is None and symbols(str(tmp_path / "missing")) is None
+
+
+def test_lists_of_names(tmp_path: Path) -> None:
+    listed = Listed([(100, 10, "short"), (200, 0, "open")])
+    assert [listed.name(address) for address in (99, 100, 109, 110, 500)] == [None, "short", "short", None, "open"]
+    (tmp_path / "kallsyms").write_text("ffffffff81000000 T first\nffffffff81000100 t second [module]\n")
+    kernel = kernel_symbols(str(tmp_path / "kallsyms"))
+    assert kernel is not None and kernel.name(0xFFFFFFFF81000101) == "second"
+    (tmp_path / "hidden").write_text("0000000000000000 T first\n")
+    assert kernel_symbols(str(tmp_path / "hidden")) is None
+    (tmp_path / "perf-9.map").write_text("1000 20 py::work:file.py\n")
+    written = written_code(9, str(tmp_path))
+    assert written is not None and written.name(0x1010) == "py::work:file.py"
+    assert written_code(10, str(tmp_path)) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=12))
+def test_a_later_mapping_hides_what_it_overlaps(rows: list[tuple[int, int]]) -> None:
+    memory, model = Memory(), dict[int, tuple[str, int]]()
+    for number, (start, size) in enumerate(rows):
+        memory.add(Mapping(start, start + size, 1000 * number, str(number)))
+        model |= {address: (str(number), 1000 * number + address - start) for address in range(start, start + size)}
+    for address in range(100):
+        found = memory.find(address)
+        assert (found and (found.path, found.offset + address - found.start)) == model.get(address)
+
+
+# -- profiles -----------------------------------------------------------------------------------------------------
+
+
+def sample(ip: int, time: int, mode: str = "user", pid: int = 5, tid: int = 5) -> SampleRecord:
+    return SampleRecord(mode=mode, exact=False, who=SampleId(pid, tid, time), ip=ip)
+
+
+def mapped(program: Path, pid: int = 5, time: int = 0) -> Mapped:
+    size = program.stat().st_size
+    who = SampleId(pid, pid, time)
+    return Mapped(
+        pid=pid,
+        tid=pid,
+        address=0x10000,
+        size_bytes=size,
+        offset_bytes=0,
+        path=str(program),
+        executable=True,
+        who=who,
+    )
+
+
+def test_samples_are_named_by_thread_function_and_interval(program: Path) -> None:
+    known = {name: 0x10000 + address for name, address in starts(program).items()}
+    child = Started(pid=6, parent_pid=5, tid=6, parent_tid=5, time=20)
+    records: list[Record] = [
+        sample(known["outer"], 2_000_000_100),
+        sample(known["inner"], 1_000_000_000, tid=7),
+        sample(known["inner"], 30, pid=6, tid=6),
+        child,
+        mapped(program, time=1),
+        Renamed(pid=5, tid=7, name="helper", of_exec=False, who=SampleId(5, 7, 2)),
+        sample(7, 40),
+    ]
+    profile = Profile(begin_ns=0, seconds_each=0.01)
+    profile.add_all(records)
+    hits = {(hit.interval, hit.thread, hit.place.function): hit.seconds for hit in profile.hits([1.5, 2.0])}
+    assert hits == {
+        (0, 5, "[unknown]"): 0.01,
+        (0, 6, "inner"): 0.01,
+        (0, 7, "inner"): 0.01,
+        (1, 5, "outer"): 0.01,
+    }
+    assert profile.names[7] == "helper"
+
+
+@pytest.mark.skipif(shutil.which("addr2line") is None, reason="binutils' addr2line is not installed")
+def test_lines_come_from_debug_information(program: Path) -> None:
+    profile = Profile(begin_ns=0, seconds_each=0.01)
+    profile.add_all([mapped(program), sample(0x10000 + starts(program)["outer"], 10)])
+    (hit,) = profile.hits([1.0])
+    assert hit.place.line == "small.c:2"
+
+
+def test_sampled_loads_say_who_served_them(program: Path) -> None:
+    source = DataSource(operation="load", level="memory", hit=True, tlb="hit", snoop="hitm")
+    load = msgspec.structs.replace(
+        sample(0x10000, 5 * 10**8), source=source, weights=Weights(latency_cycles=400), address=64
+    )
+    profile = Profile(begin_ns=0, seconds_each=0.0)
+    profile.add_all([mapped(program), load])
+    (found,) = profile.loads()
+    assert (found.level, found.tlb_hit, found.latency_cycles, found.seconds) == ("memory", True, 400, 0.5)
+    assert found.modified_elsewhere and found.address == 64
+
+
+# -- the hybrid ---------------------------------------------------------------------------------------------------
+
+
+def two_phases() -> Timeline:
+    """Ten intervals of `solve`, which waits for memory, then ten of `write`, which does not."""
+    places = [
+        Place(function=name, object="/bin/p", line=f"p.c:{number}") for number, name in enumerate(("solve", "write"))
+    ]
+    whole = timeline(BANDWIDTH_BOUND, wobble=0)
+    hits = tuple(
+        Hit(interval=number, thread=1, place=places[number // 10], samples=20, seconds=0.1) for number in range(20)
+    )
+    return msgspec.structs.replace(whole, hits=hits)
+
+
+def test_functions_are_listed_by_their_time() -> None:
+    spots = hot(two_phases())
+    assert [(spot.function, spot.fraction, spot.samples) for spot in spots] == [
+        ("solve", 0.5, 200),
+        ("write", 0.5, 200),
+    ]
+    assert spots[0].seconds == pytest.approx(1.0)
+
+
+def test_code_that_suffers_is_that_of_saturated_intervals() -> None:
+    observed = two_phases()
+    assert [spot.function for spot in suffering(observed, range(10), 300)] == ["solve"]
+    solve, write = (hit.place for hit in (observed.hits[0], observed.hits[-1]))
+    loads = tuple(
+        Load(seconds=seconds, thread=1, place=place, latency_cycles=cycles, level="memory", tlb_hit=True)
+        for seconds, place, cycles in (
+            (0.5, write, 900),
+            (0.6, write, 800),
+            (0.7, solve, 400),
+            (0.7, solve, 20),
+            (1.5, solve, 900),
+        )
+    )
+    slow = suffering(msgspec.structs.replace(observed, loads=loads), range(10), 300)
+    assert [(spot.function, spot.samples) for spot in slow] == [("write", 2), ("solve", 1)]
+
+
+# -- the plot -----------------------------------------------------------------------------------------------------
+
+
+def kept(observed: Timeline) -> dict[str, object]:
+    basis = Basis(calibration=Calibration(saturation_cycles=300.0))
+    each = [figures([row], basis) for row in observed.intervals]
+    return {"diagnose": msgspec.to_builtins(evidence(observed, each, basis, hot(observed), []))}
+
+
+@pytest.mark.parametrize(
+    ("observed", "panels"),
+    [
+        (two_phases(), ["cycles (%)", "CPUs at work", "latency (cycles)", "memory (GB/s)", "events per second"]),
+        (
+            msgspec.structs.replace(
+                timeline(without(CHASE, "cycles", "mem_read", "mem_write", "l1d_inflight_sum")), hits=()
+            ),
+            ["CPUs at work", "events per second"],
+        ),
+    ],
+)
+def test_the_plot_has_a_panel_for_each_thing_known_with_units_and_no_colours(
+    observed: Timeline, panels: list[str]
+) -> None:
+    figure = timeline_figure(kept(observed))
+    assert [axes.get_ylabel() for axes in figure.axes] == panels
+    assert figure.axes[-1].get_xlabel().endswith("(s)") and all(axes.get_legend() for axes in figure.axes)
+    for axes in figure.axes:
+        for patch in axes.patches:
+            red, green, blue, _ = colors.to_rgba(patch.get_facecolor())
+            assert red == green == blue
+    assert re.search(rb"<svg", encode(figure, "svg", alt_text(figure)))
+
+
+def test_a_simulated_timeline_says_so_in_the_plot() -> None:
+    simulated = msgspec.structs.replace(two_phases(), source="simulated")
+    assert "simulated" in timeline_figure(kept(simulated)).axes[0].get_title()
+
+
+def test_a_plot_of_nothing_is_one_line() -> None:
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        timeline_figure({"diagnose": {}})
