@@ -244,6 +244,8 @@ def _text_term(pmu: Pmu, text: str) -> tuple[Term, str]:
             raise UsageError(f"{name!r} stands twice in {pmu.name}/{text}/")
         else:
             written |= [_pair(pmu, part)]
+    if not own | written:
+        raise UsageError(f"no term in {pmu.name}/{text}/")
     return _term(pmu, own | written, factor), unit
 
 
@@ -265,9 +267,6 @@ def _has_names(pmu: Pmu, text: str) -> bool:
     return all(name in pmu.events or name in pmu.formats or name in FIELDS for name in names)
 
 
-# -- the rest --------------------------------------------------------------------------------------------------------
-
-
 def _access(text: str, match: re.Match[str]) -> Attributes:
     access = sum(_ACCESSES[letter] for letter in match[3] or "rw")
     code = access == Breakpoint.EXECUTE
@@ -279,8 +278,7 @@ def _access(text: str, match: re.Match[str]) -> Attributes:
 
 
 def _modified(terms: Iterable[Term], modifiers: str | None) -> tuple[Term, ...]:
-    flags = _flags(modifiers or "")
-    replace = msgspec.structs.replace
+    flags, replace = _flags(modifiers or ""), msgspec.structs.replace
     return tuple(replace(term, attributes=replace(term.attributes, **flags)) for term in terms)
 
 

@@ -1,0 +1,264 @@
+"""Events as text, and those of the tables, against words of configuration known from elsewhere."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded_pmus import pmus, processor
+
+from setebench.core.perf.attributes import Breakpoint, Software, Type
+from setebench.core.perf.encode import Encoded, Encoder, boxes, encode_spec, placed_terms, plan_of, split_events
+from setebench.core.perf.sysfs import Bits, Pmu
+from setebench.core.perf.tables import EventSpec, Status, events_for, load_tables
+from setebench.errors import SetebenchError, UnsupportedError, UsageError
+
+HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))
+
+
+def encoder(machine: str) -> Encoder:
+    return Encoder(pmus(machine), events_for(processor(machine)))
+
+
+def configs(encoded: Encoded) -> list[tuple[str, int, int]]:
+    return [(term.pmu, term.attributes.config, term.attributes.config1) for term in encoded.terms]
+
+
+# -- words known from elsewhere --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "config", "config1"),
+    [
+        ("cpu/event=0x48,umask=0x1,cmask=1/", 0x1000148, 0),
+        ("cpu/event=0xa3,umask=0xc,cmask=12/", 0xC000CA3, 0),
+        ("cpu/event=0x48,umask=0x1,cmask=1,inv,edge=1/", 0x1840148, 0),
+        ("cpu/event=0xb7,umask=1,offcore_rsp=0x6004007F7/", 0x1B7, 0x6004007F7),
+        ("cpu/mem-loads/", 0x1CD, 3),
+        ("cpu/mem-loads,ldlat=30/", 0x1CD, 30),
+        ("mem-loads", 0x1CD, 3),
+        ("cpu/config=0x1b7,config1=0x91/", 0x1B7, 0x91),
+        ("cpu/event=0x48,umask/", 0x148, 0),
+        ("r1b1", 0x1B1, 0),
+    ],
+)
+def test_the_word_of_configuration_on_intel(text: str, config: int, config1: int) -> None:
+    assert configs(encoder("haswell_ep").encode(text)) == [("cpu", config, config1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "config"),
+    [
+        # the event's upper four bits are bits 32 to 35, as AMD's manuals of the processors have them
+        ("cpu/event=0x165,umask=0x1F/", 0x100001F65),
+        ("cpu/event=0x1c7/", 0x1000000C7),
+        ("cpu/event=0x28f,umask=0x4/", 0x20000048F),
+        ("amd_df/event=0x2df,umask=0xffe/", 0x20F00FEDF),
+        ("amd_l3/event=0xac,umask=0x3f,enallcores,enallslices,sliceid=3,threadmask=3/", 0x0303C00000003FAC),
+    ],
+)
+def test_the_word_of_configuration_on_amd(text: str, config: int) -> None:
+    assert [term.attributes.config for term in encoder("zen5").encode(text).terms] == [config]
+
+
+def test_every_box_of_a_kind_is_counted_in_the_order_of_numbers() -> None:
+    encoded = encoder("zen5").encode("amd_umc/event=0xa,rdwrmask=1/")
+    assert configs(encoded) == [(f"amd_umc_{number}", 0x10A, 0) for number in (0, 1, 2, 10)]
+    assert all(term.cpus == (0,) for term in encoded.terms)
+    assert configs(encoder("zen5").encode("amd_umc_0/event=0xa,rdwrmask=1/")) == [("amd_umc_0", 0x10A, 0)]
+
+
+def test_a_pattern_takes_the_boxes_that_have_the_event_and_the_kernels_scale() -> None:
+    encoded = encoder("haswell_ep").encode("uncore_*/cas_count_read/")
+    assert configs(encoded) == [(f"uncore_imc_{number}", 0x304, 0) for number in (0, 1, 4, 5)]
+    assert {term.factor for term in encoded.terms} == {6.103515625e-5}
+    assert encoded.unit == "MiB"
+    assert all(term.cpus == (0, 18) for term in encoded.terms)
+
+
+def test_modifiers_choose_whose_part_is_counted() -> None:
+    user = encoder("haswell_ep").encode("cpu/event=0xc0/u").terms[0].attributes
+    assert (user.exclude_user, user.exclude_kernel, user.exclude_hv) == (False, True, True)
+    precise = encoder("haswell_ep").encode("cpu/mem-loads/ppk").terms[0].attributes
+    assert (precise.precise_ip, precise.exclude_user, precise.exclude_kernel) == (2, True, False)
+    guest = encoder("haswell_ep").encode("instructions:G").terms[0].attributes
+    assert (guest.exclude_host, guest.exclude_guest) == (True, False)
+    assert encoder("haswell_ep").encode("r1b1:u").terms[0].attributes.exclude_kernel
+
+
+def test_the_kernels_own_events_need_no_pmu() -> None:
+    faults = encoder("guest").encode("page-faults").terms[0]
+    assert (faults.attributes.type, faults.attributes.config) == (Type.SOFTWARE, Software.PAGE_FAULTS)
+    assert configs(encoder("guest").encode("faults")) == configs(encoder("guest").encode("page_fault"))
+    assert encoder("guest").encode("context-switches").terms[0].in_kernel
+    assert encoder("guest").encode("cs").terms[0].in_kernel
+    assert not faults.in_kernel
+    assert encoder("guest").encode("msr/tsc/").terms[0].attributes.type == GUEST["msr"].type
+    generic = encoder("guest").encode("branches").terms[0].attributes
+    assert generic.type == Type.HARDWARE
+
+
+def test_roles_come_before_events_of_the_kernel_with_the_same_name() -> None:
+    assert configs(encoder("haswell_ep").encode("cycles")) == [("cpu", 0x3C, 0)]
+    assert encoder("guest").encode("branch-misses").terms[0].attributes.type == Type.HARDWARE
+    assert encoder("haswell_ep").encode("mem_read").unit == "lines"
+
+
+def test_accesses_to_an_address() -> None:
+    attributes = encoder("guest").encode("mem:0x7f0010/8:w").terms[0].attributes
+    assert (attributes.type, attributes.bp_type) == (Type.BREAKPOINT, Breakpoint.WRITE)
+    assert (attributes.bp_address, attributes.bp_bytes) == (0x7F0010, 8)
+    both = encoder("guest").encode("mem:0x7f0010").terms[0].attributes
+    assert (both.bp_type, both.bp_bytes) == (Breakpoint.READ | Breakpoint.WRITE, 4)
+    code = encoder("guest").encode("mem:0x7f0013:x:u").terms[0].attributes
+    assert (code.bp_type, code.bp_bytes, code.exclude_kernel) == (Breakpoint.EXECUTE, 8, True)
+
+
+# -- refused in one line ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("machine", "text", "says"),
+    [
+        ("haswell_ep", "cpu/event=0x48,umask=0x1ff/", "8 bits"),
+        ("haswell_ep", "cpu/event=0x48,colour=1/", "'colour'"),
+        ("haswell_ep", "cpu//", "no term"),
+        ("haswell_ep", "cpu/event=4x8/", "not a number"),
+        ("haswell_ep", "cpu/event=1,event=2/", "twice"),
+        ("haswell_ep", "cpu/config=0x400000000000/", "bits 0x400000000000"),
+        ("haswell_ep", "r10000000000000", "bits 0x10000000000000"),
+        ("haswell_ep", "cpu/event=1/z", "modifiers"),
+        ("haswell_ep", "cpu/event=1/pppp", "modifiers"),
+        ("haswell_ep", "cpu/event=-1/", "not a number"),
+        ("haswell_ep", "mem:0x1001/4:w", "multiple"),
+        ("haswell_ep", "mem:0x1000/3:w", "multiple"),
+        ("haswell_ep", "nosuch", "no event 'nosuch'"),
+        ("haswell_ep", "", "no event ''"),
+        ("haswell_ep", "cpu/inv/x", "modifiers"),
+        ("haswell_ep", "amd_umc/event=1/", "no PMU 'amd_umc'"),
+        ("zen5", "cpu/event=0x1000/", "12 bits"),
+        ("zen5", "amd_umc_*/cas_count_read/", "no PMU"),
+        ("guest", "cpu/event=0x3c/", "no PMU 'cpu'"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused_in_one_line(machine: str, text: str, says: str) -> None:
+    with pytest.raises(SetebenchError) as refused:
+        encoder(machine).encode(text)
+    assert says in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_missing_pmu_is_the_machines_limit_and_a_wrong_term_the_users() -> None:
+    with pytest.raises(UnsupportedError):
+        encoder("guest").encode("cpu/event=0x3c/")
+    with pytest.raises(UsageError):
+        encoder("zen5").encode("cpu/ldlat=3/")
+
+
+@given(st.text(alphabet="abcpurxmem/:,=*0123456789_-. \n", max_size=30))
+def test_no_text_makes_a_traceback(text: str) -> None:
+    try:
+        encoded = Encoder(HASWELL, {}).encode(text)
+    except SetebenchError as error:
+        assert "\n" not in str(error)
+    else:
+        assert encoded.terms
+
+
+# -- properties ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> tuple[Pmu, dict[str, int]]:
+    """A PMU whose terms take disjoint bits, some of them in several runs, and values that fit."""
+    cuts = draw(st.lists(st.integers(1, 63), min_size=2, max_size=6, unique=True).map(sorted))
+    runs = [Bits("config", low, high - 1) for low, high in pairwise(cuts)]
+    order = draw(st.permutations(runs))
+    formats = {"event": tuple(order[: len(order) // 2 + 1])} | {
+        f"t{bits.low}": (bits,) for bits in order[len(order) // 2 + 1 :]
+    }
+    widths = {name: sum(high - low + 1 for _, low, high in place) for name, place in formats.items()}
+    values = {name: draw(st.integers(0, (1 << width) - 1)) for name, width in widths.items()}
+    return Pmu(name="p", type=99, formats=formats), values
+
+
+@given(layouts())
+def test_what_is_put_into_bits_is_read_from_them_again(layout: tuple[Pmu, dict[str, int]]) -> None:
+    pmu, values = layout
+    config = placed_terms(pmu, values)["config"]
+    for name, value in values.items():
+        read, at = 0, 0
+        for _, low, high in pmu.formats[name]:
+            read |= ((config >> low) & ((1 << (high - low + 1)) - 1)) << at
+            at += high - low + 1
+        assert read == value
+    places = [bits for place in pmu.formats.values() for bits in place]
+    assert config & ~sum(((1 << (high + 1)) - (1 << low)) for _, low, high in places) == 0
+
+
+@given(layouts())
+def test_text_and_terms_say_the_same(layout: tuple[Pmu, dict[str, int]]) -> None:
+    pmu, values = layout
+    text = ",".join(f"{name}={value:#x}" for name, value in values.items())
+    encoded = Encoder({"p": pmu}, {}).encode(f"p/{text}/")
+    assert encoded.terms[0].attributes.config == placed_terms(pmu, values)["config"]
+
+
+def test_lists_are_split_between_events_only() -> None:
+    assert split_events("cycles,cpu/event=1,umask=2/u, mem_read") == ["cycles", "cpu/event=1,umask=2/u", "mem_read"]
+    assert split_events("") == []
+
+
+def test_kinds_of_pmu() -> None:
+    assert [pmu.name for pmu in boxes(ZEN, "amd_umc")] == ["amd_umc_0", "amd_umc_1", "amd_umc_2", "amd_umc_10"]
+    assert [pmu.name for pmu in boxes(ZEN, "amd_df")] == ["amd_df"]
+    assert boxes(ZEN, "amd") == [] and boxes(GUEST, "cpu") == []
+
+
+# -- events of the tables --------------------------------------------------------------------------------------------
+
+
+def test_a_tables_events_encode_as_their_text_does() -> None:
+    haswell = events_for(processor("haswell_ep"))
+    by_text = {
+        "l1d_inflight_cycles": "cpu/event=0x48,umask=0x1,cmask=1/",
+        "stall_l1d_miss": "cpu/event=0xa3,umask=0xc,cmask=12/",
+        "remote_read": "cpu/event=0xb7,umask=0x1,offcore_rsp=0x63f8007f7/",
+        "mem_read": "uncore_imc/event=0x4,umask=0x3/",
+        "link_flit": "uncore_qpi/event=0x102,umask=0x8/",
+    }
+    for role, text in by_text.items():
+        terms = encode_spec(haswell[role], HASWELL)
+        assert [(term.pmu, term.attributes) for term in terms] == [
+            (term.pmu, term.attributes) for term in encoder("haswell_ep").encode(text).terms
+        ]
+    zen = events_for(processor("zen5"))
+    assert encode_spec(zen["l2_fill"], ZEN)[0].attributes.config == 0x10000DE65
+    assert len(encode_spec(zen["mem_read"], ZEN)) == 4
+    assert [term.attributes.config for term in encode_spec(zen["home_read"], ZEN)][-1] == 0x20F00FEDF
+
+
+def test_every_role_of_a_table_encodes_where_its_pmus_are() -> None:
+    for machine, here in (("haswell_ep", HASWELL), ("zen5", ZEN)):
+        for role, spec in events_for(processor(machine)).items():
+            plan = plan_of(role, spec, here)
+            assert plan.reason == "" and len(plan.terms) == len(spec.codes) * len(boxes(here, spec.pmu))
+
+
+def test_a_role_without_its_pmu_has_a_reason() -> None:
+    for role, spec in events_for(processor("guest")).items():
+        plan = plan_of(role, spec, GUEST)
+        assert plan.terms == () and "no PMU" in plan.reason
+
+
+def test_a_table_that_asks_for_a_term_the_kernel_lacks_is_the_machines_limit() -> None:
+    spec = EventSpec(event=1, cmask=1, pmu="uncore_imc", sources={}, status=Status.DOCUMENTED)
+    with pytest.raises(UnsupportedError, match="cmask"):
+        encode_spec(spec, HASWELL)
+
+
+def test_scales_of_a_sum_are_kept_apart() -> None:
+    spec = load_tables()["granite-rapids"].roles["fp_op"]
+    terms = encode_spec(spec, HASWELL)
+    assert [term.factor for term in terms] == [1, 2, 4, 8, 16]
