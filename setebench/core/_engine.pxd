@@ -46,6 +46,7 @@ cdef extern from "guard.h":
 
     int setebench_guard_install() nogil
     void setebench_guard_remove() nogil
+    int setebench_guard_prepare() nogil
     int setebench_guard_run(setebench_call *) nogil
     void setebench_meeting_abandon(setebench_meeting *) nogil
 

@@ -156,8 +156,10 @@ cdef class Stitched(Program):
         if counters is not None and counters.shape[0]:
             leaders, groups = &counters[0], counters.shape[0]
         with nogil:
+            # its memory would come into being while it is counted
+            error = setebench_guard_prepare() if groups else 0
             refused = _switch(leaders, groups, PERF_EVENT_IOC_ENABLE)
-            error = setebench_guard_run(&call)
+            error = error or setebench_guard_run(&call)
             refused = _switch(leaders, groups, PERF_EVENT_IOC_DISABLE) or refused
         if error:
             raise UnsupportedError(f"no signal stack: {strerror(error).decode()}")

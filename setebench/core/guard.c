@@ -84,7 +84,7 @@ void setebench_guard_remove(void)
  * that a kernel saves. It goes with its thread. */
 static __thread char signal_stack[64 * 1024] __attribute__((aligned(64)));
 
-static int have_signal_stack(void)
+int setebench_guard_prepare(void)
 {
     static __thread int have;
     stack_t now;
@@ -102,7 +102,7 @@ static int have_signal_stack(void)
 int setebench_guard_run(struct setebench_call *call)
 {
     sigjmp_buf here;
-    int error = have_signal_stack();
+    int error = setebench_guard_prepare();
     if (error)
         return error;
     call->signal = 0;

@@ -28,6 +28,10 @@ struct setebench_call {
 int setebench_guard_install(void);
 void setebench_guard_remove(void);
 
+/* Get ready what a thread needs for its first run, so that no run is disturbed by it: 0, or errno if no signal stack
+ * could be had. Every run does this, too. */
+int setebench_guard_prepare(void);
+
 /* Run one call in this thread. The guard must be installed. Returns 0, or errno if no signal stack could be had. */
 int setebench_guard_run(struct setebench_call *call);
 
