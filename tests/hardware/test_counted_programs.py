@@ -1,0 +1,321 @@
+"""Programs counted from outside by `setebench counters stat`: exact counts, and a program that notices nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from counting_commands import STARTING, STAT, compile_marked, faults, skip_without_events, stat
+
+pytestmark = pytest.mark.long(12)
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    skip_without_events()
+    return compile_marked(tmp_path_factory.mktemp("marked"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _events() -> None:
+    skip_without_events()
+
+
+# -- what is counted --------------------------------------------------------------------------------------------------
+
+
+def test_threads_and_processes_that_are_born_later_are_counted(program: str) -> None:
+    assert 3000 <= faults(program, "family").count("page_fault") < 3000 + 2 * STARTING
+
+
+def test_nothing_of_ours_is_counted(program: str) -> None:
+    """The process that becomes the program has thousands of pages of its own before that."""
+    assert 500 <= faults(program, "touch=500").count("page_fault") < 500 + STARTING
+
+
+def test_intervals_add_up(program: str) -> None:
+    events = ("-e", "page_fault,task_clock", "--format", "json")
+    ended = stat(*events, "--interval", "20", "--", "sh", "-c", f"{program} touch=300; sleep 0.1; {program} touch=200")
+    rows = ended.run["intervals"]
+    assert len(rows) >= 4
+    for name in ("page_fault", "task_clock"):
+        assert sum(row["counts"][name]["value"] for row in rows) == ended.count(name)
+    ends = [row["end_seconds"] for row in rows]
+    assert [row["begin_seconds"] for row in rows] == [0.0, *ends[:-1]] and ends == sorted(ends)
+    assert ends[-1] == ended.run["elapsed_seconds"]
+
+
+def test_repeated_runs_have_a_mean_with_an_interval(program: str) -> None:
+    ended = stat("-e", "page_fault", "--format", "json", "--repeat", "3", "--", program, "touch=100")
+    values = [run["counts"]["page_fault"]["value"] for run in ended.document["runs"]]
+    mean = ended.document["means"]["page_fault"]
+    assert len(values) == mean["runs"] == 3
+    assert mean["mean"] == pytest.approx(sum(values) / 3) and mean["low"] <= mean["mean"] <= mean["high"]
+    shown = stat("-e", "page_fault", "--repeat", "2", "--", program, "touch=100").err
+    assert "95 % interval" in shown and "each run" in shown
+
+
+def test_a_process_that_runs_is_counted_with_all_its_threads(program: str) -> None:
+    """Until it ends. What it did before, and its threads' own beginning, is not counted."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([program, "after-a-line"], text=True, **pipes) as running:
+        assert running.stdin and running.stdout and running.stdout.readline() == "ready\n"
+        arguments = ["-e", "page_fault", "--format", "json", "--pid", str(running.pid)]
+        with subprocess.Popen([*STAT, *arguments], stderr=subprocess.PIPE, text=True) as counting:
+            _wait_for_counters(counting.pid, 3)
+            running.stdin.write("\n")
+            running.stdin.flush()
+            _, err = counting.communicate(timeout=30)
+    value = json.loads(err)["runs"][0]["counts"]["page_fault"]["value"]
+    assert counting.returncode == 0 and 200 <= value < 200 + 100
+
+
+def _wait_for_counters(process: int, number: int) -> None:
+    """Until a process has so many open events, and a moment more for them to be switched on."""
+    folder = Path(f"/proc/{process}/fd")
+    deadline = time.monotonic() + 20
+    while sum("perf_event" in _link(entry) for entry in folder.iterdir()) < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+
+
+def _link(entry: Path) -> str:
+    try:
+        return os.readlink(entry)
+    except OSError:
+        return ""
+
+
+def test_no_such_process() -> None:
+    ended = stat("--pid", "4194304000")
+    assert (ended.status, ended.err) == (1, "Error: there is no process 4194304000\n")
+
+
+def test_a_limit_ends_a_program_and_leaves_a_process_alone() -> None:
+    ended = stat("--duration", "0.2", "--format", "json", "--", "sleep", "30")
+    assert ended.status == 0 and ended.run["signal"] == "SIGTERM" and ended.run["elapsed_seconds"] < 5
+    with subprocess.Popen(["sleep", "30"]) as running:
+        ended = stat("--duration", "0.1", "--format", "json", "--pid", str(running.pid))
+        assert ended.status == 0 and running.poll() is None
+        assert ended.run["signal"] is None and ended.run["status"] is None
+        running.kill()
+
+
+# -- the program notices nothing --------------------------------------------------------------------------------------
+
+
+def test_standard_input_and_output_are_the_programs(program: str) -> None:
+    ended = stat("--", "cat", text="of the user\n")
+    assert ended.status == 0 and ended.out == "of the user\n"
+    assert "page_fault" in ended.err
+
+
+SURROUNDINGS = """
+import os, sys
+status = open("/proc/self/status").read().splitlines()
+print(os.getcwd(), os.getpgrp(), os.getsid(0), sorted(os.listdir("/proc/self/fd")))
+print([line for line in status if line.startswith(("SigBlk", "SigIgn", "SigCgt", "Threads"))])
+print(sorted(name for name in os.environ if name != "SETEBENCH_REGIONS"))
+"""
+
+
+def test_surroundings_are_as_a_shell_would_make_them(tmp_path: Path) -> None:
+    """Folder, process group, session, open files, signals and environment: as without us, in the same place."""
+    command = [sys.executable, "-c", SURROUNDINGS]
+    runs = [
+        subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, start_new_session=False, timeout=60)
+        for line in (command, [*STAT, "--", *command])
+    ]
+    assert runs[0].stdout == runs[1].stdout and runs[0].stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "killed", "shell"),
+    [("exit 7", 7, None, 7), ("kill -9 $$", None, "SIGKILL", 137), ("exit 0", 0, None, 0)],
+)
+def test_its_status_is_recorded_and_only_returned_on_request(
+    script: str, status: int | None, killed: str | None, shell: int
+) -> None:
+    ended = stat("--format", "json", "--", "sh", "-c", script)
+    assert (ended.status, ended.run["status"], ended.run["signal"]) == (0, status, killed)
+    assert stat("--child-status", "--", "sh", "-c", script).status == shell
+
+
+@pytest.mark.parametrize(("name", "status", "words"), [("no-such", 127, "not found"), ("/etc/passwd", 126, "executed")])
+def test_what_can_not_be_started_is_one_line(name: str, status: int, words: str) -> None:
+    ended = stat("--", name)
+    assert (ended.status, ended.out, ended.err.count("\n")) == (1, "", 1) and words in ended.err
+    assert stat("--child-status", "--", name).status == status
+
+
+# -- signals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sleeping() -> Iterator[subprocess.Popen[str]]:
+    """A program under way, in a session of its own so that signals reach whom they are sent to."""
+    command = [
+        *STAT,
+        "--format",
+        "json",
+        "--",
+        "sh",
+        "-c",
+        "trap 'echo got; exit 5' INT; echo ready; sleep 30 >&- 2>&- & wait",
+    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as running:
+        assert running.stdout and running.stdout.readline() == "ready\n"
+        yield running
+        with suppress(ProcessLookupError):  # what the shell started
+            os.killpg(running.pid, signal.SIGKILL)
+
+
+def test_an_interrupt_sent_to_us_reaches_the_program_and_is_reported(sleeping: subprocess.Popen[str]) -> None:
+    sleeping.send_signal(signal.SIGINT)
+    out, err = sleeping.communicate(timeout=30)
+    run = json.loads(err)["runs"][0]
+    assert (sleeping.returncode, out) == (130, "got\n")
+    assert (run["ended_by"], run["status"]) == ("SIGINT", 5)
+
+
+def test_what_ignores_an_interrupt_is_ended_by_the_next() -> None:
+    command = [*STAT, "--format", "json", "--", "sh", "-c", "trap '' INT; echo ready; exec sleep 30"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, start_new_session=True, **pipes) as running:
+        assert running.stdout and running.stdout.readline() == "ready\n"
+        for _ in range(2):
+            running.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        _, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert json.loads(err)["runs"][0]["signal"] == "SIGTERM"
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_program_once() -> None:
+    script = "n=0; trap 'n=$((n+1))' INT; echo ready; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo n=$n"
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(STAT[0], [*STAT, "-e", "page_fault", "--", "sh", "-c", script])
+    text = _read_until(terminal, "ready")
+    os.write(terminal, b"\x03")
+    text += _read_until(terminal, "page_fault")
+    _read_until(terminal, None)
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130 and "n=1" in text
+
+
+def _read_until(terminal: int, word: str | None) -> str:
+    text = ""
+    while word is None or word not in text:
+        try:
+            text += os.read(terminal, 4096).decode(errors="replace")
+        except OSError:  # how a terminal says that nobody is there any more
+            return text
+    return text
+
+
+# -- where the counts go ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_gets_the_counts_in_the_form_of_its_name(program: str, tmp_path: Path) -> None:
+    target = tmp_path / "counts.csv"
+    ended = stat("-e", "page_fault,task_clock", "-o", str(target), "--", program, "touch=50", "regions")
+    assert (ended.status, ended.err) == (0, "")
+    rows = list(csv.DictReader(target.open()))
+    assert [row["kind"] for row in rows] == ["total"] * 2 + (["region"] * 2 + ["thread"] * 2) * 2
+    assert int(rows[0]["value"]) >= 50 and rows[0]["event"] == "page_fault" and rows[1]["unit"] == "ns"
+    assert all(row["multiplexed"] == "no" and row["enabled_ns"] == row["running_ns"] for row in rows)
+
+
+def test_a_file_that_exists_is_refused_before_the_program_runs(tmp_path: Path) -> None:
+    target, mark = tmp_path / "counts.json", tmp_path / "ran"
+    target.write_text("mine")
+    refused = stat("-o", str(target), "--", "touch", str(mark))
+    assert refused.status == 2 and refused.err.count("\n") == 1 and "--force" in refused.err
+    assert target.read_text() == "mine" and not mark.exists()
+    assert stat("-o", str(target), "--force", "--", "touch", str(mark)).status == 0
+    assert mark.exists() and '"counters stat"' in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name a program"),
+        (("-e", "no_such_role", "--", "true"), "no_such_role"),
+        (("--pid", "1", "--", "true"), "exclude"),
+        (("-o", "x.md", "--", "true"), "markdown"),
+        (("-e", "cpu/event=1", "--", "true"), "no list of events"),
+        (("-e", ",", "--", "true"), "no event"),
+    ],
+)
+def test_bad_use_is_one_line(arguments: tuple[str, ...], words: str) -> None:
+    ended = stat(*arguments)
+    assert ended.status == 2 and ended.err.count("\n") == 1 and words in ended.err
+
+
+# -- what can't be counted --------------------------------------------------------------------------------------------
+
+ABSENT = "uncore_no_such_pmu/event=1/"
+
+
+def test_what_can_not_be_counted_is_null_with_its_reason(program: str) -> None:
+    ended = stat("-e", f"page_fault,{ABSENT}", "--format", "json", "--", program, "regions")
+    assert ended.status == 0
+    for counts in (ended.run["counts"], ended.run["regions"][0]["counts"]):
+        assert counts[ABSENT]["value"] is None and "uncore_no_such_pmu" in counts[ABSENT]["reason"]
+    table = stat("-e", f"page_fault,{ABSENT}", "--", "true").err
+    assert f"{ABSENT}: the kernel shows no PMU" in table
+
+
+def test_nothing_that_can_be_counted_is_one_line_and_runs_nothing(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    ended = stat("-e", ABSENT, "--", "touch", str(mark))
+    assert (ended.status, ended.out, ended.err.count("\n")) == (1, "", 1)
+    assert "can't be counted here" in ended.err and not mark.exists()
+
+
+UNPRIVILEGED = """
+import ctypes, os, sys
+from setebench.cli.main import setebench
+setebench(["counters", "stat", "-o", "/dev/null", "--format", "json", "--", "true"], standalone_mode=False)
+os.setgroups([])
+os.setgid({nobody})
+os.setuid({nobody})
+ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: a process that changed its user may not be looked into otherwise
+setebench(["counters", "stat", "--format", "json", "--", *sys.argv[1:]])
+"""
+
+
+def test_an_ordinary_user_counts_what_is_his(program: str) -> None:
+    """Modules are loaded before the user changes, who may have no right to read them."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user; as this one the other tests run")
+    code = UNPRIVILEGED.format(nobody=NOBODY)
+    os.chmod(program, 0o755)
+    command = [sys.executable, "-c", code, "sh", "-c", "exec 2>/dev/null; sleep 0.01; id -u"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    if paranoid > 2:
+        assert ended.returncode == 1 and ended.stderr.count("\n") == 1
+        return
+    assert (ended.returncode, ended.stdout) == (0, f"{NOBODY}\n"), ended.stderr
+    counts = json.loads(ended.stderr)["runs"][0]["counts"]
+    assert counts["page_fault"]["value"] > 0 and counts["task_clock"]["value"] > 0
+    if paranoid == 2:
+        assert counts["context_switch"]["value"] is None and "perf_event_paranoid" in counts["context_switch"]["reason"]
+    else:
+        assert counts["context_switch"]["value"] > 0

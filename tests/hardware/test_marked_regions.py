@@ -1,0 +1,242 @@
+"""Regions that programs mark are counted apart, exactly: by threads, processes, nested, begun again, and not ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from counting_commands import STARTING, compile_marked, faults, skip_without_events, stat
+
+from setebench.cli.main import setebench
+
+pytestmark = pytest.mark.long(8)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    skip_without_events()
+    return compile_marked(tmp_path_factory.mktemp("marked"))
+
+
+def _regions(*command: str) -> dict[str, Any]:
+    return {region["name"]: region for region in faults(*command).run["regions"]}
+
+
+def _faults(region: dict[str, Any]) -> int:
+    value = region["counts"]["page_fault"]["value"]
+    assert isinstance(value, int)
+    return value
+
+
+def test_two_regions_are_told_apart_exactly(program: str) -> None:
+    ended = faults(program, "touch=77", "regions", "regions", "touch=33")
+    found = {region["name"]: region for region in ended.run["regions"]}
+    assert list(found) == ["A", "B"]
+    assert {name: (_faults(region), region["calls"]) for name, region in found.items()} == {
+        "A": (400, 2),
+        "B": (200, 2),
+    }
+    assert 710 <= ended.count("page_fault") < 710 + STARTING
+    assert all(region["seconds"] > 0 and region["unended"] == 0 for region in found.values())
+
+
+def test_an_outer_region_holds_what_the_inner_one_does(program: str) -> None:
+    found = _regions(program, "nested")
+    assert (_faults(found["outer"]), _faults(found["inner"])) == (150, 70)
+
+
+def test_a_region_within_itself_counts_once(program: str) -> None:
+    found = _regions(program, "again")
+    assert (_faults(found["again"]), found["again"]["calls"]) == (30, 3)
+
+
+def test_regions_may_overlap(program: str) -> None:
+    found = _regions(program, "overlapping")
+    assert (_faults(found["first"]), _faults(found["second"])) == (30, 60)
+
+
+def test_each_thread_counts_its_own(program: str) -> None:
+    region = _regions(program, "threads")["thread"]
+    assert sorted(_faults(thread) for thread in region["threads"]) == [40, 80, 120]
+    assert (_faults(region), region["calls"]) == (240, 3)
+    assert len({thread["thread"] for thread in region["threads"]}) == 3
+    assert len({thread["process"] for thread in region["threads"]}) == 1
+
+
+def test_threads_that_ended_leave_no_open_files(program: str) -> None:
+    region = _regions(program, "many-threads")["thread"]
+    assert (_faults(region), region["calls"], len(region["threads"])) == (200, 100, 100)
+
+
+def test_a_child_process_counts_its_own(program: str) -> None:
+    region = _regions(program, "processes")["process"]
+    assert {_faults(thread) for thread in region["threads"]} == {30, 50}
+    assert len({thread["process"] for thread in region["threads"]}) == 2
+
+
+def test_marks_without_their_fellows_are_reported(program: str) -> None:
+    ended = faults(program, "unended", "unmatched")
+    (region,) = ended.run["regions"]
+    assert (region["name"], region["calls"], region["unended"], _faults(region)) == ("unended", 1, 1, 0)
+    assert ended.run["notes"] == ["1 ends of regions without a begin on the same thread"]
+    shown = stat("-e", "page_fault", "--", program, "unended", "unmatched").err
+    assert "unended: 1 begins without an end, not counted" in shown and "without a begin" in shown
+
+
+def test_a_program_that_closes_our_files_is_not_disturbed(program: str) -> None:
+    (region,) = faults(program, "closed").run["regions"]
+    count = region["counts"]["page_fault"]
+    assert count["value"] is None and "closed the descriptors" in count["reason"]
+
+
+def test_nobody_counts_a_program_that_runs_by_itself(program: str) -> None:
+    arguments = ["regions", "nested", "unended", "unmatched", "threads", "processes"]
+    ended = subprocess.run([program, *arguments], capture_output=True, timeout=30)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, b"", b"")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"x" * 100, b"y" * 10_000])
+def test_a_file_that_is_none_of_ours_is_left_alone(program: str, tmp_path: Path, content: bytes | None) -> None:
+    place = tmp_path / "regions"
+    if content is not None:
+        place.write_bytes(content)
+    environment = {"SETEBENCH_REGIONS": str(place)}
+    assert subprocess.run([program, "regions"], env=environment, timeout=30).returncode == 3
+    assert (place.read_bytes() if content is not None else None) == content
+
+
+@pytest.mark.parametrize("language", [("gcc", "-std=gnu99"), ("g++", "-x", "c++", "-std=c++17", "-fpermissive")])
+def test_the_header_is_clean_in_other_languages(tmp_path: Path, language: tuple[str, ...]) -> None:
+    """With every warning an error; the test program itself is C, so for C++ a small one stands in."""
+    folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
+    source = tmp_path / "one.c"
+    source.write_text(
+        '#include <setebench.h>\nint main(void) { setebench_region_begin("x"); setebench_region_end("x"); return 0; }\n'
+    )
+    flags = ["-Wall", "-Wextra", "-Wshadow", "-Werror", "-O2", "-fPIC", "-I", folder]
+    subprocess.run([*language, *flags, str(source), "-o", str(tmp_path / "one")], check=True, timeout=60)
+    assert subprocess.run([str(tmp_path / "one")], timeout=30).returncode == 0
+
+
+BEGIN = '#include <setebench.h>\nvoid enter(void) { setebench_region_begin("over files"); }\n'
+END = """#include <setebench.h>
+#include <sys/mman.h>
+void enter(void);
+int main(void)
+{
+    char *memory = mmap(0, 64 * 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, 64 * 4096, MADV_NOHUGEPAGE);
+    enter();
+    for (int i = 0; i < 64; i++)
+        memory[i * 4096] = 1;
+    setebench_region_end("over files");
+    return 0;
+}
+"""
+
+
+def test_a_region_may_begin_in_one_source_file_and_end_in_another(tmp_path: Path) -> None:
+    skip_without_events()
+    folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
+    for name, text in (("begin.c", BEGIN), ("end.c", END)):
+        (tmp_path / name).write_text(text)
+    command = ["gcc", "-O1", "-I", folder, "begin.c", "end.c", "-o", "both"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    (region,) = faults(str(tmp_path / "both")).run["regions"]
+    assert (region["name"], _faults(region)) == ("over files", 64)
+
+
+# -- from Python ------------------------------------------------------------------------------------------------------
+
+TOUCH = """
+import contextlib
+import mmap
+import threading
+import setebench
+
+def touch(pages):
+    memory = mmap.mmap(-1, pages * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    for page in range(pages):
+        memory[page * 4096] = 1
+
+touch(3)
+"""
+MARKED = f"""{TOUCH}
+@setebench.region("function")
+def function():
+    touch(100)
+
+for _ in range(3):
+    function()
+with setebench.region("block"):
+    touch(200)
+    with setebench.region("block"):
+        touch(50)
+"""
+OWN = f"""{TOUCH}
+with setebench.counting("page_fault") as block:
+    touch(200)
+    within = block.read()["page_fault"].value
+summed = setebench.counting("page_fault")
+
+@summed
+def function():
+    touch(50)
+
+with setebench.counting("page_fault", threads=True) as everybody, setebench.counting("page_fault") as alone:
+    threads = [threading.Thread(target=touch, args=(300,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+before = summed["page_fault"]
+for _ in range(4):
+    function()
+print(within, block["page_fault"].value, before.value, bool(before.reason), summed["page_fault"].value)
+print(everybody["page_fault"].value, alone["page_fault"].value)
+missing = setebench.counting("page_fault", "no_such_pmu/event=1/")
+with missing:
+    pass
+print(missing["no_such_pmu/event=1/"].value, bool(missing["no_such_pmu/event=1/"].reason))
+"""
+SOME = 12
+"""Page faults that the interpreter may add by growing its own memory."""
+
+
+def test_python_code_marks_regions() -> None:
+    skip_without_events()
+    found = _regions(sys.executable, "-c", MARKED)
+    assert {name: region["calls"] for name, region in found.items()} == {"function": 3, "block": 2}
+    assert 300 <= _faults(found["function"]) <= 300 + SOME and 250 <= _faults(found["block"]) <= 250 + SOME
+
+
+def test_python_code_counts_itself() -> None:
+    skip_without_events()
+    ended = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    block, threads, missing = (line.split() for line in ended.stdout.splitlines())
+    assert 200 <= int(block[0]) <= int(block[1]) <= 200 + SOME
+    assert block[2:4] == ["None", "True"] and 200 <= int(block[4]) <= 200 + 4 * SOME
+    assert 900 <= int(threads[0]) <= 900 + 100 and int(threads[1]) < 300
+    assert missing == ["None", "True"]
+
+
+@pytest.mark.parametrize("arguments", [("no_such_role",), ()])
+def test_names_that_are_none_are_refused(arguments: tuple[str, ...]) -> None:
+    from setebench import UsageError, counting
+
+    with pytest.raises(UsageError):
+        counting(*arguments)
+
+
+def test_a_cpu_and_threads_exclude_each_other() -> None:
+    from setebench import UsageError, counting
+
+    with pytest.raises(UsageError, match="cpu=0"):
+        counting("page_fault", cpu=0, threads=True)
