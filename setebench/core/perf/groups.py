@@ -13,7 +13,7 @@ from itertools import groupby
 
 import msgspec
 
-from setebench.core.perf.attributes import GROUP, Attributes
+from setebench.core.perf.attributes import GROUP, Attributes, Software, Type
 from setebench.core.perf.kernel import NO_GROUP, Kernel, PerfError, close_all
 from setebench.core.perf.messages import Request, Situation, explain, no_counter
 from setebench.core.perf.plans import Plan, Term, request_of
@@ -48,6 +48,9 @@ def add_all(total: dict[str, Tally], more: dict[str, Tally]) -> None:
         total.setdefault(role, Tally()).add(tally)
 
 
+_CLOCKS = (Software.CPU_CLOCK, Software.TASK_CLOCK)
+
+
 @dataclass(frozen=True)
 class Placed:
     """One term of a role on one CPU (None: of the thread)."""
@@ -57,9 +60,12 @@ class Placed:
     cpu: int | None
 
     @property
-    def place(self) -> tuple[str, int]:
-        """Events of one place may be in one group."""
-        return self.term.pmu, -1 if self.cpu is None else self.cpu
+    def place(self) -> tuple[str, int, int]:
+        """Events of one place may be in one group. The kernel's clocks are alone: as a member of a group they stand
+        still from the second time on that the group is switched on (seen on Linux 6.18)."""
+        attributes = self.term.attributes
+        clock = attributes.type == Type.SOFTWARE and attributes.config in _CLOCKS
+        return self.term.pmu, -1 if self.cpu is None else self.cpu, attributes.config if clock else -1
 
 
 @dataclass

@@ -1,0 +1,458 @@
+"""Counting on this kernel for real, by events whose exact number is known; with a PMU or without, root or not."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from setebench.core.native import NativeMachine
+from setebench.core.perf import _perf
+from setebench.core.perf.attributes import Attributes, Breakpoint, Hardware, Sample, Software, Type
+from setebench.core.perf.kernel import PerfError, Reading
+from setebench.core.perf.messages import Request, explain, read_situation
+from setebench.core.perf.native_counters import NativeCounters
+from setebench.core.perf.sampling import Sampler, SampleRecord
+from setebench.core.perf.sysfs import core_pmus, read_pmus
+from setebench.core.threads import pinned
+from setebench.counters.protocol import CountsEvents
+from setebench.errors import UsageError
+from setebench.host.tree import Tree
+from setebench.machine import Region
+from setebench.probe import Base, Probe
+
+LINE = Base("line")
+LOAD, STORE = (Probe().start().load(LINE).stop(), Probe().start().store(LINE).stop())
+PAGES = 200
+PAGE = 4096
+NOBODY = 65534
+NO_HUGE_PAGES = 15  # MADV_NOHUGEPAGE
+
+
+@pytest.fixture(autouse=True)
+def permitted() -> None:
+    """The kernel lets this process count its own page faults; elsewhere nothing here can be tried."""
+    reason = NativeCounters().event_roles()["page_fault"]
+    if reason:
+        pytest.skip(f"nothing may be counted here: {reason}")
+
+
+def opened(attributes: Attributes, *rest: int) -> int:
+    """A descriptor; a test that needs an event that this kernel refuses is left out, with the reason."""
+    try:
+        return _perf.open_event(attributes, *rest)
+    except PerfError as error:
+        pytest.skip(explain(error.errno or 0, Request(attributes=attributes), read_situation()))
+
+
+@contextmanager
+def counted(*events: Attributes) -> Iterator[Callable[[], Reading]]:
+    """A group that counts within; what it gives says what it counted so far."""
+    leader = opened(msgspec.structs.replace(events[0], disabled=True, pinned=True))
+    fds = [leader]
+    try:
+        fds += [opened(event, 0, -1, leader) for event in events[1:]]
+        _perf.enable(leader, True)
+        yield lambda: _read(leader, len(events))
+    finally:
+        for fd in reversed(fds):
+            _perf.close(fd)
+
+
+def _read(leader: int, count: int) -> Reading:
+    reading = _perf.read_values(leader, count)
+    if reading is None:
+        pytest.skip("no counter is free: other programs use them")
+    return reading
+
+
+def software(event: Software, *, user_only: bool = True) -> Attributes:
+    return Attributes(type=Type.SOFTWARE, config=event, exclude_kernel=user_only)
+
+
+def fresh_pages(native: NativeMachine, pages: int) -> Region:
+    return native.allocate(pages * PAGE, PAGE, populate=False)
+
+
+# -- the machine's own counts -----------------------------------------------------------------------------------------
+
+
+def test_200_fresh_pages_are_200_faults(native: NativeMachine) -> None:
+    region = fresh_pages(native, PAGES)
+    lines = region.address + PAGE * np.arange(PAGES)
+    with native.count_events(["page_fault", "task_clock"]) as counting:
+        assert counting.read()["page_fault"].value == 0
+        native.run(LOAD, {LINE: lines})
+        first = counting.read()
+        native.run(LOAD, {LINE: lines})
+        again = counting.read()
+    native.release(region)
+    assert first["page_fault"].value == again["page_fault"].value == PAGES
+    assert not first["page_fault"].shared and first["page_fault"].running == first["page_fault"].enabled > 0
+    assert (again["task_clock"].value or 0) > (first["task_clock"].value or 0) > 0
+
+
+def test_threads_of_a_joint_run_are_counted_each_and_added(native: NativeMachine) -> None:
+    cpus = native.facts.cpus[-2:]
+    if len(cpus) < 2:
+        pytest.skip("a joint run of two needs two CPUs, this process may use one")
+    regions = [fresh_pages(native, PAGES) for _ in cpus]
+    other = Base("other")
+    probes = {cpus[0]: LOAD, cpus[1]: Probe().start().load(other).stop()}
+    places = {
+        base: region.address + PAGE * np.arange(PAGES) for base, region in zip((LINE, other), regions, strict=True)
+    }
+    with native.count_events(["page_fault"]) as counting:
+        native.run_together(probes, places)
+        assert counting.read()["page_fault"].value == 2 * PAGES
+    for region in regions:
+        native.release(region)
+
+
+def test_clocks_go_on_however_often_they_are_switched(native: NativeMachine) -> None:
+    """As members of a group they stand still from the second time on, on some kernels."""
+    probe = Probe().start().add(20_000).stop()
+    with native.count_events(["page_fault", "task_clock"]) as counting:
+        seen = [0]
+        for _ in range(4):
+            native.run(probe, 20)
+            seen.append(counting.read()["task_clock"].value or 0)
+    assert min(np.diff(seen)) > 20_000  # ns; 400,000 additions in a row, one a cycle, at 20 GHz
+
+
+def test_nothing_is_counted_outside_and_nothing_stays_open(native: NativeMachine) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    region = fresh_pages(native, PAGES)
+    native.run(LOAD, {LINE: region.address + PAGE * np.arange(50)})
+    with native.count_events(["page_fault"]) as counting:
+        native.run(LOAD, {LINE: region.address + PAGE * np.arange(100)})
+    native.run(LOAD, {LINE: region.address + PAGE * np.arange(PAGES)})
+    native.release(region)
+    assert counting.read()["page_fault"].value == 50
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_ticks_are_what_they_are_while_counting(native: NativeMachine) -> None:
+    region = native.allocate(PAGE, PAGE)
+    probe = Probe().start().add(400).stop()
+    alone, within = [], []
+    for _ in range(20):
+        alone.append(np.median(native.run(probe, 50, warmup=5)))
+        with native.count_events(["page_fault"]):
+            within.append(np.median(native.run(probe, 50, warmup=5)))
+    native.release(region)
+    assert np.median(within) == pytest.approx(np.median(alone), rel=0.2)
+
+
+def test_the_machine_counts_by_the_protocol(native: NativeMachine) -> None:
+    assert isinstance(native, CountsEvents)
+    roles = native.event_roles()
+    assert {"task_clock", "page_fault", "context_switch", "cpu_migration"} <= set(roles)
+    assert all("\n" not in reason for reason in roles.values())
+    with pytest.raises(UsageError, match="no event for 'nonsense'"):
+        native.event_groups(["nonsense"])
+    with native.count_events(["page_fault"]), pytest.raises(UsageError, match="already"):
+        native.count_events(["page_fault"]).__enter__()
+    with native.count_events(["page_fault"]):
+        pass  # the end of one lets the next begin
+
+
+def test_a_fault_of_the_probe_leaves_the_counters_usable(native: NativeMachine) -> None:
+    from setebench.errors import ProbeFault
+
+    with native.count_events(["page_fault"]) as counting:
+        with pytest.raises(ProbeFault):
+            native.run(LOAD, {LINE: np.array([8])})
+        region = fresh_pages(native, 20)
+        before = counting.read()["page_fault"].value or 0
+        native.run(LOAD, {LINE: region.address + PAGE * np.arange(20)})
+        assert (counting.read()["page_fault"].value or 0) - before == 20
+        native.release(region)
+
+
+# -- the kernel's interface -------------------------------------------------------------------------------------------
+
+
+def test_1000_stores_are_1000_hits_of_a_breakpoint(native: NativeMachine, region: Region) -> None:
+    watch = Attributes(
+        type=Type.BREAKPOINT,
+        bp_type=Breakpoint.WRITE,
+        bp_address=region.address + 64,
+        bp_bytes=8,
+        exclude_kernel=True,
+    )
+    with counted(watch) as read:
+        native.run(STORE, {LINE: np.full(1000, region.address + 64)})
+        assert read().values == (1000,)
+        native.run(STORE, {LINE: np.full(1000, region.address + 128)})
+        assert read().values == (1000,)
+
+
+@pytest.fixture
+def untouched() -> Iterator[tuple[mmap.mmap, int]]:
+    """Memory of 4 KiB pages that nobody has touched, and its address."""
+    memory = mmap.mmap(-1, PAGES * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(NO_HUGE_PAGES)
+    yield memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+
+def test_every_sampled_fault_has_its_address(untouched: tuple[mmap.mmap, int]) -> None:
+    memory, address = untouched
+    event = Attributes(
+        type=Type.SOFTWARE,
+        config=Software.PAGE_FAULTS,
+        exclude_kernel=True,
+        disabled=True,
+        sample_period=1,
+        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.DATA_SRC,
+    )
+    with Sampler(event) as sampler:
+        sampler.enable()
+        for page in range(PAGES):
+            memory[page * PAGE + page] = 1
+        sampler.disable()
+        records = sampler.drain()
+    ours = [record for record in records if isinstance(record, SampleRecord) and record.address is not None]
+    faults = [record for record in ours if address <= (record.address or 0) < address + PAGES * PAGE]
+    assert [record.address for record in faults] == [address + page * PAGE + page for page in range(PAGES)]
+    assert all(record.who.tid == threading.get_native_id() and record.mode == "user" for record in faults)
+    assert all(record.source is not None and record.source.level == "" for record in faults)
+    times = [record.who.time or 0 for record in faults]
+    assert times == sorted(times) and sampler.lost == 0
+
+
+def test_a_buffer_too_small_says_what_it_lost(untouched: tuple[mmap.mmap, int]) -> None:
+    memory, _ = untouched
+    event = Attributes(
+        type=Type.SOFTWARE,
+        config=Software.PAGE_FAULTS,
+        exclude_kernel=True,
+        disabled=True,
+        sample_period=1,
+        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.CPU | Sample.PERIOD,
+    )
+    with Sampler(event, data_pages=1) as sampler:  # 4096 bytes hold 73 records of 56
+        sampler.enable()
+        for page in range(PAGES - 1):
+            memory[page * PAGE] = 1
+        kept = len(sampler.samples())
+        memory[(PAGES - 1) * PAGE] = 1  # the kernel reports what was lost with the next record
+        sampler.disable()
+        kept += len(sampler.samples())
+    assert 0 < kept < PAGES and kept + sampler.lost >= PAGES
+
+
+def tsc() -> Attributes:
+    pmu = read_pmus(Tree(Path("/"))).get("msr")
+    if pmu is None or "tsc" not in pmu.events:
+        pytest.skip("this kernel has no PMU 'msr' with an event 'tsc'")
+    return Attributes(type=pmu.type, config=0)
+
+
+def test_a_software_leader_takes_the_clock_into_its_group(
+    native: NativeMachine, untouched: tuple[mmap.mmap, int]
+) -> None:
+    memory, _ = untouched
+    with counted(software(Software.TASK_CLOCK, user_only=False), software(Software.PAGE_FAULTS), tsc()) as read:
+        for page in range(PAGES):
+            memory[page * PAGE] = 1
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            pass
+        reading = read()
+    ns, faults, ticks = reading.values
+    assert reading.enabled == reading.running and faults >= PAGES
+    assert ticks / ns * 1e9 == pytest.approx(native.facts.ticks_per_second, rel=0.05)
+
+
+def test_migrations(native: NativeMachine) -> None:
+    cpus = native.facts.cpus[-2:]
+    if len(cpus) < 2:
+        pytest.skip("a thread can't migrate on one CPU")
+    with pinned(cpus[0]), counted(software(Software.CPU_MIGRATIONS, user_only=False)) as read:
+        for turn in range(10):
+            os.sched_setaffinity(0, {cpus[(turn + 1) % 2]})
+        assert read().values == (10,)
+
+
+def switches() -> int:
+    usage = resource.getrusage(resource.RUSAGE_THREAD)
+    return usage.ru_nvcsw + usage.ru_nivcsw
+
+
+def test_context_switches_are_those_of_getrusage() -> None:
+    outer = switches()
+    with counted(software(Software.CONTEXT_SWITCHES, user_only=False)) as read:
+        inner = switches()
+        for _ in range(20):
+            time.sleep(0.0005)
+        inner = switches() - inner
+        (count,) = read().values
+    assert 20 <= inner <= count <= switches() - outer
+
+
+def test_the_form_that_reads_zero_is_seen_for_what_it_is() -> None:
+    """What `countable` relies on: without the kernel's part, switches open and read 0 while they happen."""
+    with counted(software(Software.CONTEXT_SWITCHES)) as read:
+        before = switches()
+        for _ in range(20):
+            time.sleep(0.0005)
+        assert switches() - before >= 20 and read().values == (0,)
+    roles = NativeCounters().event_roles()
+    assert all(not roles[role] or "reads 0" in roles[role] for role in ("context_switch", "cpu_migration"))
+
+
+def test_where_the_kernel_allows_no_rdpmc_its_page_says_so_and_reading_works() -> None:
+    fd = opened(software(Software.PAGE_FAULTS))
+    page = _perf.map_page(fd, 0, True)
+    try:
+        assert page.index == 0 and not page.can_rdpmc and page.count() is None
+        assert _perf.read_values(fd, 1) is not None
+    finally:
+        page.close()
+        _perf.close(fd)
+
+
+def test_rdpmc_and_read_agree_where_there_is_a_pmu() -> None:
+    event = Attributes(type=Type.HARDWARE, config=Hardware.INSTRUCTIONS, exclude_kernel=True, exclude_hv=True)
+    fd = opened(event)
+    page = _perf.map_page(fd, 0, True)
+    try:
+        before, direct, after = _read(fd, 1).values[0], page.count(), _read(fd, 1).values[0]
+        assert before < after
+        assert direct is None or before <= direct <= after
+    finally:
+        page.close()
+        _perf.close(fd)
+
+
+def test_a_pmu_counts_at_least_what_ran(native: NativeMachine) -> None:
+    event = Attributes(type=Type.HARDWARE, config=Hardware.INSTRUCTIONS, exclude_kernel=True, exclude_hv=True)
+    with counted(event) as read:
+        native.run(Probe().start().add(1000).stop(), 100)
+        assert read().values[0] >= 100 * 1000
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def refusal(attributes: Attributes, pid: int = 0, cpu: int = -1) -> str:
+    with pytest.raises(PerfError) as caught:
+        _perf.open_event(attributes, pid, cpu)
+    line = explain(caught.value.errno or 0, Request(attributes=attributes, pid=pid, cpu=cpu), read_situation())
+    assert "\n" not in line and line
+    return f"{errno.errorcode[caught.value.errno or 0]}: {line}"
+
+
+def test_refusals_are_one_line_each(native: NativeMachine) -> None:
+    assert refusal(Attributes(type=0x7FFF_0000, exclude_kernel=True)).startswith(
+        "ENOENT: this kernel has no PMU of type"
+    )
+    assert "need a CPU" in refusal(software(Software.PAGE_FAULTS), -1, -1)
+    assert "has ended" in refusal(software(Software.PAGE_FAULTS), 0x3FFF_FFFF)
+    if not core_pmus(read_pmus(Tree(Path("/")))):
+        assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, exclude_kernel=True))
+
+
+def test_a_group_read_with_another_number_of_events_is_refused() -> None:
+    with counted(software(Software.PAGE_FAULTS), software(Software.TASK_CLOCK)) as read:
+        assert len(read().values) == 2
+    fd = opened(software(Software.PAGE_FAULTS))
+    with pytest.raises(PerfError):
+        _perf.read_values(fd, 2)
+    with pytest.raises(PerfError):
+        _perf.read_values(fd, 0)
+    _perf.close(fd)
+    with pytest.raises(PerfError):
+        _perf.read_values(fd, 1)
+
+
+# -- an ordinary user -------------------------------------------------------------------------------------------------
+
+
+def in_child(work: Callable[[], object]) -> dict[str, object]:
+    """What `work` returns in a forked child, which is an ordinary user where we are root."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        answer: object = "nothing"
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            answer = work()
+        except BaseException as error:
+            answer = {"error": repr(error)}
+        finally:
+            os.write(writing, msgspec.json.encode(answer))
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        found: dict[str, object] = msgspec.json.decode(pipe.read())
+    os.waitpid(child, 0)
+    return found
+
+
+def test_an_ordinary_user_counts_what_may_be_counted_and_reads_why_not_the_rest(
+    untouched: tuple[mmap.mmap, int],
+) -> None:
+    memory, _ = untouched
+
+    def work() -> dict[str, object]:
+        counters = NativeCounters()
+        roles = counters.event_roles()
+        counting = counters.count(["page_fault", "context_switch"])
+        leaders = [int(fd) for fd in counting.leaders()]
+        for leader in leaders:
+            _perf.enable(leader, True)
+        for page in range(PAGES):
+            memory[page * PAGE] = 1
+        for leader in leaders:
+            _perf.disable(leader, True)
+        found = counting.read()
+        return {"roles": roles, "faults": found["page_fault"].value, "switches": found["context_switch"].value}
+
+    found = in_child(work)
+    assert "error" not in found, found
+    roles = found["roles"]
+    assert isinstance(roles, dict)
+    level = read_situation().paranoid
+    if level is not None and level >= 3:
+        assert found["faults"] is None and "perf_event_paranoid" in roles["page_fault"]
+        return
+    assert not roles["page_fault"] and not roles["task_clock"]
+    assert isinstance(found["faults"], int) and found["faults"] >= PAGES
+    if level == 2:
+        assert "reads 0" in roles["context_switch"] and "perf_event_paranoid=1" in roles["cpu_migration"]
+        assert found["switches"] is None
+
+
+def test_an_ordinary_users_refusals_name_the_right_that_is_missing() -> None:
+    level = read_situation().paranoid
+    if level is None or level < 1:
+        pytest.skip(f"perf_event_paranoid is {level}: ordinary users may count whole CPUs here")
+    event = software(Software.TASK_CLOCK, user_only=False)
+
+    def work() -> dict[str, object]:
+        try:
+            _perf.open_event(event, -1, 0)
+        except PerfError as error:
+            request = Request(attributes=event, pid=-1, cpu=0)
+            return {"errno": error.errno, "line": explain(error.errno or 0, request, read_situation())}
+        return {}
+
+    found = in_child(work)
+    assert found["errno"] in (errno.EACCES, errno.EPERM)
+    assert "perf_event_paranoid" in str(found["line"]) and "CAP_PERFMON" in str(found["line"])
