@@ -63,10 +63,11 @@ class Advisor:
         return sorted([self._candidate(Policy()), *best], key=lambda candidate: candidate.cycles)
 
     def choice(self) -> Candidate:
-        """The advice: the fastest candidate, no prefetching where that gains nothing to speak of."""
-        none = self._candidate(Policy())
-        first = self.candidates()[0]
-        return first if first.cycles < none.cycles * (1 - self.table.params.least_gain) else none
+        """The advice: of the candidates that are about as fast as the fastest, the one with the fewest stages; so no
+        prefetching where that gains nothing to speak of."""
+        found = self.candidates()
+        most = found[0].cycles * (1 + self.table.params.least_gain)
+        return min((each for each in found if each.cycles <= most), key=lambda each: each.policy.stages)
 
     def further(self, count: int) -> list[Policy]:
         """Policies not seen yet that might be the fastest."""

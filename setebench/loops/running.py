@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.loops.protocol import RunsLoops
 from setebench.loops.records import LINE_BYTES, LOOP_NAMES, Loop, Policy
-from setebench.loops.shapes import shape
+from setebench.loops.shapes import shape, sized
 from setebench.loops.traces import MOST_LEAD, Span, extent_bytes, moved_bytes, passed_bytes, trace
 from setebench.machine import Machine, Region, SwitchesPrefetchers
 from setebench.probe import Base, Probe
@@ -21,6 +21,7 @@ from setebench.probe import Base, Probe
 LEAD = 64
 """Iterations before the clock starts, behind those that the furthest prefetch needs: as many as start any stream."""
 
+DESCRIBED_ROUNDS = 3
 CLOCK_ADDITIONS = 20_000
 CLOCK_REPEATS = 9
 GAP_BYTES = 4096
@@ -46,6 +47,13 @@ def _traced(machine: Machine) -> Iterator[RunsLoops]:
         traced.close()
 
 
+def cycles_per_tick(machine: Machine) -> float:
+    """Core cycles per tick, from additions of which one takes a cycle."""
+    probes = [Probe().start().add(count).stop() for count in (CLOCK_ADDITIONS, 2 * CLOCK_ADDITIONS)]
+    short, long = (float(np.median(machine.run(probe, CLOCK_REPEATS, warmup=1))) for probe in probes)
+    return CLOCK_ADDITIONS / (long - short)
+
+
 class TracedLoops:
     """`RunsLoops` for a machine that runs probes only. `loop` may be given for a loop of one's own."""
 
@@ -66,15 +74,14 @@ class TracedLoops:
         return (*LOOP_NAMES, *self._own)
 
     def describe_loop(self, name: str) -> Loop:
-        """See `RunsLoops`. The cycles are those of the loop without prefetches on a few lines of each stream."""
-        loop = self._loop(name)
-        ticks = self._run(loop, (Policy(),), 3, None, np.random.default_rng(1), folded=True)
-        cycles = float(np.median(ticks)) * self._clock() / loop.iterations
-        return msgspec.structs.replace(loop, cycles_per_iteration=round(cycles, 3))
+        """See `RunsLoops`. The cycles are those of the loop without prefetches on a few lines of each stream.
 
-    def cycles_per_tick(self) -> float:
-        """Core cycles per tick, from additions of which one takes a cycle."""
-        return self._clock()
+        A name may have a size: `hash_join@256K`."""
+        loop = self._loop(name)
+        rng = np.random.default_rng(1)
+        ticks = [self._run(loop, (Policy(),), DESCRIBED_ROUNDS, None, rng, folded=folded) for folded in (True, False)]
+        work, own = (float(np.median(each)) * self._clock() / loop.iterations for each in ticks)
+        return msgspec.structs.replace(loop, cycles_per_iteration=work, measured_cycles=own)
 
     def run_loop(
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
@@ -89,13 +96,13 @@ class TracedLoops:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def _loop(self, name: str) -> Loop:
-        return self._own[name] if name in self._own else shape(name)
+        plain, _, size = name.partition("@")
+        loop = self._own[plain] if plain in self._own else shape(plain)
+        return sized(loop, name, size) if size else loop
 
     def _clock(self) -> float:
         if not self._cycles_per_tick:
-            probes = [Probe().start().add(count).stop() for count in (CLOCK_ADDITIONS, 2 * CLOCK_ADDITIONS)]
-            short, long = (float(np.median(self._machine.run(probe, CLOCK_REPEATS, warmup=1))) for probe in probes)
-            self._cycles_per_tick = CLOCK_ADDITIONS / (long - short)
+            self._cycles_per_tick = cycles_per_tick(self._machine)
         return self._cycles_per_tick
 
     def _run(
@@ -108,6 +115,10 @@ class TracedLoops:
         *,
         folded: bool = False,
     ) -> Ticks:
+        if any(policy.compiler for policy in policies):
+            raise UnsupportedError(
+                f"{self._machine.facts.name}: a trace isn't compiled, so no compiler adds prefetches"
+            )
         sizes = self._machine.facts.access_sizes
         spans = [_span(loop, policy, sizes, folded) for policy in policies]
         seed = int(rng.integers(1 << 62))

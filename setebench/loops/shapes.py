@@ -7,10 +7,15 @@ iteration takes on data in level 1 is measured on the machine (`running.TracedLo
 
 from __future__ import annotations
 
+import re
+
+import msgspec
+
 from setebench.errors import UsageError
 from setebench.loops.records import LINE_BYTES, Loop, Stream
 
 MIB = 1 << 20
+UNITS = {"": 1, "K": 1 << 10, "M": MIB, "G": 1 << 30}
 STENCIL_STREAMS = 80  # about as many as cactus has (Fang et al. 2014, section 7.1)
 TREE_STEPS = 4  # levels of a search tree below those that stay in the caches
 HASH_CYCLES = 4.0  # computing a hash once more for a prefetch: a multiplication, a shift, an addition and the prefetch
@@ -194,3 +199,21 @@ def shape(name: str) -> Loop:
     if name not in _SHAPES:
         raise UsageError(f"unknown loop {name!r}; one of {', '.join(_SHAPES)}")
     return _SHAPES[name]()
+
+
+def sized(loop: Loop, name: str, size: str) -> Loop:
+    """The loop with a working set of another size, as in 256K; all of its streams shrink or grow alike.
+
+    Raises `UsageError` for what is no size."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", size)
+    if match is None or not int(match[1]):
+        raise UsageError(f"{size!r} is no size of a working set; one like 256K, 4M or 1G")
+    wanted = int(match[1]) * UNITS[match[2]]
+    factor = wanted / loop.working_set_bytes
+    streams = tuple(
+        msgspec.structs.replace(stream, extent_bytes=max(LINE_BYTES, int(stream.extent_bytes * factor)))
+        if stream.extent_bytes
+        else stream
+        for stream in loop.streams
+    )
+    return msgspec.structs.replace(loop, name=name, streams=streams, working_set_bytes=wanted)

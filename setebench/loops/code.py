@@ -1,0 +1,91 @@
+"""C to paste: a loop with the advised prefetches, their distances as constants, and its end peeled off."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from setebench.loops.advice import Advice
+from setebench.loops.records import LINE_BYTES, Loop, Stream
+
+LOCALITY = {"t0": "0, 3", "t1": "0, 2", "t2": "0, 1", "nta": "0, 0", "w": "1, 3"}
+"""The second and third argument of `__builtin_prefetch` for each hint, as gcc and clang translate them on x86-64."""
+
+COMMENT_COLUMNS = 118
+
+
+def c_code(loop: Loop, advice: Advice) -> str:
+    """The loop in C with the prefetches of an advice."""
+    return "\n".join(_lines(loop, advice)) + "\n"
+
+
+def identifier(name: str) -> str:
+    """A name as C takes it."""
+    plain = re.sub(r"\W", "_", name)
+    return plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
+
+
+def _lines(loop: Loop, advice: Advice) -> Iterator[str]:
+    policy, name = advice.policy, identifier(loop.name).upper()
+    stages = [(policy.l2_distance, policy.l2_hint, "L2"), (policy.l1_distance, policy.l1_hint, "L1")]
+    stages = [stage for stage in stages if stage[0]]
+    yield f"/* {loop.name}: {advice.strategy}; an iteration is one of its {loop.unit}."
+    for sentence in advice.why:
+        yield from textwrap.wrap(sentence, COMMENT_COLUMNS, initial_indent=" * ", subsequent_indent=" *   ")
+    yield " */"
+    if not stages:
+        yield "/* Don't prefetch: write the loop as it is. */"
+        return
+    for distance, _, stage in stages:
+        yield f"enum {{ {name}_{stage}_DISTANCE = {distance} }};"
+    furthest = max(stages)[2]
+    yield ""
+    yield f"size_t last = n > {name}_{furthest}_DISTANCE ? n - {name}_{furthest}_DISTANCE : 0;"
+    yield "size_t i = 0;"
+    yield "for (; i < last; i++) {"
+    for distance_stage in stages:
+        yield from _prefetches(loop, distance_stage, name)
+    yield "    /* the work of iteration i */"
+    yield "}"
+    yield "for (; i < n; i++) { /* the end: nothing further ahead to prefetch */"
+    yield "    /* the work of iteration i */"
+    yield "}"
+
+
+def _prefetches(loop: Loop, stage: tuple[int, str, str], name: str) -> Iterator[str]:
+    _, hint, level = stage
+    ahead = f"i + {name}_{level}_DISTANCE"
+    for stream in loop.streams:
+        if stream.prefetched:
+            for address in _addresses(stream, ahead):
+                yield f"    __builtin_prefetch({address}, {LOCALITY[hint]}); /* {hint} */"
+
+
+def _addresses(stream: Stream, ahead: str) -> Iterator[str]:
+    """What to prefetch for a stream, `ahead` being the iteration that will need it."""
+    own = identifier(stream.name)
+    if stream.pattern == "sequential":
+        step = _number(stream.bytes_per_iteration)
+        for line in range(max(1, -(-int(stream.bytes_per_iteration) // LINE_BYTES))):
+            more = f" + {line * LINE_BYTES}" if line else ""
+            yield f"(const char *){own} + ({ahead}) * {step}{more}"
+    elif stream.pattern == "strided":
+        for access in range(max(1, round(stream.accesses_per_iteration))):
+            step = _number(stream.stride_bytes * stream.accesses_per_iteration)
+            more = f" + {access * stream.stride_bytes}" if access else ""
+            yield f"(const char *){own} + (ptrdiff_t)({ahead}) * {step}{more}"
+    elif stream.pattern == "chase":
+        yield f"{identifier(stream.via) if stream.via else own}[{ahead}]"
+    elif stream.pattern == "lookup":
+        yield f"{own}_of({identifier(stream.via) if stream.via else 'key'}[{ahead}])"
+    else:
+        count = max(1, round(stream.accesses_per_iteration))
+        index = identifier(stream.via) if stream.via else "index"
+        for access in range(count):
+            at = f"({ahead}) * {count} + {access}" if count > 1 else ahead
+            yield f"&{own}[{index}[{at}]]"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
