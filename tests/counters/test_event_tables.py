@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from recorded_pmus import processor
@@ -203,7 +204,7 @@ def read_instead(folder: Path, text: str) -> str:
         ("width = 2", "width = 'wide'", "width = 'wide'", "int"),
         ('status = "cross-checked"', 'status = "validated"', 'status = "validated"', "validated"),
         ('includes_prefetch = "no"', 'includes_prefetch = "perhaps"', 'includes_prefetch = "perhaps"', "perhaps"),
-        ("family = 26", "family = 26\nmodell = 3", "modell = 3", "modell"),
+        ("family = 26", "family = 26\nnumber = 3", "number = 3", "number"),
         ("[absent]", "[absent]\ncycles = 'x'", "cycles = 'x'", "lacks"),
         ("[absent]", "[absent]\nnone = 'x'", "none = 'x'", "lacks"),
         ('title = "AMD Zen 5"', "", "", "title"),
@@ -223,3 +224,20 @@ def test_a_good_file_elsewhere_is_read(tmp_path: Path) -> None:
     (tmp_path / "zen5.toml").write_text(GOOD, encoding="utf-8")
     assert load_tables(tmp_path) == {"zen5": TABLES["zen5"]}
     assert load_tables(tmp_path / "none") == {}
+
+
+def test_the_page_on_events_lists_the_tables_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs/events.md").read_text(encoding="utf-8")
+    for name, table in TABLES.items():
+        checked = sum(spec.status is Status.CROSS_CHECKED for spec in table.roles.values())
+        assert f"| `{name}` | {table.title} | {len(table.roles)} | {checked} |" in page
+
+
+def test_the_example_of_the_page_is_a_table(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/events.md").read_text(encoding="utf-8")
+    example = page[page.index("    title = ") : page.index("| key of a role")]
+    (tmp_path / "example.toml").write_text(dedent(example), encoding="utf-8")
+    (table,) = load_tables(tmp_path).values()
+    role = "l1d_inflight_cycles"
+    ours = TABLES["haswell-ep"].roles[role]
+    assert (table.roles[role].terms, table.roles[role].counters) == (ours.terms, ours.counters)
