@@ -125,6 +125,20 @@ static void family(void)
     }
 }
 
+/* A region that is off its CPU again and again, and else busy. */
+static void drowsy(void)
+{
+    static volatile long sum;
+
+    setebench_region_begin("drowsy");
+    for (int i = 0; i < 20; i++) {
+        usleep(1000);
+        for (long k = 0; k < 1000000; k++)
+            sum += k;
+    }
+    setebench_region_end("drowsy");
+}
+
 static void closed(void)
 {
     marked("closed", 1);
@@ -180,6 +194,8 @@ static void act(const char *what)
         in_processes();
     else if (strcmp(what, "family") == 0)
         family();
+    else if (strcmp(what, "drowsy") == 0)
+        drowsy();
     else if (strcmp(what, "closed") == 0)
         closed();
     else if (strcmp(what, "after-a-line") == 0)

@@ -78,6 +78,14 @@ def test_a_child_process_counts_its_own(program: str) -> None:
     assert len({thread["process"] for thread in region["threads"]}) == 2
 
 
+@pytest.mark.parametrize("events", ["task_clock,page_fault", "page_fault,task_clock"])
+def test_the_clock_goes_on_after_a_sleep(program: str, events: str) -> None:
+    """As a member of a group the kernel's clock stands still then, and reads too little without a word."""
+    run = stat("-e", events, "--format", "json", "--", program, "drowsy").run
+    (region,) = run["regions"]
+    assert region["counts"]["task_clock"]["value"] >= 0.7 * run["counts"]["task_clock"]["value"]
+
+
 def test_marks_without_their_fellows_are_reported(program: str) -> None:
     ended = faults(program, "unended", "unmatched")
     (region,) = ended.run["regions"]

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
-from setebench.core.perf.attributes import Attributes, Type
+from setebench.core.perf.attributes import Attributes, Software, Type
 from setebench.core.perf.messages import Request, Situation, explain, no_counter
 from setebench.core.perf.plans import user_form
 from setebench.core.perf.program.opened import Opened, counted
@@ -113,11 +113,9 @@ class RegionFile:
         return notes
 
     def _write_head(self) -> None:
-        leaders: dict[bool, int] = {}
+        first = next((index for index, event in enumerate(self._events) if _may_share(event.attributes)), 0)
         for index, event in enumerate(self._events):
-            # what the kernel counts itself never waits for a counter, so it may share one read
-            software = event.attributes.type == Type.SOFTWARE
-            leader = leaders.setdefault(True, index) if software else index
+            leader = first if _may_share(event.attributes) else index
             offset = _HEAD.size + index * _EVENT.size
             attributes = msgspec.structs.replace(event.attributes, disabled=leader == index)
             _EVENT.pack_into(self._memory, offset, attributes.packed(), leader, 0)
@@ -161,6 +159,12 @@ class RegionFile:
         if error == errno.EBADF:
             return "the program closed the descriptors of its regions' counters"
         return explain(error, Request(attributes=attributes), self._situation)
+
+
+def _may_share(event: Attributes) -> bool:
+    """Whether the event may be read with others of its kind: what the kernel counts itself never waits for a counter.
+    Not its clocks, which stand still as members of a group once their thread was off its CPU (seen on Linux 6.18)."""
+    return event.type == Type.SOFTWARE and event.config not in (Software.CPU_CLOCK, Software.TASK_CLOCK)
 
 
 def _new_file(size: int) -> tuple[str, int]:
