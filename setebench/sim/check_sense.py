@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from setebench.sim import spec
 from setebench.sim.check_fields import Problem
+from setebench.sim.check_pmu import pmu_problems
 from setebench.sim.fields import kind_of
 from setebench.sim.toml_lines import Path
 
@@ -19,7 +20,7 @@ MOST_TLB_WAYS = 4096
 
 def sense_problems(machine: spec.Machine) -> list[Problem]:
     """Contradictions between the fields of a machine, in no particular order."""
-    checks = (_clock, _core, _caches, _level_details, _tlbs, _memory, _hints, _prefetchers, _coherence)
+    checks = (_clock, _core, _caches, _level_details, _tlbs, _memory, _hints, _prefetchers, _coherence, pmu_problems)
     return [problem for check in checks for problem in check(machine)]
 
 

@@ -77,7 +77,8 @@ NAME is a shipped machine, `random:SEED`, or the path of a file (with a `/` in i
 - `plain`: an out-of-order core with a fine and quiet clock and no prefetchers, to start with.
 - `random:SEED`: drawn from the ranges that `setebench/sim/random_ranges.py` lists with their reasons: in-order and
   out-of-order cores, two or three levels, with and without SMT, fine and coarse clocks, quiet to guest noise, every
-  page arrangement, and each kind of prefetcher on its own, so that every combination comes up.
+  page arrangement, and each kind of prefetcher on its own, so that every combination comes up; with a PMU, half of
+  whose events are faulty.
 
 ## A small example
 
@@ -113,6 +114,9 @@ RULES = """\
 - `degree` doesn't exceed `max_distance`; `trigger_at_page_edge` has four numbers or none; `l1_prefetcher` trains
   prefetchers of level 2 only; two streams per page need both directions.
 - `distance_cycles` has a row per core and in it a number per core, or is empty.
+- An event has a kind of fault once, and only those that its role can have: `floor_per_cycle` is for `l1d_inflight_sum`,
+  `includes_other_stalls` for `stall_l1d_miss` and `stall_load_any`, `misses_prefetches`, `no_stores` and `other_level`
+  for lines, `undercounts_smt` for what a thread does beside another.
 
 ## How the truth follows
 
@@ -137,6 +141,12 @@ Most parameters are a field's value. These are not:
   that leaves more than a factor of two. Other kernels mix loads and stores, whose queues limit each other, and have no
   truth.
 - `loaded_latency.peak_bandwidth` is told where memory has an `interval_cycles` and the miss queues can keep it busy.
+- `counter.ROLE.verdict` lists the faults of the event that can be seen on the machine: none that needs prefetchers,
+  levels or threads that it lacks. `no_counter` is `unavailable`; `no_stores`, `background` and `nonlinear` are
+  `untrusted`. `unavailable`, then `zero`, then `multiplexed` hide all else; `untrusted` hides all else but `wraps`.
+  Where none of these four holds, `.scale` is one over the factor of a `scaled` event (and left out for
+  `floor_per_cycle`), and of roles that are lines `.level` and, where prefetchers bring some, `.includes_prefetch` are
+  told.
 """
 
 

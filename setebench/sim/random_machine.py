@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from setebench.sim import spec
+from setebench.sim.random_pmu import random_pmu
 from setebench.sim.random_prefetchers import random_prefetchers
 from setebench.sim.random_ranges import RANGES, Draw
 
@@ -18,7 +21,7 @@ def random_machine(seed: int) -> spec.Machine:
     pages = draw.one("memory.pages")
     memory = _memory(draw, pages, levels)
     order = "out-of-order" if core.out_of_order else "in-order"
-    return spec.Machine(
+    machine = spec.Machine(
         name=f"random:{seed}",
         description=f"drawn from seed {seed}: {order}, {len(levels)} levels, {kind}",
         clock=_clock(draw, kind),
@@ -31,6 +34,7 @@ def random_machine(seed: int) -> spec.Machine:
         prefetchers=random_prefetchers(draw, core, memory),
         coherence=_coherence(draw, core, levels, memory),
     )
+    return msgspec.structs.replace(machine, pmu=random_pmu(seed, machine))
 
 
 def _clock(draw: Draw, kind: str) -> spec.Clock:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 
 from setebench.results import Finding
 from setebench.sim import spec
+from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, working_hints
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
+from setebench.sim.truth_counters import counters
 from setebench.sim.truth_finding import between, count, told
 from setebench.sim.truth_prefetchers import prefetchers
 
@@ -37,6 +39,7 @@ def truth(machine: spec.Machine) -> list[Finding]:
         prefetchers,
         _loaded_latency,
         bandwidths,
+        counters,
     )
     return [finding for part in parts for finding in part(machine)]
 
@@ -139,7 +142,7 @@ def _page_faults(machine: spec.Machine) -> Iterator[Finding]:
 def _blocking(machine: spec.Machine) -> Iterator[Finding]:
     core = machine.core
     blocks = {"load": core.blocking_load, "store": core.blocking_store}
-    if _working_hints(machine):
+    if working_hints(machine):
         blocks["prefetch"] = core.blocking_prefetch
     for access, blocking in blocks.items():
         yield told(f"blocking.{access}", "blocking" if blocking else "nonblocking", "string")
@@ -165,53 +168,14 @@ def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
                 yield told(f"mshr.l{number}.shared_by_smt", level.mshr_shared_by_smt, "bool")
 
 
-def demand_in_flight(machine: spec.Machine, number: int) -> int:
-    """Most misses of level `number` (1 or 2) that one thread's loads can have in flight."""
-    core = machine.core
-    if core.blocking_load:
-        return 1
-    limits = [_entries(level, level.mshr_demand_limit) for level in machine.levels[:number]]
-    return min(limit for limit in (*limits, core.load_queue, core.reorder_window) if limit)
-
-
-def prefetches_in_flight(machine: spec.Machine, number: int) -> int | None:
-    """Most misses of level `number` (1 or 2) that one thread's software prefetches can have in flight, over all hints;
-    0 where nothing limits them, None where no hint reaches the level."""
-    found = [_hint_in_flight(machine, hint, number) for hint in _working_hints(machine).values()]
-    known = [entries for entries in found if entries is not None]
-    if not known:
-        return None
-    if machine.core.blocking_prefetch:
-        return 1
-    return 0 if 0 in known else max(known)
-
-
-def _hint_in_flight(machine: spec.Machine, hint: spec.Hint, number: int) -> int | None:
-    if hint.fills not in ("l1", "l2")[:number]:
-        return None
-    first, second = (_entries(level, level.mshr_prefetch_limit) for level in machine.levels[:2])
-    takes_first = hint.fills == "l1" or machine.software_prefetch.lower_hint_takes_l1_entry
-    limits = [first] if number == 1 else [second, first if takes_first else 0]
-    return min((limit for limit in limits if limit), default=0)
-
-
-def _entries(level: spec.Level, limit: int) -> int:
-    """Entries of a miss queue for one cause; 0 = no limit."""
-    return limit or level.mshr_entries
-
-
 # -- software prefetch -----------------------------------------------------------------------------------------------
-
-
-def _working_hints(machine: spec.Machine) -> dict[str, spec.Hint]:
-    return {name: hint for name, hint in machine.software_prefetch.hints.items() if hint.fills != "none"}
 
 
 def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
     prefetch = machine.software_prefetch
     for name, hint in prefetch.hints.items():
         yield told(f"software_prefetch.fills.{name}", hint.fills, "string")
-    if not _working_hints(machine):
+    if not working_hints(machine):
         return
     # a prefetch that misses a TLB is outside the page of the latest load, and must be done there to be done at all
     on_l1_tlb_miss = prefetch.across_page and prefetch.on_l1_tlb_miss
@@ -231,7 +195,7 @@ def _store_after(machine: spec.Machine) -> Iterator[Finding]:
     if machine.core.cores < 2:
         return
     hit = machine.levels[0].latency_cycles
-    kinds = {hint.exclusive for hint in _working_hints(machine).values() if hint.fills == "l1"}
+    kinds = {hint.exclusive for hint in working_hints(machine).values() if hint.fills == "l1"}
     if False in kinds:
         yield told("software_prefetch.store_after.shared", hit + machine.coherence.invalidate_cycles, "cycles")
     if True in kinds:

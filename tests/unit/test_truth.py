@@ -51,6 +51,10 @@ PATTERNS = {
     r"bandwidth\.(l[123]|memory)\.(load|store)\.(scalar|16|32|64)\.threads_\d+(\.traffic)?": "GB/s",
     r"loaded_latency(\.prefetchers_off)?\.idle": "ns",
     r"loaded_latency(\.prefetchers_off)?\.peak_bandwidth": "GB/s",
+    r"counter\.\w+\.verdict": "list",
+    r"counter\.\w+\.scale": "ratio",
+    r"counter\.\w+\.level": "string",
+    r"counter\.\w+\.includes_prefetch": "bool",
 }
 """The names and units that findings and truth share (docs/parameters.md), as far as a machine file defines them."""
 

@@ -1,0 +1,45 @@
+"""How many misses a machine can have in flight, as its file says."""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+
+
+def demand_in_flight(machine: spec.Machine, number: int) -> int:
+    """Most misses of level `number` (1 or 2) that one thread's loads can have in flight."""
+    core = machine.core
+    if core.blocking_load:
+        return 1
+    limits = [_entries(level, level.mshr_demand_limit) for level in machine.levels[:number]]
+    return min(limit for limit in (*limits, core.load_queue, core.reorder_window) if limit)
+
+
+def prefetches_in_flight(machine: spec.Machine, number: int) -> int | None:
+    """Most misses of level `number` (1 or 2) that one thread's software prefetches can have in flight, over all hints;
+    0 where nothing limits them, None where no hint reaches the level."""
+    found = [_hint_in_flight(machine, hint, number) for hint in working_hints(machine).values()]
+    known = [entries for entries in found if entries is not None]
+    if not known:
+        return None
+    if machine.core.blocking_prefetch:
+        return 1
+    return 0 if 0 in known else max(known)
+
+
+def _hint_in_flight(machine: spec.Machine, hint: spec.Hint, number: int) -> int | None:
+    if hint.fills not in ("l1", "l2")[:number]:
+        return None
+    first, second = (_entries(level, level.mshr_prefetch_limit) for level in machine.levels[:2])
+    takes_first = hint.fills == "l1" or machine.software_prefetch.lower_hint_takes_l1_entry
+    limits = [first] if number == 1 else [second, first if takes_first else 0]
+    return min((limit for limit in limits if limit), default=0)
+
+
+def _entries(level: spec.Level, limit: int) -> int:
+    """Entries of a miss queue for one cause; 0 = no limit."""
+    return limit or level.mshr_entries
+
+
+def working_hints(machine: spec.Machine) -> dict[str, spec.Hint]:
+    """The software-prefetch hints that do something."""
+    return {name: hint for name, hint in machine.software_prefetch.hints.items() if hint.fills != "none"}

@@ -1,0 +1,117 @@
+"""Which faults an event may have, and which of them can be seen on a machine: what a check refuses, what random PMUs
+are drawn from, and what the truth may say.
+
+A fault that no probe shows on a machine is no part of its truth: prefetches that a counter misses where no prefetcher
+brings any, say.
+"""
+
+from __future__ import annotations
+
+from setebench.counters.roles import ROLES, Quantity, Scope
+from setebench.sim import spec
+from setebench.sim.in_flight import demand_in_flight
+from setebench.sim.spec_pmu import SIMULATED_ROLES, Fault
+
+READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
+"""Lines inwards, of which prefetchers bring some."""
+
+ASKED_BY_STORES = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read")
+STALLS = ("stall_l1d_miss", "stall_load_any")
+MISTAKEN_FOR = (
+    (READS, ("l1d_fill", "l2_fill", "mem_read")),
+    (("l2_rfo", "l2_rfo_miss"), ("l2_rfo", "l2_rfo_miss")),
+    (("l1d_writeback", "l2_writeback", "mem_write", "home_write"), ("l1d_writeback", "l2_writeback", "mem_write")),
+)
+"""Roles of one direction, and those of it that an event may count instead."""
+
+EVERYWHERE = ("zero", "scaled", "wraps", "multiplexed", "nonlinear", "no_counter")
+FLOOR = 4
+
+
+def possible_faults(role: str) -> tuple[str, ...]:
+    """Kinds of fault that an event of this role can have on some machine."""
+    own = [*EVERYWHERE]
+    rules = {
+        "background": role != "cycles",
+        "floor_per_cycle": role == "l1d_inflight_sum",
+        "other_level": bool(mistaken_for(role)),
+        "misses_prefetches": role in READS,
+        "includes_other_stalls": role in STALLS,
+        "undercounts_smt": _of_a_thread(role),
+        "no_stores": role in ASKED_BY_STORES,
+    }
+    return tuple(own + [kind for kind, holds in rules.items() if holds])
+
+
+def _of_a_thread(role: str) -> bool:
+    """Whether it counts what one thread does, which a thread beside it may take away."""
+    counts = ROLES[role].quantity in (Quantity.INSTRUCTIONS, Quantity.LINES)
+    return counts and ROLES[role].scope is Scope.THREAD and role != "hitm_local"
+
+
+def mistaken_for(role: str) -> tuple[str, ...]:
+    """Other roles of the same direction, at other levels, that an event may count instead."""
+    for roles, others in MISTAKEN_FOR:
+        if role in roles:
+            return tuple(other for other in others if ROLES[other].level != ROLES[role].level)
+    return ()
+
+
+def level_of(machine: spec.Machine, role: str) -> str:
+    """The level whose traffic the role is on this machine: behind level 2 of two levels lies memory."""
+    level = ROLES[role].level
+    return "memory" if level == f"l{len(machine.levels) + 1}" else level
+
+
+def other_levels(machine: spec.Machine, role: str) -> tuple[str, ...]:
+    """What an event of this role may count instead so that it can be seen: lines of another level of the machine."""
+    return tuple(other for other in mistaken_for(role) if level_of(machine, other) != level_of(machine, role))
+
+
+def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:
+    """Roles that something on this machine can make count at all."""
+    core = machine.core
+    several = not core.blocking_load
+    in_flight = demand_in_flight(machine, 1)
+    entries = [level.mshr_demand_limit or level.mshr_entries for level in machine.levels[:2]]
+    limits = {
+        "load_fb_hit": several,
+        "fb_full": several and 0 < entries[0] < min(core.load_queue, core.reorder_window),
+        "sq_full": several and 0 < entries[1] < in_flight,
+        "stall_store_buffer": not core.blocking_store,
+        "hitm_local": core.cores > 1,
+    }
+    return tuple(role for role in SIMULATED_ROLES if limits.get(role, True))
+
+
+def prefetches_come(machine: spec.Machine, role: str) -> bool:
+    """Whether a prefetcher that follows ascending accesses, a line apart each, brings lines that this role counts."""
+    deepest = {"l1d_fill": 1, "l2_fill": 2}.get(role, 3)
+    return any(int(each.fills[1]) <= deepest and _follows_lines(machine, each) for each in machine.prefetchers)
+
+
+def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> bool:
+    line = machine.line_size_bytes
+    if "load" not in prefetcher.trained_by or isinstance(prefetcher, spec.Region):
+        return False
+    if isinstance(prefetcher, spec.NextLine):
+        return prefetcher.trigger == 1
+    if isinstance(prefetcher, spec.Stride):
+        return prefetcher.directions != "down" and prefetcher.min_stride_bytes <= line <= prefetcher.max_stride_bytes
+    return not isinstance(prefetcher, spec.Streamer) or prefetcher.directions != "down"
+
+
+def counted_role(role: str, faults: tuple[Fault, ...]) -> str:
+    """The role whose lines the event really counts."""
+    return next((fault.role for fault in faults if fault.kind == "other_level" and fault.role), role)
+
+
+def can_be_seen(machine: spec.Machine, role: str, kind: str, counted: str) -> bool:
+    """Whether some probe shows this fault of an event that really counts the role `counted`."""
+    rules = {
+        "other_level": bool(other_levels(machine, role)),
+        "misses_prefetches": prefetches_come(machine, counted),
+        "undercounts_smt": machine.core.threads_per_core > 1,
+        "floor_per_cycle": demand_in_flight(machine, 1) >= FLOOR,
+    }
+    return kind in possible_faults(role) and rules.get(kind, True)

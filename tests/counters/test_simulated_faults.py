@@ -1,0 +1,290 @@
+"""Faults of a simulated PMU, seen from outside: what each makes of a count, what the truth says of it, and which are
+drawn."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from setebench.counters.protocol import Count
+from setebench.counters.verdicts import Kind
+from setebench.errors import UsageError
+from setebench.probe import Probe
+from setebench.sim import loader, spec
+from setebench.sim import random_machine as random_machine_module
+from setebench.sim.dump import dump
+from setebench.sim.pmu_sense import can_be_seen, counted_role, possible_faults
+from setebench.sim.random_machine import random_machine
+from setebench.sim.spec_pmu import SIMULATED_ROLES
+from setebench.sim.truth import truth
+
+sys.path.append(str(Path(__file__).parents[1] / "sim"))
+from quiet_machines import HUGE, LINE, LINE_BASE, levels, quiet
+
+SEEDS = range(300)
+NEXT_LINE = spec.NextLine(level=1, fills="l1", when_full="stalls")
+BUSY = Probe().stream(LINE_BASE, "update", 1 << 14, 32).fence().multiply(500)
+"""Loads, stores, misses in flight beside each other, lines that a prefetcher brings, and chains."""
+
+
+def fault(kind: Any, amount: float = 0.0, role: Any = "") -> spec.Fault:
+    return spec.Fault(kind=kind, amount=amount, role=role)
+
+
+def machine_with(**events: tuple[spec.Fault, ...]) -> spec.Machine:
+    """With one thread beside each, a prefetcher, and room for misses to overlap."""
+    core = spec.Core(threads_per_core=2, load_queue=160)
+    everything = {**dict.fromkeys(SIMULATED_ROLES, ()), **events}
+    pmu = spec.Pmu(registers=64, events=everything)
+    return spec.Machine(name="faulty", core=core, levels=levels(), prefetchers=(NEXT_LINE,), pmu=pmu)
+
+
+def readings(faults: dict[str, tuple[spec.Fault, ...]], *, together: bool = False) -> dict[str, Count]:
+    """Counts of the same work by events with these faults."""
+    described = machine_with(**faults)
+    machine = quiet(**{name: getattr(described, name) for name in ("core", "levels", "prefetchers", "pmu")})
+    region = machine.allocate(HUGE, HUGE)
+    with machine.count_events(SIMULATED_ROLES) as counting:
+        cpus = (0, 1) if together else (0,)
+        machine.run_together(dict.fromkeys(cpus, BUSY), {LINE_BASE: [region.address]})
+        return counting.read()
+
+
+def one(role: str, *faults: spec.Fault, together: bool = False) -> Count:
+    return readings({role: faults}, together=together)[role]
+
+
+@pytest.fixture(scope="module")
+def true() -> dict[str, int]:
+    return {role: count.value or 0 for role, count in readings({}).items()}
+
+
+def test_an_event_without_fault_counts_as_another_machine_does(true: dict[str, int]) -> None:
+    assert readings({"load": (fault("zero"),)})["store"].value == true["store"] == (1 << 14) // 32
+    busy = ("l1d_fill", "load_fb_hit", "l1d_inflight_sum", "stall_l1d_miss", "stall_load_any")
+    assert all(true[role] > 100 for role in busy)
+
+
+@pytest.mark.parametrize("role", ["load", "mem_read", "stall_l1d_miss"])
+def test_faults_of_every_event(true: dict[str, int], role: str) -> None:
+    assert one(role, fault("zero")).value == 0
+    assert one(role, fault("scaled", 2.5)).value == int(2.5 * true[role] + 0.5)
+    assert one(role, fault("nonlinear", 0.85)).value == round(true[role] ** 0.85)
+    missing = one(role, fault("no_counter"))
+    assert missing.value is None and "0 bytes" in missing.reason
+    extra = one(role, fault("background", 0.1)).value
+    assert extra == pytest.approx(true[role] + 0.1 * true["cycles"], abs=1)
+    turns = one(role, fault("multiplexed", 0.4))
+    assert turns.shared and turns.running == pytest.approx(0.4 * turns.enabled, abs=1)
+    assert turns.value == pytest.approx(0.4 * true[role], rel=0.11)
+
+
+def test_a_narrow_counter_overflows_in_some_readings(true: dict[str, int]) -> None:
+    machine = quiet(pmu=spec.Pmu(events={"load": (fault("wraps", 0.5),)}))
+    region = machine.allocate(4096, 4096)
+    found = Counter[str]()
+    for _ in range(60):
+        with machine.count_events(("load",)) as counting:
+            machine.run(Probe().load(LINE_BASE), {LINE_BASE: [region.address] * 100})
+            value = counting.read()["load"].value
+            assert counting.read()["load"].value == value
+        assert value is not None
+        found["right" if value == 100 else "negative" if value == 100 - (1 << 48) else "huge"] += 1
+        assert value in (100, 100 - (1 << 48), 100 - (1 << 48) + (1 << 64))
+    assert min(found["right"], found["negative"], found["huge"]) > 3
+
+
+def test_lines_that_prefetchers_bring_and_an_event_leaves_out(true: dict[str, int]) -> None:
+    assert true["l1d_fill"] == true["mem_read"] >= (1 << 14) // LINE
+    demand = one("l1d_fill", fault("misses_prefetches")).value
+    assert demand is not None and demand < 0.6 * true["l1d_fill"]
+    assert one("mem_read", fault("misses_prefetches")).value == demand
+
+
+def test_lines_asked_for_to_be_written_that_an_event_leaves_out() -> None:
+    machine = quiet(pmu=spec.Pmu(events={"l1d_fill": (), "mem_read": (fault("no_stores"),)}))
+    region = machine.allocate(HUGE, HUGE)
+    with machine.count_events(("l1d_fill", "mem_read")) as counting:
+        machine.run(Probe().stream(LINE_BASE, "copy", 1 << 14), {LINE_BASE: [region.address]})
+        counts = counting.read()
+    assert counts["l1d_fill"].value == 2 * (1 << 14) // LINE
+    assert counts["mem_read"].value == (1 << 14) // LINE
+
+
+def test_lines_of_another_level_and_other_stalls(true: dict[str, int]) -> None:
+    assert one("mem_read", fault("other_level", role="l1d_fill")).value == true["l1d_fill"]
+    assert one("l1d_writeback", fault("other_level", role="mem_write")).value == true["mem_write"]
+    for role in ("stall_l1d_miss", "stall_load_any"):
+        mixed = one(role, fault("includes_other_stalls")).value
+        assert mixed is not None and mixed >= true[role] + 0.9 * 500 * 2
+
+
+@pytest.mark.parametrize(("misses", "floors"), [(3, 0), (4, 1), (7, 1), (8, 2)])
+def test_whole_fours_in_each_cycle(misses: int, floors: int) -> None:
+    events = {"l1d_inflight_sum": (fault("floor_per_cycle"),), "l1d_inflight_cycles": ()}
+    machine = quiet(core=spec.Core(issue_width=12), pmu=spec.Pmu(events=events))
+    region = machine.allocate(HUGE, HUGE)
+    probe = Probe()
+    for line in range(misses):
+        probe = probe.load(LINE_BASE + (line * 41 + 8) * LINE)
+    machine.run(Probe().load(LINE_BASE), {LINE_BASE: [region.address]})
+    with machine.count_events(tuple(events)) as counting:
+        machine.run(probe, {LINE_BASE: [region.address]})
+        counts = counting.read()
+    cycles = counts["l1d_inflight_cycles"].value
+    assert cycles is not None and counts["l1d_inflight_sum"].value == pytest.approx(floors * cycles, abs=4 * misses)
+
+
+def test_what_is_lost_beside_a_sibling_thread(true: dict[str, int]) -> None:
+    assert one("load", fault("undercounts_smt", 0.25)).value == true["load"]
+    assert one("load", fault("undercounts_smt", 0.25), together=True).value == int(0.75 * 2 * true["load"] + 0.5)
+
+
+def test_two_faults_at_once(true: dict[str, int]) -> None:
+    other = fault("other_level", role="l1d_fill")
+    assert one("mem_read", other, fault("scaled", 3.0)).value == 3 * true["l1d_fill"]
+    lost = one("load", fault("scaled", 2.0), fault("undercounts_smt", 0.5), together=True)
+    assert lost.value == 2 * true["load"]
+
+
+# -- the truth ---------------------------------------------------------------------------------------------------------
+
+
+def told(machine: spec.Machine, role: str) -> dict[str, Any]:
+    prefix = f"counter.{role}."
+    return {
+        each.parameter.removeprefix(prefix): each.value for each in truth(machine) if each.parameter.startswith(prefix)
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "faults", "expected"),
+    [
+        ("load", (), {"verdict": ["trusted"], "scale": 1.0}),
+        ("load", (fault("scaled", 4.0),), {"verdict": ["scaled"], "scale": 0.25}),
+        ("load", (fault("wraps", 0.5), fault("scaled", 0.5)), {"verdict": ["scaled", "wraps"], "scale": 2.0}),
+        ("load", (fault("no_counter"), fault("zero")), {"verdict": ["unavailable"]}),
+        ("load", (fault("multiplexed", 0.4), fault("zero")), {"verdict": ["zero"]}),
+        ("load", (fault("multiplexed", 0.4), fault("nonlinear", 0.85)), {"verdict": ["multiplexed"]}),
+        ("load", (fault("background", 0.1), fault("wraps", 0.5)), {"verdict": ["wraps", "untrusted"]}),
+        ("load", (fault("background", 0.1), fault("scaled", 2.0)), {"verdict": ["untrusted"]}),
+        ("l1d_inflight_sum", (fault("floor_per_cycle"),), {"verdict": ["floor_per_cycle"]}),
+        (
+            "mem_read",
+            (fault("misses_prefetches"), fault("other_level", role="l2_fill")),
+            {
+                "verdict": ["other_level", "misses_prefetches"],
+                "scale": 1.0,
+                "level": "l3",
+                "includes_prefetch": False,
+            },
+        ),
+        ("l2_fill", (), {"verdict": ["trusted"], "scale": 1.0, "level": "l3", "includes_prefetch": True}),
+        ("mem_write", (), {"verdict": ["trusted"], "scale": 1.0, "level": "memory"}),
+        ("mem_read", (fault("no_stores"),), {"verdict": ["untrusted"]}),
+        ("stall_load_any", (fault("includes_other_stalls"),), {"verdict": ["includes_other_stalls"], "scale": 1.0}),
+    ],
+)
+def test_the_truth_of_an_event(role: str, faults: tuple[spec.Fault, ...], expected: dict[str, Any]) -> None:
+    assert told(machine_with(**{role: faults}), role) == expected
+
+
+def test_a_fault_that_nothing_shows_is_no_part_of_the_truth() -> None:
+    missed = msgspec.structs.replace(machine_with(mem_read=(fault("misses_prefetches"),)), prefetchers=())
+    assert told(missed, "mem_read") == {"verdict": ["trusted"], "scale": 1.0, "level": "memory"}
+    two = msgspec.structs.replace(missed, levels=levels(l3=None))
+    assert told(two, "l2_fill")["level"] == "memory"
+
+
+def test_a_machine_without_a_pmu_has_no_truth_about_counters() -> None:
+    plain = msgspec.structs.replace(machine_with(), pmu=None)
+    assert not [finding for finding in truth(plain) if finding.parameter.startswith("counter.")]
+
+
+# -- machine files and random machines ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ('load = [{kind = "misses_prefetches"}]', "an event of load can't have"),
+        ('load = [{kind = "scaled"}]', '0 for "scaled"; allowed: 0.001 to 1000'),
+        ('load = [{kind = "zero", amount = 2.0}]', "this fault has no size"),
+        ('load = [{kind = "zero"}, {kind = "zero"}]', "a kind of fault stands there twice"),
+        ('mem_read = [{kind = "other_level", role = "mem_read"}]', 'allowed: "l1d_fill", "l2_fill"'),
+        ('load = [{kind = "undercounts_smt", amount = 0.2}]', "threads_per_core of 2 or more"),
+        ('load = [{kind = "rusty"}]', "not allowed; allowed: one of"),
+        ("page_fault = []", "unknown key"),
+    ],
+)
+def test_a_mistake_in_a_machine_file_gets_one_line(events: str, said: str) -> None:
+    text = dump(spec.Machine(name="plain", levels=levels())) + f"\n[pmu.events]\n{events}\n"
+    with pytest.raises(UsageError, match=r"^mine\.toml:\d+: pmu\.events") as raised:
+        loader.parse(text, "mine.toml")
+    assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_an_empty_table_is_a_perfect_pmu() -> None:
+    perfect = loader.parse(dump(spec.Machine(name="plain", levels=levels())) + "\n[pmu]\n", "mine.toml").pmu
+    assert perfect == spec.Pmu() and set(perfect.events) == set(SIMULATED_ROLES) and not any(perfect.events.values())
+
+
+@pytest.fixture(scope="module")
+def machines() -> list[spec.Machine]:
+    return [random_machine(seed) for seed in SEEDS]
+
+
+def faulty(machines: list[spec.Machine]) -> list[tuple[spec.Machine, str, tuple[spec.Fault, ...]]]:
+    return [
+        (machine, role, faults)
+        for machine in machines
+        if machine.pmu is not None
+        for role, faults in machine.pmu.events.items()
+        if faults
+    ]
+
+
+def test_random_pmus_are_valid_and_half_of_their_events_faultless(machines: list[spec.Machine]) -> None:
+    for machine in machines:
+        assert loader.parse(dump(machine), machine.name) == machine
+    events = sum(len(machine.pmu.events) for machine in machines if machine.pmu is not None)
+    assert events > 20 * len(machines)
+    assert len(faulty(machines)) / events == pytest.approx(0.5, abs=0.03)
+
+
+def test_every_fault_is_drawn_where_it_can_be_seen_alone_and_in_pairs(machines: list[spec.Machine]) -> None:
+    alone, paired = Counter[str](), Counter[str]()
+    for machine, role, faults in faulty(machines):
+        kinds = [each.kind for each in faults]
+        assert len(set(kinds)) == len(kinds) <= 2
+        assert all(can_be_seen(machine, role, kind, counted_role(role, faults)) for kind in kinds), (role, faults)
+        (alone if len(faults) == 1 else paired).update(kinds)
+    every = {kind for role in SIMULATED_ROLES for kind in possible_faults(role)}
+    assert set(alone) == set(paired) == every
+    assert min(alone.values()) >= 20
+    verdicts = {tuple(value) for machine in machines for value in _verdicts(machine)}
+    assert {kind for verdict in verdicts for kind in verdict} == set(Kind)
+
+
+def _verdicts(machine: spec.Machine) -> list[Any]:
+    return [finding.value for finding in truth(machine) if finding.parameter.endswith(".verdict")]
+
+
+def test_faults_are_large_enough_to_be_found(machines: list[spec.Machine]) -> None:
+    for _, _, faults in faulty(machines):
+        for each in faults:
+            if each.kind == "scaled":
+                assert abs(each.amount - 1.0) >= 0.0399
+            elif each.kind in ("wraps", "multiplexed", "undercounts_smt"):
+                assert 0.1 <= each.amount <= 0.6
+
+
+def test_all_else_of_a_seed_is_as_without_a_pmu(machines: list[spec.Machine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_machine_module, "random_pmu", lambda seed, machine: None)
+    for machine in machines[:50]:
+        assert random_machine(int(machine.name.removeprefix("random:"))) == msgspec.structs.replace(machine, pmu=None)
