@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setebench.core.perf.constraints import FIRST_FIXED, fits, grouped
+from setebench.core.perf.constraints import FIRST_FIXED, Registers, fits, grouped
 from setebench.core.perf.tables import Code, EventSpec, Status, load_tables
 
 HASWELL = load_tables()["haswell-ep"].roles
@@ -33,10 +33,10 @@ def test_fixed_counters_leave_the_general_ones_free() -> None:
 
 def test_a_counter_that_somebody_else_has_is_not_used() -> None:
     four = [spec((0, 1, 2, 3)) for _ in range(4)]
-    assert not fits([*four, HASWELL["cycles"]], taken={"cpu": frozenset({FIRST_FIXED + 1})})
-    assert not fits(four, taken={"cpu": frozenset({3})})
-    assert fits(four, taken={"uncore_imc": frozenset({3})})
-    alone = grouped({"cycles": spec((0,))}, taken={"cpu": frozenset({0})})
+    assert not fits([*four, HASWELL["cycles"]], Registers(taken={"cpu": frozenset({FIRST_FIXED + 1})}))
+    assert not fits(four, Registers(taken={"cpu": frozenset({3})}))
+    assert fits(four, Registers(taken={"uncore_imc": frozenset({3})}))
+    alone = grouped({"cycles": spec((0,))}, Registers(taken={"cpu": frozenset({0})}))
     assert alone.groups == () and "more than are free" in alone.unfit["cycles"]
 
 
@@ -69,6 +69,16 @@ def test_a_sum_needs_a_counter_for_each_of_its_events() -> None:
     assert fits([three, spec((0, 1, 2, 3))])
     assert not fits([three, spec((0, 1, 2, 3)), spec((0, 1, 2, 3))])
     assert "6 counters" in grouped({"fp_op": load_tables()["skylake-sp"].roles["fp_op"]}).unfit["fp_op"]
+
+
+def test_a_core_without_a_second_thread_has_twice_the_counters_for_most_events() -> None:
+    alone = Registers(smt=False)
+    skylake = load_tables()["skylake-sp"].roles
+    assert fits([skylake["fp_op"]], alone) and not fits([skylake["fp_op"]])
+    assert len(grouped(skylake, alone).groups) < len(grouped(skylake).groups)
+    one_counter = [HASWELL["l1d_inflight_sum"], HASWELL["stall_l1d_miss"]]
+    assert not fits(one_counter, alone)
+    assert fits([spec((0,))], alone)
 
 
 def test_roles_that_every_set_is_to_have() -> None:

@@ -131,6 +131,7 @@ def test_every_source_is_named_with_its_commit() -> None:
 def test_counters_are_named_and_a_wide_event_begins_at_an_even_one() -> None:
     for name, role, spec in SPECS:
         assert spec.counters and len(set(spec.counters)) == len(spec.counters), (name, role)
+        assert not spec.counters_without_smt or set(spec.counters) < set(spec.counters_without_smt), (name, role)
         assert spec.width == 1 or all(first % spec.width == 0 for first in spec.counters)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from setebench.core.perf.tables import EventSpec
 
 FIRST_FIXED = 32
@@ -24,7 +26,6 @@ MOST_STEPS = 20_000
 hundred."""
 
 Counters = tuple[int, ...]
-Taken = Mapping[str, frozenset[int]]
 
 
 class Grouping(NamedTuple):
@@ -42,21 +43,34 @@ class _Event(NamedTuple):
     offcore: int
 
 
-def fits(specs: Iterable[EventSpec], taken: Taken | None = None) -> bool:
-    """Whether these events can be counted at once. `taken`: counters that somebody else has, by kind of PMU."""
-    return _fits([event for spec in specs for event in _events(spec, taken or {})])
+class Registers(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to count with. `smt`: cores share their counters between two threads (whether they do was settled
+    when the machine started; switching threads off later gives none back). `taken`: counters that somebody else has,
+    by kind of PMU; the kernel's watchdog has one of "cpu"."""
+
+    smt: bool = True
+    taken: dict[str, frozenset[int]] = {}
 
 
-def grouped(specs: Mapping[str, EventSpec], taken: Taken | None = None, always: Sequence[str] = ()) -> Grouping:
+USUAL = Registers()
+
+
+def fits(specs: Iterable[EventSpec], registers: Registers = USUAL) -> bool:
+    """Whether these events can be counted at once."""
+    return _fits([event for spec in specs for event in _events(spec, registers)])
+
+
+def grouped(specs: Mapping[str, EventSpec], registers: Registers = USUAL, always: Sequence[str] = ()) -> Grouping:
     """The roles in as few sets as can each be counted at once, in the order of `specs` within a set.
 
     `always`: roles that every set has, so that sets can be held against each other (cycles, say)."""
-    return _Search(specs, taken or {}, always).run()
+    return _Search(specs, registers, always).run()
 
 
-def _events(spec: EventSpec, taken: Taken) -> list[_Event]:
-    gone = taken.get(spec.pmu, frozenset())
-    ways = [tuple(range(first, first + spec.width)) for first in spec.counters]
+def _events(spec: EventSpec, registers: Registers) -> list[_Event]:
+    gone = registers.taken.get(spec.pmu, frozenset())
+    allowed = spec.counters if registers.smt else spec.counters_without_smt or spec.counters
+    ways = [tuple(range(first, first + spec.width)) for first in allowed]
     if spec.fixed is not None:
         ways.append((FIRST_FIXED + spec.fixed,))
     free = tuple(way for way in ways if not gone & set(way))
@@ -102,8 +116,8 @@ def _matched(events: Sequence[Sequence[int]]) -> bool:
 class _Search:
     """The fewest sets. Roles are placed one after the other, those with the fewest ways first."""
 
-    def __init__(self, specs: Mapping[str, EventSpec], taken: Taken, always: Sequence[str]) -> None:
-        self._events = {role: _events(spec, taken) for role, spec in specs.items()}
+    def __init__(self, specs: Mapping[str, EventSpec], registers: Registers, always: Sequence[str]) -> None:
+        self._events = {role: _events(spec, registers) for role, spec in specs.items()}
         self._always = tuple(role for role in always if role in specs)
         self._common = [event for role in self._always for event in self._events[role]]
 

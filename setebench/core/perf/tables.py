@@ -101,13 +101,14 @@ class EventSpec(Code, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `pmu`: kind of PMU as the kernel names it; every box of it (uncore_imc_0, uncore_imc_1, ...) is counted and the
     counts are added. `sum`: events that are added, each with its scale; else the record is the event itself.
-    `counters`: numbers of the general counters that can hold it while both threads of a core are in use; `fixed`: the
-    fixed counter that can, too. `width`: neighbouring counters that one event takes. `sources`: its name in each
-    source of the file."""
+    `counters`: numbers of the general counters that can hold it; `counters_without_smt`: those on a core whose second
+    thread the firmware switched off, where they are others; `fixed`: the fixed counter that can, too. `width`:
+    neighbouring counters that one event takes. `sources`: its name in each source of the file."""
 
     pmu: str = "cpu"
     sum: tuple[Code, ...] = ()
     counters: tuple[int, ...] = ()
+    counters_without_smt: tuple[int, ...] = ()
     fixed: int | None = None
     width: int = 1
     scope: Scope = Scope.THREAD
