@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from setebench.campaign import characterize
+    from setebench.diagnose.function import diagnose
     from setebench.errors import SetebenchError, UsageError
     from setebench.instrument import counting, region
     from setebench.machine import Facts, Machine, open_machine
@@ -38,6 +39,7 @@ __all__ = [
     "UsageError",
     "characterize",
     "counting",
+    "diagnose",
     "infer",
     "list_scenarios",
     "load",
@@ -49,6 +51,7 @@ __all__ = [
 
 _HOMES = {
     "campaign": ("characterize",),
+    "diagnose.function": ("diagnose",),
     "errors": ("SetebenchError", "UsageError"),
     "instrument": ("counting", "region"),
     "machine": ("Facts", "Machine", "open_machine"),

@@ -53,6 +53,11 @@ MOST_SAMPLES_HZ = 5000
     metavar="SECONDS",
     help="End after so long at the latest.",
 )
+@click.option(
+    "--probe-latency",
+    is_flag=True,
+    help="Watch memory latency from an idle core meanwhile; refused where none is idle.",
+)
 @click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
 @click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the timeline into FILE (.png, .svg or .pdf)."
@@ -122,7 +127,7 @@ def _options(values: dict[str, Any]) -> Options:
     from setebench.diagnose.run import Options
 
     wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
-    return Options(wish=wish)
+    return Options(wish=wish, probe_latency=values["probe_latency"])
 
 
 def _deliver(document: Document, target: Output) -> None:

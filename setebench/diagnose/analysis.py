@@ -7,6 +7,7 @@ roles, and says which part of the time that was. Nothing is scaled up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,8 +26,9 @@ from setebench.counters.metrics import (
 from setebench.counters.utilization import LEVEL_ROLES, Peak, utilization
 from setebench.counters.verdicts import Verdicts
 from setebench.diagnose.records import Interval, summed, usable
-from setebench.stats.estimate import Estimate
-from setebench.stats.jackknife import jackknife
+
+if TYPE_CHECKING:
+    from setebench.stats.estimate import Estimate
 
 METRICS = {
     "l1_miss_latency": L1_MISS_LATENCY,
@@ -131,6 +133,8 @@ def decomposed(intervals: Sequence[Interval], basis: Basis) -> Decomposition | U
 
 def estimated(intervals: Sequence[Interval], basis: Basis, name: str) -> Estimate | None:
     """One figure of the whole run with its error from interval to interval; None where it can't be made."""
+    from setebench.stats.jackknife import jackknife  # scipy, which takes longer to load than most of the rest
+
     return jackknife(intervals, _statistic(name, basis))
 
 

@@ -62,7 +62,7 @@ def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timel
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
         run, _events = Programs(kit.kernel, kit.situation, sampling).run(job, command)
         user, system = (after - past for after, past in zip(_children_seconds(), before, strict=True))
-        timeline = _timeline(kit, run, sampling, tuple(command))
+        timeline = timeline_of(kit, run, sampling, tuple(command))
     return msgspec.structs.replace(timeline, user_seconds=user, system_seconds=system), run
 
 
@@ -74,7 +74,7 @@ def observe_process(kit: Kit, wish: Wish, process: int) -> tuple[Timeline, Run]:
     with TimeSampling(kit.kernel, wish, attached=True) as sampling:
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
         run, _events = Programs(kit.kernel, kit.situation, sampling).attach(job, process)
-        return _timeline(kit, run, sampling, name), run
+        return timeline_of(kit, run, sampling, name), run
 
 
 def _children_seconds() -> tuple[float, float]:
@@ -121,13 +121,19 @@ class TimeSampling:
         self.begin_ns = time.monotonic_ns()
 
     def _open(self, process: int) -> None:
-        period = round(1e9 / self._hz)
         if not self._attached:
-            self._add(time_event(period, on_exec=True), process, online_cpus())
+            self._add(time_event(self._hz, inherit=True, on_exec=True), process, usable_cpus())
             return
+        self.open_threads(process, threads_of(process))
+
+    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
+        """Sample these threads of a process, and what those among `parents` start from now on.
+
+        Raises `UnsupportedError` where the kernel refuses."""
         self._memories[process] = mapped_now(process)
-        for thread in threads_of(process):
-            self._add(time_event(period, on_exec=False), thread, (-1,))
+        for thread in threads:
+            inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
+            self._add(time_event(self._hz, inherit=inherit), thread, usable_cpus() if inherit else (-1,))
         for sampler in self._samplers:
             sampler.enable()
 
@@ -162,15 +168,15 @@ class TimeSampling:
             sampler.close()
 
 
-def time_event(period_ns: int, *, on_exec: bool) -> Attributes:
-    """A sample of where a thread is each `period_ns` of its time on a CPU, with records of what it maps and starts."""
+def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attributes:
+    """A sample of where a thread is, so many times in a second on a CPU, with records of what it maps and starts."""
     return Attributes(
         type=Type.SOFTWARE,
         config=Software.CPU_CLOCK,
-        sample_period=period_ns,
+        sample_period=round(1e9 / samples_hz),
         sample_type=SAMPLE_TYPE,
         disabled=True,
-        inherit=on_exec,
+        inherit=inherit,
         enable_on_exec=on_exec,
         mmap=True,
         mmap2=True,
@@ -183,7 +189,7 @@ def time_event(period_ns: int, *, on_exec: bool) -> Attributes:
     )
 
 
-def online_cpus() -> tuple[int, ...]:
+def usable_cpus() -> tuple[int, ...]:
     """CPUs on which a program may run: those of this process, which it inherits; it may only choose fewer."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
@@ -191,7 +197,8 @@ def online_cpus() -> tuple[int, ...]:
 # -- the timeline -------------------------------------------------------------------------------------------------
 
 
-def _timeline(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, ...]) -> Timeline:
+def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, ...]) -> Timeline:
+    """What was counted and sampled, put together."""
     profile = sampling.profile()
     intervals = joined([_interval(each) for each in run.intervals], MOST_INTERVALS)
     hits = profile.hits([each.end for each in intervals])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +24,10 @@ from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.observe import Kit, Wish, observe_process, observe_program
 from setebench.diagnose.records import Timeline
 from setebench.host.environment import read_environment
+from setebench.machine import open_machine
 from setebench.results import Document, MachineRecord
+
+Observe = Callable[[], tuple[Timeline, Run]]
 
 PMU_ROLES = (
     *("cycles", "instructions", "no_execute", "stall_l1d_miss", "stall_store_buffer", "fb_full", "sq_full"),
@@ -35,10 +40,12 @@ PMU_ROLES = (
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to diagnose: how closely to observe, and by which verdicts and calibration to read the counts."""
+    """How to diagnose: how closely to observe, by which verdicts and calibration to read the counts, and whether an
+    idle core watches memory latency beside the program."""
 
     wish: Wish = msgspec.field(default_factory=Wish)
     basis: Basis = msgspec.field(default_factory=Basis)
+    probe_latency: bool = False
 
 
 def native_kit() -> Kit:
@@ -66,15 +73,39 @@ def diagnose_process(process: int, options: Options | None = None) -> tuple[Docu
     return _document(lambda: observe_process(native_kit(), chosen.wish, process), chosen)
 
 
-def _document(observe: Callable[[], tuple[Timeline, Run]], options: Options) -> tuple[Document, Run]:
+def _document(observe: Observe, options: Options) -> tuple[Document, Run]:
     frame = Frame(machine=this_machine(), settings=settings(options), started=datetime.now(UTC))
-    timeline, run = observe()
+    timeline, run = _watched(observe, options) if options.probe_latency else observe()
     return diagnosed(timeline, options.basis, frame), run
+
+
+def _watched(observe: Observe, options: Options) -> tuple[Timeline, Run]:
+    """Observe while an idle core watches memory latency. Raises `UnsupportedError` where no core is idle."""
+    from setebench.diagnose.watch import LatencyWatch, idle_core, summary
+
+    cpu = idle_core()
+    with closing(open_machine("native", cpu=cpu)) as machine:
+        watch = LatencyWatch(machine, cpu, options.wish.interval)
+        begin = time.monotonic()
+        watch.start()
+        try:
+            timeline, run = observe()
+        finally:
+            end = time.monotonic()
+            watch.end()
+    seen = summary(watch, begin, end)
+    watched = msgspec.structs.replace(timeline, watched=seen.points, idle_ns=seen.idle_ns, unwatched=seen.reason)
+    return watched, run
 
 
 def settings(options: Options) -> dict[str, Any]:
     """What a document says of how it came to be."""
-    return {"interval_seconds": options.wish.interval, "samples_hz": options.wish.samples_hz, "machine": "native"}
+    return {
+        "interval_seconds": options.wish.interval,
+        "samples_hz": options.wish.samples_hz,
+        "probe_latency": options.probe_latency,
+        "machine": "native",
+    }
 
 
 def this_machine() -> MachineRecord:

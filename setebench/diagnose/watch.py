@@ -1,0 +1,177 @@
+"""Watching memory latency beside a program, from a thread on a core that has nothing else to do.
+
+A short chase over lines that were flushed before, so every step is served by memory: how long it takes grows as the
+program uses the memory's bandwidth up (Helm and Taura 2019, section 6: latency rises steeply where bandwidth ends). It
+needs no PMU, and it says of the whole memory what counters say of one program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from setebench.diagnose.records import Watched
+from setebench.errors import UnsupportedError
+from setebench.host.tree import Tree, parse_cpu_list
+from setebench.machine import Machine, Region
+from setebench.probe import Base, Probe
+
+LINES = 24
+"""Of a chase. Each in a page of its own, so no prefetcher sees two accesses in a page; as few as any first-level data
+TLB holds with room to spare; so many that the two clock reads around them are some 1 % of the time."""
+
+PAGES = 1024
+"""From which those lines are drawn anew for each chase."""
+
+REPETITIONS = 16
+"""Chases of a point, whose median it is: about 0.1 ms of the probing core."""
+
+IDLE_POINTS = 9
+"""Points without the program, before it begins."""
+
+LEAST_IDLE_PERCENT = 90.0
+"""A core that does nothing for so much of the time has nothing else to do but what every system does now and then."""
+
+LOOK_SECONDS = 0.5
+"""How long CPUs are observed for that: 50 of the kernel's ticks of 10 ms, so one tick is 2 %."""
+
+MOST_WAIT_NS = 100_000
+"""A point during which the probing thread had to wait longer than this for its CPU is dropped: it was not alone."""
+
+
+def idle_core(tree: Tree | None = None, seconds: float = LOOK_SECONDS) -> int:
+    """A CPU whose whole core is idle, beside at least one more core for the program.
+
+    Raises `UnsupportedError` where there is none."""
+    files = tree or Tree(Path("/"))
+    before = _idle_ticks(files)
+    time.sleep(seconds)
+    after = _idle_ticks(files)
+    allowed = os.sched_getaffinity(0)
+    cores = {_siblings(files, cpu) for cpu in after}
+    idle = [core for core in cores if all(_percent(before, after, cpu) >= LEAST_IDLE_PERCENT for cpu in core)]
+    usable = sorted(cpu for core in idle for cpu in core if cpu in allowed)
+    if len(cores) < 2:
+        raise UnsupportedError("--probe-latency needs a core beside that of the program; this machine has one")
+    if not usable:
+        raise UnsupportedError("--probe-latency needs an idle core, and every one has something to do; try it later")
+    return usable[-1]  # the first ones serve most interrupts
+
+
+def _idle_ticks(tree: Tree) -> dict[int, tuple[int, int]]:
+    """By CPU its idle ticks and all its ticks so far."""
+    found = {}
+    for match in re.finditer(r"^cpu(\d+)((?: \d+)+)", tree.text("proc/stat") or "", re.MULTILINE):
+        ticks = [int(word) for word in match[2].split()][:8]
+        found[int(match[1])] = (ticks[3] + ticks[4], sum(ticks))
+    return found
+
+
+def _percent(before: dict[int, tuple[int, int]], after: dict[int, tuple[int, int]], cpu: int) -> float:
+    idle, total = (after[cpu][part] - before.get(cpu, (0, 0))[part] for part in (0, 1))
+    return 100 * idle / total if total > 0 else 100.0  # a CPU that sleeps without ticks counts none
+
+
+def _siblings(tree: Tree, cpu: int) -> tuple[int, ...]:
+    path = f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+    return tree.value(path, parse_cpu_list) or (cpu,)
+
+
+class Chase:
+    """The chase that is timed again and again, on one CPU of a machine. Close it."""
+
+    def __init__(self, machine: Machine, cpu: int) -> None:
+        self._machine, self._cpu = machine, cpu
+        self._rng = np.random.default_rng(1)
+        self._base = Base("watched")
+        self._region: Region = machine.allocate(PAGES * 4096, min(machine.facts.page_sizes))
+        self._offsets = np.empty(0, np.int64)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._machine.release(self._region)
+
+    def latency_ns(self) -> float:
+        """The median over `REPETITIONS` of the time of a step, ns."""
+        pages = self._rng.permutation(PAGES)[:LINES].astype(np.int64)
+        line = self._machine.facts.line_size
+        offsets = pages * 4096 + self._rng.integers(0, 4096 // line, LINES) * line
+        self._machine.link(self._region, self._region.address + offsets)
+        placements = {self._base: np.full(REPETITIONS, self._region.address)}
+        ticks = self._machine.run(self._probe(offsets.tolist()), placements, cpu=self._cpu, warmup=1)
+        return float(np.median(ticks[:, 0])) / LINES / (self._machine.facts.ticks_per_second / 1e9)
+
+    def _probe(self, offsets: list[int]) -> Probe:
+        how = self._machine.facts.flushes[0]
+        probe = Probe()
+        for offset in offsets:  # an access first: a flush may leave the page's translation unloaded
+            probe = probe.load(self._base + offset).flush(self._base + offset, how)
+        probe = probe.fence().wait(2000).fence()
+        return probe.start(0, dither=False).chase(self._base + offsets[0], LINES).stop(0)
+
+
+class LatencyWatch(threading.Thread):
+    """Takes a point of the chase at every interval, in a thread on the idle core."""
+
+    def __init__(self, machine: Machine, cpu: int, interval: float) -> None:
+        super().__init__(name="setebench-watch", daemon=True)
+        self._chase = Chase(machine, cpu)
+        self._interval = interval
+        self._over = threading.Event()
+        self._points: list[tuple[float, float]] = []
+        self.dropped = 0
+        first = [self._chase.latency_ns() for _ in range(IDLE_POINTS + 1)][1:]  # the first one stitches the code
+        self.idle_ns = float(np.median(first))
+
+    def run(self) -> None:
+        """In a thread of its own."""
+        while not self._over.wait(self._interval):
+            before, begin = _waited_ns(), time.monotonic()
+            latency = self._chase.latency_ns()
+            if _waited_ns() - before > MOST_WAIT_NS:
+                self.dropped += 1
+            else:
+                self._points.append(((begin + time.monotonic()) / 2, latency))
+
+    def end(self) -> None:
+        """End the thread, and give back its memory."""
+        self._over.set()
+        self.join()
+        self._chase.close()
+
+    def watched(self, begin: float, end: float) -> tuple[Watched, ...]:
+        """The points between two times of `time.monotonic`, in seconds from the first of them."""
+        return tuple(
+            Watched(seconds=at - begin, latency_ns=latency) for at, latency in self._points if begin <= at <= end
+        )
+
+
+def _waited_ns() -> int:
+    """How long the calling thread was ready and had to wait for its CPU, since it began (proc/.../schedstat)."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+    return 0
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What was watched: the points, the latency without the program, and where there is nothing the reason."""
+
+    points: tuple[Watched, ...] = ()
+    idle_ns: float | None = None
+    reason: str = ""
+
+
+def summary(watch: LatencyWatch, begin: float, end: float) -> Summary:
+    """Of a run from `begin` to `end` on the clock of `time.monotonic`."""
+    points = watch.watched(begin, end)
+    reason = "" if points else "the program ended before its first point"
+    if watch.dropped > len(points):
+        points, reason = (), "the probing core was not idle for most of the run: the program used it, too"
+    return Summary(points=points, idle_ns=watch.idle_ns, reason=reason)

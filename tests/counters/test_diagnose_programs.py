@@ -1,0 +1,239 @@
+"""`setebench diagnose` from outside, on the example programs of benchmarks/programs, whose answers are known."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import setebench
+from setebench import store
+from setebench.counters.protocol import Count
+from setebench.diagnose.observe import Wish, joined
+from setebench.diagnose.records import Interval
+from setebench.diagnose.run import Options
+from setebench.diagnose.watch import Chase, LatencyWatch, idle_core, summary
+from setebench.errors import UnsupportedError
+from setebench.host.tree import Tree
+from setebench.machine import open_machine
+from setebench.report.diagnosed import report
+
+PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("programs")
+
+
+def built(name: str, folder: Path) -> str:
+    program = folder / name
+    if not program.exists():
+        source = PROGRAMS / f"{name}.c"
+        subprocess.run(["gcc", "-O2", "-g", "-Wall", "-Werror", "-pthread", "-o", program, source], check=True)
+    return str(program)
+
+
+def diagnose(*arguments: str, **keywords: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "setebench", "diagnose", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **keywords)
+
+
+def evidence(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())["evidence"]["diagnose"]
+    return found
+
+
+def sampled(found: dict[str, Any]) -> None:
+    """Skip where this system gives an ordinary user no samples of time: what is there is tested elsewhere."""
+    if found["unsampled"]:
+        pytest.skip(found["unsampled"])
+
+
+def test_a_chase_spends_its_time_in_its_function_and_its_output_is_its_own(folder: Path) -> None:
+    done = diagnose("-o", str(folder / "chase.json"), "--", built("pointer_chase", folder), "1000000", "32")
+    assert done.returncode == 0 and done.stdout.startswith("1000000 steps") and done.stderr == ""
+    found = evidence(folder / "chase.json")
+    sampled(found)
+    shares = {spot["function"]: spot["fraction"] for spot in found["functions"]}
+    assert shares["chase"] == max(shares.values()) and sum(shares.values()) <= 1 + 1e-9
+    assert "pointer_chase.c:" in next(spot for spot in found["functions"] if spot["function"] == "chase")["line"]
+    seconds = sum(sum(column) for column in found["function_seconds"].values())
+    assert seconds == pytest.approx(store.load(folder / "chase.json")["diagnose.cpu_time"].value, rel=0.25)
+
+
+def test_the_threads_of_a_triangle_work_three_to_one(folder: Path) -> None:
+    done = diagnose("--samples", "997", "-o", str(folder / "tri.json"), "--", built("triangle", folder), "4096", "60")
+    assert done.returncode == 0, done.stderr
+    found = evidence(folder / "tri.json")
+    sampled(found)
+    document = store.load(folder / "tri.json")
+    assert document["diagnose.imbalance"].value is None or document["diagnose.imbalance"].value == pytest.approx(
+        1.5, rel=0.2
+    )
+    first, second = sorted((thread["cpu_seconds"] for thread in found["threads"]), reverse=True)
+    assert 1.8 < first / second < 6  # the first one also makes the matrix
+    assert any("busiest thread" in each["text"] or "useful work" in each["text"] for each in found["advice"])
+
+
+def test_pages_that_are_touched_first_are_faults_of_the_interval_that_touches_them(folder: Path) -> None:
+    diagnose("-o", str(folder / "stream.json"), "--", built("stream_triad", folder), "30", "16")
+    document = store.load(folder / "stream.json")
+    found = document.evidence["diagnose"]
+    faults = found["counts"]["page_fault"]
+    assert sum(faults) == document["diagnose.page_faults"].value >= 3 * 16_000_000 // (1 << 21)
+    assert len(found["start_seconds"]) == len(faults) and found["start_seconds"][1:] == found["end_seconds"][:-1]
+
+
+def test_results_go_to_standard_error_as_output_is_the_programs(folder: Path) -> None:
+    done = diagnose("--format", "json", "--", built("handover", folder), "1024", "300")
+    document = json.loads(done.stderr)
+    assert done.stdout.startswith("307200 lines") and document["settings"]["scenario"] == "diagnose"
+
+
+def test_what_needs_a_pmu_is_not_known_without_one_and_the_status_is_0(folder: Path) -> None:
+    done = diagnose("--", "true")
+    assert done.returncode == 0 and ("Not known" in done.stderr or "productive" in done.stderr)
+    assert "NaN" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_input_output_and_status_are_the_programs(tmp_path: Path) -> None:
+    script = "cat; echo problem >&2; exit 3"
+    done = diagnose("-o", str(tmp_path / "d.json"), "--", "sh", "-c", script, input="typed\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "typed\n", "problem\n")
+    assert evidence(tmp_path / "d.json")["ending"] == "exit status 3"
+    assert diagnose("--child-status", "--", "sh", "-c", script, input="").returncode == 3
+    killed = diagnose("--child-status", "--", "sh", "-c", "kill -9 $$")
+    assert killed.returncode == 137 and "killed by signal 9" in killed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("--", "/nonexistent/program"), 1, "there is no such file"),
+        ((), 2, "name a program"),
+        (("--pid", "1", "--", "true"), 2, "exclude each other"),
+        (("--pid", "999999999"), 1, "there is no process"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], status: int, words: str) -> None:
+    done = diagnose(*arguments)
+    assert done.returncode == status and words in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 4
+
+
+def test_ctrl_c_ends_the_program_and_still_reports(folder: Path) -> None:
+    command = [sys.executable, "-m", "setebench", "diagnose", "--", built("pointer_chase", folder), "1000000000", "8"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(2.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130 and "cpu_time" in said and "Traceback" not in said
+
+
+def test_show_compare_and_report_read_it_and_the_plot_is_drawn(folder: Path, tmp_path: Path) -> None:
+    result, plot = str(tmp_path / "d.json"), tmp_path / "d.svg"
+    assert diagnose("-o", result, "--plot", str(plot), "--", built("stream_triad", folder), "10", "8").returncode == 0
+    assert b"page faults" in plot.read_bytes()
+    for command in (("show", result), ("compare", result, result), ("report", result, "--format", "html")):
+        done = subprocess.run(
+            [sys.executable, "-m", "setebench", *command], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0 and "diagnose.cpu_time" in done.stdout, done.stderr
+    assert "<svg" in done.stdout and "What limits the program" in done.stdout
+
+
+def test_a_process_that_runs_is_diagnosed_and_goes_on(folder: Path, tmp_path: Path) -> None:
+    with subprocess.Popen([built("pointer_chase", folder), "1000000000", "8"], stdout=subprocess.DEVNULL) as process:
+        time.sleep(0.3)
+        done = diagnose("--pid", str(process.pid), "--duration", "0.6", "-o", str(tmp_path / "d.json"))
+        running = process.poll() is None
+        process.kill()
+    assert done.returncode == 0 and running, done.stderr
+    found = evidence(tmp_path / "d.json")
+    assert "pointer_chase" in found["program"][0] and sum(found["counts"]["task_clock"]) > 0
+    sampled(found)
+    assert found["functions"][0]["function"] in ("chase", "link_lines")
+
+
+# -- functions of Python, and the probing thread ------------------------------------------------------------------
+
+
+def busy(seconds: float) -> int:
+    end, rounds = time.thread_time() + seconds, 0
+    while time.thread_time() < end:
+        rounds += sum(range(1000)) > 0
+    return rounds
+
+
+def test_a_function_is_diagnosed_by_its_package_name() -> None:
+    document = setebench.diagnose(busy, 0.3, options=Options(wish=Wish(interval=0.05)))
+    assert 0.28 <= float(document["diagnose.cpu_time"].value) < 1.5  # type: ignore[arg-type]
+    assert len(document.evidence["diagnose"]["start_seconds"]) >= 3 and "busy" in report(document)
+    assert callable(setebench.diagnose)  # the package, which is loaded by now, and the function have one name
+
+
+def test_what_a_function_raises_is_raised_and_nothing_stays_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ZeroDivisionError):
+        setebench.diagnose(lambda: 1 / 0)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def cpus(tmp_path: Path, text: str, siblings: dict[int, str]) -> Tree:
+    (tmp_path / "proc").mkdir(parents=True)
+    (tmp_path / "proc/stat").write_text(text)
+    for cpu, group in siblings.items():
+        place = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        place.mkdir(parents=True)
+        (place / "thread_siblings_list").write_text(group)
+    return Tree(tmp_path)
+
+
+def test_only_an_idle_core_beside_another_one_probes(tmp_path: Path) -> None:
+    """A recorded system's ticks do not move, so its CPUs are idle; what this one does is not known."""
+    line = "cpu{} 10 0 10 100 0 0 0 0 0 0\n"
+    own = sorted(os.sched_getaffinity(0))
+    other = max(own) + 1
+    two = cpus(tmp_path / "a", line.format(own[0]) + line.format(other), {own[0]: str(own[0]), other: str(other)})
+    assert idle_core(two, 0.0) == own[0]
+    pair = f"{own[0]},{other}"
+    one = cpus(tmp_path / "b", line.format(own[0]) + line.format(other), {own[0]: pair, other: pair})
+    with pytest.raises(UnsupportedError, match="one"):
+        idle_core(one, 0.0)
+
+
+def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:
+    machine = open_machine()
+    try:
+        chase = Chase(machine, machine.facts.cpus[-1])
+        latencies = [chase.latency_ns() for _ in range(9)]
+        chase.close()
+        watch = LatencyWatch(machine, machine.facts.cpus[-1], 0.01)
+        begin = time.monotonic()
+        watch.start()
+        time.sleep(0.3)
+        watch.end()
+        seen = summary(watch, begin, time.monotonic())
+    finally:
+        machine.close()
+    assert 20 < sorted(latencies)[4] < 5000
+    assert seen.idle_ns is not None and seen.idle_ns > 20
+    assert bool(seen.points) != bool(seen.reason)
+
+
+def test_long_runs_are_kept_in_fewer_intervals_without_losing_a_count() -> None:
+    rows = [
+        Interval(start=n, end=n + 1, counts={"page_fault": Count(role="page_fault", value=n, enabled=1, running=1)})
+        for n in range(1003)
+    ]
+    fewer = joined(rows, 100)
+    assert len(fewer) <= 100 and fewer[0].start == 0 and fewer[-1].end == 1003
+    assert sum(row.counts["page_fault"].value or 0 for row in fewer) == sum(range(1003))
