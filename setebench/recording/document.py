@@ -14,6 +14,7 @@ from setebench.errors import UsageError
 from setebench.machine import BusyTime, Facts, PrefetcherSwitch, Ticks
 from setebench.probe import Probe
 from setebench.recording.claims import check_facts, check_regions
+from setebench.recording.counts import Events
 from setebench.recording.packing import unpacked
 
 EVIDENCE_PREFIX = "recording."
@@ -33,7 +34,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `regions` are [asked bytes, page bytes, address, bytes] of each allocation, `refusals` why a call was refused.
     `switches` are the machine's prefetcher switches, or why they can't be used; `switchings` says of each use in turn
     why it was refused, "" if it was not. `busy_times` are the machine's answers to that question, in turn; a refusal
-    is kept as none.
+    is kept as none. `events` are what was counted.
     """
 
     facts: Facts
@@ -44,6 +45,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     switches: tuple[PrefetcherSwitch, ...] | str = ()
     switchings: list[str] = []
     busy_times: list[BusyTime | None] = []
+    events: Events = Events()
 
 
 def recording_of(evidence: Mapping[str, Any], scenario: str) -> Recording:

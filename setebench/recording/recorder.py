@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.protocol import Counting
 from setebench.errors import UnsupportedError
 from setebench.machine import (
     BusyTime,
@@ -21,6 +22,7 @@ from setebench.machine import (
     Ticks,
 )
 from setebench.probe import Placements, Probe
+from setebench.recording.counts import NotedEvents
 from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, checksum_of
 from setebench.recording.packing import packed
 
@@ -37,6 +39,7 @@ class Recorder:
         self._switches: tuple[PrefetcherSwitch, ...] | str = ()
         self._switchings: list[str] = []
         self._busy_times: list[BusyTime | None] = []
+        self._events = NotedEvents(machine, lambda: len(self._calls))
 
     @property
     def facts(self) -> Facts:
@@ -118,6 +121,18 @@ class Recorder:
         self._busy_times.append(told)
         return told
 
+    def event_roles(self) -> dict[str, str]:
+        """Those of the machine, none where it counts nothing; see `setebench.counters.protocol.CountsEvents`."""
+        return self._events.event_roles()
+
+    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Those of the machine; see `setebench.counters.protocol.CountsEvents`."""
+        return self._events.event_groups(roles)
+
+    def count_events(self, roles: Sequence[str]) -> AbstractContextManager[Counting]:
+        """Count as the machine does; see `setebench.counters.protocol.CountsEvents`."""
+        return self._events.count_events(roles)
+
     def close(self) -> None:
         """The machine belongs to whoever opened it."""
 
@@ -132,6 +147,7 @@ class Recorder:
             switches=self._switches,
             switchings=self._switchings,
             busy_times=self._busy_times,
+            events=self._events.events(),
         )
 
     def _note(self, asked: int, ticks: Ticks) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.protocol import Counting
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.machine import BusyTime, Facts, PrefetcherSwitch, Region, Ticks
 from setebench.probe import Placements, Probe, placement_table
+from setebench.recording.counts import ReplayedEvents
 from setebench.recording.document import ANSWERED, REFUSED, UNCOUNTED, Recording, calls_and_ticks, checksum_of
 
 
@@ -26,6 +28,8 @@ class Replay:
         self._switches = recording.switches
         self._switchings = iter(recording.switchings)
         self._busy_times = iter(recording.busy_times)
+        self._runs = 0
+        self._events = ReplayedEvents(recording.events, lambda: self._runs, _other_question)
 
     @property
     def facts(self) -> Facts:
@@ -78,12 +82,25 @@ class Replay:
             raise UnsupportedError(UNCOUNTED)
         return told
 
+    def event_roles(self) -> dict[str, str]:
+        """Those of the recorded machine, if it was asked for them."""
+        return self._events.event_roles()
+
+    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Those of then."""
+        return self._events.event_groups(roles)
+
+    def count_events(self, roles: Sequence[str]) -> AbstractContextManager[Counting]:
+        """Nothing is counted: readings are those of then."""
+        return self._events.count_events(roles)
+
     def close(self) -> None:
         """There is nothing to close."""
 
     def _next(self, probe: Probe, placements: Placements, cpu: int | None, warmup: int) -> Ticks:
         asked, rows, columns, answered = next(self._calls, [-1, 0, 0, ANSWERED])
         ticks = next(self._ticks, np.empty(0, dtype=np.int64))
+        self._runs += 1
         if asked != checksum_of(probe, cpu, warmup):
             raise _other_question(f"the probe {probe}")
         if answered == REFUSED:
