@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.experiments.chases import SweepParams, region_for, sweep
-from setebench.infer.levels import Plateau, plateaus
+from setebench.infer.levels import plateaus
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
@@ -20,6 +21,8 @@ from setebench.scenario import Context
 from . import workloads as make
 from .params import Params
 from .workloads import PAGE_BYTES, PAGES, TARGET, Ring, Targets, Workload
+
+Numbers = NDArray[np.float64]
 
 SMALLEST_BYTES = 4096
 """The smallest working set of the sweep: any first cache holds it."""
@@ -32,23 +35,19 @@ BESIDE = ("far_load", "far_store", "far_pair", "hot_load_192", "hot_store_192", 
 
 
 @dataclass(frozen=True)
-class Level:
-    """A cache that serves working sets from `low_bytes` to `high_bytes`, in about `ticks` a load."""
+class Levels:
+    """What the sweep says of the caches. `first_bytes`: the largest working set that the first one serves. `second` and
+    `third`: working sets that lines from the second one and from one beyond it serve, None where none was found.
+    `beyond_second_bytes`: half of the lines of a working set of that size come from beyond the second one."""
 
-    name: str
-    low_bytes: float
-    high_bytes: float
-    ticks: float
-
-    @property
-    def middle_bytes(self) -> float:
-        """The size furthest from both ends."""
-        return float((self.low_bytes * self.high_bytes) ** 0.5)
+    first_bytes: float
+    second: float
+    third: float | None
+    beyond_second_bytes: float
 
 
 class Battery:
-    """The workloads, and the memory that they use until `close`. `levels` are the caches that were found, nearest
-    first, as far as a working set lies well inside each."""
+    """The workloads, and the memory that they use until `close`."""
 
     def __init__(self, context: Context, params: Params) -> None:
         self._context, self._params = context, params
@@ -77,24 +76,21 @@ class Battery:
 
     # -- the levels -------------------------------------------------------------------------------------------------
 
-    def _find_levels(self) -> list[Level]:
-        """Plateaus of a sweep that lie clearly before memory."""
+    def _find_levels(self) -> Levels:
         context, params = self._context, self._params
         region = region_for(context, params.largest_bytes)
         self._stack.callback(context.machine.release, region)
-        self._region = region
         memory = self._memory_ticks()
         octaves = np.arange(0, np.log2(params.largest_bytes / SMALLEST_BYTES) + 0.5, 0.5)
         sizes, ticks = sweep(context, region, SMALLEST_BYTES * 2**octaves, SweepParams(), 0.9 * memory)
         context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory}
-        found = [each for each in plateaus(sizes, ticks) if each.cycles < 0.5 * memory]
-        return [_level(number, each) for number, each in enumerate(found[:3])]
+        return levels_of(sizes, ticks, memory, params)
 
     def _memory_ticks(self) -> float:
         """Ticks of a step of a chase over flushed lines."""
         context, targets = self._context, self._targets()
         few, many = self._params.chase_lines
-        context.machine.link(self._region, targets.lines[:many])
+        context.machine.link(targets.region, targets.lines[:many])
         found = []
         for workload in make.flushed_chases(targets, context.cpu, (few, many), ()):
             if workload.name.endswith(("_free", "_chained")):
@@ -104,9 +100,6 @@ class Battery:
             found.append(mean_ticks(ticks[:, 0], step_ticks(context)))
         return (found[1] - found[0]) / (many - few)
 
-    def _level(self, name: str) -> Level | None:
-        return next((level for level in self.levels if level.name == name), None)
-
     # -- the workloads ----------------------------------------------------------------------------------------------
 
     def _all(self) -> Iterator[Workload]:
@@ -114,7 +107,7 @@ class Battery:
         targets, stored, chased = self._targets(), self._targets(), self._targets()
         widths = context.machine.facts.access_sizes
         plain = [*make.flushed(stored, cpu, params.repetitions), *make.hot(targets, cpu, params.work_cycles, 24)]
-        context.machine.link(self._region, chased.lines[: max(params.chase_lines)])
+        context.machine.link(chased.region, chased.lines[: max(params.chase_lines)])
         plain += make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
         plain += make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
         plain.append(make.ascending_chase(self._ascending(), cpu, ("cycles",)))
@@ -126,9 +119,9 @@ class Battery:
             yield from make.arithmetic(arrays, cpu, (min(widths), max(widths)))
             yield from self._driven_out()
         yield from self._full()
-        for level in self.levels[1:]:
-            ring = self._ring(level)
-            yield from make.served(level.name, ring, cpu, STALLS)
+        for name, size in (("l2", self.levels.second), ("l3", self.levels.third)):
+            if size is not None:
+                yield from make.served(name, self._ring(size), cpu, STALLS)
         yield from self._others(plain)
 
     def _ascending(self) -> Region:
@@ -149,19 +142,18 @@ class Battery:
     def _driven_out(self) -> Iterator[Workload]:
         """Modified lines behind passes of several times the first level's and the second level's size."""
         beyond: tuple[str, ...] = ()
-        for level, role in zip(self.levels, ("l1d_writeback", "l2_writeback"), strict=False):
+        sizes = self.levels.first_bytes, self.levels.beyond_second_bytes
+        for size, role in zip(sizes, ("l1d_writeback", "l2_writeback"), strict=True):
             beyond = (*beyond, role)
-            regions = self._allocate(self._params.dirty_lines * 64), self._allocate(self._evictor(level))
-            yield make.driven_out(regions, self._context.cpu, self._params.dirty_lines, beyond)
+            dirty = self._allocate(self._params.dirty_lines * self._context.machine.facts.line_size)
+            evictors = self._ring(self._params.beyond * size)
+            yield make.driven_out(dirty, evictors, self._context.cpu, self._params.dirty_lines, beyond)
 
-    def _evictor(self, level: Level) -> int:
-        return int(self._params.beyond * level.high_bytes)
-
-    def _ring(self, level: Level) -> Ring:
+    def _ring(self, size_bytes: float) -> Ring:
         context = self._context
-        rng = context.rng(int(level.middle_bytes))
-        region = self._allocate(span_bytes(level.middle_bytes, context.machine.facts.line_size))
-        order = by_windows(lay(region, level.middle_bytes, rng), rng)
+        rng = context.rng(int(size_bytes))
+        region = self._allocate(span_bytes(size_bytes, context.machine.facts.line_size))
+        order = by_windows(lay(region, size_bytes, rng), rng)
         context.machine.link(region, order)
         context.machine.run(Probe().chase(TARGET, 2 * len(order)), {TARGET: order[:1]}, cpu=context.cpu)
         return Ring(order)
@@ -181,5 +173,23 @@ class Battery:
                 yield make.beside_sibling(workload, cpu, beside[0], spare)
 
 
-def _level(number: int, plateau: Plateau) -> Level:
-    return Level(f"l{number + 1}", plateau.low_bytes, plateau.high_bytes, plateau.cycles)
+def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> Levels:
+    """Working sets of each level from a sweep (shape (points,) each) and what a line from memory takes.
+
+    Three times the first level is served by the second one, whatever shape the sweep has. A third one is the
+    longest plateau that is clearly slower than that and clearly faster than memory."""
+    near = ticks[0]
+    first = float(sizes[ticks < params.slower * near].max())
+    second = params.outgrow * first
+    own = float(np.interp(np.log2(second), np.log2(sizes), ticks))
+    further = [
+        each
+        for each in plateaus(sizes, ticks)
+        if params.slower * own < each.cycles < memory_ticks / params.slower and each.low_bytes > second
+    ]
+    third = max(further, key=lambda each: each.high_bytes / each.low_bytes, default=None)
+    half = (own + (third.cycles if third else memory_ticks)) / 2
+    beyond = sizes[ticks >= half]
+    return Levels(
+        first, second, third.middle_bytes if third else None, float(beyond.min() if len(beyond) else sizes[-1])
+    )

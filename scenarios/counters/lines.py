@@ -62,6 +62,11 @@ STREAMED = ("far_ascending", "stream_load")
 """Ascending lines, of which prefetchers bring a part."""
 
 
+PREFETCHED = 0.75
+"""An ascending chase that takes less than so much of an irregular one had its lines prefetched: without, the two differ
+by TLB misses and banks, a tenth at most; with, by what the prefetcher is ahead."""
+
+
 def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     """The verdict on an event that counts lines, or loads by where their line was."""
     observed = evidence.observations.roles[role]
@@ -70,7 +75,7 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
         return early
     used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
     primary = PRIMARY.get(role, "far_load")
-    if not any(work.volumes[role] for work in used):
+    if not any(work.volumes[role] for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
     scale = _scale(role, role, evidence, used)
     if _silent(role, evidence, used):
@@ -80,7 +85,10 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     if not fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, fits))
     level = ROLES[chosen].level
-    if level != ROLES[role].level:
+    if chosen != role and level == ROLES[role].level:
+        reason = f"it counts what {chosen} should"
+        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
+    if chosen != role:
         kinds.add(Kind.OTHER_LEVEL)
         scale = _scale(role, chosen, evidence, used)
     found, reason = scaled(scale, evidence.params)
@@ -91,6 +99,12 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, primary) else set()
     return _verdict(role, kinds, scale, level, includes)
+
+
+def _overlap(evidence: Evidence) -> bool:
+    """Whether a second load is issued while the first one misses: else no line is found on its way."""
+    steps = evidence.observations.step_cycles
+    return "burst_8" not in steps or steps["burst_8"] < 4 * steps["burst_1"]
 
 
 def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes: bool | None) -> Verdict:
@@ -120,7 +134,7 @@ def _silent(role: str, evidence: Evidence, used: list[Workload]) -> bool:
 def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) -> Estimate:
     """Counts of a role's event per event of the role `counted`, over epochs, from workloads whose volumes are exact."""
     having = [work for work in used if work.volumes.get(counted, 0.0)]
-    exact = [work for work in having if not work.loose] or having
+    exact = [work for work in having if counted not in work.loose] or having
     series = [evidence.slope(role, work.name) / work.volumes[counted] for work in exact]
     epochs = min((len(each) for each in series), default=0)
     return over_epochs(np.mean([each[:epochs] for each in series], axis=0) if epochs else [])
@@ -130,7 +144,7 @@ def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> tuple[str
     """The role whose lines the event counts, and whether it explains all that was counted; its own where others explain
     as much."""
     family = next(each for each in FAMILIES if role in each)
-    observed = np.array([float(np.mean(evidence.slope(role, work.name))) for work in used])
+    observed = np.array([_counted(role, evidence, work) for work in used])
     predicted = {name: np.array([work.volumes.get(name, 0.0) for work in used]) for name in family}
     predicted = {name: each for name, each in predicted.items() if each.any()}
     errors = _errors(role, evidence, used)
@@ -140,13 +154,23 @@ def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> tuple[str
     return chosen, comparison.fits[chosen].fits >= evidence.params.least_fit
 
 
+def _counted(role: str, evidence: Evidence, work: Workload) -> float:
+    """Mean counts per repetition. Where a level serves a working set, lines that prefetchers bring beside those in use
+    come on top; that there are some is what counts."""
+    counted = float(np.mean(evidence.slope(role, work.name)))
+    if role not in work.loose or not ROLES[role].prefetch:
+        return counted
+    most = max(_known(work).values()) * float(np.mean(evidence.slope(role, "far_load")))
+    return min(counted, most) if most > 0 else counted
+
+
 def _errors(role: str, evidence: Evidence, used: list[Workload]) -> Numbers:
     """Standard error of each workload's counts per repetition: between epochs, and of its volume as it is known."""
     params = evidence.params
     spread = [over_epochs(evidence.slope(role, work.name)).error for work in used]
     size = [max((*_known(work).values(), 1.0)) for work in used]
     level = max(abs(float(np.mean(evidence.slope(role, w.name)))) / n for w, n in zip(used, size, strict=True))
-    doubt = [params.looseness if work.loose else params.exactness for work in used]
+    doubt = [params.looseness if role in work.loose else params.exactness for work in used]
     known = [level * n * each for n, each in zip(size, doubt, strict=True)]
     finite = [each if np.isfinite(each) else known[at] for at, each in enumerate(spread)]
     return np.hypot(finite, known)
@@ -175,12 +199,10 @@ def _streamed(role: str, evidence: Evidence, name: str, chosen: str) -> Numbers:
 
 def _prefetched(evidence: Evidence) -> bool:
     """Whether an ascending chase is faster than an irregular one, which only a prefetcher can make it."""
-    ascending = evidence.cycles("cycles", "far_ascending")
-    irregular = evidence.cycles("cycles", "far_chase_16")
-    if not len(ascending) or not len(irregular):
+    steps = evidence.observations.step_cycles
+    if not {"far_ascending", "far_chase_16"} <= set(steps):
         return False
-    steps = evidence.workloads["far_ascending"].steps, evidence.workloads["far_chase_16"].steps
-    return float(np.mean(ascending)) / steps[0] < 0.75 * float(np.mean(irregular)) / steps[1]
+    return steps["far_ascending"] < PREFETCHED * steps["far_chase_16"]
 
 
 def _why(role: str, evidence: Evidence, scale: Estimate, fits: bool) -> str:

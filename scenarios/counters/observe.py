@@ -46,8 +46,7 @@ class Series:
         return slopes(self.amounts, self.cycles[self._whole()])
 
     def _whole(self) -> NDArray[np.bool_]:
-        whole: NDArray[np.bool_] = ~np.isnan(self.counts).any(axis=1)
-        return whole
+        return np.asarray(~np.isnan(self.counts).any(axis=1), dtype=np.bool_)
 
 
 @dataclass
@@ -63,14 +62,15 @@ class Observed:
 
 @dataclass
 class Observations:
-    """All of all roles, by role."""
+    """All of all roles, by role; and what a step of each timed workload took, in cycles, whatever was counted."""
 
     roles: dict[str, Observed]
     params: Params
+    step_cycles: dict[str, float] = field(default_factory=dict)
 
     def series(self, role: str, workload: str) -> Series | None:
         """The readings of a role under a workload, None where it was not counted there."""
-        return self.roles[role].series.get(workload)
+        return self.roles[role].series.get(workload) if role in self.roles else None
 
 
 def observe(context: Context, workloads: Sequence[Workload], roles: Iterable[str], params: Params) -> Observations:
@@ -100,6 +100,8 @@ def _count_all(context: Context, workload: Workload, observations: Observations,
                 ticks = run(context, workload, amount * workload.unit)
                 counts = counting.read()
             cycles = mean_ticks(ticks, step_ticks(context)) * len(ticks) * moment[1] if ticks.size else np.nan
+            if ticks.size:
+                observations.step_cycles[workload.name] = cycles / len(ticks) / workload.steps
             for role in group:
                 series = _series(observations, role, workload)
                 series.cycles[moment[0], place] = cycles

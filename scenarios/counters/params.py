@@ -45,9 +45,17 @@ class Params:
     """Working sets are looked for up to this size. A level that is larger has no end within it, and needs none: only
     the middle of a level is used."""
 
-    beyond: float = 8.0
+    slower: float = 1.3
+    """A level is another one if its loads take so much longer. Levels of every published hierarchy differ by half or
+    more; a TLB miss every 15 lines, or a slow slice, adds less."""
+
+    outgrow: float = 3.0
+    """Times the first level that a working set for the second one has: nothing of it stays with LRU, exp(-3) with
+    random replacement, and every published second level is four times as large as the first one or larger."""
+
+    beyond: float = 6.0
     """Times the size of a cache that a pass over other lines must have, so that none of its lines are left: with random
-    replacement exp(-8), 0.03 %, are."""
+    replacement exp(-6), 0.25 %, are."""
 
     dirty_lines: int = 512
     """Lines that are modified and then driven out. A multiple of what any page or prefetcher handles at once."""

@@ -23,7 +23,7 @@ PAGE_BYTES = 4096
 PAGES = 16
 """Pages of the irregular lines: any first TLB holds their entries."""
 
-TARGET, WARM, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "warm", "array", "evictor", "busy"))
+TARGET, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "array", "evictor", "busy"))
 
 BESIDE_POINTER = TARGET + 8
 """Where stores go: the first 8 bytes of a line hold the pointer that chases follow."""
@@ -45,15 +45,15 @@ both are here. Its stream is our triad, its triad our vector_triad."""
 class Workload:
     """A probe for each CPU that takes part, and what one repetition causes.
 
-    `volumes`: events by role; a role that is not in it is not known here. `loose`: they hold about, as a level served
-    them that was found by timing. `elapsed`: roles that count cycles, of which the timed interval (number 0, of the
-    first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount."""
+    `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about: a level
+    served them that was found by timing. `elapsed`: roles that count cycles, of which the timed interval (number 0, of
+    the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount."""
 
     name: str
     probes: Mapping[int | None, Probe]
     placements: Callable[[int], Placements]
     volumes: Mapping[str, float] = field(default_factory=dict)
-    loose: bool = False
+    loose: frozenset[str] = frozenset()
     elapsed: tuple[str, ...] = ()
     steps: int = 1
     unit: int = 96
@@ -70,26 +70,30 @@ def volumes(base: Mapping[str, float], **more: float) -> dict[str, float]:
 
 
 class Targets:
-    """Irregular lines: one in each of some pages, with another line of the same page that is never flushed."""
+    """Irregular lines: one in each of some pages, at random places and in random order. No other line of these pages is
+    ever used, or a prefetcher that learns a region's lines would bring one for the other; a flush translates its
+    address, so that the TLB entry is warm without."""
 
     def __init__(self, region: Region, rng: np.random.Generator) -> None:
-        line_size = region.line_size
-        lines = PAGE_BYTES // line_size
+        self.region = region
+        lines = PAGE_BYTES // region.line_size
         pages = region.address + rng.permutation(region.size // PAGE_BYTES) * PAGE_BYTES
         at = rng.integers(lines // 4, lines * 3 // 4, len(pages))  # away from the edges, which neighbours could reach
-        self.lines: NDArray[np.int64] = pages + at * line_size
-        self.warm: NDArray[np.int64] = pages + (at + lines // 2) % lines * line_size
+        self.lines: NDArray[np.int64] = pages + at * region.line_size
         self._rng = rng
 
     def draw(self, count: int) -> Placements:
-        """`count` of the lines, at random, each with its page's other line."""
-        chosen = self._rng.integers(0, len(self.lines), count)
-        return {TARGET: self.lines[chosen], WARM: self.warm[chosen]}
+        """`count` of the lines, at random."""
+        return {TARGET: self.lines[self._rng.integers(0, len(self.lines), count)]}
+
+    def first(self, count: int) -> Placements:
+        """The first line, `count` times."""
+        return {TARGET: np.full(count, self.lines[0])}
 
 
 def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
     """Single lines from memory: loaded, loaded twice at once, or stored to."""
-    ready = Probe().flush(TARGET).fence().load(WARM).fence()
+    ready = Probe().flush(TARGET).fence()
     read = volumes(QUIET, **dict.fromkeys(READS, 1.0))
     twice = volumes(read, load_fb_hit=1)
     owned = volumes(read, load_l1_miss=0, l2_rfo=1, l2_rfo_miss=1, mem_write=1, home_write=1)
@@ -116,7 +120,7 @@ def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workl
     quiet = volumes(QUIET, load=0, store=0, stall_store_buffer=0, **dict.fromkeys(IDLE_CYCLES, 0.0))
     made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), quiet)}
     for few in (64, 192):
-        load, store = Probe().repeat(few, Probe().load(WARM)), Probe().repeat(few, Probe().store(WARM + 8))
+        load, store = Probe().repeat(few, Probe().load(TARGET)), Probe().repeat(few, Probe().store(BESIDE_POINTER))
         made[f"hot_load_{few}"] = load, volumes(QUIET, load=few)
         made[f"hot_store_{few}"] = store, volumes(QUIET, store=few)
         made[f"nops_{few}"] = Probe().nop(20 * few), {"instructions": 20.0 * few}
@@ -125,7 +129,7 @@ def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workl
         Workload(
             name=name,
             probes={cpu: probe},
-            placements=targets.draw if WARM in probe.bases else int,
+            placements=targets.first if TARGET in probe.bases else int,
             volumes=known,
             elapsed=("cycles",) if probe.intervals else (),
             unit=unit,
@@ -174,26 +178,6 @@ def arithmetic(region: Region, cpu: int | None, widths: Iterable[int]) -> list[W
     ]
 
 
-def driven_out(regions: tuple[Region, Region], cpu: int | None, lines: int, beyond: tuple[str, ...]) -> Workload:
-    """Modified lines that a pass over the second region drives out of the caches whose write-backs are `beyond`: each
-    line leaves each of them modified, once."""
-    dirty, evictor = regions
-    width = 8
-    size = lines * dirty.line_size
-    probe = Probe().stream(ARRAY, "store", size, width).fence()
-    probe = probe.stream(EVICTOR, "load", evictor.size // BLOCK_BYTES * BLOCK_BYTES, width).fence()
-    return Workload(
-        name=f"driven_out_{beyond[-1]}",
-        probes={cpu: probe},
-        placements=lambda count: {
-            ARRAY: np.full(count, dirty.address),
-            EVICTOR: np.full(count, evictor.address),
-        },
-        volumes=dict.fromkeys(beyond, float(lines)),
-        unit=1,
-    )
-
-
 class Ring:
     """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
     soon."""
@@ -209,6 +193,24 @@ class Ring:
         return self.order[at]
 
 
+def driven_out(dirty: Region, evictors: Ring, cpu: int | None, lines: int, beyond: tuple[str, ...]) -> Workload:
+    """Modified lines that a chase over evictor lines drives out of the caches whose write-backs are `beyond`: each line
+    leaves the last of them modified, once. It leaves those before about as often: a cache that includes another one may
+    take a line's data from there. No prefetcher follows the chase, which would take part of the cache for itself."""
+    stores = Probe().repeat(lines, Probe().store(ARRAY), advance=dirty.line_size).fence()
+    return Workload(
+        name=f"driven_out_{beyond[-1]}",
+        probes={cpu: stores.chase(EVICTOR, len(evictors.order)).fence()},
+        placements=lambda count: {
+            ARRAY: np.full(count, dirty.address),
+            EVICTOR: np.full(count, evictors.order[0]),
+        },
+        volumes=dict.fromkeys(beyond, float(lines)),
+        loose=frozenset(beyond[:-1]),
+        unit=1,
+    )
+
+
 def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> list[Workload]:
     """A chase over a working set that `level` serves, with and without multiplications, and stores to it."""
     steps = 256
@@ -222,7 +224,7 @@ def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> 
             probes={cpu: Probe().start().chase(TARGET, steps, work=work).stop()},
             placements=lambda count: {TARGET: ring.starts(count, steps)},
             volumes=known if not work else {},
-            loose=True,
+            loose=frozenset(known),
             elapsed=stalls,
             steps=steps,
             unit=12,
@@ -233,13 +235,15 @@ def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> 
 
 
 def _stores(level: str, ring: Ring, cpu: int | None) -> Workload:
-    missed = {"l2_rfo_miss": 1.0, "l2_writeback": 1.0} if level == "l3" else {"l2_rfo_miss": 0.0, "l2_writeback": 0.0}
+    further = float(level == "l3")
+    known = {"l2_rfo": 1.0, "l2_rfo_miss": further, "l1d_writeback": 1.0, "l2_writeback": further}
+    known |= {"mem_write": 0.0, "home_write": 0.0}
     return Workload(
         name=f"{level}_store",
         probes={cpu: Probe().store(BESIDE_POINTER)},
         placements=lambda count: {TARGET: ring.starts(count, 1)},
-        volumes={"l2_rfo": 1.0, "l1d_writeback": 1.0, "mem_write": 0.0, "home_write": 0.0, **missed},
-        loose=True,
+        volumes=known,
+        loose=frozenset(known),
         unit=1024,
     )
 
@@ -253,7 +257,7 @@ def flushed_chases(
         Workload(
             name=f"far_chase_{count}{'_' + work if work else ''}",
             probes={cpu: _prepared(targets, count).start().chase(TARGET, count, work=work).stop()},
-            placements=lambda many: {TARGET: np.full(many, targets.lines[0])},
+            placements=targets.first,
             elapsed=stalls,
             steps=count,
             unit=24,
@@ -311,7 +315,7 @@ def _burst(name: str, probe: Probe, targets: Targets, cpu: int | None, roles: tu
     return Workload(
         name=name,
         probes={cpu: probe},
-        placements=lambda many: {TARGET: np.full(many, targets.lines[0])},
+        placements=targets.first,
         elapsed=roles,
         unit=16,
     )
@@ -322,14 +326,10 @@ def _offsets(targets: Targets, count: int) -> list[int]:
 
 
 def _prepared(targets: Targets, count: int) -> Probe:
-    """The first lines flushed, the TLB entries of their pages warm."""
+    """The first lines flushed."""
     probe = Probe()
-    offsets = _offsets(targets, count)
-    for offset in offsets:
+    for offset in _offsets(targets, count):
         probe = probe.flush(TARGET + offset)
-    probe = probe.fence()
-    for page in sorted({(int(targets.lines[0]) + offset) // PAGE_BYTES * PAGE_BYTES for offset in offsets}):
-        probe = probe.load(TARGET + (page - int(targets.lines[0])))
     return probe.fence()
 
 
