@@ -3,10 +3,12 @@
 What one scenario finds of the clock and the levels is known to the next (`Context.known`); findings and evidence stay
 its own. A scenario that fails costs its own rows alone. After each one the document so far is handed out, so that an
 interrupted run can go on from it.
+
+`series` keeps runs of one question in a folder, and `repeated` says how often they contradict each other.
 """
 
 from setebench.campaign.documents import EVIDENCE_PREFIX, NAME, Step, evidence_of, lost, merged, plan_of, steps_of
-from setebench.campaign.plan import Plan, choose
+from setebench.campaign.plan import Plan, choose, runs_code
 from setebench.campaign.remaining import remaining_text, seconds_left
 from setebench.campaign.run import Listener, carry_out, characterize, infer, reason
 from setebench.campaign.state import State
@@ -28,6 +30,7 @@ __all__ = [
     "plan_of",
     "reason",
     "remaining_text",
+    "runs_code",
     "seconds_left",
     "steps_of",
 ]

@@ -28,6 +28,12 @@ class Plan:
         return {"no_msr": self.no_msr} if any(option.name == "no_msr" for option in scenario.options) else {}
 
 
+def runs_code(machine: str) -> bool:
+    """Whether a machine's name is that of a function of any module, `module:factory`: one that a file names is only run
+    where the user names it too, because the file may come from anybody."""
+    return ":" in machine and not machine.startswith("sim:")
+
+
 def choose(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[str, ...]:
     """Names of the scenarios to run, in the order that they declare: those in `only`, else all but those on request,
     without those in `skip`. Raises `UsageError` for a name that there is not.

@@ -94,13 +94,8 @@ def _gone_on(request: Request, apart: Apart) -> Request:
 def _way_on(request: Request) -> str:
     if request.saved is None or not request.saved.exists():
         return "nothing was written (with -o FILE, --resume FILE could go on from here)."
-    machine = f" --machine {request.plan.machine}" if _runs_code(request.plan.machine) else ""
+    machine = f" --machine {request.plan.machine}" if campaign.runs_code(request.plan.machine) else ""
     return f"go on with: setebench characterize --resume {request.saved}{machine}"
-
-
-def _runs_code(machine: str) -> bool:
-    """Whether the name of the machine is that of a function of any module, `module:factory`."""
-    return ":" in machine and not machine.startswith("sim:")
 
 
 def _request(values: dict[str, Any]) -> Request:
@@ -165,7 +160,7 @@ def _resumed_plan(file: Path, earlier: Document) -> Plan:
 def _check_machine(file: Path, machine: str) -> None:
     """A file may come from anybody: code that it names is only run where the user names it too."""
     named = click.get_current_context().params["machine"] if _is_given("machine") else None
-    if named is None and _runs_code(machine):
+    if named is None and campaign.runs_code(machine):
         raise UsageError(
             f"{str(file)!r} was begun on {machine!r}, which is code to be run; where you trust it, name it: "
             f"add --machine {machine}"

@@ -22,6 +22,7 @@ TOOLS = {
     "diagnose": ("setebench.cli.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
     "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
     "infer": ("setebench.cli.infer:infer", "Run the inference again on what a machine answered, without the machine."),
+    "repeat": ("setebench.cli.repeat:repeat", "Ask the same again and again; how often do answers contradict?"),
     "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),
     "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),

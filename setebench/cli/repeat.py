@@ -1,0 +1,199 @@
+"""`setebench repeat`: the same question again and again, and how often the answers contradict each other.
+
+Each run is a process of its own: it gets other pages of memory, and one that dies costs no other.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from setebench import campaign, registry, store
+from setebench.campaign.series import Conditions, Series, SeriesPlan, plan_in
+from setebench.cli.options import file_options, machine_parameters
+from setebench.cli.output import file_or_none
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.host.activity import wanted_and_stolen_ticks
+from setebench.host.tree import Tree
+from setebench.report import repeated
+
+DEFAULT_FOLDER = "setebench-repeat"
+
+
+def _callback(**values: Any) -> None:
+    output = file_or_none(values["output"])
+    if output is not None:
+        store.check_target(output, values["force"])
+    folder = values["folder"]
+    series = Series.open(folder, _plan(folder, values))
+    try:
+        for run in range(1, values["runs"] + 1):
+            _run(series, run, values)
+    except KeyboardInterrupt:
+        click.echo(f"\nInterrupted; go on with: {_way_on(series, values['runs'])}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    made = series.document(values["runs"])
+    if values["form"] == "json":
+        text = msgspec.json.format(msgspec.json.encode(made), indent=2).decode() + "\n"
+    else:
+        text = repeated.render(made, os.get_terminal_size().columns if sys.stdout.isatty() else None)
+    if output is not None:
+        store.write(output, text.encode(), values["force"])
+    else:
+        click.echo(text, nl=False)
+
+
+def _plan(folder: Path, values: dict[str, Any]) -> SeriesPlan:
+    """What the folder's plan says where it has one, changed by what was given: a difference is refused later."""
+    given = {name: values[name] for name in ("scenario", "machine", "cpu", "seed", "fast") if _is_given(name)}
+    known = plan_in(folder)
+    if known is not None and campaign.runs_code(known.machine) and "machine" not in given:
+        raise UsageError(
+            f"{str(folder)!r} was begun on {known.machine!r}, which is code to be run; where you trust it, name it: "
+            f"add --machine {known.machine}"
+        )
+    plan = msgspec.structs.replace(known or SeriesPlan(), **given)
+    if plan.scenario != campaign.NAME:
+        plan = msgspec.structs.replace(plan, scenario=registry.command_name(plan.scenario))
+        registry.scenario(plan.scenario)
+    return plan
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _way_on(series: Series, runs: int) -> str:
+    machine = f" --machine {series.plan.machine}" if campaign.runs_code(series.plan.machine) else ""
+    return f"setebench repeat -n {runs} --dir {series.folder}{machine}"
+
+
+# -- one run --------------------------------------------------------------------------------------------------------
+
+
+def _run(series: Series, run: int, values: dict[str, Any]) -> None:
+    """Raises `SetebenchError` where it couldn't be carried out."""
+    if series.is_done(run):
+        return
+    if not values["quiet"]:
+        click.echo(f"run {run} of {values['runs']}", err=True)
+    before = _Activity.now()
+    status = _performed([*_command(series, run), *(["-q"] if values["quiet"] else [])])
+    series.note(_Activity.now().since(before, run))
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    if not series.is_done(run):
+        raise SetebenchError(
+            f"run {run} ended with exit status {status}; go on with: {_way_on(series, values['runs'])}"
+        )
+
+
+def _performed(arguments: list[str]) -> int:
+    """Run setebench in a process of its own and return its exit status. Ctrl-C reaches it at the terminal too, so it is
+    waited for."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "setebench", *arguments], env=environment, stdout=subprocess.DEVNULL
+    )
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.wait()
+        raise
+
+
+def _command(series: Series, run: int) -> list[str]:
+    """Arguments of setebench for a run, or for the rest of one of all scenarios that was stopped."""
+    plan, file = series.plan, str(series.file(run))
+    machine = ["--machine", plan.machine]
+    if plan.scenario == campaign.NAME and series.file(run).exists():
+        return [campaign.NAME, "--resume", file, *(machine if campaign.runs_code(plan.machine) else [])]
+    settings = [*machine, "--seed", str(plan.seed + run - 1)]
+    settings += ["--cpu", str(plan.cpu)] if plan.cpu is not None else []
+    settings += ["--fast"] if plan.fast else []
+    kept = [] if plan.scenario == campaign.NAME else ["--format", "json", "--raw"]
+    return [plan.scenario, "-o", file, *settings, *kept]
+
+
+# -- what else the computer did ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Activity:
+    """Up to a moment: the clock, and in seconds of all CPUs what the kernel counted (None where it doesn't) of work and
+    of time that a hypervisor gave to others, and the work of this process's children."""
+
+    clock: float
+    wanted: float | None
+    stolen: float | None
+    own: float
+
+    @classmethod
+    def now(cls) -> _Activity:
+        ticks = Tree(Path("/")).value("proc/stat", wanted_and_stolen_ticks)
+        rate = os.sysconf("SC_CLK_TCK")
+        wanted, stolen = (None, None) if ticks is None else (ticks[0] / rate, ticks[1] / rate)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(clock=time.monotonic(), wanted=wanted, stolen=stolen, own=children.ru_utime + children.ru_stime)
+
+    def since(self, before: _Activity, run: int) -> Conditions:
+        """What happened between two moments."""
+        stolen = _gained(before.stolen, self.stolen)
+        wanted = _gained(before.wanted, self.wanted)
+        others = None if wanted is None or stolen is None else wanted - stolen - (self.own - before.own)
+        return Conditions(
+            run=run,
+            seconds=self.clock - before.clock,
+            cpus=os.cpu_count() or 1,
+            steal_seconds=stolen,
+            others_seconds=None if others is None else max(others, 0.0),  # the kernel counts in steps of 10 ms
+        )
+
+
+def _gained(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
+
+
+def _parameters() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["-n", "runs"], type=click.IntRange(min=2), metavar="RUNS", default=10, show_default=True, help="How often."
+        ),
+        click.Option(
+            ["--scenario"], metavar="NAME", default=campaign.NAME, show_default=True, help="One scenario, or all."
+        ),
+        *machine_parameters(),
+        click.Option(
+            ["--dir", "folder"],
+            metavar="DIR",
+            type=click.Path(path_type=Path),
+            default=DEFAULT_FOLDER,
+            show_default=True,
+            help="Keep every run in DIR; one that was stopped goes on there.",
+        ),
+        click.Option(["--format", "form"], type=click.Choice(["table", "json"]), default="table", show_default=True),
+        click.Option(["-q", "--quiet"], is_flag=True, help="No progress messages."),
+    ]
+
+
+repeat = file_options(
+    click.Command(
+        "repeat",
+        callback=_callback,
+        params=_parameters(),
+        help="Ask the same again and again, and say how often it is answered and how often two answers contradict.\n\n"
+        "Each run has a seed of its own, counted from --seed on, and is kept in DIR. The same command again goes on "
+        "where it was stopped; with a larger -n it adds runs.",
+        short_help="Ask the same again and again; how often do answers contradict each other?",
+    )
+)

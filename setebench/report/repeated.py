@@ -1,0 +1,94 @@
+"""What many runs of one question say together, as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from setebench.report.numbers import value_text
+from setebench.results import Finding
+
+MOST_VALUES = 3
+"""Different values of a parameter that a row shows, the most frequent first."""
+
+
+def render(document: Mapping[str, Any], width: int | None = None) -> str:
+    """A row for each run and one for each parameter, those that contradict themselves first; then the totals."""
+    console = Console(width=width or 110, highlight=False, color_system=None)
+    with console.capture() as capture:
+        console.print(_runs(document["runs"]))
+        console.print(_parameters(document["parameters"]))
+    return capture.get() + "\n".join(_lines(document["totals"])) + "\n"
+
+
+def _runs(runs: list[Mapping[str, Any]]) -> Table:
+    table = _table("run", "answered", "reported", "seconds", "steal", "other programs")
+    for run in runs:
+        table.add_row(
+            run["file"],
+            str(run["answered"]),
+            str(run["reported"]),
+            f"{run['elapsed_seconds']:.0f}",
+            _percent(run["steal_share"]),
+            _percent(run["others_share"]),
+        )
+    return table
+
+
+def _parameters(parameters: Mapping[str, Any]) -> Table:
+    table = _table("parameter", "answered", "bounds", "contradict", "spread", "values")
+    ordered = sorted(parameters.items(), key=lambda entry: -entry[1]["contradictions"])  # else as they come
+    for name, each in ordered:
+        table.add_row(
+            name,
+            f"{each['answered']} of {each['runs']}",
+            str(each["bounds"]),
+            f"{each['contradictions']} of {each['pairs']}",
+            "" if each["spread"] is None else f"{each['spread']:.2f}",
+            _values(each),
+        )
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="left" if heading == "values" else "right")
+    return table
+
+
+def _values(parameter: Mapping[str, Any]) -> str:
+    """The median of numbers with intervals, which hardly ever are the same; else the different values."""
+    values = [each for each in parameter["values"] if each is not None]
+    if not values:
+        return ""
+    if parameter["interval_pairs"] and all(isinstance(each, (int, float)) for each in values):
+        return _text(median(values), parameter["unit"])
+    counted = Counter(_text(each, parameter["unit"]) for each in values).most_common()
+    shown = [f"{text} ({times})" if len(counted) > 1 else text for text, times in counted[:MOST_VALUES]]
+    return "; ".join(shown) + ("; ..." if len(counted) > MOST_VALUES else "")
+
+
+def _text(value: Any, unit: str) -> str:
+    return value_text(Finding(parameter="", value=value, unit=unit))
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{share:.1%}"
+
+
+def _lines(totals: Mapping[str, Any]) -> Iterator[str]:
+    share = totals["answered_share"]
+    yield f"{totals['answered']} of {totals['asked']} answered" + ("" if share is None else f" ({share:.1%})")
+    yield (
+        f"{totals['interval_contradictions']} of {totals['interval_pairs']} pairs of intervals are apart; of honest "
+        f"95 % intervals {totals['expected_interval_contradictions']:.1f} would be"
+    )
+    exact = totals["contradictions"] - totals["interval_contradictions"]
+    yield f"{exact} of {totals['pairs'] - totals['interval_pairs']} pairs of other answers contradict each other"

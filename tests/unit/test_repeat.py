@@ -1,0 +1,195 @@
+"""The same question again and again: contradictions, what honest intervals promise, and a series that goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from scenario_files import EARLY, HEAD, LATE, MACHINE, Write, scenario_folder
+from test_table import make_document
+
+from setebench import session, store
+from setebench.campaign import steps_of
+from setebench.campaign.repeated import APART, parameters, totals
+from setebench.campaign.series import Conditions, Series, SeriesPlan
+from setebench.cli import repeat
+from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.results import Document, Finding, Outcome
+
+__all__ = ["scenario_folder"]  # a fixture
+
+
+def documents(*findings: Finding) -> list[Document]:
+    return [msgspec.structs.replace(make_document(), findings=[each]) for each in findings]
+
+
+def number(value: float, half: float | None = None, **more: Any) -> Finding:
+    bounds = {} if half is None else {"low": value - half, "high": value + half}
+    return Finding(parameter="p", value=value, unit="cycles", **bounds, **more)
+
+
+SILENT = Finding(parameter="p", outcome=Outcome.UNRESOLVED, reason="noise")
+BOUND = Finding(parameter="p", value=6.0, unit="cycles", outcome=Outcome.AT_LEAST)
+NONE = Finding(parameter="p", value=False, outcome=Outcome.ABSENT)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "contradict"),
+    [
+        (number(5.0, 0.5), number(5.9, 0.5), 0),
+        (number(5.0, 0.5), number(6.1, 0.5), 1),
+        (number(5.0), number(5.0), 0),
+        (number(5.0), number(6.0), 1),
+        (number(5.0, 0.5), BOUND, 1),
+        (number(7.0, 0.5), BOUND, 0),
+        (BOUND, BOUND, 0),
+        (number(5.0), NONE, 1),
+        (NONE, NONE, 0),
+    ],
+)
+def test_what_contradicts(one: Finding, other: Finding, contradict: int) -> None:
+    found = parameters(documents(one, other))["p"]
+    assert (found.pairs, found.contradictions, found.answered) == (1, contradict, 2)
+
+
+def test_silence_contradicts_nothing_and_is_no_answer() -> None:
+    found = parameters([*documents(number(5.0), SILENT, BOUND), msgspec.structs.replace(make_document(), findings=[])])[
+        "p"
+    ]
+    assert (found.runs, found.answered, found.bounds, found.pairs) == (4, 2, 1, 1)
+    assert found.values == [5.0, None, 6.0, None]
+
+
+def test_honest_intervals_are_apart_as_often_as_promised() -> None:
+    """And intervals of half the width, much more often; the spread says by how much they are too narrow."""
+    rng = np.random.default_rng(1)
+    honest = [number(float(value), 1.96) for value in rng.normal(100, 1, 300)]
+    found = parameters(documents(*honest))["p"]
+    assert found.interval_pairs == 300 * 299 / 2
+    assert found.interval_contradictions / found.interval_pairs == pytest.approx(APART, abs=0.003)
+    assert totals({"p": found})["expected_interval_contradictions"] == pytest.approx(APART * found.interval_pairs)
+    assert found.spread == pytest.approx(1.0, abs=0.1)
+    narrow = parameters(documents(*(number(float(each.value), 0.98) for each in honest)))["p"]  # type: ignore[arg-type]
+    assert narrow.interval_contradictions > 10 * found.interval_contradictions
+    assert narrow.spread == pytest.approx(2.0, abs=0.2)
+
+
+# -- a folder of runs -----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_holds_one_plan_and_nothing_else(tmp_path: Path) -> None:
+    Series.open(tmp_path / "new/one", SeriesPlan(seed=3))
+    Series.open(tmp_path / "new/one", SeriesPlan(seed=3))
+    with pytest.raises(UsageError, match="holds runs with seed 3, not 4"):
+        Series.open(tmp_path / "new/one", SeriesPlan(seed=4))
+    with pytest.raises(UsageError, match="holds other files"):
+        Series.open(tmp_path / "new", SeriesPlan())
+    (tmp_path / "new/one/plan.json").write_text("{")
+    with pytest.raises(UsageError, match="is damaged"):
+        Series.open(tmp_path / "new/one", SeriesPlan(seed=3))
+
+
+def test_the_computer_s_other_work_is_a_share_of_all_its_time(tmp_path: Path) -> None:
+    series = Series.open(tmp_path / "runs", SeriesPlan())
+    for run in (1, 2):
+        store.save(make_document(), series.file(run))
+    for seconds in (4.0, 6.0):  # of one run, which was stopped and went on
+        series.note(Conditions(run=1, seconds=seconds, cpus=2, steal_seconds=1.0, others_seconds=None))
+    first, second = series.document(2)["runs"]
+    assert (first["steal_share"], first["others_share"]) == (pytest.approx(0.1), None)
+    assert (second["steal_share"], second["others_share"]) == (None, None)
+
+
+# -- the command ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments: str, machine: str | None = MACHINE) -> Result:
+        chosen = ["--machine", machine] if machine else []
+        return CliRunner().invoke(setebench, ["repeat", "-q", *arguments, *chosen])
+
+    return invoke
+
+
+def test_a_series_that_was_stopped_goes_on(run: Any, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario_folder(early=EARLY, late=LATE)
+    asked: list[list[str]] = []
+
+    def stopping(arguments: list[str]) -> int:
+        """Run in this process; the second run of all is stopped after its first scenario."""
+        asked.append(arguments)
+        told = CliRunner().invoke(setebench, arguments)
+        file = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
+        if file is not None and len(asked) == 2:
+            whole = store.load(file)
+            steps = [*whole.evidence["steps"][:1], {**whole.evidence["steps"][1], "state": "pending"}]
+            store.save(msgspec.structs.replace(whole, evidence={**whole.evidence, "steps": steps}), file, force=True)
+            return 130
+        return told.exit_code
+
+    monkeypatch.setattr(repeat, "_performed", stopping)
+    stopped = run("-n", "3", "--seed", "5", "--dir", "kept")
+    assert stopped.exit_code == 130
+    assert stopped.stderr.endswith(f"go on with: setebench repeat -n 3 --dir kept --machine {MACHINE}\n")
+    done = run("-n", "3", "--dir", "kept", "--format", "json")
+    assert done.exit_code == 0, done.output
+    assert [("--resume" in each, "-o" in each) for each in asked] == [
+        (False, True),
+        (False, True),
+        (True, False),
+        (False, True),
+    ]
+    document = json.loads(done.stdout)
+    assert [each["seed"] for each in document["runs"]] == [5, 6, 7]
+    assert document["plan"]["seed"] == 5 and document["plan"]["scenario"] == "characterize"
+    assert document["parameters"]["latency.l1"]["answered"] == 3 and document["totals"]["contradictions"] == 0
+    assert all(step.state == "done" for step in steps_of(store.load("kept/run-02.json")))
+    assert len(asked) == 4 and run("-n", "2", "--dir", "kept").exit_code == 0 and len(asked) == 4
+
+
+def test_code_that_a_folder_names_is_run_where_the_user_names_it_too(run: Any, scenario_folder: Write) -> None:
+    scenario_folder(early=EARLY)
+    Series.open(Path("kept"), SeriesPlan(machine=MACHINE))
+    silent = run("--dir", "kept", machine=None)
+    assert silent.exit_code == 2 and f"add --machine {MACHINE}" in silent.stderr
+
+
+def test_runs_are_processes_of_their_own(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One scenario; its first run finds another value than the second, and the table says that they contradict."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    text = EARLY.replace('value=26.0, unit="ticks"', 'value=26.0 + context.seed, unit="ticks"')
+    (folder / "only.py").write_text(HEAD + text.replace('name="early"', 'name="only"'))
+    monkeypatch.setenv("SETEBENCH_SCENARIO_PATH", str(folder))
+    session.registry.catalogue.cache_clear()
+    try:
+        done = run("-n", "2", "--scenario", "only", "--dir", "kept")
+    finally:
+        monkeypatch.delenv("SETEBENCH_SCENARIO_PATH")
+        session.registry.catalogue.cache_clear()
+    assert done.exit_code == 0, done.output
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
+    assert rows["clock.step"][1:8] == ["2", "of", "2", "0", "1", "of", "1"]
+    assert rows["latency.l1"][5:8] == ["0", "of", "1"]
+    assert rows["mshr.l1.demand"][1:4] == ["0", "of", "2"]
+    noted = (tmp_path / "kept/conditions.jsonl").read_text().splitlines()
+    assert [json.loads(line)["run"] for line in noted] == [1, 2]
+    assert "1 of 2 pairs" not in done.stdout and "1 of 1 pairs of other answers contradict" in done.stdout
+
+
+def test_a_run_that_can_not_be_carried_out_stops_the_series(run: Any, scenario_folder: Write, monkeypatch: Any) -> None:
+    scenario_folder(early=EARLY)
+    monkeypatch.setattr(repeat, "_performed", lambda _arguments: 1)
+    done = run("--dir", "kept")
+    assert done.exit_code == 1 and "run 1 ended with exit status 1; go on with" in done.stderr
+    unknown = run("--dir", "other", "--scenario", "unheard-of")
+    assert unknown.exit_code == 2 and not Path("other").exists()
