@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from setebench.core.perf.program.opened import Counters, Target, open_counters
-from setebench.core.perf.program.run import threads_of
+from setebench.core.perf.program.run import Beside, threads_of
 from setebench.counters.counted import Interval, Run, difference
 from setebench.counters.protocol import Count
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.observe import Kit, TimeSampling, timeline_of
 from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import Options, native_kit, settings, this_machine
+from setebench.diagnose.turns import Turns
 from setebench.errors import UnsupportedError
 from setebench.results import Document
 
@@ -49,7 +50,9 @@ def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: 
             TimeSampling(kit.kernel, options.wish, attached=True) as sampling,
         ):
             _open_samples(sampling, threads)
-            reader.begin(counters, sampling)
+            turns = Turns(kit.kernel, kit.sets)
+            turns.open(os.getpid(), counters)
+            reader.begin(counters, (sampling, turns))
             call()
             run = reader.end()
             return timeline_of(kit, run, sampling, (name,))
@@ -81,9 +84,9 @@ class _Reader(threading.Thread):
         self._before: dict[str, Count] = {}
         self._last = 0.0
 
-    def begin(self, counters: Counters, sampling: TimeSampling) -> None:
+    def begin(self, counters: Counters, beside: Sequence[Beside]) -> None:
         """The function is called right after this."""
-        self._counters, self._sampling = counters, sampling
+        self._counters, self._beside = counters, beside
         self._begin = time.monotonic()
         counters.start()
         self._begun.set()
@@ -102,7 +105,8 @@ class _Reader(threading.Thread):
             row = {name: difference(count, self._before.get(name)) for name, count in counts.items()}
             self._rows.append(Interval(begin=self._last, end=now, counts=row))
             self._last, self._before = now, counts
-            self._sampling.tick(now)
+            for each in self._beside:
+                each.tick(now)
 
     def end(self) -> Run:
         """The function has returned: what was counted of it."""

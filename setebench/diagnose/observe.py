@@ -25,6 +25,7 @@ from setebench.counters import counted
 from setebench.counters.counted import Run, regions
 from setebench.diagnose.profile import Memory, Profile, mapped_now
 from setebench.diagnose.records import Hit, Interval, Region, Thread, Timeline, summed
+from setebench.diagnose.turns import Sets, Turns, resting
 from setebench.errors import UnsupportedError
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
@@ -46,11 +47,13 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kit(msgspec.Struct, frozen=True, kw_only=True):
-    """What observing needs: the kernel's calls, what the system allows, and what is to be counted."""
+    """What observing needs: the kernel's calls, what the system allows, what is to be counted, and in which sets by
+    turns, where not all fits at once."""
 
     kernel: Kernel
     situation: Situation
     wanted: tuple[Wanted, ...]
+    sets: Sets = ()
 
 
 def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timeline, Run]:
@@ -60,7 +63,7 @@ def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timel
     with TimeSampling(kit.kernel, wish) as sampling:
         before = _children_seconds()
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
-        run, _events = Programs(kit.kernel, kit.situation, sampling).run(job, command)
+        run, _events = Programs(kit.kernel, kit.situation, _Both(sampling, kit)).run(job, command)
         user, system = (after - past for after, past in zip(_children_seconds(), before, strict=True))
         timeline = timeline_of(kit, run, sampling, tuple(command))
     return msgspec.structs.replace(timeline, user_seconds=user, system_seconds=system), run
@@ -73,8 +76,23 @@ def observe_process(kit: Kit, wish: Wish, process: int) -> tuple[Timeline, Run]:
     name = _command_of(process)
     with TimeSampling(kit.kernel, wish, attached=True) as sampling:
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
-        run, _events = Programs(kit.kernel, kit.situation, sampling).attach(job, process)
+        run, _events = Programs(kit.kernel, kit.situation, _Both(sampling, kit)).attach(job, process)
         return timeline_of(kit, run, sampling, name), run
+
+
+class _Both:
+    """Samples and turns, beside counting."""
+
+    def __init__(self, sampling: TimeSampling, kit: Kit) -> None:
+        self._all = (sampling, Turns(kit.kernel, kit.sets))
+
+    def open(self, process: int, counters: Counters) -> None:
+        for each in self._all:
+            each.open(process, counters)
+
+    def tick(self, now: float) -> None:
+        for each in self._all:
+            each.tick(now)
 
 
 def _children_seconds() -> tuple[float, float]:
@@ -200,7 +218,8 @@ def usable_cpus() -> tuple[int, ...]:
 def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, ...]) -> Timeline:
     """What was counted and sampled, put together."""
     profile = sampling.profile()
-    intervals = joined([_interval(each) for each in run.intervals], MOST_INTERVALS)
+    rows = [_interval(each, kit.sets) for each in run.intervals]
+    intervals = rows if kit.sets else joined(rows, MOST_INTERVALS)  # sums over turns would lack all of them
     hits = profile.hits([each.end for each in intervals])
     return Timeline(
         program=program,
@@ -219,8 +238,8 @@ def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, 
     )
 
 
-def _interval(row: counted.Interval) -> Interval:
-    return Interval(start=row.begin, end=row.end, counts=dict(row.counts))
+def _interval(row: counted.Interval, sets: Sets) -> Interval:
+    return Interval(start=row.begin, end=row.end, counts=resting(row.counts, sets))
 
 
 def joined(intervals: Sequence[Interval], most: int) -> list[Interval]:

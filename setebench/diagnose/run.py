@@ -23,6 +23,7 @@ from setebench.diagnose.analysis import Basis
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.observe import Kit, Wish, observe_process, observe_program
 from setebench.diagnose.records import Timeline
+from setebench.diagnose.turns import sets_of
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
 from setebench.results import Document, MachineRecord
@@ -50,7 +51,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 def native_kit() -> Kit:
     """This machine's kernel, and every role that diagnosing asks for."""
-    return Kit(kernel=_perf, situation=read_situation(), wanted=roles_wanted())
+    wanted = roles_wanted()
+    countable = [each.name for each in wanted if not each.plan.reason]
+    return Kit(kernel=_perf, situation=read_situation(), wanted=wanted, sets=sets_of(countable))
 
 
 def roles_wanted() -> tuple[Wanted, ...]:

@@ -11,14 +11,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import setebench
 from setebench import store
 from setebench.counters.protocol import Count
-from setebench.diagnose.observe import Wish, joined
+from setebench.diagnose.observe import Wish, joined, observe_program
 from setebench.diagnose.records import Interval
-from setebench.diagnose.run import Options
+from setebench.diagnose.run import PMU_ROLES, Options, native_kit
+from setebench.diagnose.turns import sets_of
 from setebench.diagnose.watch import Chase, LatencyWatch, idle_core, summary
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
@@ -227,6 +229,34 @@ def test_a_probing_thread_sees_memory_and_not_a_cache() -> None:
     assert 20 < sorted(latencies)[4] < 5000
     assert seen.idle_ns is not None and seen.idle_ns > 20
     assert bool(seen.points) != bool(seen.reason)
+
+
+def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> None:
+    """By the kernel's own events, which would fit: what rests counts nothing, and says why."""
+    kit = native_kit()
+    system = tuple(each for each in kit.wanted if each.name in ("task_clock", "page_fault", "context_switch"))
+    turning = msgspec.structs.replace(kit, wanted=system, sets=(("page_fault",), ("context_switch",)))
+    wish = Wish(interval=0.05, samples_hz=0)
+    timeline, _ = observe_program(turning, wish, ("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.05; done"))
+    rows = timeline.intervals[1:]
+    for number, row in enumerate(rows):
+        rests = ("context_switch", "page_fault")[number % 2]
+        assert row.counts[rests].value is None and "other intervals" in row.counts[rests].reason
+        assert row.counts["page_fault" if number % 2 == 0 else "context_switch"].value is not None
+        assert row.counts["task_clock"].value is not None
+    assert len(rows) >= 4
+
+
+def test_sets_of_a_processor_hold_every_role_and_cycles_in_each(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(
+        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\nstepping\t: 2\n"
+    )
+    sets = sets_of(PMU_ROLES, Tree(tmp_path))
+    assert len(sets) > 1 and all("cycles" in each for each in sets)
+    together = {frozenset(each) & {"l1d_inflight_sum", "stall_l1d_miss"} for each in sets}
+    assert frozenset({"l1d_inflight_sum", "stall_l1d_miss"}) not in together  # counter 2 of Haswell serves one of them
+    assert sets_of(PMU_ROLES, Tree(tmp_path / "nothing")) == ()
 
 
 def test_long_runs_are_kept_in_fewer_intervals_without_losing_a_count() -> None:

@@ -1,0 +1,78 @@
+"""Counting more roles than fit at once: sets of them by turns, one interval each.
+
+The kernel would let events share counters, too, but for a few milliseconds each and at moments that nobody knows. Turns
+of whole intervals are known, so each figure is made of intervals in which all of its roles were counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from setebench.core.perf.constraints import Registers, grouped
+from setebench.core.perf.kernel import Kernel
+from setebench.core.perf.program.opened import Counters
+from setebench.core.perf.tables import events_for
+from setebench.counters.protocol import Count
+from setebench.host.processor import read_processor
+from setebench.host.tree import Tree, parse_number
+
+ALWAYS = ("cycles",)
+"""In every set: what most figures are divided by, and what tells whether sets saw the same program."""
+
+WATCHDOG_COUNTER = 33
+"""The fixed counter of cycles, as `core.perf.constraints` numbers it: the kernel's watchdog counts cycles by it."""
+
+RESTING = "counted in other intervals: not all roles fit at once"
+
+Sets = tuple[tuple[str, ...], ...]
+
+
+def sets_of(roles: Sequence[str], tree: Tree | None = None) -> Sets:
+    """The roles that this processor's table has, in as few sets as can each be counted at once; none where one set
+    holds them all, or where there is no table."""
+    files = tree or Tree(Path("/"))
+    known = events_for(read_processor(files))
+    wanted = {role: known[role] for role in roles if role in known}
+    watched = files.value("proc/sys/kernel/nmi_watchdog", parse_number) == 1
+    registers = Registers(taken={"cpu": frozenset({WATCHDOG_COUNTER})} if watched else {})
+    found = grouped(wanted, registers, [role for role in ALWAYS if role in wanted]).groups
+    return found if len(found) > 1 else ()
+
+
+class Turns:
+    """Switches open counters from set to set at the end of every interval (a `core.perf.program.run.Beside`)."""
+
+    def __init__(self, kernel: Kernel, sets: Sets) -> None:
+        self._kernel, self._sets = kernel, sets
+        self._counters: Counters | None = None
+        self._turning = {role for each in sets for role in each}
+        self._number = 0
+
+    def open(self, process: int, counters: Counters) -> None:
+        """Nothing rests in the first interval, which may begin with the program's exec; what then shares a counter says
+        so itself."""
+        self._counters = counters
+
+    def tick(self, now: float) -> None:
+        """The next set's turn."""
+        if self._counters is None or not self._sets:
+            return
+        shown = set(self._sets[self._number % len(self._sets)])
+        self._number += 1
+        for opened in self._counters.opened:
+            if opened.wanted.name in self._turning:
+                switch = self._kernel.enable if opened.wanted.name in shown else self._kernel.disable
+                for descriptor in opened.descriptors:
+                    switch(descriptor.fd)
+
+
+def resting(counts: Mapping[str, Count], sets: Sets) -> dict[str, Count]:
+    """The counts of an interval, without those of roles whose turn it was not: they were enabled for no time."""
+    turning = {role for each in sets for role in each}
+    return {
+        role: Count(role=role, reason=RESTING)
+        if role in turning and count.value is not None and not count.enabled
+        else count
+        for role, count in counts.items()
+    }
