@@ -117,6 +117,12 @@ def test_events_of_a_cpu_are_not_tried_without_the_kernels_part() -> None:
     assert "a whole CPU or socket" in counters.opened[0].reason
 
 
+def test_the_first_refusal_is_the_reason_where_leaving_the_kernel_out_is_none_of_the_events_forms() -> None:
+    kernel = FakeKernel(refuse=lambda event: errno.EINVAL if event.attributes.exclude_kernel else errno.EACCES)
+    counters = _open(kernel, [system_event("page_fault")])
+    assert "perf_event_paranoid forbids counting in the kernel" in counters.opened[0].reason
+
+
 def test_nothing_to_count_is_an_error_before_a_program_begins(tmp_path: object) -> None:
     programs = Programs(FakeKernel(refuse=lambda event: errno.ENOENT), Situation())
     job = Job(wanted=(_raw("r48", Term(attributes=CORE, pmu="cpu")),))

@@ -155,7 +155,7 @@ class _Opening:
             if any(term.in_kernel for term in terms):
                 return Opened(wanted=self._wanted, reason=user_only(self._situation))
             second = self._open_all(user_only=True)
-            return self._opened(user_only=True) if second is None else self._refused(*second)
+            return self._opened(user_only=True) if second is None else self._refused(*refusal)
         except BaseException:
             self._undo()
             raise

@@ -13,7 +13,7 @@ from setebench.core.perf.kernel import Kernel
 from setebench.core.perf.messages import Situation
 from setebench.core.perf.program.opened import Counters, Opened, Target, open_counters
 from setebench.core.perf.program.region_file import VARIABLE, RegionFile
-from setebench.core.perf.program.start import Held, hold
+from setebench.core.perf.program.start import Held, gets_other_rights, hold
 from setebench.core.perf.program.wanted import Wanted
 from setebench.core.perf.program.watch import Ending, Params, Watch, blocked_signals, start_time
 from setebench.counters.counted import Event, Interval, Run, difference
@@ -23,6 +23,9 @@ from setebench.errors import SetebenchError, UnsupportedError
 LISTINGS = 20
 """How often the threads of a process are listed anew because some began meanwhile. Opening takes some 20 microseconds a
 thread and event: a process that begins threads faster than that for so long is not counted."""
+
+
+OTHER_RIGHTS = "{!r} runs with other rights than yours, and the kernel counts no such program: count it as its own user"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,13 +73,10 @@ class Programs:
         Raises `NotStarted` for what can't be started, `UnsupportedError` where nothing wanted can be counted."""
         # the child gets the file's name with its environment, before anything can be opened for the child
         with blocked_signals() as mask, RegionFile(self._situation) as regions:
-            held = hold(command, {**os.environ, VARIABLE: regions.path}, mask)
-            try:
-                counters = self._open(job, Target(threads=(held.process,), inherit=True, on_exec=True))
-            except BaseException:
-                held.abandon()
-                raise
-            with counters:
+            environment = {**os.environ, VARIABLE: regions.path}
+            with hold(command, environment, mask) as held, self._open(job, _of_program(held.process)) as counters:
+                if gets_other_rights(command[0], environment):
+                    raise UnsupportedError(OTHER_RIGHTS.format(command[0]))
                 regions.offer(counters.opened)
                 return self._counted(job, counters, held, regions), _events(counters.opened)
 
@@ -158,6 +158,10 @@ class _Rows:
         differences = {name: difference(count, self._before.get(name)) for name, count in counts.items()}
         self._rows.append(Interval(begin=self._begin, end=end, counts=differences))
         self._begin, self._before = end, counts
+
+
+def _of_program(process: int) -> Target:
+    return Target(threads=(process,), inherit=True, on_exec=True)
 
 
 def _events(opened: Sequence[Opened]) -> list[Event]:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -19,7 +21,7 @@ from setebench.errors import SetebenchError
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Statuses that a shell gives to programs that it can't start (POSIX, Shell Command Language, 2.8.2)."""
 
-_CHANGED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
+_CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that a Python process ignores, which its children would inherit."""
 
 
@@ -32,14 +34,24 @@ class NotStarted(SetebenchError):
 
 
 class Held:
-    """A program that waits for its exec, as process `process`. Release it or abandon it."""
+    """A program that waits for its exec, as process `process`. A context at whose end it is abandoned unless it was
+    released."""
 
     def __init__(self, process: int, go: int, failure: int, program: str) -> None:
         self.process = process
         self._go, self._failure, self._program = go, failure, program
+        self._waits = True
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._waits:
+            self.abandon()
 
     def release(self) -> None:
         """Let the program begin. Raises `NotStarted`; then the process is gone."""
+        self._waits = False
         with suppress(BrokenPipeError):
             os.write(self._go, b"x")
         self._close_go()
@@ -51,6 +63,7 @@ class Held:
 
     def abandon(self) -> None:
         """End the process before it becomes the program."""
+        self._waits = False
         self._close_go()
         self._close_failure()
         self._collect()
@@ -86,6 +99,33 @@ def hold(command: Sequence[str], environment: Mapping[str, str], mask: set[int])
     return Held(process, us, failure, command[0])
 
 
+def gets_other_rights(program: str, environment: Mapping[str, str]) -> bool:
+    """Whether `program` runs with another user's or group's rights, with capabilities of its own, or may not be read:
+    at its exec the kernel removes all events of others from it (fs/exec.c, `begin_new_exec`), which then read what was
+    counted in the microseconds before. False for what can't be found or looked at."""
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None:
+        return False
+    try:
+        file, mounted = os.stat(path), os.statvfs(path)
+    except OSError:
+        return False
+    if not os.access(path, os.R_OK):
+        return True
+    if mounted.f_flag & os.ST_NOSUID:
+        return False
+    user = bool(file.st_mode & stat.S_ISUID) and file.st_uid != os.geteuid()
+    group = bool(file.st_mode & stat.S_ISGID) and file.st_gid != os.getegid()
+    return user or group or (os.geteuid() != 0 and _has_capabilities(path))
+
+
+def _has_capabilities(path: str) -> bool:
+    try:
+        return bool(os.getxattr(path, "security.capability"))
+    except OSError:
+        return False
+
+
 def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[int], pipes: tuple[int, int]) -> None:
     """Never returns. Nothing that runs here may write to what the parent has buffered, or run its exit handlers."""
     go, failure = pipes
@@ -106,9 +146,10 @@ def _become(command: Sequence[str], environment: Mapping[str, str], mask: set[in
 
 
 def _as_given(mask: set[int]) -> None:
-    for name in _CHANGED_BY_PYTHON:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    """Signals as they were before Python changed some; a handler of ours would run in place of the program's end."""
+    for each in signal.valid_signals():
+        if each in _CHANGED_BY_PYTHON or callable(signal.getsignal(each)):
+            signal.signal(each, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
