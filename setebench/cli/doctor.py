@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from setebench.doctor import Check, ClockReport, PageReport, Status, checks, facts_checks
+from setebench.doctor import Check, ClockReport, CounterReport, PageReport, Status, checks, facts_checks
 from setebench.errors import SetebenchError, UsageError
 from setebench.host.environment import Environment, read_environment
 from setebench.host.tree import format_cpu_list
@@ -36,6 +36,7 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment | None = None
     clock: ClockReport | None = None
     pages: PageReport | None = None
+    counters: CounterReport | None = None
 
 
 @click.command()
@@ -90,14 +91,20 @@ def examine(root: Path, cpu: int | None, progress: Callable[[str], None]) -> Exa
         raise UsageError(f"CPU {cpu} can't be used; choose one of {format_cpu_list(allowed)}")
     clock: ClockReport | None = None
     pages: PageReport | None = None
+    counters = CounterReport(reason="a recorded machine can't be measured")
     why_no_clock = why_no_pages = "a recorded machine can't be measured"
     if root.resolve() == LIVE:
         progress("measuring the clock ...")
         clock, why_no_clock = _measured(_clock_report, cpu)
         progress("measuring the pages ...")
         pages, why_no_pages = _measured(_page_report, cpu)
-    found = checks(environment, clock, pages, cpu=cpu, why_no_clock=why_no_clock, why_no_pages=why_no_pages)
-    return Examination(machine="native", checks=found, environment=environment, clock=clock, pages=pages)
+        free, why_not_counted = _measured(_counter_report, cpu)
+        counters = free or CounterReport(reason=why_not_counted)
+    reasons = {"why_no_clock": why_no_clock, "why_no_pages": why_no_pages}
+    found = checks(environment, clock, pages, cpu=cpu, counters=counters, **reasons)
+    return Examination(
+        machine="native", checks=found, environment=environment, clock=clock, pages=pages, counters=counters
+    )
 
 
 def _measured(measure: Callable[[int | None], T], cpu: int | None) -> tuple[T | None, str]:
@@ -120,6 +127,13 @@ def _page_report(cpu: int | None) -> PageReport:
     from setebench.core.selfcheck import page_report
 
     report: PageReport = page_report(cpu=cpu)
+    return report
+
+
+def _counter_report(_cpu: int | None) -> CounterReport:
+    from setebench.core.perf.free_counters import counter_report
+
+    report: CounterReport = counter_report()
     return report
 
 

@@ -68,6 +68,14 @@ class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class CounterReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of a core's counters were free at once when all were asked for; None where that was not to be found out.
+    `reason` says why there were no more, or why it is not known."""
+
+    free: int | None = None
+    reason: str = "nothing was measured"
+
+
 def good(name: str, found: str, meaning: str) -> Check:
     """A check that asks for nothing."""
     return Check(name=name, status=Status.GOOD, found=found, meaning=meaning)

@@ -1,4 +1,4 @@
-"""Checks of privileged sources. None is needed; with them findings can be held against the hardware's own counts."""
+"""Checks of privileged sources, none of which is needed."""
 
 from __future__ import annotations
 
@@ -6,32 +6,11 @@ from setebench.doctor.records import Check, good, note, unknown
 from setebench.host.access import Access
 from setebench.host.environment import Environment
 
-ANYBODY_PARANOID = 2
-"""Up to this value of perf_event_paranoid a process may count its own user-space events."""
-
 
 def rights_checks(environment: Environment) -> list[Check]:
-    """PMU, MSR and pagemap access, and files that could not be read."""
+    """MSR and pagemap access, and files that could not be read."""
     access = environment.access
-    return [_pmu(access), _msr(access), _pagemap(access), *_unread(environment.unread)]
-
-
-def _pmu(access: Access) -> Check:
-    name = "PMU"
-    meaning = "Findings can't be held against hardware counters; they come from timing alone, as everywhere."
-    if access.pmu is None:
-        return unknown(name, "the system lists no event sources", meaning)
-    if not access.pmu:
-        return note(
-            name, "no CPU counters", meaning, "Nothing is lost. A guest gets counters only from its hypervisor."
-        )
-    level = access.perf_event_paranoid
-    found = f"CPU counters, perf_event_paranoid {'not known' if level is None else level}"
-    if level is None:
-        return unknown(name, found, meaning)
-    if level <= ANYBODY_PARANOID:
-        return good(name, found, "You can hold findings against hardware counters with other tools.")
-    return note(name, found, meaning, "Lower kernel.perf_event_paranoid to 2 (as root) to count with other tools.")
+    return [_msr(access), _pagemap(access), *_unread(environment.unread)]
 
 
 def _msr(access: Access) -> Check:

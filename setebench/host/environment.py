@@ -17,6 +17,7 @@ import msgspec
 from setebench.host.access import Access, read_access
 from setebench.host.activity import wanted_and_stolen_ticks
 from setebench.host.cgroup import Limits, Unlimited, read_limits
+from setebench.host.event_sources import EventSources, read_event_sources
 from setebench.host.processor import Processor, Topology, read_processor, read_topology
 from setebench.host.tree import Tree, parse_choice, parse_cpu_list, parse_number, parse_size, shown
 
@@ -101,6 +102,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     access: Access
     limits: Limits
     kernel: Kernel
+    events: EventSources = EventSources()
     unread: tuple[str, ...] = ()
 
     @property
@@ -133,6 +135,7 @@ def read_environment(root: Path = Path("/")) -> Environment:
         access=read_access(tree, (topology.allowed or topology.online or (0,))[0]),
         limits=read_limits(tree),
         kernel=kernel,
+        events=read_event_sources(tree),
         unread=tuple(dict.fromkeys(tree.problems)),
     )
 

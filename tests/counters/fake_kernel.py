@@ -30,12 +30,14 @@ class FakeEvent:
 @dataclass
 class FakeKernel:
     """`refuse` returns an errno or 0 for an event to be opened; `free` counters are there for each PMU's pinned groups;
-    `fraction` of the enabled time a group has its counters; `files` may be open at once."""
+    `fraction` of the enabled time a group has its counters; `files` may be open at once. `pace`: what
+     every event counts between two readings."""
 
     refuse: Refusal = lambda event: 0
     free: int = NEVER
     fraction: float = 1.0
     files: int = NEVER
+    pace: int = 0
     events: dict[int, FakeEvent] = field(default_factory=dict)
     opened: int = 0
 
@@ -130,6 +132,8 @@ class FakeKernel:
             raise PerfError(errno.EINVAL)
         if self.events[fd].attributes.pinned and not self.has_counters(fd):
             return None
+        for event in group:
+            event.count += self.pace * event.on
         return Reading(group[0].enabled, group[0].running, [event.count for event in group])
 
     def map_page(self, fd: int, data_pages: int = 0, own: bool = False) -> EventPage:

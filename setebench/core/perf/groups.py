@@ -164,6 +164,15 @@ class OpenGroups:
             add_all(total, {event.role: tally})
         return total
 
+    def have_counters(self) -> bool:
+        """Whether the kernel gives every group its counters, tried by switching them on for a moment."""
+        for leader in self.leaders:
+            self._kernel.enable(leader, True)
+        found = [self._kernel.read_values(group.fds[0], len(group.fds)) for group in self._groups]
+        for leader in self.leaders:
+            self._kernel.disable(leader, True)
+        return None not in found
+
     def close(self) -> None:
         """Close every event. May be called twice."""
         while self._groups:

@@ -19,10 +19,9 @@ from setebench.core.perf.attributes import Attributes, Type
 from setebench.core.perf.kernel import EVERYBODY
 from setebench.core.perf.sysfs import Pmu, core_pmus, read_pmus
 from setebench.host.environment import Hypervisor, parse_fields, read_environment
+from setebench.host.event_sources import read_event_sources
 from setebench.host.tree import Tree, parse_number
 
-CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
-"""Bits of the capability sets: either lifts perf_event_paranoid (CAP_PERFMON since Linux 5.8)."""
 SECCOMP_FILTER = 2
 
 NO_USER = 3
@@ -59,23 +58,15 @@ def read_situation(tree: Tree | None = None) -> Situation:
     tree = Tree(Path("/")) if tree is None else tree
     status = parse_fields(tree.text("proc/self/status") or "")
     seccomp = status.get("Seccomp")
-    watchdog = tree.value("proc/sys/kernel/nmi_watchdog", parse_number)
+    events = read_event_sources(tree)
     return Situation(
         paranoid=tree.value("proc/sys/kernel/perf_event_paranoid", parse_number),
-        privileged=_privileged(status.get("CapEff")),
+        privileged=events.privileged,
         seccomp=None if seccomp is None else seccomp == str(SECCOMP_FILTER),
         hypervisor=read_environment(tree.root).hypervisor,
-        nmi_watchdog=None if watchdog is None else bool(watchdog),
+        nmi_watchdog=events.nmi_watchdog,
         pmus=read_pmus(tree),
     )
-
-
-def _privileged(effective: str | None) -> bool | None:
-    try:
-        bits = int(effective or "", 16)
-    except ValueError:
-        return None
-    return bool(bits >> CAP_SYS_ADMIN & 1 or bits >> CAP_PERFMON & 1)
 
 
 def explain(number: int, request: Request, situation: Situation) -> str:

@@ -12,16 +12,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.core.perf import _perf
+from setebench.core.perf.constraints import grouped
+from setebench.core.perf.encode import plan_of
 from setebench.core.perf.groups import OpenGroups, Placed, Tally, add_all, placed
 from setebench.core.perf.kernel import Kernel
-from setebench.core.perf.messages import Situation, read_situation
-from setebench.core.perf.plans import SYSTEM_PLANS, Plan, countable
+from setebench.core.perf.messages import Situation, no_pmu, read_situation
+from setebench.core.perf.plans import SYSTEM_PLANS, Plan, countable, user_form
+from setebench.core.perf.sysfs import core_pmus
+from setebench.core.perf.tables import EventSpec, events_for, why_none
 from setebench.counters.protocol import Count
+from setebench.counters.roles import ROLES
 from setebench.errors import UsageError
+from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
 
 
@@ -99,19 +106,56 @@ class NativeCounters:
     """What of this CPU's events can be counted, and counting them."""
 
     def __init__(self, kernel: Kernel = _perf, tree: Tree | None = None) -> None:
-        """Reads the system's files; opens nothing."""
+        """Reads the system's files and the event table of this processor; opens nothing."""
+        tree = Tree(Path("/")) if tree is None else tree
         self._kernel = kernel
-        self._situation = read_situation(Tree(Path("/")) if tree is None else tree)
-        self._plans = dict(SYSTEM_PLANS)
+        self._situation = read_situation(tree)
+        self._processor = read_processor(tree)
+        self._specs = events_for(self._processor)
+        self._plans = {role: self._plan(role, spec) for role, spec in self._specs.items()} | SYSTEM_PLANS
+
+    def _plan(self, role: str, spec: EventSpec) -> Plan:
+        """Probes run in user mode, so what the kernel does in between is left out of the cores' own events."""
+        plan = plan_of(role, spec, self._situation.pmus)
+        if plan.reason and not core_pmus(self._situation.pmus):
+            return Plan(role=role, reason=no_pmu(self._situation))
+        terms = (
+            msgspec.structs.replace(term, attributes=user_form(term.attributes)) if term.cpus is None else term
+            for term in plan.terms
+        )
+        return msgspec.structs.replace(plan, terms=tuple(terms))
 
     def event_roles(self) -> dict[str, str]:
         """See `CountsEvents.event_roles`."""
         return {role: self._countable(role).reason for role in self._plans}
 
     def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """See `CountsEvents.event_groups`."""
+        """See `CountsEvents.event_groups`. The table says what fits a whole PMU; what fits now, as a watchdog or others
+        may hold counters, the kernel is asked by opening it."""
         self._check(roles)
-        return (tuple(dict.fromkeys(roles)),) if roles else ()
+        free = [role for role in dict.fromkeys(roles) if role not in self._specs]
+        bound = {role: self._specs[role] for role in roles if role in self._specs}
+        sets = grouped(bound)
+        groups = [part for group in (*sets.groups, *((role,) for role in sets.unfit)) for part in self._parts(group)]
+        if free:
+            groups[:1] = [(*(groups[0] if groups else ()), *free)]
+        return tuple(groups)
+
+    def _parts(self, group: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """The group, or halves of it that fit the counters that are free now."""
+        if len(group) < 2 or self._fits_now(group):
+            return [group]
+        half = len(group) // 2
+        return [*self._parts(group[:half]), *self._parts(group[half:])]
+
+    def _fits_now(self, group: Sequence[str]) -> bool:
+        events = placed(self._countable(role) for role in group)
+        opened = OpenGroups(self._kernel, self._situation)
+        try:
+            opened.open(events)
+            return opened.have_counters() and len(opened.leaders) == len({event.place for event in events})
+        finally:
+            opened.close()
 
     def count(self, roles: Sequence[str]) -> NativeCounting:
         """Open what is needed to count these roles. The caller closes it."""
@@ -126,5 +170,5 @@ class NativeCounters:
     def _check(self, roles: Sequence[str]) -> None:
         for role in roles:
             if role not in self._plans:
-                known = ", ".join(self._plans)
-                raise UsageError(f"this machine knows no event for {role!r}; it knows {known}")
+                why = why_none(self._processor, role) if role in ROLES else f"there is no role {role!r}"
+                raise UsageError(f"this machine knows no event for {role!r}: {why}; it knows {', '.join(self._plans)}")

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from setebench.host.event_sources import CORE_PMUS as CORE_PMUS
+from setebench.host.event_sources import DEVICES
 from setebench.host.tree import Tree, parse_cpu_list, parse_number, shown
 
-DEVICES = "sys/bus/event_source/devices"
-CORE_PMUS = ("cpu", "cpu_core", "cpu_atom")
-"""Names of PMUs of the cores: one, or one per kind of core."""
 _NAME = r"[A-Za-z0-9_.-]{1,64}"
 _WORD = r"[A-Za-z0-9_-]{1,64}"
 _SUFFIXES = (".scale", ".unit", ".snapshot", ".per-pkg")

@@ -1,0 +1,58 @@
+"""What the system says of counting events: PMUs, rights, and who else holds counters. Nothing is opened here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from setebench.host.tree import Tree, parse_number
+
+DEVICES = "sys/bus/event_source/devices"
+CORE_PMUS = ("cpu", "cpu_core", "cpu_atom")
+"""Names of PMUs of the cores: one, or one per kind of core."""
+CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
+"""Bits of the capability sets: either lifts perf_event_paranoid (CAP_PERFMON since Linux 5.8)."""
+
+
+class EventSources(msgspec.Struct, frozen=True, kw_only=True):
+    """None: the system does not say.
+
+    `pmus`: every PMU that the kernel drives, its own events included. `max_precise`: how precise samples may be asked
+    for (0 not at all), `rdpmc`: the kernel's setting of reading counters by an instruction, both of the cores' PMU.
+    `nmi_watchdog`: whether it holds a counter of each CPU. `privileged`: the right to count everything, whatever
+    perf_event_paranoid says."""
+
+    pmus: tuple[str, ...] | None = None
+    max_precise: int | None = None
+    rdpmc: int | None = None
+    nmi_watchdog: bool | None = None
+    privileged: bool | None = None
+
+    @property
+    def core(self) -> tuple[str, ...]:
+        """PMUs of the cores."""
+        return tuple(name for name in self.pmus or () if name in CORE_PMUS)
+
+
+def read_event_sources(tree: Tree) -> EventSources:
+    """What the files below the tree's root say. Raises nothing."""
+    names = tree.names(DEVICES, r"[A-Za-z0-9_.-]{1,64}")
+    core = next((name for name in names or () if name in CORE_PMUS), CORE_PMUS[0])
+    watchdog = tree.value("proc/sys/kernel/nmi_watchdog", parse_number)
+    return EventSources(
+        pmus=None if names is None else tuple(names),
+        max_precise=tree.value(f"{DEVICES}/{core}/caps/max_precise", parse_number),
+        rdpmc=tree.value(f"{DEVICES}/{core}/rdpmc", parse_number),
+        nmi_watchdog=None if watchdog is None else bool(watchdog),
+        privileged=_privileged(tree),
+    )
+
+
+def _privileged(tree: Tree) -> bool | None:
+    lines = (tree.text("proc/self/status") or "").splitlines()
+    effective = next((line.split(":", 1)[1] for line in lines if line.startswith("CapEff:")), None)
+    bits = None if effective is None else tree.parsed("proc/self/status CapEff", effective, _bits)
+    return None if bits is None else bool(bits >> CAP_SYS_ADMIN & 1 or bits >> CAP_PERFMON & 1)
+
+
+def _bits(text: str) -> int:
+    return int(text.strip(), 16)
