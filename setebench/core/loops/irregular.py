@@ -11,9 +11,15 @@ from setebench.loops import LINE_BYTES, Stream
 PASS_ITERATIONS = 16384
 """A pass takes one to two milliseconds where every iteration waits for memory."""
 
-RESIDENT_KEYS = 8192
-"""Keys, or non-zeros, of such a loop; read one after another, while the lines that they lead to stay in L1. Fewer would
-come again so soon that branches on them are predicted as no program's are."""
+RESIDENT_NON_ZEROS = 32768
+"""Of a loop on data in L1: 400 kB, read one after another from L2 while the vector stays in L1."""
+
+RESIDENT_KEYS = 1 << 17
+"""Of a loop on data in L1: keys that are read one after another, while the buckets that they lead to stay in L1. Branch
+predictors learn sequences: with 16384 keys that come again and again a probe takes 6 cycles, with these 32."""
+
+LEAST_KEYS = 1 << 19
+"""Keys that go with small tables too, for the same reason: no pass of them comes again before 32 others."""
 
 RESIDENT_SEARCHES = 10
 """Different searches of such a loop: with six levels 51 nodes at most, in as many pages as a first-level TLB holds."""
@@ -50,8 +56,9 @@ def spmv(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     """A sparse matrix with columns anywhere, times a vector."""
     in_x = int(size.touched * SPMV_X_FRACTION)
     in_block = SPMV_BLOCK_ROWS * (SPMV_LENGTHS - 1) // 2
-    wanted = RESIDENT_KEYS if size.resident else max(PASS_ITERATIONS, int(size.bytes * (1 - SPMV_X_FRACTION)) // 12)
-    iterations, each = whole(wanted // in_block * in_block, 2 * PASS_ITERATIONS // in_block * in_block)
+    in_matrix = int(size.bytes * (1 - SPMV_X_FRACTION)) // 12
+    non_zeros = RESIDENT_NON_ZEROS if size.resident else max(PASS_ITERATIONS, in_matrix)
+    iterations, each = whole(non_zeros // in_block * in_block, RESIDENT_NON_ZEROS // in_block * in_block)
     blocks = iterations // in_block
     lengths = rng.permuted(np.tile(np.arange(SPMV_LENGTHS), (blocks, 1)), axis=1).ravel()
     starts = memory.holding(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
@@ -115,9 +122,10 @@ def hash_join(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     buckets = 1 << max(1, (size.touched // LINE_BYTES).bit_length() - 1)
     inserted = rng.permutation(np.unique(rng.integers(1, 1 << 48, int(4 * buckets * FILLED_SLOTS), dtype=np.uint64)))
     payloads = rng.integers(0, 1 << 63, len(inserted), dtype=np.uint64)
-    iterations, each = whole(
-        RESIDENT_KEYS if size.resident else max(PASS_ITERATIONS, size.bytes // 128), PASS_ITERATIONS
-    )
+    if size.resident:
+        iterations, each = RESIDENT_KEYS, RESIDENT_KEYS
+    else:
+        iterations, each = whole(max(LEAST_KEYS, size.bytes // 128), PASS_ITERATIONS)
     drawn = rng.integers(0, len(inserted), iterations)
     keys = memory.holding(ahead(inserted[drawn]))
     table = memory.holding(_table(inserted, payloads, buckets).ravel())
@@ -163,8 +171,7 @@ def tree_search(memory: Memory, rng: np.random.Generator, size: Size) -> Prepare
     levels = _levels(size)
     keys = np.cumsum(rng.integers(1, 64, FAN_OUT**levels - 1, dtype=np.int32), dtype=np.int32)
     tree = memory.holding(_tree(keys, levels))
-    searches = RESIDENT_KEYS if size.resident else max(PASS_ITERATIONS, size.bytes // 256)
-    iterations, each = whole(searches, PASS_ITERATIONS // 2)
+    iterations, each = whole(RESIDENT_NON_ZEROS if size.resident else LEAST_KEYS // 2, PASS_ITERATIONS // 2)
     drawn = rng.integers(0, int(keys[-1]) + 2, RESIDENT_SEARCHES if size.resident else iterations, dtype=np.int32)
     wanted = memory.holding(ahead(np.resize(drawn, iterations)))
     found = memory.array(len(wanted), np.int32)
