@@ -115,7 +115,7 @@ def test_every_release_knows_haswell(libpfm: Libpfm) -> None:
 
 
 def test_the_kernels_own_events_by_the_librarys_names(libpfm: Libpfm) -> None:
-    here = Encoder(pmus("guest"), {}, libpfm)
+    here = Encoder(pmus("guest"), {}, lambda: libpfm)
     ours = here.encode("page-faults").terms[0]
     by_library = here.encode("PERF_COUNT_SW_PAGE_FAULTS").terms[0]
     assert (by_library.attributes.type, by_library.attributes.config) == (ours.attributes.type, ours.attributes.config)
@@ -125,11 +125,18 @@ def test_the_kernels_own_events_by_the_librarys_names(libpfm: Libpfm) -> None:
 def test_an_unknown_name_is_the_users_mistake(libpfm: Libpfm) -> None:
     for name in ("nosuch::EVENT", "no such event", "é", "%s%n"):
         with pytest.raises(UsageError) as refused:
-            Encoder(pmus("guest"), {}, libpfm).encode(name)
+            Encoder(pmus("guest"), {}, lambda: libpfm).encode(name)
         assert "\n" not in str(refused.value)
 
 
 def test_without_the_library_there_is_one_line() -> None:
+    def missing() -> Libpfm:
+        return Libpfm("libpfm-of-another-day.so.4")
+
     with pytest.raises(UnsupportedError, match="not installed") as refused:
-        Libpfm("libpfm-of-another-day.so.4")
+        missing()
     assert "\n" not in str(refused.value)
+    with pytest.raises(UsageError, match=r"no event 'nosuch'.*not installed") as refused_name:
+        Encoder(pmus("guest"), {}, missing).encode("nosuch")
+    assert "\n" not in str(refused_name.value)
+    assert Encoder(pmus("guest"), {}, missing).encode("page-faults").terms

@@ -15,7 +15,7 @@ perf_event_open(2) and its tools, so that a list from elsewhere can be used here
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from fnmatch import fnmatchcase
 
@@ -39,16 +39,9 @@ def _words(kind: type[IntEnum]) -> dict[str, int]:
 
 _SOFTWARE = _words(Software)
 _HARDWARE = _words(Hardware)
-_ALSO = {
-    "faults": "page-faults",
-    "minor-faults": "page-faults-min",
-    "major-faults": "page-faults-maj",
-    "cs": "context-switches",
-    "migrations": "cpu-migrations",
-    "cycles": "cpu-cycles",
-    "branches": "branch-instructions",
-}
-"""Shorter names of the same."""
+_ALSO = {"faults": "page-faults", "minor-faults": "page-faults-min", "major-faults": "page-faults-maj"}
+_ALSO |= {"cs": "context-switches", "migrations": "cpu-migrations"}
+_ALSO |= {"cycles": "cpu-cycles", "branches": "branch-instructions"}
 _OWN_PMUS = {int(Type.SOFTWARE): "software", int(Type.BREAKPOINT): "breakpoint"}
 _IN_KERNEL = (Software.CONTEXT_SWITCHES, Software.CPU_MIGRATIONS)
 _ACCESSES = {"r": Breakpoint.READ, "w": Breakpoint.WRITE, "x": Breakpoint.EXECUTE}
@@ -117,13 +110,15 @@ def plan_of(role: str, spec: EventSpec, pmus: dict[str, Pmu]) -> Plan:
 class Encoder:
     """Encodes names and numbers for the PMUs that the kernel shows.
 
-    `specs`: the table's events by role, which come before the kernel's events of the same name. `libpfm`: where names
-    are looked up that nobody else knows."""
+    `specs`: the table's events by role, which come before the kernel's events of the same name. `names`: opens what
+    knows more names, once one is asked for that nobody else knows; raises `UnsupportedError` where there is none."""
 
-    def __init__(self, pmus: dict[str, Pmu], specs: Mapping[str, EventSpec], libpfm: Libpfm | None = None) -> None:
+    def __init__(
+        self, pmus: dict[str, Pmu], specs: Mapping[str, EventSpec], names: Callable[[], Libpfm] = Libpfm
+    ) -> None:
         self._pmus = pmus
         self._specs = specs
-        self._libpfm = libpfm
+        self._names = names
 
     def encode(self, text: str) -> Encoded:
         """One event.
@@ -139,9 +134,14 @@ class Encoder:
             found = self._named(text, match[1], match[2])
             if found is not None:
                 return found
-        if self._libpfm is not None:
-            return self._plain(text, self._libpfm.encode(text), None)
-        raise UsageError(f"no event {text!r}: neither a role of this processor nor a name that the kernel knows")
+        return self._plain(text, self._elsewhere(text), None)
+
+    def _elsewhere(self, text: str) -> Attributes:
+        try:
+            return self._names().encode(text)
+        except SetebenchError as error:
+            known = "neither a role of this processor nor a name that the kernel knows"
+            raise UsageError(f"no event {text!r}: {known}; {error}") from error
 
     def _named(self, text: str, name: str, modifiers: str | None) -> Encoded | None:
         if name in SYSTEM_PLANS:

@@ -56,8 +56,7 @@ class Libpfm:
             self._library: Any = ctypes.CDLL(library)
         except OSError as error:
             raise UnsupportedError(
-                f"{library} is not installed, so names of events that neither our tables nor the kernel know are "
-                "unknown (on Debian: apt-get install libpfm4)"
+                f"{library}, which knows more names of events, is not installed (on Debian: apt-get install libpfm4)"
             ) from error
         self._library.pfm_strerror.restype = ctypes.c_char_p
         status = self._library.pfm_initialize()
@@ -86,7 +85,7 @@ class Libpfm:
             name.encode("ascii", "replace"), _USER_AND_KERNEL, form, ctypes.byref(argument)
         )
         if status != _SUCCESS:
-            raise UsageError(f"libpfm4 does not know the event {name!r}: {self._said(status)}")
+            raise UsageError(f"libpfm4 does not know {name!r} ({self._said(status)})")
 
     def _said(self, status: int) -> str:
         said: bytes = self._library.pfm_strerror(status)
