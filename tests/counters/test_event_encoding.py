@@ -262,3 +262,38 @@ def test_scales_of_a_sum_are_kept_apart() -> None:
     spec = load_tables()["granite-rapids"].roles["fp_op"]
     terms = encode_spec(spec, HASWELL)
     assert [term.factor for term in terms] == [1, 2, 4, 8, 16]
+
+
+INTEL_BOX = {
+    "event": (Bits("config", 0, 7), Bits("config", 21, 21)),
+    "umask": (Bits("config", 8, 15), Bits("config", 32, 55)),
+}
+"""Formats of Intel's boxes outside of the cores: an extension of events on QPI, one of umasks since Skylake-SP."""
+
+
+def drawn_from_formats(spec: EventSpec, intel: bool) -> dict[str, Pmu]:
+    """PMUs as the kernel would show them to this processor."""
+    core = (HASWELL if intel else ZEN)["cpu"]
+    if spec.pmu == "cpu":
+        return {"cpu": core}
+    formats = INTEL_BOX if intel else ZEN["amd_umc_0" if spec.pmu == "amd_umc" else spec.pmu].formats
+    return {f"{spec.pmu}_{box}": Pmu(name=f"{spec.pmu}_{box}", type=50 + box, formats=formats) for box in (0, 1)}
+
+
+@pytest.mark.parametrize("name", load_tables())
+def test_every_record_of_every_table_fits_the_formats_of_its_pmus(name: str) -> None:
+    table = load_tables()[name]
+    intel = table.processors[0].vendor == "GenuineIntel"
+    words: dict[tuple[str, tuple[object, ...]], str] = {}
+    for role, spec in table.roles.items():
+        here = drawn_from_formats(spec, intel)
+        terms = encode_spec(spec, here)
+        assert len(terms) == len(spec.codes) * len(here)
+        key = spec.pmu, tuple((term.attributes.config, term.attributes.config1) for term in terms)
+        assert key not in words, f"{role} and {words.get(key)} are the same event"
+        words[key] = role
+
+
+def test_extensions_of_umasks_go_where_the_kernel_has_them() -> None:
+    spec = load_tables()["granite-rapids"].roles["home_read"]
+    assert encode_spec(spec, drawn_from_formats(spec, True))[0].attributes.config == 0x24 | 0x04 << 8 | 0x1 << 32
