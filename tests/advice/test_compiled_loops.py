@@ -84,6 +84,7 @@ def test_small_data_are_right_too(name: str, size: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("name", LOOP_NAMES)
 def test_a_wrong_result_is_an_error(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     build = native_loops.BUILDERS[name]
+    monkeypatch.setattr(native_loops, "CHECKED_BYTES", 200 << 10)
 
     def builds_wrongly(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
         prepared = build(memory, rng, size)

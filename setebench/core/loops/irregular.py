@@ -18,9 +18,6 @@ RESIDENT_KEYS = 1 << 17
 """Of a loop on data in L1: keys that are read one after another, while the buckets that they lead to stay in L1. Branch
 predictors learn sequences: with 16384 keys that come again and again a probe takes 6 cycles, with these 32."""
 
-LEAST_KEYS = 1 << 19
-"""Keys that go with small tables too, for the same reason: no pass of them comes again before 32 others."""
-
 RESIDENT_SEARCHES = 10
 """Different searches of such a loop: with six levels 51 nodes at most, in as many pages as a first-level TLB holds."""
 
@@ -120,12 +117,14 @@ def bucket_of(keys: NDArray[np.uint64], buckets: int) -> NDArray[np.int64]:
 def hash_join(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     """A table that fills the size, and probes of keys that are in it, in random order."""
     buckets = 1 << max(1, (size.touched // LINE_BYTES).bit_length() - 1)
-    inserted = rng.permutation(np.unique(rng.integers(1, 1 << 48, int(4 * buckets * FILLED_SLOTS), dtype=np.uint64)))
+    count = int(4 * buckets * FILLED_SLOTS)
+    # different numbers, as each has its own upper part, and none is 0
+    inserted = np.arange(1, 1 + count, dtype=np.uint64) << np.uint64(24) | rng.integers(0, 1 << 24, count, np.uint64)
     payloads = rng.integers(0, 1 << 63, len(inserted), dtype=np.uint64)
     if size.resident:
         iterations, each = RESIDENT_KEYS, RESIDENT_KEYS
     else:
-        iterations, each = whole(max(LEAST_KEYS, size.bytes // 128), PASS_ITERATIONS)
+        iterations, each = whole(max(size.keys, size.bytes // 128), PASS_ITERATIONS)
     drawn = rng.integers(0, len(inserted), iterations)
     keys = memory.holding(ahead(inserted[drawn]))
     table = memory.holding(_table(inserted, payloads, buckets).ravel())
@@ -171,7 +170,7 @@ def tree_search(memory: Memory, rng: np.random.Generator, size: Size) -> Prepare
     levels = _levels(size)
     keys = np.cumsum(rng.integers(1, 64, FAN_OUT**levels - 1, dtype=np.int32), dtype=np.int32)
     tree = memory.holding(_tree(keys, levels))
-    iterations, each = whole(RESIDENT_NON_ZEROS if size.resident else LEAST_KEYS // 2, PASS_ITERATIONS // 2)
+    iterations, each = whole(RESIDENT_NON_ZEROS if size.resident else size.keys // 2, PASS_ITERATIONS // 2)
     drawn = rng.integers(0, int(keys[-1]) + 2, RESIDENT_SEARCHES if size.resident else iterations, dtype=np.int32)
     wanted = memory.holding(ahead(np.resize(drawn, iterations)))
     found = memory.array(len(wanted), np.int32)

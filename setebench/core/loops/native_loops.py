@@ -38,6 +38,7 @@ TIMED_BYTES = 64 << 20
 again behind all others."""
 
 CHECKED_BYTES = 8 << 20
+CHECKED_KEYS = 1 << 15
 """Several passes of every loop, and a second to check."""
 
 BUILDING_FACTOR = 6
@@ -129,7 +130,7 @@ class NativeLoops:
         loop, _ = _parsed(name)
         memory = Memory()
         try:
-            prepared = BUILDERS[loop](memory, np.random.default_rng(1), Size(bytes=CHECKED_BYTES))
+            prepared = BUILDERS[loop](memory, np.random.default_rng(1), Size(bytes=CHECKED_BYTES, keys=CHECKED_KEYS))
             wrong = [(policy, self._wrong(name, prepared, policy)) for policy in policies]
         finally:
             memory.release()

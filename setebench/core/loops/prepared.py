@@ -61,13 +61,19 @@ RESIDENT_BYTES = 16384
 """What a loop on data in L1 touches at most: half of the smallest L1 about."""
 
 
+LEAST_KEYS = 1 << 19
+"""Keys that go with small tables too: branch predictors learn sequences of 16384 keys within ten passes, and no pass of
+these comes again before 32 others."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """How large a loop's data are to be. `bytes` is what it goes through in all; `resident` asks for so few different
-    lines that they stay in L1, for the same work."""
+    lines that they stay in L1, for the same work. `keys` is how many a loop looks up at least."""
 
     bytes: int
     resident: bool = False
+    keys: int = LEAST_KEYS
 
     @property
     def touched(self) -> int:
