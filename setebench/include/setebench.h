@@ -145,9 +145,14 @@ SETEBENCH_FUNCTION_ uint64_t setebench_now_(void)
     return (uint64_t)time[0] * 1000000000u + (uint64_t)time[1];
 }
 
+SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_shared_(void)
+{
+    return __atomic_load_n(&setebench_file_, __ATOMIC_RELAXED);
+}
+
 SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_record_at_(uint32_t index)
 {
-    return (struct setebench_record_ *)(void *)((char *)setebench_file_ + 4096) + index;
+    return (struct setebench_record_ *)(void *)((char *)setebench_shared_() + 4096) + index;
 }
 
 /* -- the shared file -------------------------------------------------------------------------------------------------- */
@@ -182,7 +187,7 @@ SETEBENCH_FUNCTION_ struct setebench_head_ *setebench_map_(const char *path)
 SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
 {
     struct setebench_thread_ *self = (struct setebench_thread_ *)thread;
-    uint32_t i, events = self->process ? setebench_file_->events : 0;
+    uint32_t i, events = self->process ? setebench_shared_()->events : 0;
 
     for (i = 0; i < events; i++)
         if (self->fd[i] >= 0)
@@ -219,7 +224,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
 
 SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i, uint32_t *members)
 {
-    const struct setebench_event_ *event = &setebench_file_->event[i];
+    const struct setebench_event_ *event = &setebench_shared_()->event[i];
     const uint32_t leader = (uint32_t)event->leader;
     long fd, high, group = leader == i ? -1 : self->fd[leader];
 
@@ -248,19 +253,19 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
 
     if (self->process) /* a fork's child: these descriptors count its parent */
         setebench_close_counters_(self);
-    if (setebench_mapped_by_ != process) { /* page tables of shared memory are not copied by a fork */
-        setebench_call3_(SETEBENCH_MADVISE_, (long)setebench_file_,
-                         4096 + (long)setebench_file_->records * (long)sizeof(struct setebench_record_),
+    if (__atomic_load_n(&setebench_mapped_by_, __ATOMIC_RELAXED) != process) { /* page tables of shared memory are not copied by a fork */
+        setebench_call3_(SETEBENCH_MADVISE_, (long)setebench_shared_(),
+                         4096 + (long)setebench_shared_()->records * (long)sizeof(struct setebench_record_),
                          populate_for_writing);
-        setebench_mapped_by_ = process;
+        __atomic_store_n(&setebench_mapped_by_, process, __ATOMIC_RELAXED);
     }
     memset(self, 0, sizeof *self);
     self->process = process;
     self->thread = (uint32_t)setebench_call3_(SETEBENCH_GETTID_, 0, 0, 0);
-    for (i = 0; i < setebench_file_->events; i++)
+    for (i = 0; i < setebench_shared_()->events; i++)
         setebench_open_(self, i, members);
-    for (i = 0; i < setebench_file_->events; i++) /* leaders are opened at rest: only a whole group starts as one */
-        if (setebench_file_->event[i].leader == (int32_t)i && self->fd[i] >= 0)
+    for (i = 0; i < setebench_shared_()->events; i++) /* leaders are opened at rest: only a whole group starts as one */
+        if (setebench_shared_()->event[i].leader == (int32_t)i && self->fd[i] >= 0)
             setebench_call3_(SETEBENCH_IOCTL_, self->fd[i], 0x2400 /* PERF_EVENT_IOC_ENABLE */, 1 /* the group */);
     if (setebench_has_key_)
         pthread_setspecific(setebench_key_, self);
@@ -273,7 +278,7 @@ SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
 
     if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) == SETEBENCH_UNKNOWN_)
         setebench_find_out_();
-    if (setebench_state_ != SETEBENCH_ON_)
+    if (__atomic_load_n(&setebench_state_, __ATOMIC_ACQUIRE) != SETEBENCH_ON_)
         return NULL;
     process = (uint32_t)setebench_call3_(SETEBENCH_GETPID_, 0, 0, 0);
     if (setebench_self_.process != process)
@@ -284,15 +289,15 @@ SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
 /* Counts of all events from their opening to now, in self->now. */
 SETEBENCH_FUNCTION_ void setebench_read_all_(struct setebench_thread_ *self)
 {
-    const uint32_t events = setebench_file_->events;
+    const uint32_t events = setebench_shared_()->events;
     uint32_t i, leader = SETEBENCH_EVENTS_;
     long got = 0;
 
     for (i = 0; i < events; i++) {
         if (self->fd[i] < 0)
             continue;
-        if (leader != (uint32_t)setebench_file_->event[i].leader) { /* members follow their leader */
-            leader = (uint32_t)setebench_file_->event[i].leader;
+        if (leader != (uint32_t)setebench_shared_()->event[i].leader) { /* members follow their leader */
+            leader = (uint32_t)setebench_shared_()->event[i].leader;
             got = setebench_call3_(SETEBENCH_READ_, self->fd[leader], (long)self->buffer, sizeof self->buffer);
         }
         if (got <= (long)(3 + self->rank[i]) * 8 - 1) {
@@ -338,7 +343,7 @@ SETEBENCH_FUNCTION_ void setebench_leave_(struct setebench_thread_ *self, struct
     if (--record->depth)
         return;
     record->nanoseconds += setebench_now_() - record->begun;
-    for (i = 0; i < setebench_file_->events; i++) {
+    for (i = 0; i < setebench_shared_()->events; i++) {
         record->error[i] = self->error[i];
         record->sum[i].value += self->now[i].value - record->start[i].value;
         record->sum[i].enabled += self->now[i].enabled - record->start[i].enabled;
@@ -349,10 +354,10 @@ SETEBENCH_FUNCTION_ void setebench_leave_(struct setebench_thread_ *self, struct
 SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench_thread_ *self, const char *name)
 {
     struct setebench_record_ *record;
-    uint32_t index = __atomic_fetch_add(&setebench_file_->next, 1, __ATOMIC_RELAXED);
+    uint32_t index = __atomic_fetch_add(&setebench_shared_()->next, 1, __ATOMIC_RELAXED);
 
-    if (index >= setebench_file_->records) {
-        __atomic_fetch_sub(&setebench_file_->next, 1, __ATOMIC_RELAXED);
+    if (index >= setebench_shared_()->records) {
+        __atomic_fetch_sub(&setebench_shared_()->next, 1, __ATOMIC_RELAXED);
         return NULL;
     }
     record = setebench_record_at_(index);
@@ -362,7 +367,7 @@ SETEBENCH_OUT_OF_LINE_ struct setebench_record_ *setebench_new_(struct setebench
     record->next = self->first;
     self->first = index + 1;
     /* Once for nothing: the pages of this code, and of what it writes, are in place before anything is counted. */
-    setebench_enter_(self, record);
+    setebench_enter_(self, setebench_find_(self, name));
     setebench_read_all_(self);
     setebench_leave_(self, record);
     record->calls = record->nanoseconds = 0;
@@ -383,7 +388,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_begin_(const char *name)
     if (record)
         setebench_enter_(self, record);
     else
-        __atomic_fetch_add(&setebench_file_->lost, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&setebench_shared_()->lost, 1, __ATOMIC_RELAXED);
 }
 
 SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
@@ -398,20 +403,20 @@ SETEBENCH_OUT_OF_LINE_ void setebench_end_(const char *name)
     if (record && record->depth)
         setebench_leave_(self, record);
     else
-        __atomic_fetch_add(&setebench_file_->unmatched, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&setebench_shared_()->unmatched, 1, __ATOMIC_RELAXED);
 }
 
 /* From here to the end of the same name, on this thread, events are counted for region NAME. */
 SETEBENCH_FUNCTION_ inline void setebench_region_begin(const char *name)
 {
-    if (__builtin_expect(setebench_state_ != SETEBENCH_OFF_, 0))
+    if (__builtin_expect(__atomic_load_n(&setebench_state_, __ATOMIC_RELAXED) != SETEBENCH_OFF_, 0))
         setebench_begin_(name);
 }
 
 /* Ends what the same thread began last under this name. */
 SETEBENCH_FUNCTION_ inline void setebench_region_end(const char *name)
 {
-    if (__builtin_expect(setebench_state_ != SETEBENCH_OFF_, 0))
+    if (__builtin_expect(__atomic_load_n(&setebench_state_, __ATOMIC_RELAXED) != SETEBENCH_OFF_, 0))
         setebench_end_(name);
 }
 
