@@ -6,23 +6,25 @@
  *     solve();
  *     setebench_region_end("solve");
  *
- * There is nothing to link. A program that is not run under `setebench counters stat` pays one branch per mark. Under it,
- * every thread opens counters of its own when it first comes to a mark, and adds what they counted between the outermost
- * begin and its end to a record of its own (thread, region) in memory that it shares with setebench.
+ * There is nothing to link. A program that is not run under `setebench counters stat` pays one branch per mark. Under
+ * it, every thread opens counters of its own when it first comes to a mark, and adds what they counted between the
+ * outermost begin and its end to a record of its own (thread, region) in memory that it shares with setebench.
  *
- * Regions may nest, be entered again from within, overlap, and be begun in one source file and ended in another. A region
- * belongs to the thread that begins it: threads and processes that are begun within count for regions of their own. Names
- * are compared up to 95 bytes. Neither function changes errno or fails: what could not be counted is in setebench's report.
+ * Regions may nest, be entered again from within, overlap, and be begun in one source file and ended in another. A
+ * region belongs to the thread that begins it: threads and processes that are begun within count for regions of their
+ * own. Names are compared up to 95 bytes. Neither function changes errno or fails: what could not be counted is in
+ * setebench's report.
  *
- * For C99, C11, C++11 and newer, gcc and clang, Linux on x86-64; elsewhere, and where SETEBENCH_NO_REGIONS is defined, the
- * two functions do nothing.
+ * For C99, C11, C++11 and newer, gcc and clang, Linux on x86-64; elsewhere, and where SETEBENCH_NO_REGIONS is defined,
+ * the two functions do nothing.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef SETEBENCH_H
 #define SETEBENCH_H
 
-#if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__GNUC__) && !defined(SETEBENCH_NO_REGIONS)
+#if defined(__x86_64__) && !defined(__ILP32__) && defined(__linux__) && defined(__GNUC__) && \
+    !defined(SETEBENCH_NO_REGIONS)
 
 #include <pthread.h>
 #include <stdint.h>
@@ -155,7 +157,7 @@ SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_record_at_(uint32_t inde
     return (struct setebench_record_ *)(void *)((char *)setebench_shared_() + 4096) + index;
 }
 
-/* -- the shared file -------------------------------------------------------------------------------------------------- */
+/* -- the shared file ------------------------------------------------------------------------------------------- */
 
 SETEBENCH_FUNCTION_ int setebench_is_valid_(const struct setebench_head_ *head, long bytes)
 {
@@ -220,7 +222,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
         __asm__ volatile("pause");
 }
 
-/* -- counters of one thread ------------------------------------------------------------------------------------------- */
+/* -- counters of one thread ------------------------------------------------------------------------------------ */
 
 SETEBENCH_FUNCTION_ void setebench_open_(struct setebench_thread_ *self, uint32_t i, uint32_t *members)
 {
@@ -253,7 +255,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
 
     if (self->process) /* a fork's child: these descriptors count its parent */
         setebench_close_counters_(self);
-    if (__atomic_load_n(&setebench_mapped_by_, __ATOMIC_RELAXED) != process) { /* page tables of shared memory are not copied by a fork */
+    if (__atomic_load_n(&setebench_mapped_by_, __ATOMIC_RELAXED) != process) { /* a fork copies no page tables of it */
         setebench_call3_(SETEBENCH_MADVISE_, (long)setebench_shared_(),
                          4096 + (long)setebench_shared_()->records * (long)sizeof(struct setebench_record_),
                          populate_for_writing);
@@ -310,7 +312,7 @@ SETEBENCH_FUNCTION_ void setebench_read_all_(struct setebench_thread_ *self)
     }
 }
 
-/* -- records of one thread -------------------------------------------------------------------------------------------- */
+/* -- records of one thread ------------------------------------------------------------------------------------- */
 
 SETEBENCH_FUNCTION_ struct setebench_record_ *setebench_find_(const struct setebench_thread_ *self, const char *name)
 {

@@ -40,6 +40,9 @@ COLUMNS = (
 )
 """Of the CSV."""
 
+MOST_THREADS = 16
+"""Of a region, that the table shows one by one; JSON and CSV have all."""
+
 
 def render(counted: Counted, form: str) -> str:
     """The text of `counted` in the form table, json or csv."""
@@ -226,18 +229,21 @@ def _intervals(events: Sequence[Event], run: Run) -> str:
 
 
 def _regions(events: Sequence[Event], run: Run) -> str:
-    rows = [
-        (
-            visible(region.name),
-            f"{region.calls:,}",
-            f"{len(region.threads):,}",
-            f"{region.seconds:.6f}",
-            *(_shown(region.counts[event.name]) for event in events),
-        )
-        for region in regions(run.regions)
-    ]
-    heads = ("region", "calls", "threads", "seconds", *(event.name for event in events))
-    return _grid(rows, heads, "l" + "r" * (3 + len(events)))
+    rows = []
+    for region in regions(run.regions):
+        rows.append((visible(region.name), *_region_cells(events, region)))
+        if 1 < len(region.threads) <= MOST_THREADS:
+            rows += [(f"  thread {each.thread}", *_region_cells(events, each)) for each in region.threads]
+        elif len(region.threads) > 1:
+            rows.append((f"  {len(region.threads):,} threads", *[""] * (2 + len(events))))
+    heads = ("region", "calls", "seconds", *(event.name for event in events))
+    return _grid(rows, heads, "l" + "r" * (2 + len(events)))
+
+
+def _region_cells(events: Sequence[Event], region: Region | RegionCounts) -> Iterator[str]:
+    yield f"{region.calls:,}"
+    yield f"{region.seconds:.6f}"
+    yield from (_shown(region.counts[event.name]) for event in events)
 
 
 def _shown(count: Count) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import msgspec
 from setebench import store
 from setebench.cli.output import Output
 from setebench.counters.counted import Counted, Event, Run
-from setebench.errors import INTERRUPTED, UsageError
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.report.counted import render
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def _target(options: dict[str, Any]) -> Output:
     target = Output.choose(options["output"], options["form"], options["force"])
     if target.form not in FORMS:
         raise UsageError(f"counts have no form {target.form!r}; use {', '.join(FORMS)}")
+    if target.path is None and sys.stderr is None:  # as Python has it where the caller closed the descriptor
+        raise UsageError("standard error is closed; use -o FILE")
     return target
 
 
@@ -144,8 +147,13 @@ def _deliver(counted: Counted, target: Output) -> None:
     text = render(counted, target.form)
     if target.path is not None:
         store.write(target.path, text.encode(), target.force)
-    else:
+        return
+    try:
         click.echo(text, err=True, nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise SetebenchError(f"can't write to standard error: {error.strerror or error}") from error
 
 
 def _status(counted: Counted, child_status: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -87,6 +88,7 @@ class Programs:
         with blocked_signals():
             if start_time(process) is None:
                 raise SetebenchError(f"there is no process {process}")
+            _allow_many_files()
             watch = Watch(process, attached=True, params=job.params)
             with self._open_process(job, process) as counters:
                 rows = _Rows(counters, job.interval, self._beside)
@@ -158,6 +160,13 @@ class _Rows:
         differences = {name: difference(count, self._before.get(name)) for name, count in counts.items()}
         self._rows.append(Interval(begin=self._begin, end=end, counts=differences))
         self._begin, self._before = end, counts
+
+
+def _allow_many_files() -> None:
+    """As many open files as the system lets this process have: every thread takes one for each event. To stay, as all
+    that is opened later needs a number below the limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _of_program(process: int) -> Target:
