@@ -58,6 +58,16 @@ MOST_SAMPLES_HZ = 5000
     is_flag=True,
     help="Watch memory latency from an idle core meanwhile; refused where none is idle.",
 )
+@click.option(
+    "--calibration",
+    metavar="RESULT",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A result of `counters peaks` or `counter-curves` on this machine; may be repeated.",
+)
+@click.option(
+    "--verdicts", metavar="FILE", type=click.Path(path_type=Path), help="Verdicts on events, instead of those kept."
+)
 @click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
 @click.option(
     "--plot", metavar="FILE", type=click.Path(path_type=Path), help="Draw the timeline into FILE (.png, .svg or .pdf)."
@@ -123,11 +133,14 @@ def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Cont
 
 
 def _options(values: dict[str, Any]) -> Options:
+    from setebench.core.perf.trust import this_key
+    from setebench.diagnose.calibration import basis
     from setebench.diagnose.observe import Wish
     from setebench.diagnose.run import Options
 
+    read_by = basis(this_key(), "this machine", values["calibration"], values["verdicts"])
     wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
-    return Options(wish=wish, probe_latency=values["probe_latency"])
+    return Options(wish=wish, basis=read_by, probe_latency=values["probe_latency"])
 
 
 def _deliver(document: Document, target: Output) -> None:

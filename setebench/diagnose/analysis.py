@@ -52,7 +52,10 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     peaks: dict[str, Peak] = msgspec.field(default_factory=dict)
     saturation_cycles: float | None = None
-    reason: str = "the threshold is not calibrated; run `setebench counters plot helm-9` and name its result"
+    reason: str = (
+        "the threshold of saturation is not calibrated: run `setebench counter-curves -o FILE`, then diagnose with "
+        "--calibration FILE"
+    )
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True):

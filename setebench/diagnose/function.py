@@ -16,7 +16,7 @@ from setebench.counters.protocol import Count
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.observe import Kit, TimeSampling, timeline_of
 from setebench.diagnose.records import Timeline
-from setebench.diagnose.run import Options, native_kit, settings, this_machine
+from setebench.diagnose.run import Options, basis_of, native_kit, settings, this_machine
 from setebench.diagnose.turns import Turns
 from setebench.errors import UnsupportedError
 from setebench.results import Document
@@ -30,9 +30,10 @@ def diagnose(
     Counted are all threads that this process has, and those that they start meanwhile. What the function raises is
     raised, and nothing is said then."""
     chosen = options or Options()
+    read_by = basis_of(chosen)
     frame = Frame(machine=this_machine(), settings=settings(chosen), started=datetime.now(UTC))
     timeline = observe_function(native_kit(), chosen, lambda: function(*arguments, **keywords), _name(function))
-    return diagnosed(timeline, chosen.basis, frame)
+    return diagnosed(timeline, read_by, frame)
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -17,9 +17,11 @@ from setebench.core.perf.messages import read_situation
 from setebench.core.perf.plans import SYSTEM_PLANS
 from setebench.core.perf.program.native import native_resolver
 from setebench.core.perf.program.wanted import Wanted, system_event
+from setebench.core.perf.trust import this_key
 from setebench.counters.counted import Run
 from setebench.counters.roles import ROLES
 from setebench.diagnose.analysis import Basis
+from setebench.diagnose.calibration import basis
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.observe import Kit, Wish, observe_process, observe_program
 from setebench.diagnose.records import Timeline
@@ -41,11 +43,11 @@ PMU_ROLES = (
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to diagnose: how closely to observe, by which verdicts and calibration to read the counts, and whether an
-    idle core watches memory latency beside the program."""
+    """How to diagnose: how closely to observe, by which verdicts and calibration to read the counts (None: by the
+    verdicts kept for this machine), and whether an idle core watches memory latency beside the program."""
 
     wish: Wish = msgspec.field(default_factory=Wish)
-    basis: Basis = msgspec.field(default_factory=Basis)
+    basis: Basis | None = None
     probe_latency: bool = False
 
 
@@ -78,8 +80,14 @@ def diagnose_process(process: int, options: Options | None = None) -> tuple[Docu
 
 def _document(observe: Observe, options: Options) -> tuple[Document, Run]:
     frame = Frame(machine=this_machine(), settings=settings(options), started=datetime.now(UTC))
+    read_by = basis_of(options)  # before the program runs: verdicts may have expired
     timeline, run = _watched(observe, options) if options.probe_latency else observe()
-    return diagnosed(timeline, options.basis, frame), run
+    return diagnosed(timeline, read_by, frame), run
+
+
+def basis_of(options: Options) -> Basis:
+    """By what the counts are read. Raises `SetebenchError` for verdicts that can't be read."""
+    return options.basis or basis(this_key(), "this machine")
 
 
 def _watched(observe: Observe, options: Options) -> tuple[Timeline, Run]:

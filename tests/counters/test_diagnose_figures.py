@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
 from timelines import BANDWIDTH_BOUND, CHASE, counted, timeline, without
 
 from setebench import store
+from setebench.core.perf.trust import this_key
 from setebench.counters.protocol import Count
 from setebench.counters.utilization import Peak
-from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts
+from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep
 from setebench.diagnose.analysis import Basis, Calibration, covered, estimated, figures
+from setebench.diagnose.calibration import basis
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.findings import findings
 from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
+from setebench.errors import SetebenchError
+from setebench.host.tree import Tree
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
@@ -194,3 +199,41 @@ def test_errors_of_figures_come_from_what_differs_between_intervals() -> None:
     moving = estimated(timeline(BANDWIDTH_BOUND, wobble=10).intervals, Basis(), "memory_read")
     assert moving is not None and 0 < moving.half_width < 2
     assert math.isclose(figures(timeline(BANDWIDTH_BOUND).intervals, Basis()).value("memory_read") or 0, 9.6)
+
+
+def test_peaks_and_threshold_come_from_result_files(tmp_path: Path) -> None:
+    rows = [
+        Finding(parameter="counter.l2_fill.peak", value=4e8, unit="events/s"),
+        Finding(parameter="counter.l2_fill.peak.all_cores", value=1e9, unit="events/s"),
+        Finding(parameter="counter.load.peak", unit="events/s", outcome=Outcome.UNRESOLVED, reason="no"),
+        Finding(parameter="counter.l2_fill.verdict", value=["trusted"], unit="list"),
+        Finding(parameter="diagnose.saturated.threshold", value=310.0, unit="cycles"),
+    ]
+    kept = msgspec.structs.replace(document(timeline(BANDWIDTH_BOUND)), findings=rows)
+    store.write(tmp_path / "peaks.json", store.dumps(kept))
+    read = basis(KEY, "any", [tmp_path / "peaks.json"])
+    assert read.calibration.peaks == {"l2_fill": Peak(one_core=4e8, all_cores=1e9)}
+    assert read.calibration.saturation_cycles == 310
+    assert read.verdicts is not None and not read.verdicts.of("l2_fill").trusted  # none were kept for this key
+
+
+def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:
+    other = Verdicts(key=msgspec.structs.replace(KEY, kernel="2"), machine="", date="", verdicts={})
+    keep(other, tmp_path / "verdicts.json")
+    with pytest.raises(SetebenchError, match="another kernel"):
+        basis(KEY, "any", (), tmp_path / "verdicts.json")
+
+
+def test_the_key_of_verdicts_names_what_they_hold_for(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    lines = [
+        "processor\t: 0",
+        "vendor_id\t: V",
+        "cpu family\t: 6",
+        "model\t\t: 63",
+        "stepping\t: 2",
+        "microcode\t: 0x43",
+    ]
+    (tmp_path / "proc/cpuinfo").write_text("\n".join(lines) + "\n")
+    key = this_key(Tree(tmp_path), "6.1")
+    assert (key.processor, key.microcode, key.kernel) == ("V 6 63 2", "0x43", "6.1") and key.version

@@ -1,0 +1,71 @@
+"""How much `setebench diagnose` slows a program down: STREAM's triad and a pointer chase, under it and bare, by turns.
+
+    python benchmarks/diagnose_overhead.py [--pairs N]
+
+Each program says itself how long its kernel took, so what setebench needs to start and to report is not in it. Pairs
+are run one right after the other, every second one the other way round, and the figure is the mean over pairs of the
+logarithm of their ratio, with Student's interval at 95 %: what differs from minute to minute drops out of it. Asked
+for: intervals that end at or below 3 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from setebench.stats.estimate import Estimate, over_epochs
+
+PROGRAMS = Path(__file__).parent / "programs"
+CASES = {"stream_triad": ("60", "64"), "pointer_chase": ("8000000", "64")}
+"""About half a second and a second on the machine at hand."""
+
+LIMIT_PERCENT = 3.0
+
+
+def built(name: str, folder: Path) -> str:
+    """The compiled program."""
+    program = folder / name
+    subprocess.run(["gcc", "-O2", "-g", "-pthread", "-o", program, PROGRAMS / f"{name}.c"], check=True)
+    return str(program)
+
+
+def seconds(command: list[str]) -> float:
+    """What the program says that its kernel took."""
+    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    match = re.search(r" in ([0-9.]+) s", said)
+    if match is None:
+        raise SystemExit(f"{command} did not say how long it took: {said!r}")
+    return float(match[1])
+
+
+def slowdown(program: list[str], pairs: int) -> Estimate:
+    """The mean logarithm of time under diagnosis over time without it."""
+    under = [sys.executable, "-m", "setebench", "diagnose", "-o", "/dev/null", "--format", "json", "--", *program]
+    ratios = []
+    for number in range(pairs):
+        order = (program, under) if number % 2 else (under, program)
+        times = {id(command): seconds(command) for command in order}
+        ratios.append(math.log(times[id(under)] / times[id(program)]))
+    return over_epochs(ratios)
+
+
+def main() -> None:
+    """Print one line for each program."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=20)
+    pairs = parser.parse_args().pairs
+    with tempfile.TemporaryDirectory() as folder:
+        for name, arguments in CASES.items():
+            found = slowdown([built(name, Path(folder)), *arguments], pairs)
+            low, value, high = (100 * math.expm1(part) for part in (found.low, found.value, found.high))
+            held = "as asked" if high <= LIMIT_PERCENT else f"asked: at most {LIMIT_PERCENT:g} %"
+            print(f"{name:14} {value:+.2f} % [{low:+.2f}, {high:+.2f}] over {pairs} pairs; {held}")
+
+
+if __name__ == "__main__":
+    main()
