@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from setebench.diagnose.function import diagnose
     from setebench.errors import SetebenchError, UsageError
     from setebench.instrument import counting, region
+    from setebench.loops.advice import Advice, prefetch_advice
+    from setebench.loops.records import Loop, Policy, Stream
     from setebench.machine import Facts, Machine, open_machine
     from setebench.probe import Base, Probe
     from setebench.results import Document, Finding, Outcome
@@ -28,14 +30,18 @@ if TYPE_CHECKING:
     from setebench.store import load, save
 
 __all__ = [
+    "Advice",
     "Base",
     "Document",
     "Facts",
     "Finding",
+    "Loop",
     "Machine",
     "Outcome",
+    "Policy",
     "Probe",
     "SetebenchError",
+    "Stream",
     "UsageError",
     "characterize",
     "counting",
@@ -44,6 +50,7 @@ __all__ = [
     "list_scenarios",
     "load",
     "open_machine",
+    "prefetch_advice",
     "region",
     "run",
     "save",
@@ -54,6 +61,8 @@ _HOMES = {
     "diagnose.function": ("diagnose",),
     "errors": ("SetebenchError", "UsageError"),
     "instrument": ("counting", "region"),
+    "loops.advice": ("Advice", "prefetch_advice"),
+    "loops.records": ("Loop", "Policy", "Stream"),
     "machine": ("Facts", "Machine", "open_machine"),
     "probe": ("Base", "Probe"),
     "results": ("Document", "Finding", "Outcome"),

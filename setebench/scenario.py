@@ -60,7 +60,11 @@ class Scenario:
     `order` says where `setebench characterize` runs it: lower first. What others build on comes early (the clock and
     the levels 10, the hierarchy 20), what loads the machine most comes last. `seconds` is about how long it takes on a
     CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is asked by its
-    name alone: `characterize` and a `score` that names no scenario leave it out."""
+    name alone: `characterize` and a `score` that names no scenario leave it out.
+
+    `builds_on` names scenarios whose findings it reads, as `context.known["findings"]`: those of the file that its
+    option `result` names, else of these scenarios, asked right before with fewer samples. `words` says in sentences,
+    for people, what its evidence holds beside the findings; shown under the table."""
 
     name: str
     summary: str
@@ -71,3 +75,5 @@ class Scenario:
     order: int = 100
     seconds: float = 10.0
     on_request: bool = False
+    builds_on: tuple[str, ...] = ()
+    words: Callable[[dict[str, Any]], str] | None = None

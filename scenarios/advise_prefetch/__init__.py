@@ -1,0 +1,136 @@
+"""Which prefetches pay for a loop, how far ahead, and why; then the proof (Fang et al. 2014, section 7).
+
+The measured table gives a model of the loop's misses; what the model likes is tried in a few rounds, the model fitted
+to that, and so on; what is advised in the end is timed against no prefetch, fixed distances and a sweep, in rounds of
+which one half chooses and the other times.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from setebench.errors import UsageError
+from setebench.loops import LOOP_NAMES, Loop, RunsLoops
+from setebench.loops.advice import advice_of, loop_of
+from setebench.loops.advisor import Advisor
+from setebench.loops.code import c_code
+from setebench.loops.running import loops_of
+from setebench.loops.table import Table
+from setebench.results import Finding
+from setebench.scenario import Context, Option, Scenario
+from setebench.stats.decide import chosen as one_of
+from setebench.stats.decide import unavailable
+
+from .findings import evidence, findings
+from .params import Params
+from .proof import prove
+from .trial import choose
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield the advice and the proof of every loop asked for, or the advice for a described one."""
+    described = context.options.get("describe")
+    if described:
+        yield from _described(context, read_loop(Path(described)))
+        return
+    params = Params().faster() if context.fast else Params()
+    kept: dict[str, Any] = {}
+    context.evidence["advice"] = kept
+    with loops_of(context.machine) as loops:
+        names = tuple(context.options.get("kernel") or ()) or loops.loop_names()
+        if not names:
+            reason = "this machine has too little memory for any of the loops"
+            yield unavailable("advice.strategy", "string", reason)
+        for name in names:
+            yield from _advised(context, loops, name, params, kept)
+
+
+def _advised(context: Context, loops: RunsLoops, name: str, params: Params, kept: dict[str, Any]) -> Iterator[Finding]:
+    """One loop: described, checked, advised, proven."""
+    context.progress(f"{name}: checked and described")
+    loops.check_loop(name)
+    advisor = Advisor(loops.describe_loop(name), _table(context))
+    chosen = choose(context, loops, advisor, params)
+    proof = prove(context, loops, chosen, params, bool(context.options.get("sweep")))
+    advice = advice_of(advisor, chosen.candidate)
+    kept[name] = evidence(advice, chosen, proof)
+    yield from findings(name, advice, chosen, proof)
+
+
+def _described(context: Context, loop: Loop) -> Iterator[Finding]:
+    """The advice for somebody's own loop, from the table alone."""
+    advisor = Advisor(loop, _table(context))
+    advice = advice_of(advisor, advisor.choice())
+    context.evidence["described"] = {"advice": advice, "loop": loop, "code": c_code(loop, advice)}
+    prefix = f"advice.{loop.name}"
+    yield one_of(f"{prefix}.strategy", advice.strategy, "string", "queue model of the measured table", "described")
+    for stage, distance, hint in (
+        ("l1", advice.policy.l1_distance, advice.policy.l1_hint),
+        ("l2", advice.policy.l2_distance, advice.policy.l2_hint),
+    ):
+        if distance:
+            yield one_of(f"{prefix}.distance.{stage}", distance, "iterations", "queue model of the measured table")
+            yield one_of(f"{prefix}.hint.{stage}", hint, "string", "queue model of the measured table")
+
+
+def read_loop(path: Path) -> Loop:
+    """A loop's description from a TOML file. Raises `UsageError`."""
+    try:
+        return loop_of(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{str(path)!r} can't be read as a loop: {error}") from error
+
+
+def _table(context: Context) -> Table:
+    """The findings that the session hands over; a fresh table for each loop, as it notes what that lacked."""
+    return Table.of(context.known.get("findings", ()))
+
+
+def words(evidence_of: dict[str, Any]) -> str:
+    """The advice in sentences, for people: for a described loop C to paste, for others what is advised and why."""
+    if "described" in evidence_of:
+        return str(evidence_of["described"]["code"])
+    return "\n".join(
+        line for name, own in evidence_of.get("advice", {}).items() for line in _sentences(name, own["advice"])
+    )
+
+
+def _sentences(name: str, advice: dict[str, Any]) -> Iterator[str]:
+    yield f"{name}: {advice['strategy']}"
+    yield from (f"  {sentence}" for sentence in advice["why"])
+    for parameter, reason in advice["needs"].items():
+        yield f"  It would be surer with {parameter}, which is {reason}."
+
+
+def plot(document: dict[str, Any]) -> Any:
+    """Speed-ups by strategy, and time over distance."""
+    from .figure import advice_figure  # matplotlib is only loaded for a plot
+
+    return advice_figure(document)
+
+
+SCENARIO = Scenario(
+    name="advise-prefetch",
+    summary="which prefetches pay for a loop, how far ahead, and the proof",
+    answer=answer,
+    parameters=("advice.",),
+    plot=plot,
+    options=(
+        Option(
+            name="kernel",
+            help=f"Only this loop (may be repeated): {', '.join(LOOP_NAMES)}; with a size as in hash_join@256K.",
+            multiple=True,
+        ),
+        Option(name="result", help="Result file with the measured table; without, the machine is asked first."),
+        Option(name="describe", help="Advise for the loop that this TOML file describes, and print C to paste."),
+        Option(name="sweep", help="Also sweep both stages' distances together (minutes).", flag=True),
+    ),
+    order=110,
+    seconds=60.0,
+    on_request=True,
+    builds_on=("latency", "hierarchy", "mshr", "software-prefetch"),
+    words=words,
+)

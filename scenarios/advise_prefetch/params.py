@@ -1,0 +1,52 @@
+"""Everything that can be set of trying and proving prefetch advice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from setebench.loops import Loop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Tunables, each with its unit and why it is what it is."""
+
+    trials: int = 3
+    """How often the model's favourites are tried and the model fitted to what they took. On simulated machines the
+    first trial leaves a tenth of all loops more than a quarter behind the best, the second 4 %, the third 2 %."""
+
+    tried: int = 5
+    """Policies of each trial behind the first, which tries one of every strategy: fewer find less a trial, more cost
+    more than they find."""
+
+    trial_rounds: tuple[int, int] = (3, 15)
+    """Passes of each policy in a trial, least and most: the median of three bears one that was disturbed, and more
+    than fifteen tell policies apart that differ by less than they do from day to day."""
+
+    rounds: tuple[int, int] = (8, 64)
+    """Rounds of the proof, least and most, all policies once in each; half choose the sweep's best, half time it. Four
+    give an interval at all (t of 3 degrees of freedom is 3.2); 32 make it a third as wide."""
+
+    work_seconds: float = 0.2
+    """Seconds of work, at the pace that the machine says it has (`Facts.lines_per_second`), that decide between least
+    and most rounds. In lines and not by a clock, so that the same seed gives the same rounds."""
+
+    folklore_lines: tuple[int, ...] = (8, 16, 64)
+    """Fixed distances that code has without a reason: 8 and 16 lines as in many a hash join, 64 as a page."""
+
+    sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
+    """Distances of the sweep in iterations. Times change little within a factor of two."""
+
+    least_gain: float = 0.01
+    """Part of the time that a prefetch must have gained in trials to be advised, beside no prefetch: below, its
+    instructions are for nothing on another day."""
+
+    def faster(self) -> Params:
+        """For --fast."""
+        return replace(self, trials=2, work_seconds=self.work_seconds / 4)
+
+    def rounds_of(self, loop: Loop, policies: int, pace: float, between: tuple[int, int]) -> int:
+        """Rounds of so many policies on a machine that goes through `pace` lines a second."""
+        lines = loop.iterations * sum(max(stream.lines_per_iteration, 1.0) for stream in loop.streams)
+        least, most = between
+        return int(min(most, max(least, self.work_seconds * pace / (lines * policies))))

@@ -1,0 +1,133 @@
+"""The proof: the advised policy, none, folklore and a sweep over distances in interleaved rounds.
+
+The best of a sweep is chosen on one half of the rounds and timed on the other. Chosen and timed on the same rounds it
+would be the luckiest of many, and the advice would seem to lose against noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.loops import LINE_BYTES, Loop, Policy, RunsLoops
+from setebench.loops.table import Table
+from setebench.scenario import Context
+from setebench.stats.estimate import Estimate, over_epochs
+
+from .params import Params
+from .trial import Chosen, runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """All rounds of one loop: `ticks`, shape (rounds, policies). `absent` says of policies that couldn't be run, by
+    what they are, why."""
+
+    loop: Loop
+    policies: tuple[Policy, ...]
+    ticks: NDArray[np.int64]
+    sweep: tuple[Policy, ...]
+    folklore: tuple[Policy, ...]
+    absent: dict[str, str]
+
+    def best_of(self, policies: Sequence[Policy]) -> Policy:
+        """The policy with the least median in the rounds that choose (even ones)."""
+        medians = np.median(self.ticks[::2], axis=0)
+        return min(policies, key=lambda policy: medians[self.policies.index(policy)])
+
+    def ratio(self, numerator: Policy, denominator: Policy) -> Estimate:
+        """Time with one policy over time with another, in the rounds that time (odd ones): the geometric mean over
+        rounds, each a pair from the same moment, as an estimate of the ratio."""
+        if numerator == denominator:
+            return Estimate(value=1.0)
+        rows = self.ticks[1::2].astype(float)
+        logs = np.log(rows[:, self.policies.index(numerator)] / rows[:, self.policies.index(denominator)])
+        mean = over_epochs(_without_outliers(logs))
+        return Estimate(
+            value=float(np.exp(mean.value)), error=float(np.exp(mean.value)) * mean.error, degrees=mean.degrees
+        )
+
+    def cycles(self, policy: Policy) -> float:
+        """Median cycles per iteration in the rounds that time, on the scale of the loop's description."""
+        medians = np.median(self.ticks[1::2], axis=0)
+        part = medians[self.policies.index(policy)] / medians[self.policies.index(Policy())]
+        return float(part * self.loop.measured_cycles)
+
+
+FARTHEST = 3.5
+"""Scaled median deviations from the median beyond which a round counts as disturbed (Iglewicz and Hoaglin 1993); an
+interrupt in one of two passes is no property of either."""
+
+SMALLEST = 1e-12
+
+
+def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    middle = np.median(values)
+    deviation = 1.4826 * np.median(np.abs(values - middle))
+    near: NDArray[np.bool_] = np.abs(values - middle) <= max(FARTHEST * deviation, SMALLEST)
+    return values[near]
+
+
+def prove(context: Context, loops: RunsLoops, chosen: Chosen, params: Params, full_sweep: bool) -> Proof:
+    """Run all policies in interleaved rounds."""
+    loop, table = chosen.loop, chosen.advisor.table
+    folklore = tuple(_folklore(loop, table, params))
+    sweep = tuple(dict.fromkeys([*_single_stages(table, params), *(_pairs(table, params) if full_sweep else ())]))
+    absent: dict[str, str] = {}
+    more = []
+    for name, policy in (("prefetchers_off", Policy(hardware=False)), ("compiler", Policy(compiler=True))):
+        absent[name] = runs(loops, loop, policy, context.cpu)
+        more += [] if absent[name] else [policy]
+    tried = [policy for policy in chosen.advisor.observed if policy.stages]
+    policies = tuple(dict.fromkeys([Policy(), chosen.policy, chosen.by_table, *sweep, *folklore, *tried, *more]))
+    context.progress(f"{loop.name}: proof with {len(policies)} policies")
+    return Proof(
+        loop=loop,
+        policies=policies,
+        ticks=_rounds(context, loops, loop, policies, params),
+        sweep=tuple(dict.fromkeys([Policy(), *sweep, *tried])),
+        folklore=folklore,
+        absent={name: reason for name, reason in absent.items() if reason},
+    )
+
+
+def _rounds(
+    context: Context, loops: RunsLoops, loop: Loop, policies: tuple[Policy, ...], params: Params
+) -> NDArray[np.int64]:
+    """Rounds in pairs, of which one chooses and one times."""
+    pace = context.machine.facts.lines_per_second
+    rounds = params.rounds_of(loop, len(policies), pace, params.rounds) // 2 * 2
+    return loops.run_loop(loop.name, policies, rounds, cpu=context.cpu, seed=int(context.rng(200).integers(1 << 31)))
+
+
+def _single_stages(table: Table, params: Params) -> list[Policy]:
+    hints = table.hints()
+    near = [Policy(l1_distance=d, l1_hint=hints["l1"]) for d in params.sweep] if "l1" in hints else []
+    return near + [
+        Policy(l2_distance=d, l2_hint=hints[level]) for level in ("l2", "l3") if level in hints for d in params.sweep
+    ]
+
+
+def _pairs(table: Table, params: Params) -> list[Policy]:
+    hints = table.hints()
+    if "l1" not in hints:
+        return []
+    return [
+        Policy(l1_distance=near, l1_hint=hints["l1"], l2_distance=far, l2_hint=hints[level])
+        for level in ("l2", "l3")
+        if level in hints
+        for far in params.sweep
+        for near in params.sweep
+        if near < far
+    ]
+
+
+def _folklore(loop: Loop, table: Table, params: Params) -> list[Policy]:
+    """Fixed distances of so many lines of each stream, straight to level 1."""
+    hint = table.hints().get("l1", "t0")
+    sequential = [stream.bytes_per_iteration for stream in loop.prefetched if stream.pattern == "sequential"]
+    lines = max([1.0, *(each / LINE_BYTES for each in sequential)])
+    return [Policy(l1_distance=max(1, round(wanted / lines)), l1_hint=hint) for wanted in params.folklore_lines]

@@ -1,0 +1,74 @@
+"""From the model's favourites to one policy: a few are tried, the model is fitted to what they took, a few more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.errors import UnsupportedError
+from setebench.loops import Loop, Policy, RunsLoops
+from setebench.loops.advisor import Advisor, Candidate, strategy_of
+from setebench.scenario import Context
+
+from .params import Params
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What is advised: the policy, the one that the model alone would have advised, what iterations took in trials
+    (cycles by policy), and the model as it ended."""
+
+    loop: Loop
+    policy: Policy
+    by_table: Policy
+    advisor: Advisor
+    candidate: Candidate
+
+
+def choose(context: Context, loops: RunsLoops, advisor: Advisor, params: Params) -> Chosen:
+    """Try policies and choose one. Only what is seen here chooses; the proof times anew."""
+    loop = advisor.loop
+    by_table = advisor.choice().policy
+    wanted = list(dict.fromkeys([Policy(), by_table, *(each.policy for each in advisor.candidates())]))
+    for trial in range(params.trials):
+        context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
+        advisor.observe(_seen(context, loops, loop, wanted, params, trial))
+        wanted = advisor.further(params.tried)
+        if not wanted:
+            break
+    policy = _best(advisor, params)
+    cycles = advisor.observed[policy]
+    candidate = Candidate(strategy=strategy_of(policy, loop, advisor.table), policy=policy, cycles=cycles)
+    return Chosen(loop=loop, policy=policy, by_table=by_table, advisor=advisor, candidate=candidate)
+
+
+def _seen(
+    context: Context, loops: RunsLoops, loop: Loop, policies: list[Policy], params: Params, trial: int
+) -> list[tuple[Policy, float]]:
+    """Cycles per iteration of each policy, on the scale of the loop without prefetches as it was described: policies
+    are compared within their rounds, so that a clock that drifts between trials changes nothing."""
+    asked = list(dict.fromkeys([Policy(), *policies]))
+    pace = context.machine.facts.lines_per_second
+    rounds = params.rounds_of(loop, len(asked), pace, params.trial_rounds)
+    ticks = loops.run_loop(
+        loop.name, asked, rounds, cpu=context.cpu, seed=int(context.rng(100 + trial).integers(1 << 31))
+    )
+    relative = np.median(ticks / ticks[:, :1], axis=0)
+    return [(policy, float(part) * loop.measured_cycles) for policy, part in zip(asked, relative, strict=True)]
+
+
+def _best(advisor: Advisor, params: Params) -> Policy:
+    """The fastest of what was tried; without prefetches where that is about as fast."""
+    fastest = min(advisor.observed, key=lambda policy: advisor.observed[policy])
+    gains = advisor.observed[fastest] < advisor.observed[Policy()] * (1 - params.least_gain)
+    return fastest if gains else Policy()
+
+
+def runs(loops: RunsLoops, loop: Loop, policy: Policy, cpu: int | None) -> str:
+    """Why a machine can't run a policy; "" where it can."""
+    try:
+        loops.run_loop(loop.name, [policy], 1, cpu=cpu)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
