@@ -39,11 +39,15 @@ def cpu(vendor: str, family: int, model: int, stepping: int | None = 0) -> Proce
 @pytest.mark.parametrize(
     ("described", "table"),
     [
+        (cpu("GenuineIntel", 6, 0x3C, 3), "haswell"),
         (cpu("GenuineIntel", 6, 0x3F, 2), "haswell-ep"),
         (cpu("GenuineIntel", 6, 0x4F, 1), "broadwell-ep"),
+        (cpu("GenuineIntel", 6, 0x9E, 10), "skylake"),
         (cpu("GenuineIntel", 6, 0x55, 4), "skylake-sp"),
         (cpu("GenuineIntel", 6, 0x55, 7), "cascade-lake-sp"),
+        (cpu("GenuineIntel", 6, 0x7E, 5), "ice-lake"),
         (cpu("GenuineIntel", 6, 0x6A, 6), "ice-lake-sp"),
+        (cpu("GenuineIntel", 6, 0x8C, 1), "tiger-lake"),
         (cpu("GenuineIntel", 6, 0x8F, 8), "sapphire-rapids"),
         (cpu("GenuineIntel", 6, 0xCF, 2), "sapphire-rapids"),
         (cpu("GenuineIntel", 6, 0xAD, 1), "granite-rapids"),
@@ -61,7 +65,7 @@ def test_a_processor_has_the_table_that_names_it(described: Processor, table: st
 @pytest.mark.parametrize(
     "described",
     [
-        cpu("GenuineIntel", 6, 0x3C, 3),  # Haswell without sockets: its uncore differs
+        cpu("GenuineIntel", 6, 0x97, 2),  # two kinds of core
         cpu("GenuineIntel", 6, 0x55, None),  # Skylake-SP or Cascade Lake: the stepping says which
         cpu("GenuineIntel", 15, 0x3F, 2),
         cpu("AuthenticAMD", 26, 0x50, 0),  # the generation after Zen 5

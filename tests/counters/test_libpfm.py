@@ -29,6 +29,10 @@ for name in json.loads(sys.argv[1]):
 print(json.dumps(found))
 """
 CORE_PMUS = {
+    "haswell": "hsw",
+    "broadwell": "bdw",
+    "skylake": "skl",
+    "ice-lake": "icl",
     "haswell-ep": "hsw_ep",
     "broadwell-ep": "bdw_ep",
     "skylake-sp": "skx",
