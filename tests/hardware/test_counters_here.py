@@ -365,6 +365,34 @@ def test_refusals_are_one_line_each(native: NativeMachine) -> None:
         assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, exclude_kernel=True))
 
 
+class FromTheFuture:
+    """An event as a later version of the structure has it, with a field that this kernel does not know."""
+
+    bytes_needed = 64
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def packed(self, size: int | None = None) -> bytes:
+        """The structure, and behind what any kernel knows a word that none does."""
+        self.sizes.append(size or 256)
+        plain = software(Software.PAGE_FAULTS).packed(64)
+        longer = plain.ljust(248, b"\0") + b"\1" * 8
+        return longer[:4] + self.sizes[-1].to_bytes(4, "little") + longer[8 : self.sizes[-1]]
+
+
+def test_a_kernel_that_knows_a_shorter_structure_is_asked_in_its_size() -> None:
+    event = FromTheFuture()
+    fd = _perf.open_event(event)  # type: ignore[arg-type]
+    assert event.sizes[0] == 256 and 64 <= event.sizes[1] < 248 and len(event.sizes) == 2
+    assert _perf.read_values(fd, 1) is not None
+    _perf.close(fd)
+    event.bytes_needed = 256
+    with pytest.raises(PerfError) as caught:
+        _perf.open_event(event)  # type: ignore[arg-type]
+    assert caught.value.errno == errno.E2BIG
+
+
 def test_a_group_read_with_another_number_of_events_is_refused() -> None:
     with counted(software(Software.PAGE_FAULTS), software(Software.TASK_CLOCK)) as read:
         assert len(read().values) == 2

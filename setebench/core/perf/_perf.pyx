@@ -5,11 +5,13 @@ import os
 
 cimport cython
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from posix.types cimport pid_t
-from posix.unistd cimport close as c_close, read as c_read
+from posix.unistd cimport close as c_close
 
 
 cdef extern from "page.h":
@@ -30,6 +32,7 @@ cdef extern from "page.h":
     uint64_t setebench_data_head(perf_event_mmap_page *) nogil
     void setebench_data_tail(perf_event_mmap_page *, uint64_t) nogil
     int setebench_watch_forks() nogil
+    long setebench_read(int, void *, size_t) nogil
     ctypedef unsigned long pthread_t
     pthread_t pthread_self() nogil
 
@@ -97,7 +100,13 @@ cdef class Reading:
     @property
     def values(self):
         """Counts, a tuple."""
-        return tuple([self.words[3 + i] for i in range(self.words[0])])
+        cdef Py_ssize_t count = self.words[0], i
+        cdef tuple values = PyTuple_New(count)
+        for i in range(count):
+            number = <object>self.words[3 + i]
+            Py_INCREF(number)   # the tuple takes this one
+            PyTuple_SET_ITEM(values, i, number)
+        return values
 
     def __eq__(self, other):
         if not isinstance(other, Reading):
@@ -182,11 +191,11 @@ def close(int fd):
 
 
 cdef inline Py_ssize_t _read(int fd, uint64_t *words, size_t size) except -1:
-    cdef Py_ssize_t got = c_read(fd, words, size)
-    while got < 0 and errno == EINTR:
-        got = c_read(fd, words, size)
+    cdef Py_ssize_t got = setebench_read(fd, words, size)
+    while got == -EINTR:
+        got = setebench_read(fd, words, size)
     if got < 0:
-        raise PerfError(errno)
+        raise PerfError(-got)
     return got
 
 
