@@ -89,6 +89,19 @@ static void in_many_threads(void)
     }
 }
 
+/* A thread that may open no more files, of a process that has marked a region before. */
+static void without_files(void)
+{
+    static int pages = 5;
+    struct rlimit files = {3, 3};
+    pthread_t thread;
+
+    marked("before", 7);
+    setrlimit(RLIMIT_NOFILE, &files);
+    pthread_create(&thread, NULL, marked_thread, &pages);
+    pthread_join(thread, NULL);
+}
+
 static void in_processes(void)
 {
     marked("process", 30);
@@ -190,6 +203,8 @@ static void act(const char *what)
         in_threads();
     else if (strcmp(what, "many-threads") == 0)
         in_many_threads();
+    else if (strcmp(what, "without-files") == 0)
+        without_files();
     else if (strcmp(what, "processes") == 0)
         in_processes();
     else if (strcmp(what, "family") == 0)

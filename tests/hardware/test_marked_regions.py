@@ -101,6 +101,13 @@ def test_a_program_that_closes_our_files_is_not_disturbed(program: str) -> None:
     assert count["value"] is None and "closed the descriptors" in count["reason"]
 
 
+def test_a_thread_that_may_not_open_counters_has_a_reason(program: str) -> None:
+    found = _regions(program, "without-files")
+    assert _faults(found["before"]) == 7 and found["thread"]["calls"] == 1
+    count = found["thread"]["counts"]["page_fault"]
+    assert count["value"] is None and "files" in count["reason"]
+
+
 def test_nobody_counts_a_program_that_runs_by_itself(program: str) -> None:
     arguments = ["regions", "nested", "unended", "unmatched", "threads", "processes"]
     ended = subprocess.run([program, *arguments], capture_output=True, timeout=30)

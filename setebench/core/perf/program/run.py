@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -16,7 +15,7 @@ from setebench.core.perf.program.opened import Counters, Opened, Target, open_co
 from setebench.core.perf.program.region_file import VARIABLE, RegionFile
 from setebench.core.perf.program.start import Held, gets_other_rights, hold
 from setebench.core.perf.program.wanted import Wanted
-from setebench.core.perf.program.watch import Ending, Params, Watch, blocked_signals, start_time
+from setebench.core.perf.program.watch import Ending, Params, Watch, blocked_signals, start_time, threads_of
 from setebench.counters.counted import Event, Interval, Run, difference
 from setebench.counters.protocol import Count
 from setebench.errors import SetebenchError, UnsupportedError
@@ -184,11 +183,3 @@ def _events(opened: Sequence[Opened]) -> list[Event]:
         )
         for each in opened
     ]
-
-
-def threads_of(process: int) -> tuple[int, ...]:
-    """Numbers of the threads of a process; none where it has ended."""
-    try:
-        return tuple(sorted(int(entry.name) for entry in Path(f"/proc/{process}/task").iterdir()))
-    except OSError:
-        return ()

@@ -110,6 +110,8 @@ class Watch:
         ended, status = os.waitpid(self._process, os.WNOHANG)
         if not ended:
             return None
+        late = signal.sigtimedwait(_heeded(), 0)  # what ended the program may reach us after its end
+        self._asked = self._asked or (late.si_signo if late else 0)
         code = os.waitstatus_to_exitcode(status)
         return Ending(
             status=code if code >= 0 else None,
@@ -151,4 +153,14 @@ def start_time(process: int) -> str | None:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return None if fields[0] in "ZX" else fields[19]
+    if fields[0] in "ZX" and len(threads_of(process)) < 2:  # the first thread may end before the others
+        return None
+    return fields[19]
+
+
+def threads_of(process: int) -> tuple[int, ...]:
+    """Numbers of the threads of a process; none where it has ended."""
+    try:
+        return tuple(sorted(int(entry.name) for entry in Path(f"/proc/{process}/task").iterdir()))
+    except OSError:
+        return ()
