@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,20 @@ def test_a_thread_that_may_not_open_counters_has_a_reason(program: str) -> None:
     assert _faults(found["before"]) == 7 and found["thread"]["calls"] == 1
     count = found["thread"]["counts"]["page_fault"]
     assert count["value"] is None and "files" in count["reason"]
+
+
+def test_regions_may_have_the_counters_for_themselves(program: str) -> None:
+    """The time-stamp counter's PMU stands in for the CPU's: what it counts is left to regions, page faults aren't."""
+    if not Path("/sys/bus/event_source/devices/msr/events/tsc").exists():
+        pytest.skip("the kernel shows no PMU of the time-stamp counter")
+    ended = stat("-e", "page_fault,msr/tsc/", "--regions-only", "--format", "json", "--", program, "regions")
+    if ended.run["counts"]["msr/tsc/"]["reason"] and os.geteuid() != 0:
+        pytest.skip("this user may not count the time-stamp counter's PMU")
+    counts = ended.run["counts"]
+    assert counts["msr/tsc/"]["value"] is None and "regions" in counts["msr/tsc/"]["reason"]
+    assert counts["page_fault"]["value"] >= 300
+    assert all(region["counts"]["msr/tsc/"]["value"] > 0 for region in ended.run["regions"])
+    assert [_faults(region) for region in ended.run["regions"]] == [200, 100]
 
 
 def test_nobody_counts_a_program_that_runs_by_itself(program: str) -> None:

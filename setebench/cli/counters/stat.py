@@ -35,6 +35,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None
     repeat: int
     child_status: bool
+    regions_only: bool
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -56,6 +57,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="End after so long at the latest.",
+)
+@click.option(
+    "--regions-only",
+    is_flag=True,
+    help="Leave the CPU's counters to the regions that PROGRAM marks: no counts of it all.",
 )
 @click.option("--child-status", is_flag=True, help="Return the program's exit status instead of 0.")
 @click.option(
@@ -98,8 +104,8 @@ def _request(options: dict[str, Any]) -> Request:
         raise UsageError(
             "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
         )
-    if process is not None and (repeat > 1 or options["child_status"]):
-        raise UsageError("--repeat and --child-status are for programs that are run, not for --pid")
+    if process is not None and (repeat > 1 or options["child_status"] or options["regions_only"]):
+        raise UsageError("--repeat, --child-status and --regions-only are for programs that are run, not for --pid")
     return Request(
         events=tuple(options["events"]) or (USUAL,),
         command=command,
@@ -108,6 +114,7 @@ def _request(options: dict[str, Any]) -> Request:
         limit=options["duration"],
         repeat=repeat,
         child_status=options["child_status"],
+        regions_only=options["regions_only"],
     )
 
 
@@ -119,7 +126,12 @@ def _counted(request: Request, ctx: click.Context) -> Counted:
     from setebench.core.perf.program.wanted import split_names, wanted
 
     names = [name for text in request.events for name in split_names(text)]
-    job = Job(wanted=wanted(names, native_resolver()), interval=request.interval, limit=request.limit)
+    job = Job(
+        wanted=wanted(names, native_resolver()),
+        interval=request.interval,
+        limit=request.limit,
+        regions_only=request.regions_only,
+    )
     started = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         runs, events = _runs(native_programs(), job, request)

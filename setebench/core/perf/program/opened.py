@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from setebench.core.perf.attributes import Attributes
+from setebench.core.perf.attributes import Attributes, Type
 from setebench.core.perf.kernel import EVERYBODY, THIS_THREAD, Kernel, PerfError
 from setebench.core.perf.messages import Request, Situation, explain, no_counter, user_only
 from setebench.core.perf.plans import REFUSALS, Term, user_form
 from setebench.core.perf.program.wanted import Wanted
 from setebench.counters.protocol import Count
+
+FOR_REGIONS = "it was counted for regions only, as asked by --regions-only"
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +44,7 @@ class Descriptor(NamedTuple):
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """The descriptors of one name. `user_only`: the kernel's own part is left out, as this process has no right to it.
-    With a `reason` there are none."""
+    With a `reason` there are none; without one and without descriptors it was left to regions."""
 
     wanted: Wanted
     descriptors: tuple[Descriptor, ...] = ()
@@ -74,6 +76,18 @@ class Counters:
         for fd in self._now():
             self._kernel.enable(fd)
 
+    def leave_to_regions(self) -> None:
+        """Close what takes a counter of a PMU and follows threads: these count for their regions alone, and have the
+        counters that the same events of the whole program would take."""
+        self.opened = tuple(self._left(each) for each in self.opened)
+
+    def _left(self, opened: Opened) -> Opened:
+        software = all(term.attributes.type == Type.SOFTWARE for term in opened.wanted.plan.terms)
+        if opened.reason or software or not opened.wanted.of_threads:
+            return opened
+        close_all(self._kernel, opened.descriptors)
+        return msgspec.structs.replace(opened, descriptors=())
+
     def stop(self) -> None:
         """Let all events of `start` rest; their counts stay."""
         for fd in self._now():
@@ -95,8 +109,8 @@ class Counters:
 
     def _read(self, opened: Opened) -> Count:
         name = opened.wanted.name
-        if opened.reason:
-            return Count(role=name, reason=opened.reason)
+        if opened.reason or not opened.descriptors:
+            return Count(role=name, reason=opened.reason or FOR_REGIONS)
         value: float = 0  # whole as long as all factors are
         enabled = running = 0
         for descriptor in opened.descriptors:

@@ -30,11 +30,12 @@ OTHER_RIGHTS = "{!r} runs with other rights than yours, and the kernel counts no
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be counted, and for how long, in seconds: `interval` between intermediate reads, `limit` of the whole;
-    None for none."""
+    None for none. `regions_only`: regions have the PMU's counters for themselves."""
 
     wanted: tuple[Wanted, ...]
     interval: float | None = None
     limit: float | None = None
+    regions_only: bool = False
     params: Params = Params()
 
 
@@ -77,6 +78,8 @@ class Programs:
             with hold(command, environment, mask) as held, self._open(job, _of_program(held.process)) as counters:
                 if gets_other_rights(command[0], environment):
                     raise UnsupportedError(OTHER_RIGHTS.format(command[0]))
+                if job.regions_only:
+                    counters.leave_to_regions()
                 regions.offer(counters.opened)
                 return self._counted(job, counters, held, regions), _events(counters.opened)
 
