@@ -45,7 +45,7 @@ core = Extension(
 perf = Extension(
     "setebench.core.perf._perf",
     sources=["setebench/core/perf/_perf.pyx"],
-    depends=["setebench/core/perf/page.h"],
+    depends=["setebench/core/perf/_page.pxi", "setebench/core/perf/page.h"],
     include_dirs=["setebench/core/perf"],
     extra_compile_args=["-O2"],
     extra_link_args=["-Wl,-z,noexecstack"],

@@ -131,7 +131,7 @@ def _page_report(cpu: int | None) -> PageReport:
 
 
 def _counter_report(_cpu: int | None) -> CounterReport:
-    from setebench.core.perf.free_counters import counter_report
+    from setebench.core.perf.machine.free_counters import counter_report
 
     report: CounterReport = counter_report()
     return report

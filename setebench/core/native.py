@@ -22,7 +22,7 @@ from setebench.core.facts import native_facts, prefetch_hints
 from setebench.core.loops.native_loops import NativeLoops
 from setebench.core.memory import NativeRegion, map_region
 from setebench.core.numa import bind, node_of
-from setebench.core.perf.native_counters import NativeCounters, NativeCounting
+from setebench.core.perf.machine.native_counters import NativeCounters, NativeCounting
 from setebench.core.prefetchers import NativeSwitches
 from setebench.core.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.counters.protocol import Counting

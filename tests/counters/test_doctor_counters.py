@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
-from setebench.core.perf.free_counters import MOST, counter_report
+from setebench.core.perf.machine.free_counters import MOST, counter_report
 from setebench.doctor import Check, CounterReport, Status, checks
 from setebench.host.access import Access
 from setebench.host.environment import Environment, read_environment

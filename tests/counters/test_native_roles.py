@@ -9,7 +9,7 @@ from fake_kernel import FakeEvent, FakeKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.core.perf.native_counters import NativeCounters
+from setebench.core.perf.machine.native_counters import NativeCounters
 from setebench.core.perf.plans import SYSTEM_PLANS
 from setebench.core.perf.sysfs import Bits, PmuEvent, core_pmus, parse_format, read_pmus
 from setebench.counters.roles import ROLES

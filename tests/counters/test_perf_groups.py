@@ -11,8 +11,8 @@ from fake_kernel import FakeEvent, FakeKernel
 
 from setebench.core.perf.attributes import Attributes, Software
 from setebench.core.perf.kernel import EVERYBODY
+from setebench.core.perf.machine.native_counters import NativeCounters, NativeCounting
 from setebench.core.perf.messages import Situation
-from setebench.core.perf.native_counters import NativeCounters, NativeCounting
 from setebench.core.perf.plans import SYSTEM_PLANS, Plan, Term, countable
 from setebench.errors import UsageError
 from setebench.host.tree import Tree

@@ -21,8 +21,8 @@ from setebench.core.native import NativeMachine
 from setebench.core.perf import _perf
 from setebench.core.perf.attributes import Attributes, Breakpoint, Hardware, Sample, Software, Type
 from setebench.core.perf.kernel import PerfError, Reading
+from setebench.core.perf.machine.native_counters import NativeCounters
 from setebench.core.perf.messages import Request, explain, read_situation
-from setebench.core.perf.native_counters import NativeCounters
 from setebench.core.perf.sampling import Sampler, SampleRecord
 from setebench.core.perf.sysfs import core_pmus, read_pmus
 from setebench.core.threads import pinned

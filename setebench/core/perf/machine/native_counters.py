@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from setebench.core.perf import _perf
 from setebench.core.perf.constraints import grouped
 from setebench.core.perf.encode import plan_of
-from setebench.core.perf.groups import OpenGroups, Placed, Tally, add_all, placed
 from setebench.core.perf.kernel import Kernel
+from setebench.core.perf.machine.groups import OpenGroups, Placed, Tally, add_all, placed
 from setebench.core.perf.messages import Situation, no_pmu, read_situation
 from setebench.core.perf.plans import SYSTEM_PLANS, Plan, countable, user_form
 from setebench.core.perf.sysfs import core_pmus
