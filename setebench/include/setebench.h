@@ -32,9 +32,14 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* Only needed to close counters when a thread ends. A program without threads need not have it (glibc before 2.34). */
+/* To close counters when a thread ends. With glibc before 2.34 a program without threads need not have the library. */
+#if defined(__GLIBC__) && (__GLIBC__ < 2 || (__GLIBC__ == 2 && __GLIBC_MINOR__ < 34))
 #pragma weak pthread_key_create
 #pragma weak pthread_setspecific
+#define SETEBENCH_HAS_KEYS_ (pthread_key_create && pthread_setspecific)
+#else
+#define SETEBENCH_HAS_KEYS_ 1
+#endif
 
 /* Names that end in _ are private. One instance of each variable serves all source files of a program. */
 #define SETEBENCH_ONE_ __attribute__((weak, visibility("default")))
@@ -211,7 +216,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
     }
     if (__atomic_compare_exchange_n(&setebench_file_, &none, file, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         setebench_mapped_by_ = (uint32_t)setebench_call3_(SETEBENCH_GETPID_, 0, 0, 0);
-        if (pthread_key_create && pthread_setspecific)
+        if (SETEBENCH_HAS_KEYS_)
             setebench_has_key_ = pthread_key_create(&setebench_key_, setebench_close_counters_) == 0;
         __atomic_store_n(&setebench_state_, SETEBENCH_ON_, __ATOMIC_RELEASE);
         return;
