@@ -10,6 +10,7 @@ COMMANDS = {
     "header": ("setebench.cli.counters.header:header", "Print the C header that marks regions, or its folder."),
     "list": ("setebench.cli.counters.listing:list_roles", "List what can be counted here, by which event, or why not."),
     "stat": ("setebench.cli.counters.stat:stat", "Run a program and count its events."),
+    "tables": ("setebench.cli.counters.tables:list_tables", "List event tables, their sources and disputes."),
 }
 """Where each command lives, and its line in `--help`."""
 

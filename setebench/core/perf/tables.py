@@ -125,6 +125,13 @@ class EventSpec(Code, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The events whose scaled counts are added."""
         return self.sum or (self,)
 
+    @property
+    def text(self) -> str:
+        """The event as it may be asked for by text; those of a sum with plus signs and their scales."""
+        terms = (",".join(f"{name}={value:#x}" for name, value in code.terms.items()) for code in self.codes)
+        scales = ("" if code.factor == 1 else f"{code.scale} x " for code in self.codes)
+        return " + ".join(f"{scale}{self.pmu}/{text}/" for scale, text in zip(scales, terms, strict=True))
+
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Processors that a file holds for. No `steppings` means all."""
@@ -197,10 +204,11 @@ def why_none(processor: Processor, role: str = "") -> str:
 
 def conflicts() -> list[Dispute]:
     """Everything that sources disagree about, in the order of tables and roles."""
-    return [dispute for name, table in load_tables().items() for dispute in _disputes(name, table)]
+    return [dispute for name, table in load_tables().items() for dispute in disputes(name, table)]
 
 
-def _disputes(name: str, table: Table) -> Iterator[Dispute]:
+def disputes(name: str, table: Table) -> Iterator[Dispute]:
+    """What sources disagree about in one table."""
     for role, spec in table.roles.items():
         yield from (Dispute(name, role, conflict) for conflict in spec.conflicts)
     yield from (Dispute(name, "", conflict) for conflict in table.conflicts)

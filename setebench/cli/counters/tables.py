@@ -1,0 +1,145 @@
+"""`setebench counters tables`: the event tables, their sources, and what sources disagree about."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from setebench import store
+from setebench.cli.output import print_for_people, print_text
+from setebench.errors import UsageError
+from setebench.host.processor import read_processor
+from setebench.host.tree import Tree, format_cpu_list
+
+if TYPE_CHECKING:
+    from setebench.core.perf.tables import Conflict, EventSpec, Table
+
+SCHEMA = 1
+TEXT_WIDTH = 110
+"""Columns of the text."""
+NOTICE = "No event was ever counted on hardware by this project: the tables say what sources say."
+_COMMIT_DIGITS = 12
+
+
+@click.command("tables")
+@click.argument("name", metavar="[TABLE]", required=False)
+@click.option("--conflicts", is_flag=True, help="What sources disagree about, of TABLE or of all.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Form of the list.",
+)
+def list_tables(name: str | None, conflicts: bool, form: str) -> None:
+    """List the event tables, or show TABLE: the event of every role, the counters that can hold it, its sources.
+
+    TABLE may be 'here', the one of this processor. Nothing is counted.
+    """
+    chosen = _chosen(name)
+    if form == "json":
+        document = {"schema": SCHEMA, "kind": "counters tables", "tool": store.this_tool(), "tables": chosen}
+        print_text(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        return
+    lines = _conflicts(chosen) if conflicts else _one(*chosen.popitem()) if name else _all(chosen)
+    text = "".join(f"{line}\n" for line in lines)
+    print_for_people(lambda **_: text)
+
+
+def _chosen(name: str | None) -> dict[str, Table]:
+    from setebench.core.perf.tables import load_tables, table_for, why_none
+
+    tables = load_tables()
+    if name is None:
+        return dict(tables)
+    if name == "here":
+        processor = read_processor(Tree(Path("/")))
+        found = table_for(processor)
+        if found is None:
+            raise UsageError(f"{why_none(processor)}; there are tables of {', '.join(tables)}")
+        return {found[0]: found[1]}
+    if name not in tables:
+        raise UsageError(f"there is no event table {name!r}; there are {', '.join(tables)}, and 'here'")
+    return {name: tables[name]}
+
+
+def _all(tables: Mapping[str, Table]) -> Iterator[str]:
+    from setebench.core.perf.tables import Status
+
+    rows = [("table", "roles", "cross-checked", "processors")]
+    for name, table in tables.items():
+        checked = sum(spec.status is Status.CROSS_CHECKED for spec in table.roles.values())
+        rows.append((name, str(len(table.roles)), str(checked), _processors(table)))
+    yield from _columns(rows)
+    yield f"\n{NOTICE}"
+
+
+def _one(name: str, table: Table) -> Iterator[str]:
+    yield f"{name}: {_processors(table)}\n"
+    yield from _columns([(role, str(spec.status), _place(spec), spec.text) for role, spec in table.roles.items()])
+    remarks = [(role, remark) for role, spec in table.roles.items() for remark in _remarks(spec)]
+    for title, pairs in (("Remarks", remarks), ("No event for", table.absent.items()), ("Sources", _sources(table))):
+        yield f"\n{title}"
+        yield from _entries(pairs)
+    yield f"\n{NOTICE}"
+
+
+def _processors(table: Table) -> str:
+    return f"{table.title} ({'; '.join(match.names for match in table.processors if match.names)})"
+
+
+def _place(spec: EventSpec) -> str:
+    """Counters in short: "0-3, fixed 1"."""
+    fixed = f", fixed {spec.fixed}" if spec.fixed is not None else ""
+    wide = f", {spec.width} at once" if spec.width > 1 else ""
+    return f"counters {format_cpu_list(spec.counters)}{fixed}{wide}"
+
+
+def _remarks(spec: EventSpec) -> Iterator[str]:
+    if spec.notes:
+        yield spec.notes
+    if spec.errata:
+        yield f"errata {', '.join(spec.errata)}"
+    if spec.includes_prefetch.value not in ("yes", "no"):
+        yield f"lines that prefetchers ask for: {spec.includes_prefetch}"
+    yield from map(_said, spec.conflicts)
+
+
+def _sources(table: Table) -> Iterator[tuple[str, str]]:
+    for key, source in table.sources.items():
+        commit = f" at {source.commit[:_COMMIT_DIGITS]}" if source.commit else ""
+        yield key, f"{source.project}, {source.path}{commit}"
+
+
+def _conflicts(tables: Mapping[str, Table]) -> Iterator[str]:
+    from setebench.core.perf.tables import disputes
+
+    for name, table in tables.items():
+        yield f"{name}"
+        yield from _entries(
+            (dispute.role or dispute.conflict.about, _said(dispute.conflict)) for dispute in disputes(name, table)
+        )
+
+
+def _said(conflict: Conflict) -> str:
+    return f"{conflict.source}: {conflict.value}" + (f" ({conflict.note})" if conflict.note else "")
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """Rows in columns; the last one is broken into lines where it is long."""
+    widths = [max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1]]
+    left = " " * sum(widths)
+    for row in rows:
+        head = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False))
+        yield textwrap.fill(row[-1], TEXT_WIDTH, initial_indent=head, subsequent_indent=left, break_on_hyphens=False)
+
+
+def _entries(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, text in pairs:
+        yield textwrap.fill(f"  {name}: {text}", TEXT_WIDTH, subsequent_indent="      ", break_on_hyphens=False)
