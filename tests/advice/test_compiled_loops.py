@@ -267,3 +267,17 @@ def test_passes_go_through_all_data_and_never_on_where_the_last_one_ended(passes
     assert sorted(begins) == list(range(passes))
     if passes > 4:
         assert all(after != before + 1 for before, after in itertools.pairwise(begins))
+
+
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_what_comes_before_a_pass_ends_where_the_pass_begins(name: str) -> None:
+    memory = Memory()
+    try:
+        prepared = native_loops.BUILDERS[name](memory, np.random.default_rng(1), Size(bytes=1 << 20, keys=1 << 15))
+    finally:
+        memory.release()
+    for number, distance in itertools.product(range(3), (0, 1, 64, 65, 1000)):
+        begin = prepared.begin(number)
+        first, count = prepared.lead(begin, distance)
+        assert count >= min(distance, prepared.pass_iterations) and count % prepared.granule == 0
+        assert 0 <= first and (first + count) % prepared.iterations == begin

@@ -8,5 +8,13 @@ class Version:
 class Operands:
     def __init__(self, addresses: Sequence[int], sizes: Sequence[int]) -> None: ...
     def run(
-        self, version: Version, first: int, count: int, l1_distance: int, l2_distance: int, passes: int = 1
+        self,
+        version: Version,
+        first: int,
+        count: int,
+        l1_distance: int,
+        l2_distance: int,
+        passes: int = 1,
+        before: int = 0,
+        lead: int = 0,
     ) -> tuple[int, int]: ...

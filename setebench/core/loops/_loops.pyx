@@ -23,7 +23,8 @@ cdef extern from "loops.h" nogil:
     ctypedef void (*setebench_version)(setebench_loop *loop)
     setebench_version setebench_versions[8][6][6]
     setebench_version setebench_compilers[8]
-    int64_t setebench_loop_ticks(setebench_version version, setebench_loop *loop, int64_t passes)
+    int64_t setebench_loop_ticks(setebench_version version, setebench_loop *loop, int64_t passes, int64_t before,
+                                 int64_t lead)
 
 
 @cython.final
@@ -61,8 +62,9 @@ cdef class Operands:
             self.loop.size[<int>index] = size
 
     def run(self, Version version, int64_t first, int64_t count, int64_t l1_distance, int64_t l2_distance,
-            int64_t passes=1):
-        """Go `passes` times through `count` iterations from `first` on: ticks of all passes, and the loop's sum."""
+            int64_t passes=1, int64_t before=0, int64_t lead=0):
+        """Go `passes` times through `count` iterations from `first` on: ticks of all passes, and the loop's sum. Before
+        that, and not timed, through `lead` iterations from `before` on."""
         cdef int64_t ticks
         cdef setebench_loop *loop = &self.loop
         cdef setebench_version code = version.code
@@ -70,5 +72,5 @@ cdef class Operands:
             raise ValueError("this version was not compiled")
         loop.first, loop.count, loop.near, loop.far, loop.result = first, count, l1_distance, l2_distance, 0
         with nogil:
-            ticks = setebench_loop_ticks(code, loop, passes)
+            ticks = setebench_loop_ticks(code, loop, passes, before, lead)
         return ticks, loop.result

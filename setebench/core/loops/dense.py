@@ -21,7 +21,7 @@ STENCIL_ROW, STENCIL_ROWS = 136, 130
 """Numbers of a row and rows of a plane: 16 fields of three such planes are 6 MiB, more than a second cache holds. A row
 and a plane are no multiples of a page, or their streams would share few sets."""
 
-STENCIL_PASS_ITERATIONS = 2048
+STENCIL_PASS_ITERATIONS = 1024
 
 CONTROL_BIT, TARGET_BIT = 5, 11
 
@@ -138,6 +138,7 @@ def matmul(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
         outcome=lambda _: product.copy(),
         reference=expected,
         largest_distance=rows,
+        granule=rows,
     )
 
 

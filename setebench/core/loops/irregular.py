@@ -84,6 +84,7 @@ def spmv(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
         pass_iterations=each,
         streams=(_keys("values", 8, iterations), _keys("columns", 4, iterations), gathered),
         unit="non-zeros",
+        granule=in_block,
         outcome=lambda _: y.copy(),
         reference=expected,
     )
@@ -207,7 +208,7 @@ def tree_search(memory: Memory, rng: np.random.Generator, size: Size) -> Prepare
 def list_(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     """A list through lines in random order that ends where it began, and pointers to its nodes in the list's order."""
     count = size.touched // LINE_BYTES
-    iterations, each = whole(count, PASS_ITERATIONS)
+    iterations, each = whole(count, PASS_ITERATIONS // 2)
     words = LINE_BYTES // 8
     nodes = memory.array(words * count, np.uint64)
     nodes[1::words] = rng.integers(0, 1 << 63, count, dtype=np.uint64)

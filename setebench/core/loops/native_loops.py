@@ -184,7 +184,8 @@ class NativeLoops:
             for _ in range(UNDISTURBED_TRIES):
                 before, first = _interruptions(), prepared.begin(self._pass)
                 self._pass += 1
-                ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats)
+                lead = prepared.lead(first, max(distances))
+                ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats, *lead)
                 if _interruptions() == before:
                     break
                 os.sched_yield()  # to begin the next run with a new slice of time

@@ -24,6 +24,9 @@ a cache, and stores seem to touch what is loaded from the next one."""
 TIMED_ITERATIONS = 4096
 """Of one timed run at least: a pass over small data is repeated until it has as many."""
 
+LEAST_LEAD = 64
+"""Iterations before each timed run: streams that hardware follows have begun by then."""
+
 GOLDEN_PART = 0.382
 """Of all passes: how far apart in the data two passes are that are run one after another."""
 
@@ -84,8 +87,8 @@ class Size:
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A loop's data. `arrays` and `sizes` are in the order of bodies.h; a pass begins at a multiple of
-    `pass_iterations` below `iterations`. `reference` wipes what an earlier run left and computes apart what
-    `outcome`, given the sums that passes returned, finds behind a run of all passes."""
+    `pass_iterations` below `iterations`, and any run has a multiple of `granule`. `reference` wipes what an earlier run
+    left and computes apart what `outcome`, given the sums that passes returned, finds behind a run of all passes."""
 
     arrays: Sequence[Array]
     sizes: Sequence[int]
@@ -97,6 +100,7 @@ class Prepared:
     reference: Callable[[], Array]
     dependent: bool = False
     largest_distance: int = LARGEST_DISTANCE
+    granule: int = 1
     offsets: Sequence[int] = field(default=())
     """Elements of each array before the one that the loop's address is of; none unless given."""
 
@@ -107,6 +111,13 @@ class Prepared:
         steps = range(round(passes * GOLDEN_PART) or 1, 2 * passes)
         apart = next(step for step in steps if math.gcd(step, passes) == 1)
         return number * apart % passes * self.pass_iterations
+
+    def lead(self, begin: int, distance: int) -> tuple[int, int]:
+        """Iterations to go through before a pass that begins there, as (first, count), so that its first ones were
+        prefetched too: in a list whose nodes take 5 ns with prefetches and 165 without, 64 of 8192 are a quarter of the
+        time. What comes before the begin is the end: keys and indices are read ahead into the begin again."""
+        count = min(-(-max(distance, LEAST_LEAD) // self.granule) * self.granule, self.pass_iterations)
+        return (begin or self.iterations) - count, count
 
     @property
     def repeats(self) -> int:

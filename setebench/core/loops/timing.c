@@ -12,8 +12,15 @@ static int64_t now(void)
     return ticks;
 }
 
-int64_t setebench_loop_ticks(setebench_version version, struct setebench_loop *loop, int64_t passes)
+int64_t setebench_loop_ticks(setebench_version version, struct setebench_loop *loop, int64_t passes, int64_t before,
+                             int64_t lead)
 {
+    if (lead > 0) {
+        struct setebench_loop first = *loop;
+        first.first = before;
+        first.count = lead;
+        version(&first);
+    }
     const int64_t begin = now();
     for (int64_t pass = 0; pass < passes; pass++)
         version(loop);
