@@ -274,6 +274,13 @@ def test_every_published_value_has_a_source_and_a_known_parameter(name: str) -> 
     assert store.dumps(document) and document.machine.kind == "reference"
 
 
+@pytest.mark.parametrize("name", references.names())
+def test_no_published_value_comes_from_nobody_in_particular(name: str) -> None:
+    """Nor from papers that their owner didn't publish."""
+    for source in references.read(name).sources.values():
+        assert not re.search(r"secondary|several|leak", source.title, re.IGNORECASE), source.title
+
+
 def test_an_unknown_field_or_source_in_a_reference_is_found(tmp_path: Path) -> None:
     table = tomllib.loads((references.FOLDER / "zen3.toml").read_text())
     table["values"][0]["odd"] = 3
