@@ -280,4 +280,4 @@ def test_what_comes_before_a_pass_ends_where_the_pass_begins(name: str) -> None:
         begin = prepared.begin(number)
         first, count = prepared.lead(begin, distance)
         assert count >= min(distance, prepared.pass_iterations) and count % prepared.granule == 0
-        assert 0 <= first and (first + count) % prepared.iterations == begin
+        assert first >= 0 and (first + count) % prepared.iterations == begin
