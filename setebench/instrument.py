@@ -31,7 +31,7 @@ class counting(ContextDecorator):
     """Count events of the calling thread while a block, or a function, runs.
 
     `names`: roles (`setebench counters list`) and events as the kernel writes them. `threads`: also the threads and
-    processes that the calling thread starts within, and what these start. `cpu`: everybody on that CPU instead.
+    processes that the calling thread starts within, and what these start. `cpu`: whatever runs on that CPU.
 
     What can't be counted has a `Count` without a value and with a reason; nothing is ever scaled. The counts of an
     object add up over all blocks that it is used for, in whatever threads; a block within a block of the same object
@@ -39,7 +39,7 @@ class counting(ContextDecorator):
 
     def __init__(self, *names: str, cpu: int | None = None, threads: bool = False) -> None:
         if cpu is not None and (threads or cpu < 0):
-            raise UsageError(f"cpu={cpu} counts everybody on a CPU, by its number and without threads=True")
+            raise UsageError(f"cpu={cpu} counts whatever runs on a CPU, by its number and without threads=True")
         resolver = native_resolver()
         self._events = wanted(names, resolver)
         self._situation = resolver.situation
@@ -95,7 +95,7 @@ def _added(done: dict[str, Count], more: dict[str, Count]) -> dict[str, Count]:
 
 class region(ContextDecorator):
     """What the calling thread does in this block, or function, is counted apart under `name` by
-    `setebench counters stat -- PROGRAM`. Where nobody counts it costs less than a microsecond.
+    `setebench counters stat -- PROGRAM`. Elsewhere it costs less than a microsecond.
 
     Regions may nest, overlap and be entered again from within. Names are compared up to 95 bytes."""
 

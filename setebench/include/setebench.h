@@ -50,7 +50,7 @@ enum {
     SETEBENCH_EVENTS_ = 16,
     SETEBENCH_NAME_ = 96,
     SETEBENCH_ATTRIBUTES_ = 136,
-    SETEBENCH_UNKNOWN_ = 0, /* whether somebody counts */
+    SETEBENCH_UNKNOWN_ = 0, /* whether events are to be counted */
     SETEBENCH_OFF_ = 1,
     SETEBENCH_ON_ = 2,
     SETEBENCH_NOTHING_READ_ = -1, /* the kernel gave no bytes: no counter was free */
@@ -203,7 +203,7 @@ SETEBENCH_FUNCTION_ void setebench_close_counters_(void *thread)
     self->first = 0;
 }
 
-/* Find out whether anybody counts. Of several threads that come here at once, one file stays mapped. */
+/* Find out whether events are to be counted. Of several threads that come here at once, one file stays mapped. */
 SETEBENCH_OUT_OF_LINE_ void setebench_find_out_(void)
 {
     const char *path = getauxval(23 /* AT_SECURE */) ? NULL : getenv("SETEBENCH_REGIONS");
@@ -278,7 +278,7 @@ SETEBENCH_OUT_OF_LINE_ void setebench_meet_(struct setebench_thread_ *self, uint
         pthread_setspecific(setebench_key_, self);
 }
 
-/* The calling thread's state, or NULL where nobody counts. */
+/* The calling thread's state, or NULL where nothing is counted. */
 SETEBENCH_FUNCTION_ struct setebench_thread_ *setebench_thread_here_(void)
 {
     uint32_t process;

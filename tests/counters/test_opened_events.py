@@ -94,7 +94,7 @@ def test_threads_that_ended_since_they_were_listed_are_left_out() -> None:
     assert counters.opened[0].counts
 
 
-def test_events_of_a_socket_are_opened_for_everybody_on_its_cpus() -> None:
+def test_events_of_a_socket_are_opened_on_its_cpus() -> None:
     kernel = FakeKernel()
     term = Term(attributes=Attributes(type=30, config=4), pmu="uncore_imc_0", cpus=(0, 8))
     _open(kernel, [_raw("mem_read", term)], Target(threads=(77,), inherit=True, on_exec=True))

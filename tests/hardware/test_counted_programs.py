@@ -223,7 +223,7 @@ def _read_until(terminal: int, word: str | None) -> str:
     while word is None or word not in text:
         try:
             text += os.read(terminal, 4096).decode(errors="replace")
-        except OSError:  # how a terminal says that nobody is there any more
+        except OSError:  # how a terminal says that all programs on it have ended
             return text
     return text
 

@@ -123,7 +123,7 @@ def test_regions_may_have_the_counters_for_themselves(program: str) -> None:
     assert [_faults(region) for region in ended.run["regions"]] == [200, 100]
 
 
-def test_nobody_counts_a_program_that_runs_by_itself(program: str) -> None:
+def test_marks_of_a_program_that_runs_by_itself_do_nothing(program: str) -> None:
     arguments = ["regions", "nested", "unended", "unmatched", "threads", "processes"]
     ended = subprocess.run([program, *arguments], capture_output=True, timeout=30)
     assert (ended.returncode, ended.stdout, ended.stderr) == (3, b"", b"")
@@ -219,7 +219,7 @@ summed = setebench.counting("page_fault")
 def function():
     touch(50)
 
-with setebench.counting("page_fault", threads=True) as everybody, setebench.counting("page_fault") as alone:
+with setebench.counting("page_fault", threads=True) as together, setebench.counting("page_fault") as alone:
     threads = [threading.Thread(target=touch, args=(300,)) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -229,7 +229,7 @@ before = summed["page_fault"]
 for _ in range(4):
     function()
 print(within, block["page_fault"].value, before.value, bool(before.reason), summed["page_fault"].value)
-print(everybody["page_fault"].value, alone["page_fault"].value)
+print(together["page_fault"].value, alone["page_fault"].value)
 missing = setebench.counting("page_fault", "no_such_pmu/event=1/")
 with missing:
     pass

@@ -8,7 +8,7 @@ cdef extern from "setebench.h":
 
 
 def begin(str name not None):
-    """Count for region `name` from here on, on this thread. Costs next to nothing where nobody counts."""
+    """Count for region `name` from here on, on this thread. Costs next to nothing where nothing is counted."""
     cdef bytes encoded = name.encode(errors="replace")
     setebench_region_begin(encoded)
 

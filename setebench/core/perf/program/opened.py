@@ -26,7 +26,7 @@ FOR_REGIONS = "it was counted for regions only, as asked by --regions-only"
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Whose events: threads by number (0: the calling one), with all that they start later where `inherit` is set.
-    `on_exec`: from their next exec on. With `cpu` everybody on that CPU instead."""
+    `on_exec`: from their next exec on. With `cpu` whatever runs on that CPU instead."""
 
     threads: tuple[int, ...] = (THIS_THREAD,)
     inherit: bool = False
