@@ -1,6 +1,7 @@
 """Samples of events: records of the kernel's ring buffers made readable, and the buffers themselves.
 
-`records` takes bytes apart, `data_source` says where a load was served, `buffers` opens sampled events.
+`records` takes bytes apart, `data_source` says where a load was served, `buffers` opens sampled events, `loads`
+those that sample loads precisely.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from setebench.core.perf.sampling.kinds import (
     Started,
     Throttled,
 )
+from setebench.core.perf.sampling.loads import LoadEvent, LoadSampler, load_event
 from setebench.core.perf.sampling.records import parse_record
 
 __all__ = [
     "DataSource",
     "Ended",
+    "LoadEvent",
+    "LoadSampler",
     "Lost",
     "Mapped",
     "Other",
@@ -33,5 +37,6 @@ __all__ = [
     "Started",
     "Throttled",
     "decode_data_source",
+    "load_event",
     "parse_record",
 ]

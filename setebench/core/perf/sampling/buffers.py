@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 
 from setebench.core.perf import _perf
 from setebench.core.perf.attributes import Attributes, Sample
-from setebench.core.perf.kernel import EventPage, Kernel, PerfError, close_all
+from setebench.core.perf.kernel import NO_GROUP, EventPage, Kernel, PerfError, close_all
 from setebench.core.perf.messages import Request, explain, no_buffer, read_situation
 from setebench.core.perf.sampling.kinds import Lost, Record, SampleRecord
 from setebench.core.perf.sampling.records import parse_record
@@ -51,14 +51,17 @@ class Sampler:
             raise
 
     def _open(self, pid: int, cpu: int, data_pages: int) -> None:
-        request = Request(attributes=self._attributes, pid=pid, cpu=cpu)
-        fd = self._asked(
-            lambda: self._kernel.open_event(self._attributes, pid, cpu),
-            lambda number: explain(number, request, read_situation()),
-        )
+        fd = self._opened(self._attributes, pid, cpu)
         self._fds.append(fd)
         page = self._asked(lambda: self._kernel.map_page(fd, data_pages), lambda number: no_buffer(number, data_pages))
         self._pages.append(page)
+
+    def _opened(self, attributes: Attributes, pid: int, cpu: int, group_fd: int = NO_GROUP) -> int:
+        request = Request(attributes=attributes, pid=pid, cpu=cpu)
+        return self._asked(
+            lambda: self._kernel.open_event(attributes, pid, cpu, group_fd),
+            lambda number: explain(number, request, read_situation()),
+        )
 
     @staticmethod
     def _asked(call: Callable[[], T], reason: Callable[[int], str]) -> T:

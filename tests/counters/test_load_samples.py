@@ -1,0 +1,150 @@
+"""Sampling loads on recorded PMUs, with a kernel of the tests' own whose ring buffers are plain memory."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_kernel import FakeEvent, FakeKernel
+
+from setebench.core.perf._perf import Page
+from setebench.core.perf.attributes import Attributes, Sample
+from setebench.core.perf.kernel import EventPage, PerfError
+from setebench.core.perf.sampling import Lost, Sampler, SampleRecord
+from setebench.core.perf.sampling.kinds import SampleId
+from setebench.core.perf.sampling.loads import LoadSampler, load_event
+from setebench.core.perf.sysfs import Pmu, PmuEvent, parse_format, read_pmus
+from setebench.errors import UnsupportedError
+from setebench.host.tree import Tree
+
+MACHINES = Path(__file__).parents[1] / "fixtures" / "pmus"
+PAGE = 4096
+HEAD = 1024
+
+
+def pmus(name: str) -> dict[str, Pmu]:
+    return read_pmus(Tree(MACHINES / name))
+
+
+class RingKernel(FakeKernel):
+    """Maps pages of plain memory, into which tests write records."""
+
+    def __init__(self, refuse_maps: int = 0) -> None:
+        super().__init__()
+        self.memories: dict[int, bytearray] = {}
+        self.refuse_maps = refuse_maps
+
+    def map_page(self, fd: int, data_pages: int = 0, own: bool = False) -> EventPage:
+        if self.refuse_maps:
+            raise PerfError(self.refuse_maps)
+        self.memories[fd] = bytearray((1 + data_pages) * PAGE)
+        return Page.of_memory(self.memories[fd])
+
+    def write(self, fd: int, record: bytes) -> None:
+        (head,) = struct.unpack_from("=Q", self.memories[fd], HEAD)
+        self.memories[fd][PAGE + head : PAGE + head + len(record)] = record
+        struct.pack_into("=Q", self.memories[fd], HEAD, head + len(record))
+
+
+def load_record(address: int, latency: int, source: int, time: int = 5, cpu: int = 0) -> bytes:
+    """As an event with `loads.SAMPLE_TYPE` writes it: ip, pid and tid, time, address, CPU, weight, source."""
+    body = struct.pack("=QIIQQIIQQ", 0x401000, 7, 8, time, address, cpu, 0, latency, source)
+    return struct.pack("=IHH", 9, 2 | 1 << 14, 8 + len(body)) + body
+
+
+FROM_MEMORY = 2 | (2 | 1 << 7) << 5 | (2 | 8) << 26 | 13 << 33  # a load, memory hit, TLB hit
+
+
+def test_intel_by_the_kernels_own_event() -> None:
+    event = load_event(pmus("haswell_ep"), 1009, 30)
+    sampled = event.sampled
+    assert (sampled.config, sampled.config1, sampled.sample_period) == (0x1CD, 30, 1009)
+    assert sampled.precise_ip >= 2 and sampled.exclude_kernel and sampled.disabled and event.loads_only
+    assert event.leader is None
+
+
+def test_a_leader_that_the_kernel_lists_is_taken() -> None:
+    listed = pmus("haswell_ep")
+    cpu = listed["cpu"]
+    aux = PmuEvent(text="event=0x03,umask=0x82")
+    listed["cpu"] = msgspec.structs.replace(cpu, events=cpu.events | {"mem-loads-aux": aux})
+    event = load_event(listed, 1009, 30)
+    assert event.leader is not None and event.leader.config == 0x8203 and not event.leader.sample_period
+    kernel = RingKernel()
+    with LoadSampler(event, kernel=kernel) as sampler:
+        leader, member = kernel.events
+        assert kernel.events[member].leader == leader and sampler.fds == (member,)
+        sampler.enable()
+        assert all(each.on for each in kernel.events.values())
+        sampler.disable()
+        assert not any(each.on for each in kernel.events.values())
+    assert not kernel.events
+
+
+def test_amd_by_operations_with_the_kernels_filter() -> None:
+    event = load_event(pmus("zen5"), 100_005, 30)
+    assert event.sampled.type == pmus("zen5")["ibs_op"].type
+    assert event.sampled.config == 1 << 19 and event.sampled.config2 == 1 and event.sampled.exclude_kernel
+    assert event.sampled.sample_period == 100_000 and not event.loads_only
+    older = pmus("zen5")
+    older["ibs_op"] = Pmu(name="ibs_op", type=11, formats={"cnt_ctl": parse_format("config:19")})
+    plain = load_event(older, 3, 30).sampled
+    assert not plain.exclude_kernel and plain.sample_period == 16 and plain.config2 == 0
+
+
+def test_no_way_is_a_reason() -> None:
+    with pytest.raises(UnsupportedError, match="neither a PMU ibs_op nor an event mem-loads"):
+        load_event(pmus("guest"), 1009, 30)
+    listed = pmus("haswell_ep")
+    listed["cpu"] = msgspec.structs.replace(listed["cpu"], caps={"max_precise": "0"})
+    with pytest.raises(UnsupportedError, match="no precise samples"):
+        load_event(listed, 1009, 30)
+
+
+def test_samples_of_loads_come_out_with_latency_and_level() -> None:
+    kernel = RingKernel()
+    with LoadSampler(load_event(pmus("zen5"), 1 << 18, 30), pid=7, cpus=(0, 1), kernel=kernel) as sampler:
+        first, second = sampler.fds
+        kernel.write(second, load_record(0x7000, 300, FROM_MEMORY, time=9, cpu=1))
+        kernel.write(first, load_record(0x8000, 20, 4, time=3))  # a store
+        kernel.write(first, load_record(0x9000, 400, FROM_MEMORY, time=12))
+        records = sampler.drain()
+    samples = [record for record in records if isinstance(record, SampleRecord)]
+    assert [record.who.time for record in samples] == [3, 9, 12]  # over all buffers
+    loads = [record for record in samples if record.source and record.source.operation == "load"]
+    assert [(record.address, record.weights and record.weights.latency_cycles) for record in loads] == [
+        (0x7000, 300),
+        (0x9000, 400),
+    ]
+    assert all(record.source and (record.source.level, record.source.tlb) == ("memory", "hit") for record in loads)
+    assert not kernel.events
+
+
+def test_lost_records_are_counted() -> None:
+    kernel = RingKernel()
+    event = Attributes(type=1, sample_type=int(Sample.IP), disabled=True)
+    with Sampler(event, kernel=kernel) as sampler:
+        kernel.write(sampler.fds[0], struct.pack("=IHHQQ", 2, 0, 24, 1, 40))
+        assert sampler.drain() == [Lost(records=40, who=SampleId())]
+        assert sampler.lost == 40 and sampler.samples() == []
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "perf_event_mlock_kb"), (22, "CPU of its own"), (12, "32")])
+def test_a_buffer_that_is_refused_leaves_nothing_open(number: int, said: str) -> None:
+    kernel = RingKernel(refuse_maps=number)
+    with pytest.raises(UnsupportedError, match="no samples") as caught:
+        Sampler(Attributes(type=1), data_pages=32, kernel=kernel)
+    assert not kernel.events and said in str(caught.value)
+
+
+def test_an_event_that_is_refused_on_the_second_cpu_leaves_nothing_open() -> None:
+    def one_cpu(event: FakeEvent) -> int:
+        return 19 if event.cpu == 1 else 0  # ENODEV
+
+    kernel = RingKernel()
+    kernel.refuse = one_cpu
+    with pytest.raises(UnsupportedError, match="CPU 1 is offline"):
+        Sampler(Attributes(type=1), 7, (0, 1), kernel=kernel)
+    assert not kernel.events
