@@ -33,50 +33,53 @@ def _faults(region: dict[str, Any]) -> int:
     return value
 
 
-def test_two_regions_are_told_apart_exactly(program: str) -> None:
-    ended = faults(program, "touch=77", "regions", "regions", "touch=33")
-    found = {region["name"]: region for region in ended.run["regions"]}
-    assert list(found) == ["A", "B"]
-    assert {name: (_faults(region), region["calls"]) for name, region in found.items()} == {
-        "A": (400, 2),
-        "B": (200, 2),
-    }
-    assert 710 <= ended.count("page_fault") < 710 + STARTING
+@pytest.fixture(scope="module")
+def found(program: str) -> dict[str, Any]:
+    """All regions of one run that has one kind after the other, by name."""
+    return _regions(program, "regions", "nested", "again", "touch=33", "overlapping", "threads", "processes", "regions")
+
+
+def test_regions_are_counted_apart_exactly(found: dict[str, Any]) -> None:
+    assert {name: (_faults(found[name]), found[name]["calls"]) for name in "AB"} == {"A": (400, 2), "B": (200, 2)}
     assert all(region["seconds"] > 0 and region["unended"] == 0 for region in found.values())
+    assert list(found)[:2] == ["A", "B"]
 
 
-def test_an_outer_region_holds_what_the_inner_one_does(program: str) -> None:
-    found = _regions(program, "nested")
+def test_what_is_in_no_region_is_in_the_whole(program: str) -> None:
+    ended = faults(program, "touch=777", "regions")
+    assert 1077 <= ended.count("page_fault") < 1077 + STARTING
+    assert sum(_faults(region) for region in ended.run["regions"]) == 300
+
+
+def test_an_outer_region_holds_what_the_inner_one_does(found: dict[str, Any]) -> None:
     assert (_faults(found["outer"]), _faults(found["inner"])) == (150, 70)
 
 
-def test_a_region_within_itself_counts_once(program: str) -> None:
-    found = _regions(program, "again")
+def test_a_region_within_itself_counts_once(found: dict[str, Any]) -> None:
     assert (_faults(found["again"]), found["again"]["calls"]) == (30, 3)
 
 
-def test_regions_may_overlap(program: str) -> None:
-    found = _regions(program, "overlapping")
+def test_regions_may_overlap(found: dict[str, Any]) -> None:
     assert (_faults(found["first"]), _faults(found["second"])) == (30, 60)
 
 
-def test_each_thread_counts_its_own(program: str) -> None:
-    region = _regions(program, "threads")["thread"]
+def test_each_thread_counts_its_own(found: dict[str, Any]) -> None:
+    region = found["thread"]
     assert sorted(_faults(thread) for thread in region["threads"]) == [40, 80, 120]
     assert (_faults(region), region["calls"]) == (240, 3)
     assert len({thread["thread"] for thread in region["threads"]}) == 3
     assert len({thread["process"] for thread in region["threads"]}) == 1
 
 
+def test_a_child_process_counts_its_own(found: dict[str, Any]) -> None:
+    region = found["process"]
+    assert {_faults(thread) for thread in region["threads"]} == {30, 50}
+    assert len({thread["process"] for thread in region["threads"]}) == 2
+
+
 def test_threads_that_ended_leave_no_open_files(program: str) -> None:
     region = _regions(program, "many-threads")["thread"]
     assert (_faults(region), region["calls"], len(region["threads"])) == (200, 100, 100)
-
-
-def test_a_child_process_counts_its_own(program: str) -> None:
-    region = _regions(program, "processes")["process"]
-    assert {_faults(thread) for thread in region["threads"]} == {30, 50}
-    assert len({thread["process"] for thread in region["threads"]}) == 2
 
 
 @pytest.mark.parametrize("events", ["task_clock,page_fault", "page_fault,task_clock"])
