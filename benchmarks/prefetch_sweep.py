@@ -1,6 +1,6 @@
 """Prefetch distances of the compiled loops, all of them, on this CPU: the figures of the documentation.
 
-    python benchmarks/prefetch_sweep.py [--loop NAME ...] [--rounds N] [--epochs N] [--curves FILE.csv]
+    python benchmarks/prefetch_sweep.py [--loop NAME ...] [--rounds N] [--epochs N] [--curves FILE.csv] [--figure FILE]
 
 Every round runs every policy once, in an order drawn anew: no software prefetch, with hardware prefetchers (and without
 them where they can be switched off), the compiler's own prefetches, every distance of one stage (to L1, to L2), and
@@ -17,6 +17,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ DISTANCES = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 NEAR, FAR = (1, 2, 4, 8, 16, 32), (8, 16, 32, 64, 128, 256)
 FOLKLORE = (8, 16, 64)
 """Lines ahead: distances that code has without a reason given."""
+
+COLUMNS = 4
 
 Ticks = NDArray[np.int64]
 
@@ -113,15 +116,51 @@ def curves(path: Path, loop: Loop, policies: Sequence[Policy], ticks: Ticks) -> 
             writer.writerow([loop.name, kind, policy.l1_distance, policy.l2_distance, f"{value:.3f}"])
 
 
+def draw(axes: Any, name: str, policies: Sequence[Policy], relative: NDArray[np.float64]) -> None:
+    """Time over distance, 1 without software prefetches; of two stages the best L1 distance to each L2 distance."""
+    families: dict[str, dict[int, float]] = {"L1": {}, "L2": {}, "both": {}}
+    for policy, value in zip(policies, relative, strict=True):
+        if policy.stages:
+            family = families["both" if policy.stages == 2 else "L1" if policy.l1_distance else "L2"]
+            distance = policy.l2_distance or policy.l1_distance
+            family[distance] = min(value, family.get(distance, np.inf))
+    for (label, values), marker in zip(families.items(), "ovs", strict=True):
+        found = sorted(values.items())
+        axes.plot([each for each, _ in found], [value for _, value in found], marker=marker, ms=3, lw=1, label=label)
+    axes.axhline(1, color="0.5", lw=1, ls=":")
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(bottom=0)
+    axes.set_title(name, fontsize="medium")
+
+
+def figure(path: Path, swept: Mapping[str, tuple[Sequence[Policy], NDArray[np.float64]]]) -> None:
+    """All loops, four beside each other."""
+    from matplotlib.figure import Figure
+
+    rows = -(-len(swept) // COLUMNS)
+    drawn = Figure(figsize=(10, 2.5 * rows), layout="constrained")
+    grid = drawn.subplots(rows, COLUMNS, squeeze=False).ravel()
+    for axes, (name, (policies, relative)) in zip(grid, swept.items(), strict=False):
+        draw(axes, name, policies, relative)
+    for axes in grid[len(swept) :]:
+        axes.set_axis_off()
+    grid[0].legend(fontsize="small")
+    drawn.supxlabel("distance of the furthest stage, iterations")
+    drawn.supylabel("time over that without software prefetches")
+    drawn.savefig(path, dpi=120)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loop", nargs="+", default=LOOP_NAMES, metavar="NAME")
     parser.add_argument("--rounds", type=int, default=96)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--curves", type=Path)
+    parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     with closing(NativeMachine()) as machine:
         print(machine.facts.name)
+        swept = {}
         for name in options.loop:
             groups, missing = offered(machine, name)
             loop = machine.describe_loop(name)
@@ -132,6 +171,10 @@ def main() -> None:
                 print(f"| {strategy} | | unavailable | {reason} |")
             if options.curves:
                 curves(options.curves, loop, policies, ticks)
+            medians = np.median(ticks, axis=(0, 1))
+            swept[name] = (policies, medians / medians[policies.index(Policy())])
+    if options.figure:
+        figure(options.figure, swept)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,11 @@ from setebench.loops import LINE_BYTES, Stream
 PASS_ITERATIONS = 16384
 """A pass takes one to two milliseconds where every iteration waits for memory."""
 
-RESIDENT_NON_ZEROS = 32768
-"""Of a loop on data in L1: 400 kB, read one after another from L2 while the vector stays in L1."""
-
 RESIDENT_KEYS = 1 << 17
-"""Of a loop on data in L1: keys that are read one after another, while the buckets that they lead to stay in L1. Branch
-predictors learn sequences: with 16384 keys that come again and again a probe takes 6 cycles, with these 32."""
+"""Of a loop on data in L1: keys or non-zeros that are read one after another, while what they lead to stays in L1.
+Branch predictors learn sequences: with 16384 keys that come again and again a probe takes 6 cycles, with these 32."""
+
+SPMV_PASS_NON_ZEROS = 32768
 
 RESIDENT_SEARCHES = 10
 """Different searches of such a loop: with six levels 51 nodes at most, in as many pages as a first-level TLB holds."""
@@ -54,8 +53,8 @@ def spmv(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     in_x = int(size.touched * SPMV_X_FRACTION)
     in_block = SPMV_BLOCK_ROWS * (SPMV_LENGTHS - 1) // 2
     in_matrix = int(size.bytes * (1 - SPMV_X_FRACTION)) // 12
-    non_zeros = RESIDENT_NON_ZEROS if size.resident else max(PASS_ITERATIONS, in_matrix)
-    iterations, each = whole(non_zeros // in_block * in_block, RESIDENT_NON_ZEROS // in_block * in_block)
+    non_zeros = (RESIDENT_KEYS if size.resident else max(size.keys, in_matrix)) // in_block * in_block
+    iterations, each = whole(non_zeros, non_zeros if size.resident else SPMV_PASS_NON_ZEROS // in_block * in_block)
     blocks = iterations // in_block
     lengths = rng.permuted(np.tile(np.arange(SPMV_LENGTHS), (blocks, 1)), axis=1).ravel()
     starts = memory.holding(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
@@ -171,7 +170,7 @@ def tree_search(memory: Memory, rng: np.random.Generator, size: Size) -> Prepare
     levels = _levels(size)
     keys = np.cumsum(rng.integers(1, 64, FAN_OUT**levels - 1, dtype=np.int32), dtype=np.int32)
     tree = memory.holding(_tree(keys, levels))
-    iterations, each = whole(RESIDENT_NON_ZEROS if size.resident else size.keys // 2, PASS_ITERATIONS // 2)
+    iterations, each = whole(size.keys // (8 if size.resident else 2), PASS_ITERATIONS // 2)
     drawn = rng.integers(0, int(keys[-1]) + 2, RESIDENT_SEARCHES if size.resident else iterations, dtype=np.int32)
     wanted = memory.holding(ahead(np.resize(drawn, iterations)))
     found = memory.array(len(wanted), np.int32)
