@@ -120,7 +120,7 @@ def no_buffer(number: int, pages: int) -> str:
 def _grant(level: int, situation: Situation) -> str:
     """What to do to be let do what needs perf_event_paranoid at most `level`."""
     now = "" if situation.paranoid is None else f" (it is {situation.paranoid})"
-    return f"lower it (as root: sysctl kernel.perf_event_paranoid={level}){now}, or give the program CAP_PERFMON"
+    return f"set kernel.perf_event_paranoid={level}{now} by sysctl as root, or give the program CAP_PERFMON"
 
 
 def _refused(request: Request, situation: Situation) -> str:
