@@ -25,7 +25,7 @@ are then more than 2 · 1.96 standard errors apart, which is 1.96 · sqrt(2) of 
 Gentleman 2001). 0.56 %."""
 
 FEWEST_FOR_SPREAD = 4
-"""Runs of which the standard deviation is worth telling: of fewer it is off by more than half of itself."""
+"""Runs of which the standard deviation is worth reporting: of fewer it is off by more than half of itself."""
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +108,6 @@ def totals(found: dict[str, Parameter]) -> dict[str, Any]:
     return {
         "asked": asked,
         **sums,
-        "answered_share": sums["answered"] / asked if asked else None,
+        "answered_fraction": sums["answered"] / asked if asked else None,
         "expected_interval_contradictions": APART * sums["interval_pairs"],
     }

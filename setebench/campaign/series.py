@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from setebench import store
+from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.documents import NAME, steps_of
 from setebench.campaign.repeated import parameters, totals
 from setebench.errors import UsageError
@@ -20,7 +21,7 @@ PLAN, CONDITIONS = "plan.json", "conditions.jsonl"
 
 class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is asked again and again: `scenario` is one of them, or `characterize`. Run number k has the seed
-    `seed` + k - 1: with the same one, runs would draw the same lines, and so share errors."""
+    `seed` + k - 1: with the same one, runs would draw the same lines, and so fraction errors."""
 
     schema: int = SCHEMA
     scenario: str = NAME
@@ -110,8 +111,9 @@ class Series:
             "elapsed_seconds": document.elapsed_seconds,
             "answered": sum(finding.value is not None for finding in document.findings),
             "reported": len(document.findings),
-            "steal_share": _share([each.steal_seconds for each in own], cpu_seconds),
-            "others_share": _share([each.others_seconds for each in own], cpu_seconds),
+            "steal_fraction": _fraction([each.steal_seconds for each in own], cpu_seconds),
+            "others_fraction": _fraction([each.others_seconds for each in own], cpu_seconds),
+            "co_runner_fraction": co_runner_fraction(document),
         }
 
     def _noted(self) -> Iterator[Conditions]:
@@ -139,7 +141,7 @@ def plan_in(folder: Path) -> SeriesPlan | None:
     return plan
 
 
-def _share(seconds: list[float | None], cpu_seconds: float) -> float | None:
+def _fraction(seconds: list[float | None], cpu_seconds: float) -> float | None:
     """Of all CPUs' time; None where some of it was not counted."""
     known = [each for each in seconds if each is not None]
     return sum(known) / cpu_seconds if known and len(known) == len(seconds) and cpu_seconds else None

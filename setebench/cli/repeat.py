@@ -130,7 +130,7 @@ def _command(series: Series, run: int) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Activity:
-    """Up to a moment: the clock, and in seconds of all CPUs what the kernel counted (None where it doesn't) of work and
+    """Up to a time: the clock, and in seconds of all CPUs what the kernel counted (None where it doesn't) of work and
     of time that a hypervisor gave to others, and the work of this process's children."""
 
     clock: float
@@ -147,7 +147,7 @@ class _Activity:
         return cls(clock=time.monotonic(), wanted=wanted, stolen=stolen, own=children.ru_utime + children.ru_stime)
 
     def since(self, before: _Activity, run: int) -> Conditions:
-        """What happened between two moments."""
+        """What happened between two times."""
         stolen = _gained(before.stolen, self.stolen)
         wanted = _gained(before.wanted, self.wanted)
         others = None if wanted is None or stolen is None else wanted - stolen - (self.own - before.own)

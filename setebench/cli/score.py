@@ -53,7 +53,7 @@ class Request:
 @click.option("--noise", type=click.Choice(NOISES), default="drawn", show_default=True, help="How noisy they are.")
 @click.option("--fast", is_flag=True, help="Let scenarios take fewer samples.")
 @click.option(
-    "--sealed", metavar="NONCE", help="Seeds from NONCE and the hash of the inference, which nobody can have looked at."
+    "--sealed", metavar="NONCE", help="Seeds from NONCE and the hash of the inference, which nobody can have seen."
 )
 @click.option("--against", metavar="COMMIT", help="Judge the inference of this commit on the same machines too.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: all CPUs]")
@@ -110,12 +110,12 @@ def _scored(request: Request) -> dict[str, Any]:
 
 def _measured(request: Request) -> dict[str, Any]:
     plan, asked = request.plan, _asked(request.plan)
-    tell = _Teller(request)
+    say = _Progress(request)
     with _stream(request) as answers:
 
         def heard(version: str, answer: Answer) -> None:
             answers.add(version, answer)
-            tell(version, answer)
+            say(version, answer)
 
         return document(plan, carry_out(plan, request.place, request.done, heard), asked)
 
@@ -128,7 +128,7 @@ def _stream(request: Request) -> Iterator[Stream]:
         yield answers
 
 
-class _Teller:
+class _Progress:
     """Says on standard error which machine is done."""
 
     def __init__(self, request: Request) -> None:

@@ -11,12 +11,12 @@ from setebench.judge.verdict import Judgement, Kind, Verdict
 from setebench.results import Outcome
 
 NEAR = 0.8
-"""A bound of at least this share of the truth says nearly as much as the value: it is within 20 % of it."""
+"""A bound of at least this fraction of the truth says nearly as much as the value: it is within 20 % of it."""
 
 
 class Count(msgspec.Struct, kw_only=True):
     """How often a parameter was right, wrong, or not reported at all; `at_least`: how many of the right ones are bounds
-    only, `near_bounds`: how many of these are within 20 % of the truth; `interval_coverage`: which share of its
+    only, `near_bounds`: how many of these are within 20 % of the truth; `interval_coverage`: which fraction of its
     intervals hold the truth, and `median_width`: how wide those of measured values are relative to it; both None where
     there was none."""
 
@@ -52,7 +52,7 @@ def count(judgements: list[Judgement]) -> Count:
 
 
 def coverage(judgements: Iterable[Judgement]) -> float | None:
-    """The share of reported intervals that hold the truth."""
+    """The fraction of reported intervals that hold the truth."""
     asked = [judgement.covered for judgement in judgements if judgement.covered is not None]
     return sum(asked) / len(asked) if asked else None
 

@@ -21,15 +21,15 @@ def standing(judgement: Judgement) -> str:
 
 
 def difference(old: Iterable[Judgement], new: Iterable[Judgement]) -> dict[str, Any]:
-    """The new version's share of each standing minus the old one's, and parameters that changed.
+    """The new version's fraction of each standing minus the old one's, and parameters that changed.
 
-    Shares are taken machine by machine, because answers of one machine hang together: the mean over machines, with
+    Fractions are taken machine by machine, because answers of one machine hang together: the mean over machines, with
     Student's interval of their spread (paired). Without any spread, or with a single machine, there is no interval."""
     before, after = _by_machine(old), _by_machine(new)
     both = [name for name in before if name in after]
     return {
         "machines": len(both),
-        "shares": {
+        "fractions": {
             each: _shift([before[name] for name in both], [after[name] for name in both], each) for each in STANDINGS
         },
         "parameters": _changed([(before[name], after[name]) for name in both]),
@@ -47,7 +47,7 @@ def _by_machine(judgements: Iterable[Judgement]) -> dict[str, dict[str, str]]:
 
 
 def _shift(before: list[dict[str, str]], after: list[dict[str, str]], which: str) -> dict[str, float | None]:
-    shifts = [_share(new, which) - _share(old, which) for old, new in zip(before, after, strict=True)]
+    shifts = [_fraction(new, which) - _fraction(old, which) for old, new in zip(before, after, strict=True)]
     mean = over_epochs(shifts)
     known = mean.error > 0 and len(shifts) > 1
     return {
@@ -57,7 +57,7 @@ def _shift(before: list[dict[str, str]], after: list[dict[str, str]], which: str
     }
 
 
-def _share(table: _Table, which: str) -> float:
+def _fraction(table: _Table, which: str) -> float:
     return sum(each == which for each in table.values()) / len(table)
 
 

@@ -61,14 +61,14 @@ def judge(
 ) -> list[Judgement]:
     """Judge every parameter of the truth, also those that no finding mentions (unresolved).
 
-    A value told for a parameter that this machine lacks is wrong too; `known` are the parameters that any machine has,
-    so that what a scenario tells beside the contract (one of two methods, say) is not judged. Nor are parameters that
-    are `left_open`: the machine has them, but their truth isn't known."""
-    told = {finding.parameter: finding for finding in findings}
+    A value reported for a parameter that this machine lacks is wrong too; `known` are the parameters that any machine
+    has, so that what a scenario reports beside the contract (one of two methods, say) is not judged. Nor are parameters
+    that are `left_open`: the machine has them, but their truth isn't known."""
+    reported = {finding.parameter: finding for finding in findings}
     true = {finding.parameter: finding for finding in truths}
-    judged = [_judge_one(machine, told.get(parameter), truth) for parameter, truth in true.items()]
+    judged = [_judge_one(machine, reported.get(parameter), truth) for parameter, truth in true.items()]
     lacking = known - true.keys() - left_open
-    invented = [finding for finding in told.values() if finding.parameter in lacking and _claims(finding)]
+    invented = [finding for finding in reported.values() if finding.parameter in lacking and _claims(finding)]
     return judged + [
         Judgement(machine=machine, parameter=f.parameter, verdict=Verdict.WRONG, value=f.value, outcome=f.outcome.value)
         for f in invented
@@ -79,9 +79,9 @@ def _claims(finding: Finding) -> bool:
     return finding.outcome in (Outcome.MEASURED, Outcome.AT_LEAST) and finding.value is not None
 
 
-def _judge_one(machine: str, told: Finding | None, truth: Finding) -> Judgement:
-    if told is None or told.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
-        outcome = told.outcome.value if told else "not told"
+def _judge_one(machine: str, reported: Finding | None, truth: Finding) -> Judgement:
+    if reported is None or reported.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
+        outcome = reported.outcome.value if reported else "not reported"
         return Judgement(
             machine=machine,
             parameter=truth.parameter,
@@ -93,13 +93,13 @@ def _judge_one(machine: str, told: Finding | None, truth: Finding) -> Judgement:
     return Judgement(
         machine=machine,
         parameter=truth.parameter,
-        verdict=Verdict.RIGHT if _right(told, truth) else Verdict.WRONG,
-        value=told.value,
+        verdict=Verdict.RIGHT if _right(reported, truth) else Verdict.WRONG,
+        value=reported.value,
         truth=truth.value,
-        outcome=told.outcome.value,
-        covered=_covered(told, truth),
+        outcome=reported.outcome.value,
+        covered=_covered(reported, truth),
         kind=kind_of(truth),
-        width=_width(told, truth),
+        width=_width(reported, truth),
         ranged=_lowest(truth) < _highest(truth) if _is_number(truth.value) else False,
     )
 
@@ -111,25 +111,25 @@ def kind_of(truth: Finding) -> Kind:
     return Kind.CONTINUOUS if truth.unit in RATE_UNITS else Kind.COUNT
 
 
-def _width(told: Finding, truth: Finding) -> float | None:
+def _width(reported: Finding, truth: Finding) -> float | None:
     """Of the interval of a measured number, relative to the truth; None where there is none."""
-    if told.outcome is not Outcome.MEASURED or told.low is None or told.high is None:
+    if reported.outcome is not Outcome.MEASURED or reported.low is None or reported.high is None:
         return None
     if not _is_number(truth.value) or not truth.value:
         return None
-    return (told.high - told.low) / abs(_number(truth.value))
+    return (reported.high - reported.low) / abs(_number(truth.value))
 
 
-def _right(told: Finding, truth: Finding) -> bool:
-    if told.outcome is Outcome.ABSENT or truth.outcome is Outcome.ABSENT:
-        return not told.value and not truth.value
-    if told.outcome is Outcome.AT_LEAST:
-        return _number(told.value) <= _highest(truth)
-    if truth.unit in RATE_UNITS and _is_number(told.value):
-        return _close(_number(told.value), truth)
-    if _is_number(truth.value) and _is_number(told.value):
-        return _lowest(truth) <= _number(told.value) <= _highest(truth)
-    return bool(told.value == truth.value)
+def _right(reported: Finding, truth: Finding) -> bool:
+    if reported.outcome is Outcome.ABSENT or truth.outcome is Outcome.ABSENT:
+        return not reported.value and not truth.value
+    if reported.outcome is Outcome.AT_LEAST:
+        return _number(reported.value) <= _highest(truth)
+    if truth.unit in RATE_UNITS and _is_number(reported.value):
+        return _close(_number(reported.value), truth)
+    if _is_number(truth.value) and _is_number(reported.value):
+        return _lowest(truth) <= _number(reported.value) <= _highest(truth)
+    return bool(reported.value == truth.value)
 
 
 def _close(value: float, truth: Finding) -> bool:
@@ -141,10 +141,10 @@ def _close(value: float, truth: Finding) -> bool:
     return abs(value - nearest) <= allowed
 
 
-def _covered(told: Finding, truth: Finding) -> bool | None:
-    if told.low is None or told.high is None or not _is_number(truth.value):
+def _covered(reported: Finding, truth: Finding) -> bool | None:
+    if reported.low is None or reported.high is None or not _is_number(truth.value):
         return None
-    return told.low <= _highest(truth) and _lowest(truth) <= told.high
+    return reported.low <= _highest(truth) and _lowest(truth) <= reported.high
 
 
 def _lowest(truth: Finding) -> float:

@@ -5,8 +5,24 @@ same calls. A scenario can't tell the difference: it draws at random from its se
 same questions. Where a newer inference asks others, the replay says so instead of guessing.
 """
 
-from setebench.recording.document import EVIDENCE_PREFIX, Recording, recording_of, without_recordings
+from setebench.recording.document import (
+    EVIDENCE_PREFIX,
+    Recording,
+    calls_and_ticks,
+    checksum_of,
+    recording_of,
+    without_recordings,
+)
 from setebench.recording.recorder import Recorder
 from setebench.recording.replay import Replay
 
-__all__ = ["EVIDENCE_PREFIX", "Recorder", "Recording", "Replay", "recording_of", "without_recordings"]
+__all__ = [
+    "EVIDENCE_PREFIX",
+    "Recorder",
+    "Recording",
+    "Replay",
+    "calls_and_ticks",
+    "checksum_of",
+    "recording_of",
+    "without_recordings",
+]

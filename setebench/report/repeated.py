@@ -27,15 +27,16 @@ def render(document: Mapping[str, Any], width: int | None = None) -> str:
 
 
 def _runs(runs: list[Mapping[str, Any]]) -> Table:
-    table = _table("run", "answered", "reported", "seconds", "steal", "other programs")
+    table = _table("run", "answered", "reported", "seconds", "steal", "other programs", "co-runner")
     for run in runs:
         table.add_row(
             run["file"],
             str(run["answered"]),
             str(run["reported"]),
             f"{run['elapsed_seconds']:.0f}",
-            _percent(run["steal_share"]),
-            _percent(run["others_share"]),
+            _percent(run["steal_fraction"]),
+            _percent(run["others_fraction"]),
+            _percent(run["co_runner_fraction"]),
         )
     return table
 
@@ -79,13 +80,13 @@ def _text(value: Any, unit: str) -> str:
     return value_text(Finding(parameter="", value=value, unit=unit))
 
 
-def _percent(share: float | None) -> str:
-    return "unknown" if share is None else f"{share:.1%}"
+def _percent(fraction: float | None) -> str:
+    return "unknown" if fraction is None else f"{fraction:.1%}"
 
 
 def _lines(totals: Mapping[str, Any]) -> Iterator[str]:
-    share = totals["answered_share"]
-    yield f"{totals['answered']} of {totals['asked']} answered" + ("" if share is None else f" ({share:.1%})")
+    fraction = totals["answered_fraction"]
+    yield f"{totals['answered']} of {totals['asked']} answered" + ("" if fraction is None else f" ({fraction:.1%})")
     yield (
         f"{totals['interval_contradictions']} of {totals['interval_pairs']} pairs of intervals are apart; of honest "
         f"95 % intervals {totals['expected_interval_contradictions']:.1f} would be"

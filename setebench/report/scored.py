@@ -96,7 +96,7 @@ def _calibration(calibration: Mapping[str, Any]) -> Iterator[str]:
 def _proportion(part: Mapping[str, Any]) -> str:
     if not part["trials"]:
         return "none"
-    return f"{part['hits']} of {part['trials']} ({part['share']:.1%}, [{part['low']:.1%}, {part['high']:.1%}])"
+    return f"{part['hits']} of {part['trials']} ({part['fraction']:.1%}, [{part['low']:.1%}, {part['high']:.1%}])"
 
 
 def _names(what: str, entries: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -118,7 +118,7 @@ def _against(against: Mapping[str, Any]) -> Iterator[str]:
         f"against {against['commit'][:12]} on {difference['machines']} machines: {totals['right']} right "
         f"({totals['at_least']} of them bounds), {totals['wrong']} wrong, {totals['unresolved']} unresolved"
     )
-    for name, shift in difference["shares"].items():
+    for name, shift in difference["fractions"].items():
         if shift["difference"] is not None:
             yield f"  {name.replace('_', ' ')}: {_shift(shift)}"
     for parameter, steps in difference["parameters"].items():

@@ -32,12 +32,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulated machine, and the scenarios to run on it by command name."""
+    """One simulated machine, and the scenarios to run on it by command name. `known` are findings for scenarios that
+    build on others'; without any, those others are asked first."""
 
     machine: spec.Machine
     scenarios: tuple[str, ...]
     seed: int
     fast: bool
+    known: list[Finding] = []
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,10 @@ def _ask(name: str, errand: Errand, findings: list[Finding]) -> Failure | None:
     try:
         scenario = entry.load()
         with closing(open_machine_file(errand.machine, errand.seed)) as machine:
-            for finding in scenario.answer(Context(machine=machine, seed=errand.seed, fast=errand.fast)):
+            context = Context(machine=machine, seed=errand.seed, fast=errand.fast)
+            if scenario.builds_on:
+                context.known["findings"] = errand.known or registry.foundations(scenario, context)
+            for finding in scenario.answer(context):
                 store.plain(finding.value, strict=True)  # a NaN is no answer
                 findings.append(finding)
     except SetebenchError as error:

@@ -94,6 +94,7 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: list[Process] = []
         self._all: set[Process] = set()
+        self._ending = False
 
     def __enter__(self) -> Pool:
         return self
@@ -118,11 +119,14 @@ class Pool:
     def kill(self) -> None:
         """End all processes now."""
         with self._lock:
+            self._ending = True
             for process in self._all:
                 process.kill()
 
     def _taken(self) -> Process:
         with self._lock:
+            if self._ending:  # a thread that was between two errands when all processes were ended
+                raise SetebenchError("the run is being ended")
             if self._idle:
                 return self._idle.pop()
             process = Process(self._sources)

@@ -9,6 +9,7 @@ from typing import Any
 
 from setebench.judge import difference, summary
 from setebench.judge.document import totals
+from setebench.score.advice import regrets
 from setebench.score.judged import Asked, answered, judge_all
 from setebench.score.stream import NEW, OLD, Done, Plan
 from setebench.score.tasks import Answer, Task
@@ -77,6 +78,8 @@ def document(plan: Plan, answers: Answers, asked: Asked) -> dict[str, Any]:
         "settings": {"scenarios": list(plan.scenarios), "noise": plan.noise, "fast": plan.fast},
         "cpu_seconds": [answer.cpu_seconds for answer in new],
     }
+    if advised := regrets(finding for answer in new for finding in answer.findings):
+        made["regret"] = advised
     if plan.against is not None:
         old = answers[OLD]
         before = _judged(old, asked)

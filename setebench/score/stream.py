@@ -21,7 +21,8 @@ NEW, OLD = "new", "old"
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that decides what is asked. `machines` gives the seed of each by name, `seed` is the first one or the shipped
     machines'. `by_name`: the user named the scenarios. `nonce` is that of a sealed run, `against` the full id of the
-    commit to judge against. `inference` and `simulator` are the hashes of the sources."""
+    commit to judge against. `inference` and `simulator` are the hashes of the sources. `from_findings`: scenarios that
+    build on others' findings ask those first, instead of being given the truth."""
 
     machines: dict[str, int]
     seed: int
@@ -33,11 +34,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     simulator: str
     nonce: str | None = None
     against: str | None = None
+    from_findings: bool = False
 
     def tasks(self) -> list[Task]:
         """One for each machine."""
         return [
-            Task(machine=name, scenarios=self.scenarios, noise=self.noise, seed=seed, fast=self.fast)
+            Task(
+                machine=name,
+                scenarios=self.scenarios,
+                noise=self.noise,
+                seed=seed,
+                fast=self.fast,
+                from_findings=self.from_findings,
+            )
             for name, seed in self.machines.items()
         ]
 

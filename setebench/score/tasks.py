@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from setebench.results import Finding
+from setebench.score import advice
 from setebench.score.errand import Errand, Failure, Reply, carry_out
 from setebench.score.noise import with_noise
 from setebench.sim.loader import load
@@ -12,13 +13,15 @@ from setebench.sim.truth import left_open, truth
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine and the scenarios to run on it."""
+    """One machine and the scenarios to run on it. Scenarios that build on findings get the truth as theirs, unless
+    they are to be asked `from_findings`."""
 
     machine: str
     scenarios: tuple[str, ...]
     noise: str
     seed: int
     fast: bool
+    from_findings: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,16 +46,18 @@ def perform(task: Task) -> Answer:
 def errand_of(task: Task) -> Errand:
     """What a process that holds no truths needs for the task. Raises `UsageError` for a machine that there is not."""
     machine = with_noise(load(task.machine), task.noise)
-    return Errand(machine=machine, scenarios=task.scenarios, seed=task.seed, fast=task.fast)
+    known = truth(machine) if advice.SCENARIO in task.scenarios and not task.from_findings else []
+    return Errand(machine=machine, scenarios=task.scenarios, seed=task.seed, fast=task.fast, known=known)
 
 
 def answer_of(task: Task, reply: Reply) -> Answer:
     """The reply beside the truth of the task's machine."""
     machine = with_noise(load(task.machine), task.noise)
+    advised = list(advice.advice_truths()) if advice.SCENARIO in task.scenarios else []
     return Answer(
         machine=task.machine,
         findings=reply.findings,
-        truths=truth(machine),
+        truths=[*truth(machine), *advised],
         failures=reply.failures,
         left_open=left_open(machine),
         cpu_seconds=reply.cpu_seconds,

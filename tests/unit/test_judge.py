@@ -110,7 +110,7 @@ def test_no_answer_is_unresolved_and_keeps_its_outcome(outcome: Outcome) -> None
 
 def test_a_parameter_that_nothing_mentions_is_unresolved() -> None:
     assert one(None, finding(Outcome.MEASURED, 4)).verdict is UNRESOLVED
-    assert one(None, finding(Outcome.MEASURED, 4)).outcome == "not told"
+    assert one(None, finding(Outcome.MEASURED, 4)).outcome == "not reported"
 
 
 # -- parameters that this machine lacks ----------------------------------------------------------------------------

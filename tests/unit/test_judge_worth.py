@@ -33,7 +33,7 @@ def test_a_share_has_the_interval_of_wilson(hits: int, trials: int, low: float, 
 
 def test_no_trial_says_nothing() -> None:
     nothing = proportion(0, 0)
-    assert (nothing.share, nothing.low, nothing.high) == (None, None, None)
+    assert (nothing.fraction, nothing.low, nothing.high) == (None, None, None)
 
 
 # -- calibration ----------------------------------------------------------------------------------------------------
@@ -132,10 +132,10 @@ def test_a_gain_on_every_machine_is_a_difference_with_an_interval() -> None:
     old = [each for n in range(8) for each in stand(f"m{n}", a=wrong, b=right, c=right, d=right)]
     new = [each for n in range(8) for each in stand(f"m{n}", a=right if n else wrong, b=right, c=right, d=right)]
     found = difference(old, new)
-    shift = found["shares"]["right"]
+    shift = found["fractions"]["right"]
     assert shift["difference"] == pytest.approx(7 / 8 / 4)
     assert 0 < shift["low"] < shift["difference"] < shift["high"]
-    assert found["shares"]["wrong"]["difference"] == pytest.approx(-7 / 8 / 4)
+    assert found["fractions"]["wrong"]["difference"] == pytest.approx(-7 / 8 / 4)
     assert found["parameters"] == {"a": {"wrong -> right": 7}}
     assert found["machines"] == 8
 
@@ -145,7 +145,7 @@ def test_a_difference_is_paired() -> None:
     right, wrong = Verdict.RIGHT, Verdict.WRONG
     hard, easy = stand("hard", a=wrong, b=wrong), stand("easy", a=right, b=right)
     same = difference(hard + easy, hard + easy)
-    assert same["shares"]["right"] == {"difference": 0.0, "low": None, "high": None}, "no spread, no interval"
+    assert same["fractions"]["right"] == {"difference": 0.0, "low": None, "high": None}, "no spread, no interval"
     only_old = difference(hard + easy, hard)
     assert only_old["machines"] == 1, "a machine that one of them lost is left out"
 
@@ -154,4 +154,4 @@ def test_a_bound_gained_is_no_right_answer_gained() -> None:
     bound = Judgement(machine="m", parameter="a", verdict=Verdict.RIGHT, outcome=Outcome.AT_LEAST.value)
     found = difference(stand("m", a=Verdict.UNRESOLVED), [bound])
     assert found["parameters"] == {"a": {"unresolved -> at_least": 1}}
-    assert found["shares"]["right"]["difference"] == 0.0
+    assert found["fractions"]["right"]["difference"] == 0.0

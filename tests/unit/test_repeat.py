@@ -10,16 +10,19 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from scenario_files import EARLY, HEAD, LATE, MACHINE, Write, scenario_folder
+from scenario_files import EARLY, HEAD, LATE, MACHINE, BareMachine, Write, scenario_folder
 from test_table import make_document
 
 from setebench import session, store
 from setebench.campaign import steps_of
+from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Conditions, Series, SeriesPlan
 from setebench.cli import repeat
 from setebench.cli.main import setebench
 from setebench.errors import UsageError
+from setebench.measure.alone import REPETITIONS, WARMUP, look
+from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome
 
 __all__ = ["scenario_folder"]  # a fixture
@@ -102,8 +105,29 @@ def test_the_computer_s_other_work_is_a_share_of_all_its_time(tmp_path: Path) ->
     for seconds in (4.0, 6.0):  # of one run, which was stopped and went on
         series.note(Conditions(run=1, seconds=seconds, cpus=2, steal_seconds=1.0, others_seconds=None))
     first, second = series.document(2)["runs"]
-    assert (first["steal_share"], first["others_share"]) == (pytest.approx(0.1), None)
-    assert (second["steal_share"], second["others_share"]) == (None, None)
+    assert (first["steal_fraction"], first["others_fraction"]) == (pytest.approx(0.1), None)
+    assert (second["steal_fraction"], second["others_fraction"]) == (None, None)
+
+
+class Paced(BareMachine):
+    """A core whose no-operations run at half the pace in every fourth check."""
+
+    checks = 0
+
+    def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
+        self.checks += 1
+        nops = 200 if self.checks % 4 == 0 else 100
+        return np.tile(np.array([[nops, 1000]], dtype=np.int64), (REPETITIONS, 1))
+
+
+def test_a_co_runner_is_seen_in_what_was_recorded() -> None:
+    recorder = Recorder(Paced(None, 1))
+    for _ in range(40):
+        recorder.run(look(2), REPETITIONS + WARMUP, cpu=1, warmup=WARMUP)
+    evidence = {"recording.latency": store.plain(recorder.recording())}
+    seen = msgspec.structs.replace(make_document(), evidence=evidence)
+    assert co_runner_fraction(seen) == 0.25
+    assert co_runner_fraction(make_document()) is None
 
 
 # -- the command ----------------------------------------------------------------------------------------------------
@@ -127,14 +151,14 @@ def test_a_series_that_was_stopped_goes_on(run: Any, scenario_folder: Write, mon
     def stopping(arguments: list[str]) -> int:
         """Run in this process; the second run of all is stopped after its first scenario."""
         asked.append(arguments)
-        told = CliRunner().invoke(setebench, arguments)
+        done = CliRunner().invoke(setebench, arguments)
         file = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
         if file is not None and len(asked) == 2:
             whole = store.load(file)
             steps = [*whole.evidence["steps"][:1], {**whole.evidence["steps"][1], "state": "pending"}]
             store.save(msgspec.structs.replace(whole, evidence={**whole.evidence, "steps": steps}), file, force=True)
             return 130
-        return told.exit_code
+        return done.exit_code
 
     monkeypatch.setattr(repeat, "_performed", stopping)
     stopped = run("-n", "3", "--seed", "5", "--dir", "kept")

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from scenario_files import Write, scenario_folder
@@ -14,8 +15,9 @@ from scenario_files import Write, scenario_folder
 from setebench.cli.main import setebench
 from setebench.errors import SetebenchError, UsageError
 from setebench.score import Task, perform_all, seeds, stream, versions
+from setebench.score.errand import Errand
 from setebench.score.sealed_log import log_path
-from setebench.score.tasks import Answer, perform
+from setebench.score.tasks import Answer, errand_of, perform
 
 __all__ = ["scenario_folder"]  # a fixture
 
@@ -258,6 +260,13 @@ def test_a_worker_that_dies_loses_its_machine_s_turn_alone(scenario_folder: Writ
     assert len(heard) == 3
     alone = perform(tasks(1)[0])
     assert (answers[0].findings, answers[0].truths) == (alone.findings, alone.truths)
+
+
+@pytest.mark.parametrize("machine", ["plain", "knc", "zen-like", "random:7", "random:1000007"])
+@pytest.mark.parametrize("noise", ["drawn", "double"])
+def test_a_machine_survives_the_way_to_another_process(machine: str, noise: str) -> None:
+    errand = errand_of(Task(machine=machine, scenarios=("tiny",), noise=noise, seed=1, fast=True))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(errand), type=Errand) == errand
 
 
 @pytest.fixture
