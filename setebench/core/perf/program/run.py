@@ -95,6 +95,7 @@ class Programs:
             with self._open_process(job, process) as counters:
                 rows = _Rows(counters, job.interval, self._beside)
                 self._beside.open(process, counters)
+                watch.begin()
                 counters.start()
                 ending = watch.until_end(job.limit, job.interval, rows.tick)
                 return rows.run(ending), _events(counters.opened)
@@ -102,9 +103,11 @@ class Programs:
     def _counted(self, job: Job, counters: Counters, held: Held, regions: RegionFile) -> Run:
         rows = _Rows(counters, job.interval, self._beside)
         self._beside.open(held.process, counters)
+        watch = Watch(held.process, params=job.params)
         counters.start()
+        watch.begin()
         held.release()
-        ending = Watch(held.process, params=job.params).until_end(job.limit, job.interval, rows.tick)
+        ending = watch.until_end(job.limit, job.interval, rows.tick)
         run = rows.run(ending)
         return msgspec.structs.replace(run, regions=regions.regions(), notes=[*run.notes, *regions.notes()])
 

@@ -75,18 +75,23 @@ class Watch:
         self._attached = attached
         self._params = params or Params()
         self._begun_ticks = start_time(process) if attached else None
+        self._begin = time.monotonic()
         self._asked = 0
         self._strength = 0
         self._stronger_at = float("inf")
 
+    def begin(self) -> None:
+        """What is watched begins, or its counting does: seconds are counted from here."""
+        self._begin = time.monotonic()
+
     def until_end(self, seconds: float | None, interval: float | None, tick: Callable[[float], None]) -> Ending:
         """Wait for the end of the process, for `seconds` if given, or until we are asked to end. `tick` is called with
         the seconds since the begin each `interval`."""
-        begin = time.monotonic()
+        begin = self._begin
         limit = float("inf") if seconds is None else begin + seconds
         due = float("inf") if interval is None else begin + interval
         while True:
-            ending = self._ended(begin)
+            ending = self._ended()
             if ending is not None:
                 return ending
             now = time.monotonic()
@@ -102,8 +107,8 @@ class Watch:
             if self._heed(min(limit, due, self._stronger_at) - time.monotonic()) and self._attached:
                 return Ending(asked=self._asked, elapsed=time.monotonic() - begin)
 
-    def _ended(self, begin: float) -> Ending | None:
-        elapsed = time.monotonic() - begin
+    def _ended(self) -> Ending | None:
+        elapsed = time.monotonic() - self._begin
         if self._attached:
             gone = start_time(self._process) != self._begun_ticks
             return Ending(asked=self._asked, elapsed=elapsed) if gone else None
