@@ -210,10 +210,12 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
 ) = range(26)
 T_WORDS = T_STARTED + MAX_INTERVALS
 
-# The cycle ledger of a thread (kernel/ledger.py): totals, then a ring of one word for each of the latest cycles. A word
-# holds the misses in flight, flags, and the cycle's number above those bits that are its place in the ring.
+# The cycle ledger of a thread (kernel/ledger.py): totals, then a ring of two words for each of the latest cycles.
 (
-    LG_LAST,  # the latest cycle that was marked
+    LG_LAST,  # the end of what was noted, a cycle
+    LG_SETTLED,  # all cycles before this one are in the totals
+    LG_NOW,  # the counts of the cycle that was settled last: two words
+    LG_NOW_SECOND,
     LG_CYCLES,
     LG_INSTRUCTIONS,
     LG_FP_OPS,
@@ -230,14 +232,12 @@ T_WORDS = T_STARTED + MAX_INTERVALS
     LG_FB_FULL,
     LG_SQ_FULL,
     LG_RING,
-) = range(17)
-LEDGER_BITS = 16
-LEDGER_CYCLES = 1 << LEDGER_BITS
+) = range(20)
+LEDGER_CYCLES = 1 << 16
 LEDGER_MASK = LEDGER_CYCLES - 1
-LG_WORDS = LG_RING + LEDGER_CYCLES
-IN_FLIGHT_MASK = (1 << 16) - 1
-EXECUTES, LOAD_WAITS, CHAIN_WAITS, STORES_FULL, ENTRY_WAITS_L1, ENTRY_WAITS_L2 = (1 << bit for bit in range(16, 22))
-STAMP_SHIFT = 22
+LG_WORDS = LG_RING + 2 * LEDGER_CYCLES
+LEDGER_FIELDS, LEDGER_FIELD = 4, 15  # counts in a word, and bits of each
+IN_FLIGHT, LOAD_WAITS, EXECUTES, CHAIN_WAITS, STORES_FULL, ENTRY_WAITS_L1, ENTRY_WAITS_L2 = range(7)
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
 # (counted in uses of all caches, 27 bits, 0: never), four marks. One word for all of it, as a set that spans fewer

@@ -17,7 +17,7 @@ from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
-from setebench.sim.pmu_events import COUNT_WORDS, Sums, counts_so_far, needs_ledger
+from setebench.sim.pmu_events import COUNT_WORDS, Sums, counts_so_far, forget_rest, needs_ledger
 from setebench.sim.pmu_faults import Reading, Watched
 from setebench.sim.spec_pmu import SIMULATED_ROLES
 
@@ -86,8 +86,11 @@ class SimulatedPmu:
         return round(units / at.UNIT * clock.ticks_per_cycle / clock.ticks_per_second * 1e9)
 
     def _switch_ledger(self) -> None:
-        counts = self._machine.pmu is not None
-        self._arrays.c[at.C_COUNTING] = counts and any(needs_ledger(counting.roles) for counting in self._open.values())
+        """Keep the cycle ledger while something open needs it."""
+        needed = self._machine.pmu is not None and any(needs_ledger(each.roles) for each in self._open.values())
+        if needed and not self._arrays.c[at.C_COUNTING]:
+            forget_rest(self._arrays)
+        self._arrays.c[at.C_COUNTING] = needed
 
     def checked(self, roles: Iterable[str]) -> tuple[str, ...]:
         """These roles, each once. Raises `UsageError` for one that there is no event for."""

@@ -84,6 +84,17 @@ def needs_ledger(roles: Iterable[str]) -> bool:
     return any(word >= ev.EVENT_WORDS for role in roles for word in EVENTS[role].counted)
 
 
+def forget_rest(arrays: Arrays) -> None:
+    """Drop what the last run with a cycle ledger left behind, so that it is not counted in another context."""
+    c, s = arrays.c, arrays.s
+    for cpu in range(int(c[at.C_CORES] * c[at.C_SMT])):
+        ledger = s[int(c[at.C_LEDGER]) + cpu * at.LG_WORDS :][: at.LG_WORDS]
+        if ledger[at.LG_LAST] >= ledger[at.LG_SETTLED] > 0:
+            ledger[at.LG_RING :] = 0
+            ledger[at.LG_NOW] = ledger[at.LG_NOW_SECOND] = 0
+            ledger[at.LG_LAST] = ledger[at.LG_SETTLED] - 1
+
+
 def counts_so_far(arrays: Arrays, cpus: Iterable[int]) -> Sums:
     """Everything that was counted until now on these CPUs and their cores."""
     c, s = arrays.c, arrays.s

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from setebench.sim.events import (
     E_INVALIDATIONS,
-    E_L1_FULL,
     E_L3_HITS,
     E_L3_MISSES,
     E_L3_PF_HITS,
@@ -15,17 +14,16 @@ from setebench.sim.events import (
     E_MEMORY_STORES,
     E_OTHER_CORE,
 )
-from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, reserve
+from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, ready_at, remove, write_back_to_l3
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.ledger import mark
+from setebench.sim.kernel.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.replacement import touch
 from setebench.sim.layout import (
     C_BANK_BUSY,
     C_BANK_PORTS,
     C_BANKS,
     C_CORES,
-    C_COUNTING,
     C_DISTANCE,
     C_EXCLUSIVE,
     C_INVALIDATE,
@@ -40,92 +38,24 @@ from setebench.sim.layout import (
     C_SHARED,
     DEMAND,
     DIRTY,
-    ENTRY_WAITS_L1,
-    ENTRY_WAITS_L2,
     EXCLUSIVE,
     HARDWARE,
-    L_DEMAND,
-    L_ENTRIES,
     L_FILL,
     L_FILLS,
-    L_HARDWARE,
     L_INCLUSION,
     L_LATENCY,
     L_PORT,
     L_PORTS,
-    L_SHARED,
-    L_SLOT_WORDS,
-    L_SLOTS,
-    L_SOFTWARE,
     L_WORDS,
     OWNED,
     PORT_WORDS,
     S_ACTIVE,
     S_FOUND_META,
     S_SERVED,
-    SOFTWARE,
 )
 
 MEMORY = 4
 """S_SERVED of a line that memory delivered."""
-
-
-@inlined
-def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, int]:
-    """Base and number of a level's miss entries, and of those of them that the cause may use (0: all)."""
-    v = C_LEVEL + level * L_WORDS
-    cores = c[C_CORES]
-    owner = 0
-    if level < 2:
-        owner = cpu % cores if c[v + L_SHARED] else cpu
-    base = c[v + L_SLOTS] + owner * c[v + L_SLOT_WORDS]
-    entries = c[v + L_ENTRIES]
-    own = base + entries
-    if cause == DEMAND:
-        return base, entries, own, c[v + L_DEMAND]
-    own += c[v + L_DEMAND]
-    if cause == SOFTWARE:
-        return base, entries, own, c[v + L_SOFTWARE]
-    return base, entries, own + c[v + L_SOFTWARE], c[v + L_HARDWARE]
-
-
-@inlined
-def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tuple[int, int, int]:
-    """Wait for a miss entry: (when it is had, and what `keep_entry` must be told once the release time is known)."""
-    base, entries, own, limit = slots_of(c, level, cpu, cause)
-    if entries == 0:
-        return t, 0, 0
-    start = t
-    limited = 0
-    if limit > 0:
-        limited = free_entry(s, own, limit, start)
-        start = max(start, s[limited])
-    entry = free_entry(s, base, entries, start)
-    start = max(start, s[entry])
-    if start > t:
-        count(c, s, cpu % c[C_CORES], E_L1_FULL + level, start - t)
-        if c[C_COUNTING] and level < 2:
-            mark(c, s, cpu, t, start, 0, ENTRY_WAITS_L2 if level else ENTRY_WAITS_L1)
-    return start, entry, limited
-
-
-@inlined
-def keep_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, entry: int, limited: int, done: int) -> None:
-    """Keep a miss entry until its line is there."""
-    base, entries, own, limit = slots_of(c, level, cpu, cause)
-    if entries > 0:
-        hold_entry(s, base, entries, entry, done)
-        if limit > 0:
-            hold_entry(s, own, limit, limited, done)
-
-
-@compiled
-def entry_free(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> bool:
-    """Whether a miss entry is free at t."""
-    base, entries, own, limit = slots_of(c, level, cpu, cause)
-    if entries == 0:
-        return True
-    return s[base] <= t and (limit == 0 or s[own] <= t)
 
 
 @inlined

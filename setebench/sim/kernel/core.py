@@ -157,7 +157,7 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
     if t >= s[th + T_INTERRUPT]:
         count(c, s, core, E_INTERRUPTS, 1)
         if c[C_COUNTING]:  # the handler executes
-            mark(c, s, cpu, t, t + c[C_INTERRUPT], 0, EXECUTES)
+            mark(c, s, cpu, t, t + c[C_INTERRUPT], EXECUTES)
         t += c[C_INTERRUPT]
         s[th + T_INTERRUPT] = t + random_exponential(s, c[C_INTERRUPT_EVERY])
         _pollute(c, s, core)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry, inlined
 from setebench.sim.kernel.core import arm_noise
-from setebench.sim.kernel.ledger import ledger_of, mark, settle_all
+from setebench.sim.kernel.ledger import close_ledger, ledger_of, mark, open_ledger
 from setebench.sim.kernel.rows import step
 from setebench.sim.layout import (
     C_CORES,
@@ -75,7 +75,7 @@ def _meet(c: Ints, s: Ints, threads: Ints, number: int) -> bool:
         if s[th + T_WAITING]:
             s[th + T_WAITING] = 0
             if c[C_COUNTING]:  # waiting is a loop of instructions
-                mark(c, s, threads[i * D_WORDS + D_CPU], s[th + T_CLOCK], latest, 0, EXECUTES)
+                mark(c, s, threads[i * D_WORDS + D_CPU], s[th + T_CLOCK], latest, EXECUTES)
             s[th + T_CLOCK] = latest
     return latest >= 0
 
@@ -97,7 +97,7 @@ def _count_cycles(c: Ints, s: Ints, cpu: int, own_end: int) -> None:
     """Add a thread's part of a repetition to its cycles: from the common start to where the thread is done, and the
     loop around the probe, which executes all the time."""
     end = own_end + IDLE_CYCLES * UNIT
-    mark(c, s, cpu, own_end, end, 0, EXECUTES)
+    mark(c, s, cpu, own_end, end, EXECUTES)
     s[ledger_of(c, cpu) + LG_CYCLES] += end // UNIT - s[S_NOW] // UNIT
 
 
@@ -165,7 +165,8 @@ def _run(
         if s[th + T_INTERRUPT] == 0:
             s[th + T_CLOCK] = s[S_NOW]
             arm_noise(c, s, cpu)
-    begin = s[S_NOW]
+        if c[C_COUNTING]:
+            open_ledger(c, s, cpu, s[S_NOW])
     for k in range(repetitions):
         _repetition(c, s, f, program, threads, number, addresses, k * columns, values, out, k * out_columns)
         if s[S_FAULT]:
@@ -173,7 +174,7 @@ def _run(
     for i in range(number):
         s[_thread(c, threads, i) + T_RUNNING] = 0
         if c[C_COUNTING]:
-            settle_all(c, s, threads[i * D_WORDS + D_CPU], begin)
+            close_ledger(c, s, threads[i * D_WORDS + D_CPU], s[S_NOW])
 
 
 @entry

@@ -24,18 +24,11 @@ from setebench.sim.events import (
     E_STORE_UPGRADES,
 )
 from setebench.sim.kernel.basics import count
-from setebench.sim.kernel.below import (
-    arrive,
-    entry_free,
-    fetch_below_l2,
-    invalidate_others,
-    keep_entry,
-    port,
-    take_entry,
-)
+from setebench.sim.kernel.below import arrive, fetch_below_l2, invalidate_others, port
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, ready_at, remove
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
+from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.replacement import touch
 from setebench.sim.layout import (
     BASE_ADDRESS,

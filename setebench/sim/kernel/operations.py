@@ -32,6 +32,7 @@ from setebench.sim.layout import (
     C_VECTOR_32,
     C_VECTOR_64,
     DIRTY,
+    IN_FLIGHT,
     LOAD_WAITS,
     S_ACTIVE,
     S_ENTRY,
@@ -73,16 +74,16 @@ def _sibling_runs(c: Ints, s: Ints, cpu: int) -> bool:
 def _note_load(c: Ints, s: Ints, cpu: int, ready: int, arrives: int, done: int) -> None:
     """Note a load whose address is known at `ready`, whose line `arrives`, and whose value is there at `done`."""
     begins(c, s, cpu, ready)
-    mark(c, s, cpu, ready, done, 0, LOAD_WAITS)
+    mark(c, s, cpu, ready, done, LOAD_WAITS)
     if s[S_SERVED] > 1:
-        mark(c, s, cpu, s[S_ENTRY], arrives, 1, 0)
+        mark(c, s, cpu, s[S_ENTRY], arrives, IN_FLIGHT)
 
 
 @compiled
 def note_store(c: Ints, s: Ints, cpu: int, entered: int, t: int, ready: int) -> None:
     """Note a store that found the store queue full from `entered` to `t` and begins at `ready`."""
     begins(c, s, cpu, ready)
-    mark(c, s, cpu, entered, t, 0, STORES_FULL)
+    mark(c, s, cpu, entered, t, STORES_FULL)
 
 
 @inlined

@@ -92,7 +92,7 @@ def _work(c: Ints, s: Ints, cpu: int, work: int, value: int) -> int:
             begins(c, s, cpu, t)
         complete(c, s, cpu, t + c[C_MULTIPLY])
     if c[C_COUNTING]:
-        mark(c, s, cpu, first, value, 0, CHAIN_WAITS)
+        mark(c, s, cpu, first, value, CHAIN_WAITS)
     return value
 
 
