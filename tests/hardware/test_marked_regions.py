@@ -183,6 +183,43 @@ def test_a_region_may_begin_in_one_source_file_and_end_in_another(tmp_path: Path
     assert (region["name"], _faults(region)) == ("over files", 64)
 
 
+STORES = """#include <setebench.h>
+volatile long watched;
+static void store(int times)
+{
+    for (int i = 0; i < times; i++)
+        watched = i;
+}
+int main(void)
+{
+    store(400);
+    setebench_region_begin("stores");
+    store(600);
+    setebench_region_end("stores");
+    return 0;
+}
+"""
+
+
+def test_stores_to_an_address_are_counted_one_by_one(tmp_path: Path) -> None:
+    """By the CPU's breakpoints, which are no software events: each is read by itself. What loads the program may write
+    there, too, before it begins."""
+    skip_without_events()
+    folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
+    (tmp_path / "stores.c").write_text(STORES)
+    command = ["gcc", "-O1", "-no-pie", "-I", folder, "stores.c", "-o", "stores"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    symbols = subprocess.run(["nm", "stores"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    address = int(next(line for line in symbols.splitlines() if line.endswith(" watched")).split()[0], 16)
+    event = f"mem:{address:#x}/8:w"
+    run = stat("-e", f"{event},page_fault", "--format", "json", "--", str(tmp_path / "stores")).run
+    (region,) = run["regions"]
+    if run["counts"][event]["reason"] or region["counts"][event]["reason"]:
+        pytest.skip(run["counts"][event]["reason"] or region["counts"][event]["reason"])
+    assert region["counts"][event]["value"] == 600
+    assert 1000 <= run["counts"][event]["value"] < 1100
+
+
 # -- from Python ------------------------------------------------------------------------------------------------------
 
 TOUCH = """
