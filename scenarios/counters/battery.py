@@ -131,13 +131,15 @@ class Battery:
         return region
 
     def _full(self) -> Iterator[Workload]:
-        """Lines at the same places of all pages, a random one of each few, in random order."""
-        rng = self._context.rng(23)
-        most = max(self._params.full_lines)
+        """One line of every few of each page, page after page: no prefetcher brings a line that is still to come, and
+        none sees two lines of a page in a row."""
+        rng, params = self._context.rng(23), self._params
         region = self._allocate(PAGES * PAGE_BYTES)
-        every = np.arange(0, region.size, region.line_size)
-        order = rng.permutation(every[every % PAGE_BYTES != 0])[:most]
-        yield from make.full_queues(region, self._context.cpu, self._params.full_lines, order)
+        pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES))
+        apart = params.full_apart * region.line_size
+        lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (len(pages), 1)), axis=1)
+        order = (lines + pages[:, None]).T.ravel()[: max(params.full_lines)]
+        yield from make.full_queues(region, self._context.cpu, params.full_lines, order)
 
     def _driven_out(self) -> Iterator[Workload]:
         """Modified lines behind passes of several times the first level's and the second level's size."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from setebench.counters.verdicts import Kind, Verdict
+from setebench.probe import CHASE_WORK
 from setebench.stats.candidates import compare
 from setebench.stats.estimate import Estimate, over_epochs
 
@@ -40,7 +41,7 @@ def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
     early = unusable(role, observed)
     if early is not None:
         return early
-    counts, cycles = _full(role, evidence) if role in FULL else _longer(role, evidence)
+    counts, cycles = _compared(role, evidence)
     if not len(counts):
         return Verdict(role=role, reason="no two levels were found whose latencies could be compared")
     kinds = set(wrapped(observed))
@@ -81,11 +82,31 @@ def _counts_anything(role: str, evidence: Evidence) -> bool:
     return any(np.nansum(series.counts) > 0 for series in evidence.observations.roles[role].series.values())
 
 
+def _compared(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
+    """What two workloads differ by, in events and in the cycles that a perfect event would count; by epoch."""
+    if role in FULL:
+        return _full(role, evidence)
+    return _waiting(role, evidence) if role == "no_execute" else _longer(role, evidence)
+
+
+def _waiting(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
+    """Cycles in which nothing began to execute, for dependent multiplications: all that they take but one each."""
+    near = evidence.workloads.get("l2_chase")
+    if near is None:
+        return np.empty(0), np.empty(0)
+    work = near.steps * CHASE_WORK
+    cycles = common(evidence.cycles(role, "l2_chase_chained"), evidence.cycles(role, "l2_chase")) - work
+    return evidence.difference(role, "l2_chase_chained", "l2_chase"), cycles
+
+
 def _full(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
-    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many."""
-    few, many = (f"{FULL[role]}_{count}" for count in evidence.params.full_lines)
+    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. A store that enters the
+    buffer takes a cycle of its own, in which it was not full."""
+    fewer, more = evidence.params.full_lines
+    few, many = (f"{FULL[role]}_{count}" for count in (fewer, more))
     cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
-    return evidence.difference(role, many, few), cycles
+    entering = more - fewer if role == "stall_store_buffer" else 0
+    return evidence.difference(role, many, few), cycles - entering
 
 
 def _longer(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:

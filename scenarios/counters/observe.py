@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
-from setebench.infer.ticks import mean_ticks
+from setebench.infer.ticks import undisturbed
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.scenario import Context
 from setebench.stats.linear import bends, slopes
@@ -96,16 +96,42 @@ def _count_all(context: Context, workload: Workload, observations: Observations,
     run(context, workload, workload.unit)  # what the first repetitions bring in is there from then on
     for group in machine.event_groups(roles):
         for place, amount in enumerate(observations.params.amounts):
-            with machine.count_events(group) as counting:
-                ticks = run(context, workload, amount * workload.unit)
-                counts = counting.read()
-            cycles = mean_ticks(ticks, step_ticks(context)) * len(ticks) * moment[1] if ticks.size else np.nan
-            if ticks.size:
-                observations.step_cycles[workload.name] = cycles / len(ticks) / workload.steps
-            for role in group:
-                series = _series(observations, role, workload)
-                series.cycles[moment[0], place] = cycles
-                series.counts[moment[0], place] = _value(observations.roles[role], counts[role])
+            missing = set(group)
+            for _ in range(observations.params.tries):
+                reading = _read(context, workload, group, amount * workload.unit)
+                cycles = reading.ticks * moment[1]
+                if not np.isnan(cycles):
+                    observations.step_cycles[workload.name] = cycles / amount / workload.unit / workload.steps
+                for role in sorted(missing):
+                    series = _series(observations, role, workload)
+                    series.cycles[moment[0], place] = cycles
+                    series.counts[moment[0], place] = _value(observations.roles[role], reading.counts[role])
+                # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
+                if not reading.disturbed:
+                    missing = {role for role in missing if _has_wrapped(reading.counts[role])}
+                if not missing:
+                    break
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counts of a group of events, the ticks of all timed intervals meanwhile (NaN where there are none), and whether
+    one of these shows a gap: an interrupt, or a stolen slice."""
+
+    counts: dict[str, Count]
+    ticks: float
+    disturbed: bool
+
+
+def _read(context: Context, workload: Workload, group: tuple[str, ...], repetitions: int) -> Reading:
+    machine = context.machine
+    assert isinstance(machine, CountsEvents)
+    with machine.count_events(group) as counting:
+        ticks = run(context, workload, repetitions)
+        counts = counting.read()
+    if not ticks.size:
+        return Reading(counts, np.nan, False)
+    return Reading(counts, float(ticks.sum()), not undisturbed(ticks, step_ticks(context)).all())
 
 
 def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
@@ -130,6 +156,10 @@ def _series(observations: Observations, role: str, workload: Workload) -> Series
     return known[workload.name]
 
 
+def _has_wrapped(count: Count) -> bool:
+    return count.value is not None and not 0 <= count.value < LARGEST_COUNT
+
+
 def _value(observed: Observed, count: Count) -> float:
     """A reading as a number, NaN where there is none or where it wrapped; notes what it says of itself."""
     observed.readings += 1
@@ -137,7 +167,5 @@ def _value(observed: Observed, count: Count) -> float:
         observed.missing = count.reason
         return np.nan
     observed.shared += count.shared
-    if not 0 <= count.value < LARGEST_COUNT:
-        observed.wrapped += 1
-        return np.nan
-    return float(count.value)
+    observed.wrapped += _has_wrapped(count)
+    return np.nan if _has_wrapped(count) else float(count.value)

@@ -21,6 +21,10 @@ class Params:
     """The unit of `amounts` for a workload of one line per repetition. 96 lines a reading and up: an interrupt's
     handful of lines is a few percent of one reading and nothing of the mean slope over epochs."""
 
+    tries: int = 10
+    """A reading that wrapped, or during which the clock shows a gap, is taken again so often. A counter that overflows
+    in six of ten readings is then whole in all but 0.6 % of them."""
+
     trust: float = 0.02
     """Relative. An event is trusted if the interval of its scale lies within 1 +- this (the issue's definition; Röhl et
     al. 2015 find -1 to +2 % for events that they call accurate)."""
@@ -72,8 +76,11 @@ class Params:
     """Independent misses at once: around 4, where a count that is rounded down in each cycle (a quarter of what is in
     flight, as on some cores) begins to count at all."""
 
-    full_lines: tuple[int, int] = (192, 384)
-    """Misses at once that exceed every queue of misses or stores known (128 entries): beyond, each one waits."""
+    full_lines: tuple[int, int] = (256, 480)
+    """Misses at once that exceed every queue of misses or stores known (124 entries): beyond, each one waits."""
+
+    full_apart: int = 2
+    """Lines from one of them to the next in a page: a next-line or pair prefetcher brings none of them."""
 
     work_cycles: int = 2000
     """Cycles of the idle workload per repetition, and of the chain that calibrates `cycles`."""

@@ -40,8 +40,8 @@ class Evidence:
         return np.empty(0) if series is None else series.elapsed()
 
     def table(self) -> dict[str, dict[str, dict[str, float | None]]]:
-        """By role and workload: events per repetition, what it should be (None where that is not known), and the spread
-        between epochs; what the plot draws."""
+        """By role and workload: events per repetition, what it should be (None where that is not known), the spread
+        between epochs, and the cycles that it took where they were timed."""
         return {
             role: {name: self._row(role, name) for name in observed.series}
             for role, observed in self.observations.roles.items()
@@ -51,8 +51,9 @@ class Evidence:
         found = self.slope(role, name)
         volume = self.workloads[name].volumes.get(role)
         if not len(found):
-            return {"events": None, "known": volume, "spread": None}
-        return {"events": float(found.mean()), "known": volume, "spread": float(found.std())}
+            return {"events": None, "known": volume, "spread": None, "cycles": None}
+        cycles = float(self.cycles(role, name).mean())
+        return {"events": float(found.mean()), "known": volume, "spread": float(found.std()), "cycles": cycles}
 
     def difference(self, role: str, larger: str, smaller: str) -> Numbers:
         """Events that the larger of two workloads causes beyond the smaller one, by epoch."""
@@ -87,7 +88,7 @@ def wrapped(observed: Observed) -> tuple[Kind, ...]:
 def background(role: str, evidence: Evidence, scale: float) -> bool:
     """Whether events come while nothing happens: more, in the time of a line from memory, than a part of one."""
     idle = evidence.slope(role, "idle")
-    if not len(idle):
+    if not len(idle) or evidence.workloads["idle"].volumes.get(role) != 0:
         return False
     per_line = over_epochs(idle / evidence.params.work_cycles * LINE_CYCLES)
     return per_line.low > evidence.params.background * scale
