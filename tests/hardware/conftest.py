@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Iterator
 
 import pytest
@@ -22,3 +24,21 @@ def region(native: NativeMachine) -> Iterator[Region]:
     mapped = native.allocate(4 << 20, 4096)
     yield mapped
     native.release(mapped)
+
+
+@pytest.fixture
+def counting_permitted() -> None:
+    """The kernel lets this process count its own page faults; where it does not, counting can't be tried."""
+    from setebench.core.perf.machine.native_counters import NativeCounters
+
+    reason = NativeCounters().event_roles()["page_fault"]
+    if reason:
+        pytest.skip(f"nothing may be counted here: {reason}")
+
+
+@pytest.fixture
+def untouched() -> Iterator[tuple[mmap.mmap, int]]:
+    """Memory of 200 pages of 4 KiB that nobody has touched, and its address."""
+    memory = mmap.mmap(-1, 200 * 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(15)  # MADV_NOHUGEPAGE
+    yield memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))

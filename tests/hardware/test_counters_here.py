@@ -2,83 +2,31 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
 import mmap
 import os
 import resource
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
+from counting_here import PAGE, PAGES, counted, opened, reading_of, software
 
 from setebench.core.native import NativeMachine
 from setebench.core.perf import _perf
-from setebench.core.perf.attributes import Attributes, Breakpoint, Hardware, Sample, Software, Type
-from setebench.core.perf.kernel import PerfError, Reading
+from setebench.core.perf.attributes import Attributes, Breakpoint, Hardware, Software, Type
 from setebench.core.perf.machine.native_counters import NativeCounters
-from setebench.core.perf.messages import Request, explain, read_situation
-from setebench.core.perf.sampling import Sampler, SampleRecord
-from setebench.core.perf.sysfs import core_pmus, read_pmus
+from setebench.core.perf.sysfs import read_pmus
 from setebench.core.threads import pinned
 from setebench.counters.protocol import CountsEvents
-from setebench.errors import UsageError
+from setebench.errors import ProbeFault, UsageError
 from setebench.host.tree import Tree
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 
+pytestmark = pytest.mark.usefixtures("counting_permitted")
 LINE = Base("line")
 LOAD, STORE = (Probe().start().load(LINE).stop(), Probe().start().store(LINE).stop())
-PAGES = 200
-PAGE = 4096
-NOBODY = 65534
-NO_HUGE_PAGES = 15  # MADV_NOHUGEPAGE
-
-
-@pytest.fixture(autouse=True)
-def permitted() -> None:
-    """The kernel lets this process count its own page faults; elsewhere nothing here can be tried."""
-    reason = NativeCounters().event_roles()["page_fault"]
-    if reason:
-        pytest.skip(f"nothing may be counted here: {reason}")
-
-
-def opened(attributes: Attributes, *rest: int) -> int:
-    """A descriptor; a test that needs an event that this kernel refuses is left out, with the reason."""
-    try:
-        return _perf.open_event(attributes, *rest)
-    except PerfError as error:
-        pytest.skip(explain(error.errno or 0, Request(attributes=attributes), read_situation()))
-
-
-@contextmanager
-def counted(*events: Attributes) -> Iterator[Callable[[], Reading]]:
-    """A group that counts within; what it gives says what it counted so far."""
-    leader = opened(msgspec.structs.replace(events[0], disabled=True, pinned=True))
-    fds = [leader]
-    try:
-        fds += [opened(event, 0, -1, leader) for event in events[1:]]
-        _perf.enable(leader, True)
-        yield lambda: _read(leader, len(events))
-    finally:
-        for fd in reversed(fds):
-            _perf.close(fd)
-
-
-def _read(leader: int, count: int) -> Reading:
-    reading = _perf.read_values(leader, count)
-    if reading is None:
-        pytest.skip("no counter is free: other programs use them")
-    return reading
-
-
-def software(event: Software, *, user_only: bool = True) -> Attributes:
-    return Attributes(type=Type.SOFTWARE, config=event, exclude_kernel=user_only)
 
 
 def fresh_pages(native: NativeMachine, pages: int) -> Region:
@@ -169,8 +117,6 @@ def test_the_machine_counts_by_the_protocol(native: NativeMachine) -> None:
 
 
 def test_a_fault_of_the_probe_leaves_the_counters_usable(native: NativeMachine) -> None:
-    from setebench.errors import ProbeFault
-
     with native.count_events(["page_fault"]) as counting:
         with pytest.raises(ProbeFault):
             native.run(LOAD, {LINE: np.array([8])})
@@ -197,60 +143,6 @@ def test_1000_stores_are_1000_hits_of_a_breakpoint(native: NativeMachine, region
         assert read().values == (1000,)
         native.run(STORE, {LINE: np.full(1000, region.address + 128)})
         assert read().values == (1000,)
-
-
-@pytest.fixture
-def untouched() -> Iterator[tuple[mmap.mmap, int]]:
-    """Memory of 4 KiB pages that nobody has touched, and its address."""
-    memory = mmap.mmap(-1, PAGES * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    memory.madvise(NO_HUGE_PAGES)
-    yield memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
-
-
-def test_every_sampled_fault_has_its_address(untouched: tuple[mmap.mmap, int]) -> None:
-    memory, address = untouched
-    event = Attributes(
-        type=Type.SOFTWARE,
-        config=Software.PAGE_FAULTS,
-        exclude_kernel=True,
-        disabled=True,
-        sample_period=1,
-        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.DATA_SRC,
-    )
-    with Sampler(event) as sampler:
-        sampler.enable()
-        for page in range(PAGES):
-            memory[page * PAGE + page] = 1
-        sampler.disable()
-        records = sampler.drain()
-    ours = [record for record in records if isinstance(record, SampleRecord) and record.address is not None]
-    faults = [record for record in ours if address <= (record.address or 0) < address + PAGES * PAGE]
-    assert [record.address for record in faults] == [address + page * PAGE + page for page in range(PAGES)]
-    assert all(record.who.tid == threading.get_native_id() and record.mode == "user" for record in faults)
-    assert all(record.source is not None and record.source.level == "" for record in faults)
-    times = [record.who.time or 0 for record in faults]
-    assert times == sorted(times) and sampler.lost == 0
-
-
-def test_a_buffer_too_small_says_what_it_lost(untouched: tuple[mmap.mmap, int]) -> None:
-    memory, _ = untouched
-    event = Attributes(
-        type=Type.SOFTWARE,
-        config=Software.PAGE_FAULTS,
-        exclude_kernel=True,
-        disabled=True,
-        sample_period=1,
-        sample_type=Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.CPU | Sample.PERIOD,
-    )
-    with Sampler(event, data_pages=1) as sampler:  # 4096 bytes hold 73 records of 56
-        sampler.enable()
-        for page in range(PAGES - 1):
-            memory[page * PAGE] = 1
-        kept = len(sampler.samples())
-        memory[(PAGES - 1) * PAGE] = 1  # the kernel reports what was lost with the next record
-        sampler.disable()
-        kept += len(sampler.samples())
-    assert 0 < kept < PAGES and kept + sampler.lost >= PAGES
 
 
 def tsc() -> Attributes:
@@ -329,7 +221,7 @@ def test_rdpmc_and_read_agree_where_there_is_a_pmu() -> None:
     fd = opened(event)
     page = _perf.map_page(fd, 0, True)
     try:
-        before, direct, after = _read(fd, 1).values[0], page.count(), _read(fd, 1).values[0]
+        before, direct, after = reading_of(fd, 1).values[0], page.count(), reading_of(fd, 1).values[0]
         assert before < after
         assert direct is None or before <= direct <= after
     finally:
@@ -342,145 +234,3 @@ def test_a_pmu_counts_at_least_what_ran(native: NativeMachine) -> None:
     with counted(event) as read:
         native.run(Probe().start().add(1000).stop(), 100)
         assert read().values[0] >= 100 * 1000
-
-
-# -- refusals ---------------------------------------------------------------------------------------------------------
-
-
-def refusal(attributes: Attributes, pid: int = 0, cpu: int = -1) -> str:
-    with pytest.raises(PerfError) as caught:
-        _perf.open_event(attributes, pid, cpu)
-    line = explain(caught.value.errno or 0, Request(attributes=attributes, pid=pid, cpu=cpu), read_situation())
-    assert "\n" not in line and line
-    return f"{errno.errorcode[caught.value.errno or 0]}: {line}"
-
-
-def test_refusals_are_one_line_each(native: NativeMachine) -> None:
-    assert refusal(Attributes(type=0x7FFF_0000, exclude_kernel=True)).startswith(
-        "ENOENT: this kernel has no PMU of type"
-    )
-    assert "need a CPU" in refusal(software(Software.PAGE_FAULTS), -1, -1)
-    assert "has ended" in refusal(software(Software.PAGE_FAULTS), 0x3FFF_FFFF)
-    if not core_pmus(read_pmus(Tree(Path("/")))):
-        assert "PMU" in refusal(Attributes(type=Type.RAW, config=0x1D0, exclude_kernel=True))
-
-
-class FromTheFuture:
-    """An event as a later version of the structure has it, with a field that this kernel does not know."""
-
-    bytes_needed = 64
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def packed(self, size: int | None = None) -> bytes:
-        """The structure, and behind what any kernel knows a word that none does."""
-        self.sizes.append(size or 256)
-        plain = software(Software.PAGE_FAULTS).packed(64)
-        longer = plain.ljust(248, b"\0") + b"\1" * 8
-        return longer[:4] + self.sizes[-1].to_bytes(4, "little") + longer[8 : self.sizes[-1]]
-
-
-def test_a_kernel_that_knows_a_shorter_structure_is_asked_in_its_size() -> None:
-    event = FromTheFuture()
-    fd = _perf.open_event(event)  # type: ignore[arg-type]
-    assert event.sizes[0] == 256 and 64 <= event.sizes[1] < 248 and len(event.sizes) == 2
-    assert _perf.read_values(fd, 1) is not None
-    _perf.close(fd)
-    event.bytes_needed = 256
-    with pytest.raises(PerfError) as caught:
-        _perf.open_event(event)  # type: ignore[arg-type]
-    assert caught.value.errno == errno.E2BIG
-
-
-def test_a_group_read_with_another_number_of_events_is_refused() -> None:
-    with counted(software(Software.PAGE_FAULTS), software(Software.TASK_CLOCK)) as read:
-        assert len(read().values) == 2
-    fd = opened(software(Software.PAGE_FAULTS))
-    with pytest.raises(PerfError):
-        _perf.read_values(fd, 2)
-    with pytest.raises(PerfError):
-        _perf.read_values(fd, 0)
-    _perf.close(fd)
-    with pytest.raises(PerfError):
-        _perf.read_values(fd, 1)
-
-
-# -- an ordinary user -------------------------------------------------------------------------------------------------
-
-
-def in_child(work: Callable[[], object]) -> dict[str, object]:
-    """What `work` returns in a forked child, which is an ordinary user where we are root."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        answer: object = "nothing"
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setresgid(NOBODY, NOBODY, NOBODY)
-                os.setresuid(NOBODY, NOBODY, NOBODY)
-            answer = work()
-        except BaseException as error:
-            answer = {"error": repr(error)}
-        finally:
-            os.write(writing, msgspec.json.encode(answer))
-            os._exit(0)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        found: dict[str, object] = msgspec.json.decode(pipe.read())
-    os.waitpid(child, 0)
-    return found
-
-
-def test_an_ordinary_user_counts_what_may_be_counted_and_reads_why_not_the_rest(
-    untouched: tuple[mmap.mmap, int],
-) -> None:
-    memory, _ = untouched
-
-    def work() -> dict[str, object]:
-        counters = NativeCounters()
-        roles = counters.event_roles()
-        counting = counters.count(["page_fault", "context_switch"])
-        leaders = [int(fd) for fd in counting.leaders()]
-        for leader in leaders:
-            _perf.enable(leader, True)
-        for page in range(PAGES):
-            memory[page * PAGE] = 1
-        for leader in leaders:
-            _perf.disable(leader, True)
-        found = counting.read()
-        return {"roles": roles, "faults": found["page_fault"].value, "switches": found["context_switch"].value}
-
-    found = in_child(work)
-    assert "error" not in found, found
-    roles = found["roles"]
-    assert isinstance(roles, dict)
-    level = read_situation().paranoid
-    if level is not None and level >= 3:
-        assert found["faults"] is None and "perf_event_paranoid" in roles["page_fault"]
-        return
-    assert not roles["page_fault"] and not roles["task_clock"]
-    assert isinstance(found["faults"], int) and found["faults"] >= PAGES
-    if level == 2:
-        assert "reads 0" in roles["context_switch"] and "perf_event_paranoid=1" in roles["cpu_migration"]
-        assert found["switches"] is None
-
-
-def test_an_ordinary_users_refusals_name_the_right_that_is_missing() -> None:
-    level = read_situation().paranoid
-    if level is None or level < 1:
-        pytest.skip(f"perf_event_paranoid is {level}: ordinary users may count whole CPUs here")
-    event = software(Software.TASK_CLOCK, user_only=False)
-
-    def work() -> dict[str, object]:
-        try:
-            _perf.open_event(event, -1, 0)
-        except PerfError as error:
-            request = Request(attributes=event, pid=-1, cpu=0)
-            return {"errno": error.errno, "line": explain(error.errno or 0, request, read_situation())}
-        return {}
-
-    found = in_child(work)
-    assert found["errno"] in (errno.EACCES, errno.EPERM)
-    assert "perf_event_paranoid" in str(found["line"]) and "CAP_PERFMON" in str(found["line"])

@@ -77,17 +77,15 @@ def countable(kernel: Kernel, plan: Plan, situation: Situation) -> Plan:
 
 def _openable(kernel: Kernel, term: Term, situation: Situation) -> Attributes | str:
     """The event's attributes in the first form that opens, or the reason why none does."""
-    number = _tried(kernel, term, term.attributes)
-    if number in REFUSALS and term.cpus is None and not term.attributes.exclude_kernel:
-        form = user_form(term.attributes)
-        without_kernel = _tried(kernel, term, form)
-        if without_kernel == 0 and not term.in_kernel:
-            return form
-        if without_kernel == 0:
+    form = term.attributes
+    number = _tried(kernel, term, form)
+    if number in REFUSALS and term.cpus is None and not form.exclude_kernel:
+        # where this form is refused, too, something else than the kernel's part is in the way
+        form = user_form(form)
+        number = _tried(kernel, term, form)
+        if number == 0 and term.in_kernel:
             return user_only(situation)
-    if number == 0:
-        return term.attributes
-    return explain(number, request_of(term, term.attributes), situation)
+    return explain(number, request_of(term, form), situation) if number else form
 
 
 def request_of(term: Term, attributes: Attributes) -> Request:

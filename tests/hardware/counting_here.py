@@ -1,0 +1,76 @@
+"""Opening and counting events on this kernel, for the tests of counting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from setebench.core.perf import _perf
+from setebench.core.perf.attributes import Attributes, Software, Type
+from setebench.core.perf.kernel import PerfError, Reading
+from setebench.core.perf.messages import Request, explain, read_situation
+
+PAGES = 200
+PAGE = 4096
+NOBODY = 65534
+
+
+def opened(attributes: Attributes, *rest: int) -> int:
+    """A descriptor; a test that needs an event that this kernel refuses is left out, with the reason."""
+    try:
+        return _perf.open_event(attributes, *rest)
+    except PerfError as error:
+        pytest.skip(explain(error.errno or 0, Request(attributes=attributes), read_situation()))
+
+
+@contextmanager
+def counted(*events: Attributes) -> Iterator[Callable[[], Reading]]:
+    """A group that counts within; what it gives says what it counted so far."""
+    leader = opened(msgspec.structs.replace(events[0], disabled=True, pinned=True))
+    fds = [leader]
+    try:
+        fds += [opened(event, 0, -1, leader) for event in events[1:]]
+        _perf.enable(leader, True)
+        yield lambda: reading_of(leader, len(events))
+    finally:
+        for fd in reversed(fds):
+            _perf.close(fd)
+
+
+def reading_of(leader: int, count: int) -> Reading:
+    reading = _perf.read_values(leader, count)
+    if reading is None:
+        pytest.skip("no counter is free: other programs use them")
+    return reading
+
+
+def software(event: Software, *, user_only: bool = True) -> Attributes:
+    return Attributes(type=Type.SOFTWARE, config=event, exclude_kernel=user_only)
+
+
+def in_child(work: Callable[[], object]) -> dict[str, object]:
+    """What `work` returns in a forked child, which is an ordinary user where we are root."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        answer: object = "nothing"
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            answer = work()
+        except BaseException as error:
+            answer = {"error": repr(error)}
+        finally:
+            os.write(writing, msgspec.json.encode(answer))
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        found: dict[str, object] = msgspec.json.decode(pipe.read())
+    os.waitpid(child, 0)
+    return found
