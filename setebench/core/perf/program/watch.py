@@ -18,6 +18,8 @@ import msgspec
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 """Signals by which a user ends what runs."""
 
+FOREVER = float("inf")
+
 _SENT_BY_A_PROCESS = 0
 """`si_code` is at most 0 where a process sent the signal (sigaction(2)); terminals send it from within the kernel."""
 
@@ -78,7 +80,7 @@ class Watch:
         self._begin = time.monotonic()
         self._asked = 0
         self._strength = 0
-        self._stronger_at = float("inf")
+        self._stronger_at = self._limit = FOREVER
 
     def begin(self) -> None:
         """What is watched begins, or its counting does: seconds are counted from here."""
@@ -87,25 +89,27 @@ class Watch:
     def until_end(self, seconds: float | None, interval: float | None, tick: Callable[[float], None]) -> Ending:
         """Wait for the end of the process, for `seconds` if given, or until we are asked to end. `tick` is called with
         the seconds since the begin each `interval`."""
-        begin = self._begin
-        limit = float("inf") if seconds is None else begin + seconds
-        due = float("inf") if interval is None else begin + interval
+        self._limit = FOREVER if seconds is None else self._begin + seconds
+        due = FOREVER if interval is None else self._begin + interval
         while True:
-            ending = self._ended()
+            ending = self._ended() or self._left()
             if ending is not None:
                 return ending
             now = time.monotonic()
-            if now >= limit:
-                limit = float("inf")
-                if self._attached:
-                    return Ending(elapsed=now - begin)
-                self._end(signal.SIGTERM, now)
             if interval is not None and now >= due:
-                tick(now - begin)
+                tick(now - self._begin)
                 due += interval * (1 + (now - due) // interval)
-            self._grow_stronger(now)
-            if self._heed(min(limit, due, self._stronger_at) - time.monotonic()) and self._attached:
-                return Ending(asked=self._asked, elapsed=time.monotonic() - begin)
+            self._heed(min(self._limit, due, self._stronger_at) - time.monotonic())
+
+    def _left(self) -> Ending | None:
+        """Leave a process that goes on where the time is over or we were asked to end; end a program of ours then."""
+        now = time.monotonic()
+        if self._attached and (self._asked or now >= self._limit):
+            return Ending(asked=self._asked, elapsed=now - self._begin)
+        if now >= min(self._limit, self._stronger_at):
+            self._limit = FOREVER
+            self._end(signal.SIGTERM, now)
+        return None
 
     def _ended(self) -> Ending | None:
         elapsed = time.monotonic() - self._begin
@@ -125,19 +129,18 @@ class Watch:
             elapsed=elapsed,
         )
 
-    def _heed(self, seconds: float) -> bool:
-        """Wait for a signal, so long at most; whether it asked us to end."""
+    def _heed(self, seconds: float) -> None:
+        """Wait for a signal, so long at most, and do what it asks for."""
         poll = self._params.poll_other if self._attached else self._params.poll_child
         taken = signal.sigtimedwait(_heeded() | {signal.SIGCHLD}, min(max(seconds, 0.0), poll))
         if taken is None or taken.si_signo == signal.SIGCHLD:
-            return False
+            return
         again, self._asked = bool(self._asked), self._asked or taken.si_signo
         if not self._attached and (again or taken.si_code <= _SENT_BY_A_PROCESS):
             self._end(taken.si_signo, time.monotonic())
         else:  # the program got this one, too
             self._strength = 1
             self._stronger_at = time.monotonic() + self._params.grace
-        return True
 
     def _end(self, first: int, now: float) -> None:
         """Send the program the next stronger signal: as we got it, then to terminate, then to kill."""
@@ -145,10 +148,6 @@ class Watch:
         os.kill(self._process, steps[min(self._strength, 2)])
         self._strength += 1
         self._stronger_at = now + self._params.grace
-
-    def _grow_stronger(self, now: float) -> None:
-        if now >= self._stronger_at:
-            self._end(signal.SIGTERM, now)
 
 
 def start_time(process: int) -> str | None:
