@@ -109,5 +109,6 @@ def _draw(request: Request, document: Document, path: Path) -> None:
     assert request.scenario.plot is not None  # --plot exists only where the scenario can draw
     quieten_matplotlib()
     figure = request.scenario.plot(document.evidence)
-    plot.add_machine(figure, document.machine.name)
+    simulated = " (simulated)" if document.machine.kind == "sim" else ""
+    plot.add_machine(figure, document.machine.name + simulated)
     plot.save(figure, path, request.output.force)

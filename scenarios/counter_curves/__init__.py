@@ -1,0 +1,63 @@
+"""Curves of counted events: the figures of Helm and Taura 2019 (3, 4, 6, 8 to 11) and Molka et al. 2017 (3 to 9), drawn
+from whatever this machine counts; and the load-miss latency above which its memory is saturated.
+
+Nothing is corrected or gated here: a curve shows what events say, right or wrong. Whether they may be believed is the
+scenario `counters`' question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context, Option, Scenario
+from setebench.streaming.budget import is_slow
+
+from . import reader, sets
+from .params import Params
+from .plot import NAMES, draw
+
+USUAL = "helm-9"
+THRESHOLD = "diagnose.saturated.threshold"
+METHOD = "between load-miss latencies while more load brings more bandwidth, and while it brings none"
+
+_READER = dict.fromkeys(("helm-3", "helm-4", "helm-8", "helm-9", "helm-10", "helm-11"), reader.curves)
+_LEVELS = dict.fromkeys(("molka-3", "molka-4", "molka-5", "molka-6"), sets.levels)
+_OTHERS = {"helm-6": reader.volumes, "molka-7": sets.stalls, "molka-8": sets.stalls, "molka-9": sets.full_buffers}
+EXPERIMENTS: dict[str, Callable[[Context, Params], list[dict[str, Any]]]] = {**_READER, **_LEVELS, **_OTHERS}
+"""What is counted for each figure."""
+
+
+def answer(context: Context) -> Iterable[Finding]:
+    """Count what the figure needs; the throttled reader's gives the threshold of saturation."""
+    figure = context.options.get("figure") or USUAL
+    params = Params().for_slow_machine() if is_slow(context.machine.facts) else Params()
+    params = params.quicker() if context.fast and not is_slow(context.machine.facts) else params
+    points = EXPERIMENTS[figure](context, params)
+    kept: dict[str, Any] = {"figure": figure, "points": points}
+    context.evidence["counter_curves"] = kept
+    if figure not in _READER:
+        return []
+    cycles, reason = reader.threshold(points, params)
+    kept["threshold_cycles"] = cycles
+    return [_finding(cycles, reason)]
+
+
+def _finding(cycles: float | None, reason: str) -> Finding:
+    if cycles is None:
+        return Finding(parameter=THRESHOLD, unit="cycles", outcome=Outcome.UNRESOLVED, reason=reason, method=METHOD)
+    return Finding(parameter=THRESHOLD, value=cycles, unit="cycles", method=METHOD, evidence="counter_curves")
+
+
+SCENARIO = Scenario(
+    name="counter-curves",
+    summary="Draw what counted events say of load, levels and stalls: figures of papers, on this machine.",
+    answer=answer,
+    parameters=("diagnose.",),
+    options=(Option(name="figure", help="Which figure.", choices=NAMES, default=USUAL),),
+    plot=draw,
+    order=95,
+    seconds=20.0,
+    on_request=True,
+)

@@ -1,0 +1,117 @@
+"""The papers' figures from counted events: what they show of a simulated machine whose events are without fault."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib import colors
+from setebench.scenarios.counter_curves import EXPERIMENTS, THRESHOLD, reader
+from setebench.scenarios.counter_curves.params import Params
+from setebench.scenarios.counter_curves.plot import NAMES, draw
+
+import setebench.sim
+from setebench import registry, session
+from setebench.errors import SetebenchError, UnsupportedError
+from setebench.machine import open_machine
+from setebench.scenario import Context
+
+PRESETS = Path(setebench.sim.__file__).parent / "presets"
+SMALL = Params(
+    delays=(0, 64, 512), repeats=2, rounds=64, smallest_bytes=8192, largest_bytes=1 << 19, lines=1 << 12, steps=128
+)
+Point = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Sandy Bridge of the paper's Table VI with a PMU without fault and switches for its prefetchers."""
+    text = (PRESETS / "sandybridge.toml").read_text()
+    text = text.replace("prefetcher_switches = false", "prefetcher_switches = true") + "\n[pmu]\n"
+    path = tmp_path_factory.mktemp("machine") / "counted.toml"
+    path.write_text(text)
+    return f"sim:{path}"
+
+
+@pytest.fixture(scope="module")
+def points(counted: str) -> dict[str, list[Point]]:
+    """What each figure's experiment counts, in small."""
+    found: dict[str, list[Point]] = {}
+    with closing(open_machine(counted)) as machine:
+        for name in ("helm-9", "helm-6", "molka-4", "molka-8", "molka-9"):
+            found[name] = EXPERIMENTS[name](Context(machine=machine), SMALL)
+    same = {name: next(known for known in found if EXPERIMENTS[known] is EXPERIMENTS[name]) for name in NAMES}
+    return {name: found[same[name]] for name in NAMES}
+
+
+def test_every_figure_is_drawn_in_grey_with_units(points: dict[str, list[Point]]) -> None:
+    for name in NAMES:
+        figure = draw({"counter_curves": {"figure": name, "points": points[name]}})
+        (axes,) = figure.axes
+        assert axes.get_xlabel() and axes.get_ylabel() and figure.legends
+        assert ("Helm" if name.startswith("helm") else "Molka") in axes.get_title()
+        for line in axes.lines:
+            red, green, blue, _ = colors.to_rgba(line.get_color())
+            assert red == green == blue
+
+
+def test_saturation_is_found_where_more_threads_read_no_more(points: dict[str, list[Point]]) -> None:
+    cycles, reason = reader.threshold(points["helm-9"], SMALL)
+    assert cycles is not None and 200 < cycles < 280, reason  # memory takes 200 cycles without load
+    alone = [point for point in points["helm-9"] if point["threads"] == 1]
+    assert reader.threshold(alone, SMALL)[0] is None
+    lacking = [point | {"load_miss_latency": [None]} for point in points["helm-9"]]
+    assert "can't be counted" in reader.threshold(lacking, SMALL)[1]
+
+
+def test_prefetchers_shorten_load_misses_at_the_same_bandwidth(points: dict[str, list[Point]]) -> None:
+    """Helm and Taura 2019, section 6.3: a high rate that a prefetcher makes does no harm, and the latency shows it."""
+    slow = {
+        point["prefetchers"]: point["load_miss_latency"][0]
+        for point in points["helm-9"]
+        if (point["threads"], point["delay"]) == (1, 512)
+    }
+    assert slow[True] < 0.3 * slow[False]
+
+
+def test_volumes_are_those_of_the_code(points: dict[str, list[Point]]) -> None:
+    for point in points["helm-6"]:
+        assert point["bytes"]["mem_read"] == pytest.approx(point["expected_read_bytes"], rel=0.01)
+        assert point["bytes"]["mem_write"] == pytest.approx(point["expected_write_bytes"], rel=0.01)
+
+
+def test_lines_come_from_the_level_that_holds_the_working_set(points: dict[str, list[Point]]) -> None:
+    largest = {point["kernel"]: point for point in points["molka-4"] if point["bytes"] == SMALL.largest_bytes}
+    smallest = [point for point in points["molka-4"] if point["bytes"] == SMALL.smallest_bytes]
+    assert largest["load"]["per_line"]["l2_fill"] == pytest.approx(1, abs=0.05)
+    assert largest["store"]["per_line"]["l2_writeback"] == pytest.approx(1, abs=0.05)
+    assert largest["load"]["per_line"]["mem_read"] == pytest.approx(0, abs=0.05)
+    assert all(point["per_line"]["l1d_fill"] == pytest.approx(0, abs=0.01) for point in smallest)
+
+
+def test_only_one_stall_event_leaves_out_what_multiplications_wait_for(points: dict[str, list[Point]]) -> None:
+    """Molka et al. 2017, section 4.3: chained multiplications stall execution, and no miss; free ones fill the gaps."""
+    outer = {point["work"]: point for point in points["molka-8"] if point["bytes"] == SMALL.largest_bytes}
+    plain, free, chained = outer[""], outer["free"], outer["chained"]
+    assert free["elapsed"] == pytest.approx(plain["elapsed"], rel=0.1)
+    assert free["per_step"]["stall_l1d_miss"] < plain["per_step"]["stall_l1d_miss"] - 4
+    assert chained["per_step"]["stall_l1d_miss"] == pytest.approx(plain["per_step"]["stall_l1d_miss"], rel=0.1)
+    assert chained["per_step"]["no_execute"] > plain["per_step"]["no_execute"] + 24
+
+
+def test_the_scenario_tells_the_threshold_and_is_asked_by_name_only(
+    counted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Params, "for_slow_machine", lambda self: SMALL)
+    document = session.run("counter-curves", counted, figure="helm-9")
+    assert document[THRESHOLD].unit == "cycles" and document.evidence["counter_curves"]["points"]
+    assert registry.scenario("counter-curves").on_request
+
+
+def test_a_machine_that_counts_nothing_is_refused_in_one_line() -> None:
+    with pytest.raises(UnsupportedError, match="count"):
+        session.run("counter-curves", "sim:plain")
+    with pytest.raises(SetebenchError, match="nothing to plot"):
+        draw({})
