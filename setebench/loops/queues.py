@@ -95,7 +95,9 @@ class Queues:
             self._iteration(i)
             self._clock += self._loop.cycles_per_iteration + self._instructions()
             done.append(max(self._latest, self._clock, done[-1] if done else 0.0))
-        return (max(self._clock, done[-1]) - begin) / timed
+        # a line that is long under way as the timed part begins may come after its end, but its work takes time
+        work = self._loop.cycles_per_iteration + self._instructions()
+        return max(work, (max(self._clock, done[-1]) - begin) / timed)
 
     def _steps(self) -> int:
         return max(stream.steps for stream in self._loop.streams)
