@@ -111,6 +111,7 @@ class NativeCounters:
         self._kernel = kernel
         self._situation = read_situation(tree)
         self._processor = read_processor(tree)
+        self._forms: dict[str, Plan] = {}
         self._specs = events_for(self._processor)
         self._plans = {role: self._plan(role, spec) for role, spec in self._specs.items()} | SYSTEM_PLANS
 
@@ -165,7 +166,13 @@ class NativeCounters:
         )
 
     def _countable(self, role: str) -> Plan:
-        return countable(self._kernel, self._plans[role], self._situation)
+        """The plan in its form that opens here. One that did is kept; one that did not may another time."""
+        if role in self._forms:
+            return self._forms[role]
+        plan = countable(self._kernel, self._plans[role], self._situation)
+        if not plan.reason:
+            self._forms[role] = plan
+        return plan
 
     def _check(self, roles: Sequence[str]) -> None:
         for role in roles:
