@@ -15,11 +15,9 @@ import threading
 from contextlib import ContextDecorator
 from types import TracebackType
 
-from setebench.core.perf import _perf
-from setebench.core.perf.program import _regions
-from setebench.core.perf.program.native import native_resolver
-from setebench.core.perf.program.opened import Counters, Target, open_counters
-from setebench.core.perf.program.wanted import wanted
+from setebench.core.perf.program import marks
+from setebench.core.perf.program.native import NativeEvents
+from setebench.core.perf.program.opened import Counters, Target
 from setebench.counters.counted import total
 from setebench.counters.protocol import Count
 from setebench.errors import UsageError
@@ -40,18 +38,15 @@ class counting(ContextDecorator):
     def __init__(self, *names: str, cpu: int | None = None, threads: bool = False) -> None:
         if cpu is not None and (threads or cpu < 0):
             raise UsageError(f"cpu={cpu} counts whatever runs on a CPU, by its number and without threads=True")
-        resolver = native_resolver()
-        self._events = wanted(names, resolver)
-        self._situation = resolver.situation
-        self._target = Target(cpu=cpu, inherit=threads)
-        self._done = {event.name: Count(role=event.name, reason=NOTHING_YET) for event in self._events}
+        self._events = NativeEvents(names, Target(cpu=cpu, inherit=threads))
+        self._done = {name: Count(role=name, reason=NOTHING_YET) for name in self._events.names}
         self._lock = threading.Lock()
         self._here = _Here()
 
     def __enter__(self) -> counting:
         here = self._here
         if not here.depth:
-            here.counters = open_counters(self._events, self._target, _perf, self._situation)
+            here.counters = self._events.open()
             here.counters.start()
         here.depth += 1
         return self
@@ -103,10 +98,10 @@ class region(ContextDecorator):
         self._name = name
 
     def __enter__(self) -> region:
-        _regions.begin(self._name)
+        marks.begin(self._name)
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        _regions.end(self._name)
+        marks.end(self._name)

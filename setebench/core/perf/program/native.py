@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 
 from setebench.core.perf import _perf
@@ -10,8 +11,9 @@ from setebench.core.perf.attributes import Attributes, Type
 from setebench.core.perf.encode import Encoder, plan_of
 from setebench.core.perf.messages import Request, Situation, explain, read_situation
 from setebench.core.perf.plans import Plan
+from setebench.core.perf.program.opened import Counters, Target, open_counters
 from setebench.core.perf.program.run import Programs
-from setebench.core.perf.program.wanted import Wanted
+from setebench.core.perf.program.wanted import Wanted, wanted
 from setebench.core.perf.sysfs import core_pmus
 from setebench.core.perf.tables import EventSpec, events_for, why_none
 from setebench.counters.roles import ROLES, Scope
@@ -68,6 +70,25 @@ def _spec_text(spec: EventSpec | None) -> str:
 def native_resolver() -> NativeResolver:
     """Of this machine."""
     return NativeResolver(Tree(Path("/")), read_situation())
+
+
+class NativeEvents:
+    """Events of one target, to be opened as often as they are wanted."""
+
+    def __init__(self, names: Sequence[str], target: Target) -> None:
+        """Raises `UsageError` as `wanted` does."""
+        resolver = native_resolver()
+        self._situation, self._target = resolver.situation, target
+        self._wanted = wanted(names, resolver)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Each once, in the order in which they were asked for."""
+        return tuple(each.name for each in self._wanted)
+
+    def open(self) -> Counters:
+        """Counters at rest."""
+        return open_counters(self._wanted, self._target, _perf, self._situation)
 
 
 def native_programs() -> Programs:
