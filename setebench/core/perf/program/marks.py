@@ -1,4 +1,4 @@
-"""Regions that Python code marks: `begin` and `end` of one by its name, on the calling thread (`include/setebench.h`)."""
+"""Regions that Python code marks: `begin` and `end` of one by its name, on the calling thread (see `setebench.h`)."""
 
 from setebench.core.perf.program._regions import begin, end
 
