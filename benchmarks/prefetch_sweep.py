@@ -129,7 +129,9 @@ def draw(axes: Any, name: str, policies: Sequence[Policy], relative: NDArray[np.
         axes.plot([each for each, _ in found], [value for _, value in found], marker=marker, ms=3, lw=1, label=label)
     axes.axhline(1, color="0.5", lw=1, ls=":")
     axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    axes.set_yscale("log", base=2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
     axes.set_title(name, fontsize="medium")
 
 
