@@ -20,10 +20,11 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from setebench.scenario import Scenario
+    from setebench.results import Finding
+    from setebench.scenario import Context, Scenario
 
 PACKAGE = "setebench.scenarios"
 ENTRY_POINT_GROUP = "setebench.scenarios"
@@ -104,6 +105,21 @@ def scenario(name: str) -> Scenario:
 def scenarios() -> dict[str, Scenario]:
     """Every scenario by command name, loaded. Raises `SetebenchError` where one of another package can't be."""
     return {name: entry.load() for name, entry in catalogue().items()}
+
+
+def foundations(scenario: Scenario, context: Context) -> list[Finding]:
+    """The findings of the scenarios that one builds on, asked now on the same machine, with fewer samples. A question
+    that can't be asked there is left open, and progress says why."""
+    from setebench.scenario import Context
+
+    found: list[Finding] = []
+    for name in scenario.builds_on:
+        own = Context(machine=context.machine, seed=context.seed, cpu=context.cpu, fast=True, progress=context.progress)
+        try:
+            found += catalogue()[name].load().answer(own)
+        except UnsupportedError as error:
+            context.progress(f"{name} can't be asked here: {error}")
+    return found
 
 
 # -- the project's own --------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from setebench import registry, store
-from setebench.errors import UnsupportedError, UsageError
+from setebench.errors import UsageError
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, Recorder, Replay, recording_of
 from setebench.results import Document, Finding, MachineRecord
@@ -75,7 +75,9 @@ def ask(
             machine=recorder or open_one, seed=seed, cpu=cpu, fast=fast, options=values, progress=progress
         )
         if scenario.builds_on:
-            context.known["findings"] = foundations(scenario, context)
+            path = values.get("result")
+            known = store.load(path).findings if path else registry.foundations(scenario, context)
+            context.known["findings"] = list(known)
         document = _answered(scenario, context, told, recorder)
     if isinstance(machine, str):  # the name that opens it again, which need not be what it calls itself
         document = msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
@@ -105,21 +107,6 @@ def _answered(scenario: Scenario, context: Context, told: Told, recorder: Record
         findings=findings,
         evidence=store.plain({**context.evidence, **kept}),
     )
-
-
-def foundations(scenario: Scenario, context: Context) -> list[Finding]:
-    """The findings that a scenario builds on: of the file that its option `result` names, else asked now, with fewer
-    samples. A question that can't be asked is left open, and progress says why. Raises `UsageError` for a bad file."""
-    if path := context.options.get("result"):
-        return list(store.load(path).findings)
-    found: list[Finding] = []
-    for name in scenario.builds_on:
-        own = Context(machine=context.machine, seed=context.seed, cpu=context.cpu, fast=True, progress=context.progress)
-        try:
-            found += registry.scenario(name).answer(own)
-        except UnsupportedError as error:
-            context.progress(f"{name} can't be asked here: {error}")
-    return found
 
 
 def infer(document: Document, progress: Progress = _ignore, told: Told = _ignore) -> Document:

@@ -1,7 +1,7 @@
 """What is right of prefetch advice on simulated machines: how little it stays behind, and that it never costs.
 
-A machine file doesn't say which prefetches pay for a loop. The sweep over distances that the scenario runs on the machine
-does, chosen and timed on different rounds; the bounds here say how far behind it advice may stay.
+A machine file doesn't say which prefetches pay for a loop. The sweep over distances that the scenario runs on the
+machine does, chosen and timed on different rounds; the bounds here say how far behind it advice may stay.
 """
 
 from __future__ import annotations
