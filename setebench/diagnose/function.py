@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from setebench.core.perf.program.opened import Counters, Target, open_counters
-from setebench.core.perf.program.run import Beside, threads_of
+from setebench.core.perf.program.run import Beside
+from setebench.core.perf.program.watch import threads_of
 from setebench.counters.counted import Interval, Run, difference
 from setebench.counters.protocol import Count
 from setebench.diagnose.document import Frame, diagnosed

@@ -18,7 +18,8 @@ from setebench.core.perf.attributes import Attributes, Sample, Software, Type
 from setebench.core.perf.kernel import Kernel
 from setebench.core.perf.messages import Situation
 from setebench.core.perf.program.opened import Counters
-from setebench.core.perf.program.run import Job, Programs, threads_of
+from setebench.core.perf.program.run import Job, Programs
+from setebench.core.perf.program.watch import threads_of
 from setebench.core.perf.program.wanted import Wanted
 from setebench.core.perf.sampling import Record, Sampler
 from setebench.counters import counted
