@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from resource import RUSAGE_CHILDREN, getrusage
 
@@ -19,9 +19,10 @@ from setebench.core.perf.kernel import Kernel
 from setebench.core.perf.messages import Situation
 from setebench.core.perf.program.opened import Counters
 from setebench.core.perf.program.run import Job, Programs
-from setebench.core.perf.program.watch import threads_of
 from setebench.core.perf.program.wanted import Wanted
-from setebench.core.perf.sampling import Record, Sampler
+from setebench.core.perf.program.watch import threads_of
+from setebench.core.perf.sampling import LoadEvent, LoadSampler, Record, Sampler, for_program, load_event
+from setebench.core.perf.sysfs import Pmu
 from setebench.counters import counted
 from setebench.counters.counted import Run, regions
 from setebench.diagnose.profile import Memory, Profile, mapped_now
@@ -30,6 +31,10 @@ from setebench.diagnose.turns import Sets, Turns, resting
 from setebench.errors import UnsupportedError
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
+LOADS_HZ = 997
+"""Sampled loads a second and CPU, where the CPU samples any: about a microsecond each (PEBS, IBS)."""
+LEAST_LOAD_CYCLES = 30
+"""Loads that L1 and L2 serve at once are not asked for: what is looked for are those that memory served."""
 MONOTONIC = 1
 """CLOCK_MONOTONIC of clock_gettime(2), the clock of `time.monotonic_ns`: records and intervals have one time."""
 
@@ -61,7 +66,7 @@ def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timel
     """Start a program and observe it and all that it starts to its end.
 
     Raises as `core.perf.program.run.Programs.run` does."""
-    with TimeSampling(kit.kernel, wish) as sampling:
+    with TimeSampling(kit.kernel, wish, pmus=kit.situation.pmus) as sampling:
         before = _children_seconds()
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
         run, _events = Programs(kit.kernel, kit.situation, _Both(sampling, kit)).run(job, command)
@@ -75,7 +80,7 @@ def observe_process(kit: Kit, wish: Wish, process: int) -> tuple[Timeline, Run]:
 
     Raises as `core.perf.program.run.Programs.attach` does."""
     name = _command_of(process)
-    with TimeSampling(kit.kernel, wish, attached=True) as sampling:
+    with TimeSampling(kit.kernel, wish, attached=True, pmus=kit.situation.pmus) as sampling:
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
         run, _events = Programs(kit.kernel, kit.situation, _Both(sampling, kit)).attach(job, process)
         return timeline_of(kit, run, sampling, name), run
@@ -111,11 +116,14 @@ def _command_of(process: int) -> tuple[str, ...]:
 
 
 class TimeSampling:
-    """Samples of a program's time by the CPU clock, one buffer a CPU. A context manager; `reason` says why there are
-    none, where there are none."""
+    """Samples of a program's time by the CPU clock, and of its loads where the CPU takes such; one buffer a CPU. A
+    context manager; `reason` says why there are none of time, where there are none."""
 
-    def __init__(self, kernel: Kernel, wish: Wish, attached: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, wish: Wish, attached: bool = False, pmus: Mapping[str, Pmu] | None = None
+    ) -> None:
         self._kernel, self._hz, self._attached = kernel, wish.samples_hz, attached
+        self._load_event = _load_event(pmus or {})
         self._samplers: list[Sampler] = []
         self._records: list[Record] = []
         self._memories: dict[int, Memory] = {}
@@ -163,6 +171,10 @@ class TimeSampling:
         except UnsupportedError:
             user = msgspec.structs.replace(attributes, exclude_kernel=True, exclude_hv=True)
             self._samplers.append(Sampler(user, thread, cpus, kernel=self._kernel))
+        if self._load_event is not None:
+            loads = for_program(self._load_event, attributes)
+            with suppress(UnsupportedError):  # without a right to them there are none, and findings say so
+                self._samplers.append(LoadSampler(loads, thread, cpus, kernel=self._kernel))
 
     def tick(self, now: float) -> None:
         """Empty the buffers."""
@@ -185,6 +197,13 @@ class TimeSampling:
         """Close all buffers. May be called twice."""
         for sampler in self._samplers:
             sampler.close()
+
+
+def _load_event(pmus: Mapping[str, Pmu]) -> LoadEvent | None:
+    try:
+        return load_event(pmus, LOADS_HZ, LEAST_LOAD_CYCLES)
+    except UnsupportedError:
+        return None
 
 
 def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attributes:
