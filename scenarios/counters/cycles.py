@@ -15,6 +15,7 @@ from setebench.probe import CHASE_WORK
 from setebench.stats.candidates import compare
 from setebench.stats.estimate import Estimate, over_epochs
 
+from .lines import PAIRS
 from .readings import (
     Evidence,
     Numbers,
@@ -100,13 +101,23 @@ def _waiting(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
 
 
 def _full(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
-    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. A store that enters the
-    buffer takes a cycle of its own, in which it was not full."""
+    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a store enters the
+    buffer, it is not full."""
     fewer, more = evidence.params.full_lines
     few, many = (f"{FULL[role]}_{count}" for count in (fewer, more))
     cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
-    entering = more - fewer if role == "stall_store_buffer" else 0
+    entering = (more - fewer) * _entering(evidence) if role == "stall_store_buffer" else 0.0
     return evidence.difference(role, many, few), cycles - entering
+
+
+def _entering(evidence: Evidence) -> float:
+    """Cycles that an instruction takes to enter the core, from no-operations; 0 where these were not timed."""
+    steps = evidence.observations.step_cycles
+    larger, smaller = PAIRS["instructions"]
+    if larger not in steps:
+        return 0.0
+    instructions = [evidence.workloads[name].volumes["instructions"] for name in (larger, smaller)]
+    return (steps[larger] - steps[smaller]) / (instructions[0] - instructions[1])
 
 
 def _longer(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:

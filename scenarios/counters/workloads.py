@@ -123,15 +123,14 @@ def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workl
         load, store = Probe().repeat(few, Probe().load(TARGET)), Probe().repeat(few, Probe().store(BESIDE_POINTER))
         made[f"hot_load_{few}"] = load, volumes(QUIET, load=few)
         made[f"hot_store_{few}"] = store, volumes(QUIET, store=few)
-        made[f"nops_{few}"] = Probe().nop(20 * few), {"instructions": 20.0 * few}
-        made[f"additions_{few}"] = Probe().add(20 * few), {"cycles": 20.0 * few}
+        made[f"nops_{few}"] = Probe().start().nop(20 * few).stop(), {"instructions": 20.0 * few}
+        made[f"additions_{few}"] = Probe().start().add(20 * few).stop(), {"cycles": 20.0 * few}
     return [
         Workload(
             name=name,
             probes={cpu: probe},
             placements=targets.first if TARGET in probe.bases else int,
             volumes=known,
-            elapsed=("cycles",) if probe.intervals else (),
             unit=unit,
         )
         for name, (probe, known) in made.items()
