@@ -49,7 +49,7 @@ def observe_function(kit: Kit, options: Options, call: Callable[[], Any], name: 
     try:
         with (
             open_counters(kit.wanted, Target(threads=threads, inherit=True), kit.kernel, kit.situation) as counters,
-            TimeSampling(kit.kernel, options.wish, attached=True) as sampling,
+            TimeSampling(kit.kernel, options.wish, attached=True, pmus=kit.situation.pmus) as sampling,
         ):
             _open_samples(sampling, threads)
             turns = Turns(kit.kernel, kit.sets)

@@ -135,6 +135,8 @@ class Profile:
             return ()
         counts: Counter[tuple[int, int, Place]] = Counter()
         for (sample, _, _), place in zip(self._samples, self._resolved(), strict=True):
+            if sample.weights is not None:
+                continue  # a sampled load says nothing of time
             interval = min(bisect_right(ends, self._seconds(sample)), len(ends) - 1)
             counts[interval, sample.who.tid or 0, place] += 1
         return tuple(
@@ -147,7 +149,7 @@ class Profile:
         return tuple(
             _load(sample, place, self._seconds(sample))
             for (sample, _, _), place in zip(self._samples, self._resolved(), strict=True)
-            if sample.weights is not None
+            if sample.weights is not None and sample.source is not None and sample.source.operation in ("load", "")
         )
 
     def _seconds(self, sample: SampleRecord) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from setebench.core.perf.attributes import Attributes, Sample
 from setebench.core.perf.kernel import EventPage, PerfError
 from setebench.core.perf.sampling import Lost, Sampler, SampleRecord
 from setebench.core.perf.sampling.kinds import SampleId
-from setebench.core.perf.sampling.loads import LoadSampler, load_event
+from setebench.core.perf.sampling.loads import LoadSampler, for_program, load_event
 from setebench.core.perf.sysfs import Pmu, PmuEvent, parse_format, read_pmus
+from setebench.diagnose.observe import TimeSampling, Wish
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 
@@ -61,6 +63,7 @@ def test_intel_by_the_kernels_own_event() -> None:
     event = load_event(pmus("haswell_ep"), 1009, 30)
     sampled = event.sampled
     assert (sampled.config, sampled.config1, sampled.sample_period) == (0x1CD, 30, 1009)
+    assert sampled.freq
     assert sampled.precise_ip >= 2 and sampled.exclude_kernel and sampled.disabled and event.loads_only
     assert event.leader is None
 
@@ -73,7 +76,9 @@ def test_a_leader_that_the_kernel_lists_is_taken() -> None:
     event = load_event(listed, 1009, 30)
     assert event.leader is not None and event.leader.config == 0x8203 and not event.leader.sample_period
     kernel = RingKernel()
-    with LoadSampler(event, kernel=kernel) as sampler:
+    like = Attributes(type=1, inherit=True, enable_on_exec=True, use_clockid=True, clockid=1)
+    with LoadSampler(for_program(event, like), cpus=(0,), kernel=kernel) as sampler:
+        assert all(each.attributes.inherit and each.attributes.enable_on_exec for each in kernel.events.values())
         leader, member = kernel.events
         assert kernel.events[member].leader == leader and sampler.fds == (member,)
         sampler.enable()
@@ -84,14 +89,14 @@ def test_a_leader_that_the_kernel_lists_is_taken() -> None:
 
 
 def test_amd_by_operations_with_the_kernels_filter() -> None:
-    event = load_event(pmus("zen5"), 100_005, 30)
+    event = load_event(pmus("zen5"), 997, 30)
     assert event.sampled.type == pmus("zen5")["ibs_op"].type
     assert event.sampled.config == 1 << 19 and event.sampled.config2 == 1 and event.sampled.exclude_kernel
-    assert event.sampled.sample_period == 100_000 and not event.loads_only
+    assert event.sampled.freq and event.sampled.sample_period == 997 and not event.loads_only
     older = pmus("zen5")
     older["ibs_op"] = Pmu(name="ibs_op", type=11, formats={"cnt_ctl": parse_format("config:19")})
-    plain = load_event(older, 3, 30).sampled
-    assert not plain.exclude_kernel and plain.sample_period == 16 and plain.config2 == 0
+    plain = load_event(older, 997, 30).sampled
+    assert not plain.exclude_kernel and plain.config2 == 0
 
 
 def test_no_way_is_a_reason() -> None:
@@ -105,7 +110,7 @@ def test_no_way_is_a_reason() -> None:
 
 def test_samples_of_loads_come_out_with_latency_and_level() -> None:
     kernel = RingKernel()
-    with LoadSampler(load_event(pmus("zen5"), 1 << 18, 30), pid=7, cpus=(0, 1), kernel=kernel) as sampler:
+    with LoadSampler(load_event(pmus("zen5"), 997, 30), pid=7, cpus=(0, 1), kernel=kernel) as sampler:
         first, second = sampler.fds
         kernel.write(second, load_record(0x7000, 300, FROM_MEMORY, time=9, cpu=1))
         kernel.write(first, load_record(0x8000, 20, 4, time=3))  # a store
@@ -148,3 +153,33 @@ def test_an_event_that_is_refused_on_the_second_cpu_leaves_nothing_open() -> Non
     with pytest.raises(UnsupportedError, match="CPU 1 is offline"):
         Sampler(Attributes(type=1), 7, (0, 1), kernel=kernel)
     assert not kernel.events
+
+
+def test_a_diagnosed_programs_loads_are_sampled_beside_its_time_and_are_no_time() -> None:
+    kernel = RingKernel()
+    wish = Wish(samples_hz=100)
+    with TimeSampling(kernel, wish, attached=True, pmus=pmus("zen5")) as sampling:
+        sampling.open_threads(os.getpid(), (8,), ())
+        times, loads = kernel.events
+        assert kernel.events[times].attributes.type == 1 and kernel.events[loads].attributes.config == 1 << 19
+        assert kernel.events[loads].attributes.clockid == kernel.events[times].attributes.clockid
+        now = sampling.begin_ns + 1000
+        kernel.write(times, struct.pack("=IHHQIIQ", 9, 2, 32, 0x401000, 7, 8, now))
+        kernel.write(loads, load_record(0x7000, 300, FROM_MEMORY, time=now))
+        kernel.write(loads, load_record(0x7000, 9, 4, time=now))  # a store
+        profile = sampling.profile()
+        assert sum(hit.samples for hit in profile.hits([1.0])) == 1
+        (load,) = profile.loads()
+        assert (load.latency_cycles, load.level, load.tlb_hit, load.address) == (300, "memory", True, 0x7000)
+    assert not kernel.events
+
+
+def test_time_is_sampled_where_loads_are_refused() -> None:
+    kernel = RingKernel()
+    kernel.refuse = lambda event: 13 if event.attributes.type != 1 else 0  # EACCES
+    with TimeSampling(kernel, Wish(), attached=True, pmus=pmus("zen5")) as sampling:
+        sampling.open_threads(os.getpid(), (8,), ())
+        assert len(kernel.events) == 1 and not sampling.reason
+    with TimeSampling(RingKernel(), Wish(), attached=True, pmus=pmus("guest")) as sampling:
+        sampling.open_threads(os.getpid(), (8,), ())
+        assert sampling.profile().loads() == ()

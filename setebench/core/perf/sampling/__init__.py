@@ -19,7 +19,7 @@ from setebench.core.perf.sampling.kinds import (
     Started,
     Throttled,
 )
-from setebench.core.perf.sampling.loads import LoadEvent, LoadSampler, load_event
+from setebench.core.perf.sampling.loads import LoadEvent, LoadSampler, for_program, load_event
 from setebench.core.perf.sampling.records import parse_record
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Started",
     "Throttled",
     "decode_data_source",
+    "for_program",
     "load_event",
     "parse_record",
 ]

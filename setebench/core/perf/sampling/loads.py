@@ -20,8 +20,6 @@ from setebench.errors import UnsupportedError
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME | Sample.ADDR | Sample.CPU | Sample.WEIGHT | Sample.DATA_SRC
 OPERATIONS = "ibs_op"
-PERIOD_STEP = 16
-"""The kernel takes periods of `ibs_op` in multiples of this only (low bits of the counter can't be set)."""
 LEAST_PRECISE = 2
 """Below, the sampled address is not that of the load (perf_event_open(2), precise_ip)."""
 USUAL_PRECISE = 2
@@ -37,30 +35,38 @@ class LoadEvent(msgspec.Struct, frozen=True, kw_only=True):
     loads_only: bool = True
 
 
-def load_event(pmus: Mapping[str, Pmu], period: int, least_cycles: int) -> LoadEvent:
-    """The event that samples one in `period` loads (or operations), those that took `least_cycles` and more where the
-    hardware can choose so.
+def load_event(pmus: Mapping[str, Pmu], samples_hz: int, least_cycles: int) -> LoadEvent:
+    """The event that samples loads so many times a second and CPU (the kernel adapts its period), those that took
+    `least_cycles` and more where the hardware can choose so. At rest until it is enabled.
 
     Raises `UnsupportedError` where this kernel names no way."""
     if OPERATIONS in pmus:
-        return _operations(pmus[OPERATIONS], period)
+        return _operations(pmus[OPERATIONS], samples_hz)
     for pmu in core_pmus(dict(pmus)):
         if "mem-loads" in pmu.events:
-            return _loads(pmu, pmus, period, least_cycles)
+            return _loads(pmu, pmus, samples_hz, least_cycles)
     raise UnsupportedError("no loads are sampled: the kernel lists neither a PMU ibs_op nor an event mem-loads here")
 
 
-def _operations(pmu: Pmu, period: int) -> LoadEvent:
+def for_program(event: LoadEvent, like: Attributes) -> LoadEvent:
+    """The event for the threads and from the moment that another event of the same program has: what it starts is
+    sampled where that is, and its samples have that clock."""
+    names = ("inherit", "enable_on_exec", "use_clockid", "clockid")
+    same = {name: getattr(like, name) for name in names}
+    leader = event.leader and msgspec.structs.replace(event.leader, **same)
+    return msgspec.structs.replace(event, sampled=msgspec.structs.replace(event.sampled, **same), leader=leader)
+
+
+def _operations(pmu: Pmu, samples_hz: int) -> LoadEvent:
     """Every kind of operation is sampled. Leaving the kernel out, which ordinary users must, takes a filter that newer
     kernels have."""
     terms = ["cnt_ctl=1"] if "cnt_ctl" in pmu.formats else []
     filtered = "swfilt" in pmu.formats
     sampled = _encoded(pmu, [*terms, *(["swfilt=1"] if filtered else [])], {pmu.name: pmu})
-    whole = max(period // PERIOD_STEP, 1) * PERIOD_STEP
-    return LoadEvent(sampled=_sampling(sampled, whole, exclude_kernel=filtered), loads_only=False)
+    return LoadEvent(sampled=_sampling(sampled, samples_hz, exclude_kernel=filtered), loads_only=False)
 
 
-def _loads(pmu: Pmu, pmus: Mapping[str, Pmu], period: int, least_cycles: int) -> LoadEvent:
+def _loads(pmu: Pmu, pmus: Mapping[str, Pmu], samples_hz: int, least_cycles: int) -> LoadEvent:
     precise = int(pmu.caps.get("max_precise", str(USUAL_PRECISE)) or 0)
     if precise < LEAST_PRECISE:
         raise UnsupportedError(f"no loads are sampled: PMU {pmu.name} takes no precise samples (a hypervisor's limit)")
@@ -70,17 +76,18 @@ def _loads(pmu: Pmu, pmus: Mapping[str, Pmu], period: int, least_cycles: int) ->
         aux = _encoded(pmu, ["mem-loads-aux"], pmus)
         leader = msgspec.structs.replace(aux, disabled=True, exclude_kernel=True, precise_ip=0)
     sampled = msgspec.structs.replace(sampled, precise_ip=min(precise, 3))
-    return LoadEvent(sampled=_sampling(sampled, period, exclude_kernel=True), leader=leader)
+    return LoadEvent(sampled=_sampling(sampled, samples_hz, exclude_kernel=True), leader=leader)
 
 
 def _encoded(pmu: Pmu, terms: Sequence[str], pmus: Mapping[str, Pmu]) -> Attributes:
     return Encoder(dict(pmus), {}).encode(f"{pmu.name}/{','.join(terms)}/").terms[0].attributes
 
 
-def _sampling(attributes: Attributes, period: int, *, exclude_kernel: bool) -> Attributes:
+def _sampling(attributes: Attributes, samples_hz: int, *, exclude_kernel: bool) -> Attributes:
     return msgspec.structs.replace(
         attributes,
-        sample_period=period,
+        freq=True,
+        sample_period=samples_hz,
         sample_type=int(SAMPLE_TYPE),
         disabled=True,
         sample_id_all=True,
