@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -142,9 +143,11 @@ def test_a_file_that_is_none_of_ours_is_left_alone(program: str, tmp_path: Path,
     assert (place.read_bytes() if content is not None else None) == content
 
 
-@pytest.mark.parametrize("language", [("gcc", "-std=gnu99"), ("g++", "-x", "c++", "-std=c++17", "-fpermissive")])
+@pytest.mark.parametrize("language", [("gcc", "-std=gnu99"), ("g++", "-x", "c++", "-std=c++17")])
 def test_the_header_is_clean_in_other_languages(tmp_path: Path, language: tuple[str, ...]) -> None:
     """With every warning an error; the test program itself is C, so for C++ a small one stands in."""
+    if shutil.which(language[0]) is None:
+        pytest.skip(f"{language[0]} is not installed")
     folder = CliRunner().invoke(setebench, ["counters", "header", "--dir"]).stdout.strip()
     source = tmp_path / "one.c"
     source.write_text(
