@@ -191,7 +191,7 @@ def ordinary(event: FakeEvent) -> int:
 
 
 def nothing(_event: FakeEvent) -> int:
-    """What he may at 3 and 4 of some distributions."""
+    """What ordinary users may at 3 and 4 of some distributions."""
     return errno.EACCES
 
 
