@@ -53,8 +53,8 @@ def spmv(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     in_x = int(size.touched * SPMV_X_FRACTION)
     in_block = SPMV_BLOCK_ROWS * (SPMV_LENGTHS - 1) // 2
     in_matrix = int(size.bytes * (1 - SPMV_X_FRACTION)) // 12
-    non_zeros = (RESIDENT_KEYS if size.resident else max(size.keys, in_matrix)) // in_block * in_block
-    iterations, each = whole(non_zeros, non_zeros if size.resident else SPMV_PASS_NON_ZEROS // in_block * in_block)
+    non_zeros = RESIDENT_KEYS if size.resident else max(size.keys, in_matrix)
+    iterations, each = whole(non_zeros // in_block * in_block, SPMV_PASS_NON_ZEROS // in_block * in_block)
     blocks = iterations // in_block
     lengths = rng.permuted(np.tile(np.arange(SPMV_LENGTHS), (blocks, 1)), axis=1).ravel()
     starts = memory.holding(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
@@ -121,10 +121,7 @@ def hash_join(memory: Memory, rng: np.random.Generator, size: Size) -> Prepared:
     # different numbers, as each has its own upper part, and none is 0
     inserted = np.arange(1, 1 + count, dtype=np.uint64) << np.uint64(24) | rng.integers(0, 1 << 24, count, np.uint64)
     payloads = rng.integers(0, 1 << 63, len(inserted), dtype=np.uint64)
-    if size.resident:
-        iterations, each = RESIDENT_KEYS, RESIDENT_KEYS
-    else:
-        iterations, each = whole(max(size.keys, size.bytes // 128), PASS_ITERATIONS)
+    iterations, each = whole(RESIDENT_KEYS if size.resident else max(size.keys, size.bytes // 128), PASS_ITERATIONS)
     drawn = rng.integers(0, len(inserted), iterations)
     keys = memory.holding(ahead(inserted[drawn]))
     table = memory.holding(_table(inserted, payloads, buckets).ravel())

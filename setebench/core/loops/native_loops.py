@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import resource
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -177,19 +179,17 @@ class NativeLoops:
         return self._switches.off([switch.name for switch in self._switches.offered(cpu)], (cpu,))
 
     def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
-        """Ticks of a run, the first one that no other program interrupted, if there is one."""
+        """Ticks of a run."""
         distances = (policy.l1_distance, policy.l2_distance)
-        ticks = 0
+
+        def run() -> int:
+            first = prepared.begin(self._pass)
+            self._pass += 1
+            lead = prepared.lead(first, max(distances))
+            return operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats, *lead)[0]
+
         with nullcontext() if policy.hardware else self._hardware_off():
-            for _ in range(UNDISTURBED_TRIES):
-                before, first = _interruptions(), prepared.begin(self._pass)
-                self._pass += 1
-                lead = prepared.lead(first, max(distances))
-                ticks, _ = operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats, *lead)
-                if _interruptions() == before:
-                    break
-                os.sched_yield()  # to begin the next run with a new slice of time
-        return ticks
+            return _uninterrupted(run)
 
     def _wrong(self, name: str, prepared: Prepared, policy: Policy) -> int:
         """Numbers of the result that aren't the reference's."""
@@ -210,15 +210,21 @@ class NativeLoops:
         memory, resident = Memory(), Size(bytes=max(size, RESIDENT_BYTES), resident=True)
         try:
             prepared = BUILDERS[loop](memory, np.random.default_rng(1), resident)
-            runs = [self._whole_run(prepared, self._version(loop, policy), policy) for policy in policies]
+            runs = [self._passes(prepared, self._version(loop, policy), policy) for policy in policies]
             return self._cycles_of(runs, prepared.pass_iterations)
         finally:
             memory.release()
 
-    def _whole_run(self, prepared: Prepared, version: Version, policy: Policy) -> Callable[[int], int]:
-        """Ticks of so many passes through all of the data."""
+    def _passes(self, prepared: Prepared, version: Version, policy: Policy) -> Callable[[int], int]:
+        """Ticks of going through the next part of the data, so many times."""
         operands, distances = Operands(prepared.addresses, prepared.sizes), (policy.l1_distance, policy.l2_distance)
-        return lambda passes: operands.run(version, 0, prepared.pass_iterations, *distances, passes)[0]
+        numbers = itertools.count()
+
+        def run(passes: int) -> int:
+            first = prepared.begin(next(numbers))
+            return operands.run(version, first, prepared.pass_iterations, *distances, passes)[0]
+
+        return run
 
     def _cycles_of(self, runs: Sequence[Callable[[int], int]], iterations: int) -> list[float]:
         """Cycles of an iteration: medians of rounds, in which the runs and the calibration of the clock take turns."""
@@ -229,12 +235,24 @@ class NativeLoops:
             rate = self._cycles_per_tick() / (passes * iterations)
             for which, run in enumerate(runs):
                 run(1)
-                row[which] = run(passes) * rate
+                row[which] = _uninterrupted(partial(run, passes)) * rate
         return [float(middle) for middle in np.median(cycles, axis=0)]
 
 
 def _with_cost(stream: Stream, cycles: float) -> Stream:
     return msgspec.structs.replace(stream, address_cycles=cycles) if stream.prefetched else stream
+
+
+def _uninterrupted(run: Callable[[], int]) -> int:
+    """What the first run returned in which no other program got the CPU, or else the last of some."""
+    ticks = 0
+    for _ in range(UNDISTURBED_TRIES):
+        before = _interruptions()
+        ticks = run()
+        if _interruptions() == before:
+            break
+        os.sched_yield()  # to begin the next run with a new slice of time
+    return ticks
 
 
 def _interruptions() -> int:
