@@ -54,6 +54,13 @@ MOST_SAMPLES_HZ = 5000
     help="End after so long at the latest.",
 )
 @click.option(
+    "--machine",
+    metavar="NAME",
+    default="native",
+    show_default=True,
+    help="Another machine runs no program: a demonstration is diagnosed on it.",
+)
+@click.option(
     "--probe-latency",
     is_flag=True,
     help="Watch memory latency from an idle core meanwhile; refused where none is idle.",
@@ -86,11 +93,15 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     """
     target = _target(values)
     _check(values)
-    document, run = _diagnosed(tuple(values["command"]), values, ctx)
+    if values["machine"] == "native":
+        document, run = _diagnosed(tuple(values["command"]), values, ctx)
+        status = _status(run, values["child_status"])
+    else:
+        document, status = _demonstrated(values), 0
     _deliver(document, target)
     if values["plot"] is not None:
         _draw(document, values["plot"], values["force"])
-    ctx.exit(_status(run, values["child_status"]))
+    ctx.exit(status)
 
 
 def _target(values: dict[str, Any]) -> Output:
@@ -105,7 +116,9 @@ def _check(values: dict[str, Any]) -> None:
     from setebench.report import plot
 
     process, command = values["pid"], values["command"]
-    if (process is None) == (not command):
+    if values["machine"] != "native":
+        _check_demonstration(values)
+    elif (process is None) == (not command):
         raise UsageError(
             "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
         )
@@ -114,6 +127,35 @@ def _check(values: dict[str, Any]) -> None:
     if values["plot"] is not None:
         plot.check_extension(values["plot"])
         store.check_target(values["plot"], values["force"])
+
+
+def _check_demonstration(values: dict[str, Any]) -> None:
+    """Raises `UsageError` for options that only a program has."""
+    for name in ("pid", "command", "child_status", "probe_latency"):
+        if values[name]:
+            word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
+            raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
+
+
+def _demonstrated(values: dict[str, Any]) -> Document:
+    """Diagnose the demonstration, by counts as they are: no verdicts are kept for other machines."""
+    from contextlib import closing
+    from datetime import UTC, datetime
+
+    from setebench.diagnose.analysis import Basis
+    from setebench.diagnose.calibration import calibration
+    from setebench.diagnose.demonstration import demonstrate
+    from setebench.diagnose.document import Frame, diagnosed
+    from setebench.machine import open_machine
+    from setebench.session import machine_record
+
+    started, name = datetime.now(UTC), values["machine"]
+    read_by = Basis(calibration=calibration([store.load(each) for each in values["calibration"]]))
+    with closing(open_machine(name)) as machine:
+        frame = Frame(
+            machine=machine_record(machine.facts), settings={"machine": name, "verdicts": None}, started=started
+        )
+        return diagnosed(demonstrate(machine), read_by, frame)
 
 
 def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:

@@ -58,12 +58,12 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """What advice is given on: findings by name without `diagnose.`, other figures by name, hot functions, and those
-    that suffer from saturation."""
+    """What advice is given on: findings by name without `diagnose.`, and other figures by name; by part of the cycles
+    the function that spends most of it; the one that suffers most from saturation."""
 
     values: dict[str, float]
-    spots: tuple[Spot, ...] = ()
-    suffering: tuple[Spot, ...] = ()
+    spots: dict[str, Spot] = msgspec.field(default_factory=dict)
+    suffering: Spot | None = None
     elapsed: float = 0.0
 
     def get(self, name: str) -> float | None:
@@ -114,7 +114,7 @@ def _bandwidth(case: Case, limits: Params) -> Iterator[Advice]:
     part = case.values["memory_bandwidth"]
     busy = [(case.get(f"utilization.{level}") or 0.0, level) for level in _INNER]
     percent, level = max(busy)
-    where = _where(case.suffering or case.spots)
+    where = _where(case.suffering or case.spots.get("memory_bandwidth"))
     head = f"{part:.0f} % of the cycles wait for the bandwidth of the memory hierarchy{where}: "
     if percent >= limits.busy_percent:
         text = (
@@ -133,7 +133,8 @@ def _bandwidth(case: Case, limits: Params) -> Iterator[Advice]:
 def _latency(case: Case, limits: Params) -> Iterator[Advice]:
     if not case.at_least("memory_latency", limits.worth_percent):
         return
-    head = f"{case.values['memory_latency']:.0f} % of the cycles wait for single loads{_where(case.spots)}: "
+    where = _where(case.spots.get("memory_latency"))
+    head = f"{case.values['memory_latency']:.0f} % of the cycles wait for single loads{where}: "
     parallel = case.get("miss_parallelism")
     if parallel is not None and parallel < limits.chained_misses:
         text = (
@@ -142,7 +143,7 @@ def _latency(case: Case, limits: Params) -> Iterator[Advice]:
         )
         yield Advice(text=head + text, rests_on=("diagnose.memory_latency", "miss_parallelism"))
         return
-    latency, lines = case.get("load_miss_latency"), case.get("lines_per_cycle")
+    latency, lines = case.get("miss_cycles"), case.get("lines_per_cycle")
     if latency is None or lines is None:
         text = "prefetch what is needed later; how far ahead is memory latency over the time between two lines"
         yield Advice(text=head + text, rests_on=("diagnose.memory_latency",))
@@ -264,12 +265,11 @@ def _slower(case: Case, limits: Params) -> Iterator[Advice]:
     yield Advice(text=text, rests_on=("diagnose.probe_latency",))
 
 
-def _where(spots: tuple[Spot, ...]) -> str:
-    """ ", most in f (file.c:12)"; empty without samples."""
-    if not spots:
+def _where(spot: Spot | None) -> str:
+    """ ", most of them in f (file.c:12)"; empty without samples."""
+    if spot is None:
         return ""
-    first = spots[0]
-    return f", most of them in {first.function}" + (f" ({first.line})" if first.line else "")
+    return f", most of them in {spot.function}" + (f" ({spot.line})" if spot.line else "")
 
 
 def of(document: Document) -> list[Advice]:

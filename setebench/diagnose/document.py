@@ -11,10 +11,10 @@ from setebench import store
 from setebench.counters.volumes import imbalance
 from setebench.diagnose import advice
 from setebench.diagnose.analysis import Basis, Figures, figures, measurement, saturated
-from setebench.diagnose.evidence import evidence
+from setebench.diagnose.evidence import MOST_SPOTS, evidence
 from setebench.diagnose.findings import EVIDENCE, findings
-from setebench.diagnose.places import hot, suffering
-from setebench.diagnose.records import Timeline
+from setebench.diagnose.places import Spot, hot, suffering, waiting
+from setebench.diagnose.records import Interval, Timeline
 from setebench.results import Document, MachineRecord
 
 SCENARIO = "diagnose"
@@ -34,52 +34,72 @@ def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
     found = list(findings(timeline, basis))
     each = [figures([interval], basis) for interval in timeline.intervals]
     spots = hot(timeline)
+    suffers = _suffering(timeline, each, basis)
     case = advice.Case(
-        values=advice.values_of(found) | _more(timeline, basis),
-        spots=tuple(spots),
-        suffering=tuple(_suffering(timeline, each, basis)),
+        values=advice.values_of(found) | _more(timeline, each, basis),
+        spots=_where(timeline, each),
+        suffering=suffers[0] if suffers else None,
         elapsed=timeline.seconds,
     )
-    kept = evidence(timeline, each, basis, spots, advice.advise(case))
+    kept = evidence(timeline, each, basis, spots, advice.advise(case)) | {"suffering": suffers[:MOST_SPOTS]}
     return Document(
         tool=store.this_tool(),
         machine=frame.machine,
         settings=store.plain({"scenario": SCENARIO, "program": list(timeline.program), **frame.settings}),
         started=frame.started.isoformat(timespec="seconds"),
-        elapsed_seconds=round(timeline.seconds, 3),
+        elapsed_seconds=round(timeline.seconds, 6),
         findings=found,
         evidence=store.plain({EVIDENCE: kept}),
     )
 
 
-def _suffering(timeline: Timeline, each: list[Figures], basis: Basis) -> list[Any]:
+def _where(timeline: Timeline, each: list[Figures]) -> dict[str, Spot]:
+    """By part of the cycles the function that spends most of it; of all time where no interval knows its parts."""
+    found = {}
+    for part in ("memory_latency", "memory_bandwidth"):
+        percent = [figures.value(part) for figures in each]
+        known = any(value is not None for value in percent)
+        spots = waiting(timeline, percent) if known else hot(timeline)
+        if spots:
+            found[part] = spots[0]
+    return found
+
+
+def _suffering(timeline: Timeline, each: list[Figures], basis: Basis) -> list[Spot]:
     flagged = {number for number, one in enumerate(each) if saturated(one, basis.calibration)}
     if not flagged:
         return []
     return suffering(timeline, flagged, basis.calibration.saturation_cycles or 0.0)
 
 
-def _more(timeline: Timeline, basis: Basis) -> dict[str, float]:
-    """Figures that are no findings, which advice rests on."""
-    whole = figures(timeline.intervals, basis)
-    found = {name: value for name in ("miss_parallelism", "instructions_per_cycle") if (value := whole.value(name))}
-    lines = _lines_per_cycle(timeline, basis, whole)
-    if lines is not None:
-        found["lines_per_cycle"] = lines
+def _more(timeline: Timeline, each: list[Figures], basis: Basis) -> dict[str, float]:
+    """Figures that are no findings, which advice rests on; what concerns latency, of the intervals that it limits."""
+    intervals = [row for row, own in zip(timeline.intervals, each, strict=True) if _waits_for_latency(own)]
+    chosen = intervals or list(timeline.intervals)
+    there = figures(chosen, basis)
+    found = {
+        "miss_parallelism": there.value("miss_parallelism"),
+        "miss_cycles": there.value("load_miss_latency"),
+        "lines_per_cycle": _lines_per_cycle(chosen, basis, there),
+        "idle_latency": timeline.idle_ns,
+    }
     times = [thread.cpu_seconds for thread in timeline.threads]
     if len(times) > 1 and sum(times) > 0:
         found["thread_time_imbalance"] = imbalance(times)
-    if timeline.idle_ns is not None:
-        found["idle_latency"] = timeline.idle_ns
-    return found
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _lines_per_cycle(timeline: Timeline, basis: Basis, whole: Figures) -> float | None:
+def _waits_for_latency(own: Figures) -> bool:
+    latency, bandwidth = own.value("memory_latency"), own.value("memory_bandwidth")
+    return latency is not None and bandwidth is not None and latency > bandwidth
+
+
+def _lines_per_cycle(intervals: list[Interval], basis: Basis, there: Figures) -> float | None:
     """Lines that come from memory in a cycle of a thread."""
-    read = whole.metrics["memory_read"]
+    read = there.metrics["memory_read"]
     if read.value is None:
         return None
-    own = measurement(timeline.intervals, ("cycles", read.roles[0]), basis)
+    own = measurement(intervals, ("cycles", read.roles[0]), basis)
     if own.objection("cycles") or own.objection(read.roles[0]) or not own.value("cycles"):
         return None
     return own.value(read.roles[0]) / own.value("cycles")

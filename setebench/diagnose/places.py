@@ -7,7 +7,7 @@ latency is above the threshold), samples taken in these intervals say where.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -39,6 +39,18 @@ def suffering(timeline: Timeline, flagged: Collection[int], least_cycles: float)
     spans = [(each.start, each.end) for number, each in enumerate(timeline.intervals) if number in flagged]
     slow = [load for load in timeline.loads if load.latency_cycles > least_cycles and _within(load, spans)]
     return _spots_of_loads(slow)
+
+
+def waiting(timeline: Timeline, percent: Sequence[float | None]) -> list[Spot]:
+    """Functions by the time that they spent in a part of the cycles, of which each interval had so many percent. What
+    ran in an interval shares its percentage, so intervals that do different things are told apart, and functions that
+    take turns within one are not. None where no interval knows."""
+    hits = [
+        msgspec.structs.replace(hit, seconds=hit.seconds * part / 100)
+        for hit in timeline.hits
+        if (part := percent[hit.interval])
+    ]
+    return sorted(_spots(hits), key=lambda spot: -spot.seconds)
 
 
 def by_interval(timeline: Timeline, spots: Iterable[Spot]) -> dict[str, list[float]]:

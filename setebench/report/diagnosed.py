@@ -25,7 +25,7 @@ def report(document: Document) -> str:
     """Some lines of plain text, which end with a newline."""
     found: Mapping[str, Any] = document.evidence.get("diagnose") or {}
     sections: list[Iterator[str]] = [_head(document, found), _cycles(document), _figures(document), _functions(found)]
-    sections += [_threads(found), _regions(found), _advice(found), _unknown(document, found)]
+    sections += [_suffering(found), _threads(found), _regions(found), _advice(found), _unknown(document, found)]
     return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
 
 
@@ -88,6 +88,21 @@ def _functions(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _file(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def _suffering(found: Mapping[str, Any]) -> Iterator[str]:
+    spots: Sequence[Mapping[str, Any]] = found.get("suffering") or []
+    if not spots:
+        return
+    seconds = sum(
+        end - start
+        for start, end, flag in zip(found["start_seconds"], found["end_seconds"], found["saturated"], strict=True)
+        if flag
+    )
+    yield f"While memory was saturated ({seconds:.3g} s)"
+    for spot in spots[:MOST_FUNCTIONS]:
+        line = f"  {spot['line']}" if spot["line"] else ""
+        yield f"  {100 * spot['fraction']:5.1f} %  {spot['function']}  [{_file(spot['object'])}]{line}"
 
 
 def _threads(found: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from setebench.core.perf.sampling.data_source import Weights
 from setebench.core.perf.sampling.kinds import SampleId
 from setebench.diagnose.analysis import Basis, Calibration, figures
 from setebench.diagnose.evidence import evidence
-from setebench.diagnose.places import hot, suffering
+from setebench.diagnose.places import hot, suffering, waiting
 from setebench.diagnose.profile import Mapping, Memory, Profile
 from setebench.diagnose.records import Hit, Load, Place, Timeline
 from setebench.diagnose.symbols import Listed, kernel_symbols, symbols, written_code
@@ -213,6 +213,14 @@ def test_code_that_suffers_is_that_of_saturated_intervals() -> None:
     )
     slow = suffering(msgspec.structs.replace(observed, loads=loads), range(10), 300)
     assert [(spot.function, spot.samples) for spot in slow] == [("write", 2), ("solve", 1)]
+
+
+def test_waiting_is_laid_to_the_functions_of_the_intervals_that_wait() -> None:
+    observed = two_phases()
+    spots = waiting(observed, [10.0] * 10 + [90.0] * 10)
+    assert [spot.function for spot in spots] == ["write", "solve"]
+    assert spots[0].seconds == pytest.approx(0.9 * 1.0)
+    assert waiting(observed, [None] * 20) == []
 
 
 # -- the plot -----------------------------------------------------------------------------------------------------

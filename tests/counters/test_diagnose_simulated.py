@@ -1,0 +1,62 @@
+"""A demonstration of three phases on a simulated machine with a PMU: the diagnosis gives their known answers."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import setebench.sim
+from setebench import store
+from setebench.cli.main import setebench as command_line
+from setebench.diagnose.analysis import Basis, figures
+from setebench.diagnose.demonstration import INTERVALS, demonstrate
+from setebench.errors import UnsupportedError
+from setebench.machine import open_machine
+
+PRESETS = Path(setebench.sim.__file__).parent / "presets"
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("machine") / "counted.toml"
+    path.write_text((PRESETS / "sandybridge.toml").read_text() + "\n[pmu]\n")
+    return f"sim:{path}"
+
+
+def test_each_phase_is_bound_by_what_it_is_made_of(counted: str) -> None:
+    with closing(open_machine(counted)) as machine:
+        timeline = demonstrate(machine)
+    rows = timeline.intervals
+    arithmetic, chase, stream = (
+        figures(rows[first : first + INTERVALS], Basis()) for first in (0, INTERVALS, 2 * INTERVALS)
+    )
+    assert arithmetic.value("productive") > 90  # type: ignore[operator]
+    assert chase.value("memory_latency") > 80 and chase.value("memory_bandwidth") < 5  # type: ignore[operator]
+    assert stream.value("memory_bandwidth") > 70  # type: ignore[operator]
+    assert chase.value("miss_parallelism") == pytest.approx(1, abs=0.1)
+    assert stream.value("miss_parallelism") > 4  # type: ignore[operator]
+    assert chase.value("load_miss_latency") == pytest.approx(200, rel=0.05)
+    assert timeline.source == "simulated"
+
+
+def test_the_command_says_that_counts_are_simulated_and_names_the_phase_that_waits(
+    counted: str, tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "--plot", str(tmp_path / "p.svg")])
+    assert result.exit_code == 0, result.output
+    assert "(simulated counts)" in result.stderr and "most of them in chase" in result.stderr
+    assert "several chains" in result.stderr  # which the chase would need, whatever the stream has in flight
+    assert b"simulated" in (tmp_path / "p.svg").read_bytes()
+    file = tmp_path / "d.json"
+    assert CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "-o", str(file)]).exit_code == 0
+    assert store.load(file).machine.kind == "sim"
+
+
+def test_a_demonstration_takes_no_program_and_needs_a_pmu(counted: str) -> None:
+    both = CliRunner().invoke(command_line, ["diagnose", "--machine", counted, "--", "true"])
+    assert both.exit_code == 2 and "demonstration" in both.stderr
+    with closing(open_machine("sim:plain")) as machine, pytest.raises(UnsupportedError, match="count"):
+        demonstrate(machine)
