@@ -31,10 +31,11 @@ def perform_on(address: str, tasks: list[Task], heard: Heard) -> list[Answer]:
         pending = {client.submit(_checked, task, wanted, pure=False): task for task in tasks}
         answers = {}
         try:
-            for future in as_completed(pending, loop=client.loop):
-                answer = _answer(future, pending[future])
-                heard(answer)
-                answers[pending[future]] = answer
+            for future in as_completed(list(pending), loop=client.loop):
+                task = pending.pop(future)
+                answers[task] = _answer(future, task)
+                heard(answers[task])
+                future.release()  # else the cluster would compute it again where the worker that holds it dies
         except BaseException:
             client.cancel(list(pending))
             raise
