@@ -85,9 +85,15 @@ class SimulatedPmu:
         clock = self._machine.clock
         return round(units / at.UNIT * clock.ticks_per_cycle / clock.ticks_per_second * 1e9)
 
+    def _needs_cycles(self, roles: Iterable[str]) -> bool:
+        """Whether one of these counts cycles, or some with every cycle."""
+        events = {} if self._machine.pmu is None else self._machine.pmu.events
+        noisy = any(fault.kind == "background" for role in roles for fault in events.get(role, ()))
+        return noisy or needs_ledger(roles)
+
     def _switch_ledger(self) -> None:
         """Keep the cycle ledger while something open needs it."""
-        needed = self._machine.pmu is not None and any(needs_ledger(each.roles) for each in self._open.values())
+        needed = self._machine.pmu is not None and any(self._needs_cycles(each.roles) for each in self._open.values())
         if needed and not self._arrays.c[at.C_COUNTING]:
             forget_rest(self._arrays)
         self._arrays.c[at.C_COUNTING] = needed

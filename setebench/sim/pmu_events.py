@@ -79,9 +79,9 @@ EVENTS = {
 """The event of each simulated role."""
 
 
-def needs_ledger(roles: Iterable[str]) -> bool:
-    """Whether counting these roles takes the cycle ledger."""
-    return any(word >= ev.EVENT_WORDS for role in roles for word in EVENTS[role].counted)
+def in_ledger(words: Words) -> bool:
+    """Whether any of these words is kept in the cycle ledger."""
+    return any(word >= ev.EVENT_WORDS for word in words)
 
 
 def forget_rest(arrays: Arrays) -> None:

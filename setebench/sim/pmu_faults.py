@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.sim.pmu_events import EVENTS, Event, Sums, Words
+from setebench.sim.pmu_events import EVENTS, Event, Sums, Words, in_ledger
 from setebench.sim.spec_pmu import Fault
 
 COUNTER_BITS = 48
@@ -45,6 +45,11 @@ class Reading:
         self._negative = negative < 0.5
         self.fraction = turns * self._amount("multiplexed", 1.0)
         self._seen = 1.0 if self.fraction == 1.0 else self.fraction * (1.0 + TURN_NOISE * (2.0 * noise - 1.0))
+
+    @property
+    def needs_ledger(self) -> bool:
+        """Whether counting it takes the cycle ledger: what happens in any cycle is counted in cycles."""
+        return "background" in self._faults or in_ledger(self._event.counted)
 
     def value(self, watched: Watched) -> int | None:
         """What reading the event gives; None where it never had a register."""

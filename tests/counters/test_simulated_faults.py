@@ -84,6 +84,13 @@ def test_faults_of_every_event(true: dict[str, int], role: str) -> None:
     assert turns.value == pytest.approx(0.4 * true[role], rel=0.11)
 
 
+def test_what_comes_in_every_cycle_comes_without_any_other_event() -> None:
+    machine = quiet(pmu=spec.Pmu(events={"load": (fault("background", 0.1),)}))
+    with machine.count_events(("load",)) as counting:
+        machine.run(Probe().wait(10_000), 1)
+        assert counting.read()["load"].value == pytest.approx(1000, rel=0.01)
+
+
 def test_a_narrow_counter_overflows_in_some_readings(true: dict[str, int]) -> None:
     machine = quiet(pmu=spec.Pmu(events={"load": (fault("wraps", 0.5),)}))
     region = machine.allocate(4096, 4096)
