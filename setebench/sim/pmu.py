@@ -17,7 +17,7 @@ from setebench.errors import UsageError
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import Arrays
-from setebench.sim.pmu_events import COUNT_WORDS, Sums, counts_so_far, forget_rest, needs_ledger
+from setebench.sim.pmu_events import COUNT_WORDS, Sums, counts_so_far, forget_rest
 from setebench.sim.pmu_faults import Reading, Watched
 from setebench.sim.spec_pmu import SIMULATED_ROLES
 
@@ -85,15 +85,9 @@ class SimulatedPmu:
         clock = self._machine.clock
         return round(units / at.UNIT * clock.ticks_per_cycle / clock.ticks_per_second * 1e9)
 
-    def _needs_cycles(self, roles: Iterable[str]) -> bool:
-        """Whether one of these counts cycles, or some with every cycle."""
-        events = {} if self._machine.pmu is None else self._machine.pmu.events
-        noisy = any(fault.kind == "background" for role in roles for fault in events.get(role, ()))
-        return noisy or needs_ledger(roles)
-
     def _switch_ledger(self) -> None:
         """Keep the cycle ledger while something open needs it."""
-        needed = self._machine.pmu is not None and any(self._needs_cycles(each.roles) for each in self._open.values())
+        needed = self._machine.pmu is not None and any(each.needs_ledger for each in self._open.values())
         if needed and not self._arrays.c[at.C_COUNTING]:
             forget_rest(self._arrays)
         self._arrays.c[at.C_COUNTING] = needed
@@ -120,6 +114,11 @@ class SimulatedCounting:
         events = {} if machine.pmu is None else machine.pmu.events
         turns = 1.0 if machine.pmu is None else min(1.0, machine.pmu.registers / max(len(roles), 1))
         self._readings = {role: Reading(role, events[role], turns, rng) if events else None for role in roles}
+
+    @property
+    def needs_ledger(self) -> bool:
+        """Whether counting these roles takes the cycle ledger."""
+        return any(reading is not None and reading.needs_ledger for reading in self._readings.values())
 
     def note(self, alone: Sums, beside: Sums, nanoseconds: int) -> None:
         """Add a run: what its lone threads counted, what those beside a sibling thread did, and how long it took all
