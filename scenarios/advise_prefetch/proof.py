@@ -6,6 +6,7 @@ would be the luckiest of many, and the advice would seem to lose against noise.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,9 @@ def prove(context: Context, loops: RunsLoops, chosen: Chosen, params: Params, fu
     """Run all policies in interleaved rounds."""
     loop, table = chosen.loop, chosen.advisor.table
     folklore = tuple(_folklore(loop, table, params))
-    sweep = tuple(dict.fromkeys([*_single_stages(table, params), *(_pairs(table, params) if full_sweep else ())]))
+    sweep = tuple(
+        dict.fromkeys([*_single_stages(loop, table, params), *(_pairs(loop, table, params) if full_sweep else ())])
+    )
     absent: dict[str, str] = {}
     more = []
     for name, policy in (("prefetchers_off", Policy(hardware=False)), ("compiler", Policy(compiler=True))):
@@ -103,15 +106,22 @@ def _rounds(
     return loops.run_loop(loop.name, policies, rounds, cpu=context.cpu, seed=int(context.rng(200).integers(1 << 31)))
 
 
-def _single_stages(table: Table, params: Params) -> list[Policy]:
+def _single_stages(loop: Loop, table: Table, params: Params) -> list[Policy]:
     hints = table.hints()
-    near = [Policy(l1_distance=d, l1_hint=hints["l1"]) for d in params.sweep] if "l1" in hints else []
+    near = (
+        [Policy(l1_distance=d, l1_hint=hints["l1"]) for d in _within(loop, table, params, "l1")]
+        if "l1" in hints
+        else []
+    )
     return near + [
-        Policy(l2_distance=d, l2_hint=hints[level]) for level in ("l2", "l3") if level in hints for d in params.sweep
+        Policy(l2_distance=d, l2_hint=hints[level])
+        for level in ("l2", "l3")
+        if level in hints
+        for d in _within(loop, table, params, level)
     ]
 
 
-def _pairs(table: Table, params: Params) -> list[Policy]:
+def _pairs(loop: Loop, table: Table, params: Params) -> list[Policy]:
     hints = table.hints()
     if "l1" not in hints:
         return []
@@ -119,10 +129,19 @@ def _pairs(table: Table, params: Params) -> list[Policy]:
         Policy(l1_distance=near, l1_hint=hints["l1"], l2_distance=far, l2_hint=hints[level])
         for level in ("l2", "l3")
         if level in hints
-        for far in params.sweep
-        for near in params.sweep
+        for far in _within(loop, table, params, level)
+        for near in _within(loop, table, params, "l1")
         if near < far
     ]
+
+
+def _within(loop: Loop, table: Table, params: Params, level: str) -> list[int]:
+    """Distances at which a level can hold at all what is prefetched before it is used: further ahead, the first line
+    is gone when the last one comes."""
+    lines = sum(stream.lines_per_iteration for stream in loop.prefetched)
+    size = dict(table.sizes()).get(level, math.inf)
+    fitting = [d for d in params.sweep if d * lines * LINE_BYTES <= size]
+    return fitting or [params.sweep[0]]
 
 
 def _folklore(loop: Loop, table: Table, params: Params) -> list[Policy]:

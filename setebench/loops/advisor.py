@@ -16,7 +16,7 @@ WINDOWS = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 3.0, 2.0, 1.5, 1.0)
 WALKERS = (2, 4, 1)
 NEAR = 0.03
 """A core is preferred to a likelier one where it comes nearer by so much, in the logarithm of time."""
-KEPT_CORES = 8
+KEPT_CORES = 6
 """Cores that are held against more than the loop without prefetches: those that come nearest to that."""
 
 
@@ -40,16 +40,15 @@ class Advisor:
 
     def __post_init__(self) -> None:
         self._rates = rates_of(self.loop, self.table)
+        self._known: dict[tuple[Core, Policy], float] = {}
         if self.loop.measured_cycles and Policy() not in self.observed:
             self.observed[Policy()] = self.loop.measured_cycles
         self.core = self._fitted()
-        self._expected: dict[Policy, float] = {}
 
     def observe(self, seen: Iterable[tuple[Policy, float]]) -> None:
         """Take in what policies took, and fit the core again."""
         self.observed.update(seen)
         self.core = self._fitted()
-        self._expected = {}
 
     # -- expecting ---------------------------------------------------------------------------------------------------
 
@@ -105,9 +104,12 @@ class Advisor:
         )
 
     def _modelled(self, policy: Policy) -> float:
-        if policy not in self._expected:
-            self._expected[policy] = Queues(self.loop, policy, self._rates, self.core).cycles()
-        return self._expected[policy]
+        return self._with(self.core, policy)
+
+    def _with(self, core: Core, policy: Policy) -> float:
+        if (core, policy) not in self._known:
+            self._known[core, policy] = Queues(self.loop, policy, self._rates, core).cycles()
+        return self._known[core, policy]
 
     def _correction(self, policy: Policy) -> float:
         """Seen over modelled, the mean (in logarithms) of what was seen of the same strategy and hints."""
@@ -135,8 +137,7 @@ class Advisor:
         return best
 
     def _away(self, core: Core, seen: dict[Policy, float]) -> float:
-        modelled = (Queues(self.loop, policy, self._rates, core).cycles() for policy in seen)
-        return sum(abs(math.log(each / cycles)) for each, cycles in zip(modelled, seen.values(), strict=True))
+        return sum(abs(math.log(self._with(core, policy) / cycles)) for policy, cycles in seen.items())
 
 
 def cores(table: Table, rates: Rates) -> Iterator[Core]:

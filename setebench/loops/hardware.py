@@ -22,6 +22,23 @@ class Watched:
     cause: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Prefetcher:
+    """One prefetcher: its number, kind, what trains it, the level that gets its lines, and what else was found."""
+
+    index: int
+    kind: str
+    causes: frozenset[str]
+    fills: str
+    own: dict[str, Any]
+
+
+def _prefetcher(index: int, name: str, own: dict[str, Any]) -> _Prefetcher:
+    level, _, kind = name.partition(".")
+    causes = frozenset(own.get("trained_by", ("load",)))
+    return _Prefetcher(index, kind, causes, str(own.get("fills", level)), own)
+
+
 class Hardware:
     """All prefetchers of a machine, watching a loop's streams."""
 
@@ -33,10 +50,11 @@ class Hardware:
             for stream in loop.streams
         ]
         self._down = [stream.stride_bytes < 0 for stream in loop.streams]
-        self._found = [
-            (name, own) for name, own in found if own.get("streams") is None or own["streams"] >= len(regular)
-        ]
-        self.levels = frozenset(int(name[1]) for name, _ in self._found)
+        self._by_level: dict[int, list[_Prefetcher]] = {}
+        for index, (name, own) in enumerate(found):
+            if own.get("streams") is None or own["streams"] >= len(regular):
+                self._by_level.setdefault(int(name[1]), []).append(_prefetcher(index, name, own))
+        self.levels = frozenset(self._by_level)
         self._seen: dict[tuple[int, int, int], int] = {}
         self._next: dict[tuple[int, int, int], int] = {}
 
@@ -44,22 +62,19 @@ class Hardware:
         """Lines that prefetchers ask for because of an access, with the level that gets each; a negative line is one
         that nobody will use."""
         lines: list[tuple[int, str]] = []
-        for index, (name, own) in enumerate(self._found):
-            level, _, kind = name.partition(".")
-            if level != f"l{seen.level}" or seen.cause not in own.get("trained_by", ("load",)):
-                continue
-            fills = str(own.get("fills", level))
-            lines += [(line, fills) for line in self._of(index, kind, own, seen)]
+        for each in self._by_level.get(seen.level, ()):
+            if seen.cause in each.causes:
+                lines += [(line, each.fills) for line in self._of(each, seen)]
         return lines
 
-    def _of(self, index: int, kind: str, own: dict[str, Any], seen: Watched) -> list[int]:
-        if kind in ("pair", "next_line", "up_down"):
-            return self._neighbour(kind, seen)
+    def _of(self, each: _Prefetcher, seen: Watched) -> list[int]:
+        if each.kind in ("pair", "next_line", "up_down"):
+            return self._neighbour(each.kind, seen)
         if seen.stream not in self._regular:
             return []
-        if kind == "stride":
-            return self._stride(index, own, seen)
-        return self._stream(index, own, seen) if kind == "stream" else []
+        if each.kind == "stride":
+            return self._stride(each.index, each.own, seen)
+        return self._stream(each.index, each.own, seen) if each.kind == "stream" else []
 
     def _neighbour(self, kind: str, seen: Watched) -> list[int]:
         """The line beside one that missed."""

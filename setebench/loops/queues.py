@@ -17,7 +17,7 @@ from setebench.loops.hardware import Hardware, Watched
 from setebench.loops.rates import Rates
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
 
-WARM, TIMED, LEAST_TIMED, MANY_LINES = 32, 64, 12, 600
+WARM, TIMED, LEAST_TIMED, MANY_LINES = 24, 48, 6, 300
 """Iterations before time is counted, iterations counted, and lines beyond which fewer are."""
 
 

@@ -18,8 +18,11 @@ from setebench.loops.traces import MOST_LEAD, Span, extent_bytes, moved_bytes, p
 from setebench.machine import Machine, Region, SwitchesPrefetchers
 from setebench.probe import Base, Probe
 
-LEAD = 64
+LEAD = 32
 """Iterations before the clock starts, behind those that the furthest prefetch needs: as many as start any stream."""
+
+FURTHEST = 128
+"""Iterations that are left free behind a run for what it prefetched beyond its end."""
 
 DESCRIBED_ROUNDS = 3
 CLOCK_ADDITIONS = 20_000
@@ -181,7 +184,7 @@ class _Memory:
         if span.folded:
             return self.region.address + number * LINE_BYTES
         extent = extent_bytes(loop, stream)
-        passes = passed_bytes(stream, span, 2 * LEAD)
+        passes = passed_bytes(stream, span, FURTHEST)
         if not passes:
             return first + int(rng.integers(0, moved_bytes(loop, stream) // LINE_BYTES + 1)) * LINE_BYTES
         begin = self.passed[number]
@@ -200,5 +203,5 @@ def passed_bytes_most(loop: Loop) -> int:
 def _span(loop: Loop, policy: Policy, access_sizes: tuple[int, ...], folded: bool) -> Span:
     furthest = max(policy.l1_distance, policy.l2_distance)
     steps = max(stream.steps for stream in loop.streams)
-    lead = min(MOST_LEAD, LEAD + furthest * (1 + steps))
+    lead = min(MOST_LEAD, LEAD + furthest * steps)
     return Span(lead=lead, timed=loop.iterations, access_sizes=access_sizes, folded=folded)

@@ -76,7 +76,7 @@ def _spmv() -> Loop:
         streams=streams,
         cycles_per_iteration=16.0,
         working_set_bytes=192 * MIB,
-        iterations=192,
+        iterations=96,
         unit="rows of 8 non-zeros",
     )
 
@@ -89,7 +89,7 @@ def _triad() -> Loop:
         streams=streams,
         cycles_per_iteration=6.0,
         working_set_bytes=192 * MIB,
-        iterations=384,
+        iterations=256,
         unit="lines",
     )
 
@@ -102,7 +102,7 @@ def _stencil() -> Loop:
         streams=streams,
         cycles_per_iteration=80.0,
         working_set_bytes=40 * MIB,
-        iterations=128,
+        iterations=64,
         unit="lines of each stream",
     )
 
@@ -117,7 +117,7 @@ def _strided() -> Loop:
         streams=(states,),
         cycles_per_iteration=6.0,
         working_set_bytes=128 * MIB,
-        iterations=512,
+        iterations=384,
         unit="elements",
     )
 
@@ -141,7 +141,7 @@ def _hash_join() -> Loop:
         streams=(_keys(), buckets),
         cycles_per_iteration=10.0,
         working_set_bytes=160 * MIB,
-        iterations=512,
+        iterations=320,
         unit="lookups",
     )
 
@@ -162,7 +162,7 @@ def _tree_search() -> Loop:
         streams=(_keys(), nodes),
         cycles_per_iteration=24.0,
         working_set_bytes=160 * MIB,
-        iterations=256,
+        iterations=160,
         unit="lookups",
     )
 
@@ -176,7 +176,7 @@ def _list() -> Loop:
         streams=(index, nodes),
         cycles_per_iteration=8.0,
         working_set_bytes=160 * MIB,
-        iterations=384,
+        iterations=256,
         unit="nodes",
         dependent=True,
     )

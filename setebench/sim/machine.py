@@ -193,14 +193,14 @@ def _check(probe: Probe, facts: Facts) -> None:
     """Raise `UnsupportedError` for operation variants that the machine lacks."""
     rows = probe.rows
     kinds, variants = rows[:, 0], rows[:, 4]
-    hints = {HINTS[v] for v in variants[kinds == Kind.PREFETCH]} - set(facts.prefetch_hints)
+    hints = {HINTS[v] for v in np.unique(variants[kinds == Kind.PREFETCH])} - set(facts.prefetch_hints)
     if hints:
         raise UnsupportedError(f"{facts.name} has no prefetch hint {', '.join(sorted(hints))}")
     timed = np.isin(kinds, (Kind.START, Kind.STOP)) & (variants >= 0)
     brackets = {BRACKETS[v] for v in variants[timed]} - set(facts.brackets)
     if brackets:
         raise UnsupportedError(f"{facts.name} has no clock bracket {', '.join(sorted(brackets))}")
-    sizes = {int(size) for size in rows[:, 3]} - {0} - set(facts.access_sizes)
+    sizes = {int(size) for size in np.unique(rows[:, 3])} - {0} - set(facts.access_sizes)
     if sizes:
         raise UnsupportedError(f"{facts.name} has no accesses of {', '.join(map(str, sorted(sizes)))} bytes")
     streams = {NAMES[v] for v in variants[kinds == Kind.STREAM]} - set(facts.kernels)
@@ -210,12 +210,13 @@ def _check(probe: Probe, facts: Facts) -> None:
         raise UnsupportedError(f"{facts.name} has no serialize fence")
 
 
-def _ip(index: int, row: int, addresses: tuple[InstructionAddress, ...]) -> int:
-    """Instruction address of a row."""
-    if index < 0:
-        return OWN_ADDRESS + row * OWN_STEP
-    bits = addresses[index].bits
-    return FREE_ADDRESS + index * FREE_STEP if bits is None else bits
+def _ips(indices: Ints, addresses: tuple[InstructionAddress, ...]) -> Ints:
+    """Instruction addresses of all rows, from the number of the named one that each has (-1: its own)."""
+    own = OWN_ADDRESS + np.arange(len(indices)) * OWN_STEP
+    named = [
+        FREE_ADDRESS + number * FREE_STEP if each.bits is None else each.bits for number, each in enumerate(addresses)
+    ]
+    return np.where(indices < 0, own, np.array([*named, 0], dtype=np.int64)[indices])
 
 
 def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
@@ -224,7 +225,7 @@ def _program(probe: Probe, facts: Facts, begin: int) -> Ints:
     from setebench.sim.kernel.stream import DESCRIPTION, SPACING, described  # as in `_run`
 
     rows = probe.rows.copy()
-    rows[:, 6] = [_ip(int(index), row, probe.instruction_addresses) for row, index in enumerate(rows[:, 6])]
+    rows[:, 6] = _ips(rows[:, 6], probe.instruction_addresses)
     rows[:, 7][rows[:, 7] >= 0] += begin
     timed = np.isin(rows[:, 0], (Kind.START, Kind.STOP)) & (rows[:, 4] < 0)
     rows[timed, 4] = BRACKETS.index(facts.brackets[0])
