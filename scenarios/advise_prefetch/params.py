@@ -34,7 +34,7 @@ class Params:
     folklore_lines: tuple[int, ...] = (8, 16, 64)
     """Fixed distances that code has without a reason: 8 and 16 lines as in many a hash join, 64 as a page."""
 
-    sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
+    sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     """Distances of the sweep in iterations. Times change little within a factor of two."""
 
     least_gain: float = 0.01

@@ -21,7 +21,7 @@ from setebench.probe import Base, Probe
 LEAD = 32
 """Iterations before the clock starts, behind those that the furthest prefetch needs: as many as start any stream."""
 
-FURTHEST = 128
+FURTHEST = 256
 """Iterations that are left free behind a run for what it prefetched beyond its end."""
 
 DESCRIBED_ROUNDS = 3
