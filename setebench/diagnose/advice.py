@@ -138,7 +138,7 @@ def _latency(case: Case, limits: Params) -> Iterator[Advice]:
     parallel = case.get("miss_parallelism")
     if parallel is not None and parallel < limits.chained_misses:
         text = (
-            f"only {parallel:.2g} misses are in flight at a time, so each load's address comes from the one before: "
+            f"misses in flight are {parallel:.2g} at a time, so each load's address comes from the one before: "
             "follow several chains at once, or keep what is visited in a row side by side"
         )
         yield Advice(text=head + text, rests_on=("diagnose.memory_latency", "miss_parallelism"))
