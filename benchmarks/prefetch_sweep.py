@@ -33,6 +33,7 @@ FOLKLORE = (8, 16, 64)
 """Lines ahead: distances that code has without a reason given."""
 
 COLUMNS = 4
+TICKS = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.2, 1.4, 2.0)
 
 Ticks = NDArray[np.int64]
 
@@ -118,6 +119,8 @@ def curves(path: Path, loop: Loop, policies: Sequence[Policy], ticks: Ticks) -> 
 
 def draw(axes: Any, name: str, policies: Sequence[Policy], relative: NDArray[np.float64]) -> None:
     """Time over distance, 1 without software prefetches; of two stages the best L1 distance to each L2 distance."""
+    from matplotlib.ticker import NullLocator
+
     families: dict[str, dict[int, float]] = {"L1": {}, "L2": {}, "both": {}}
     for policy, value in zip(policies, relative, strict=True):
         if policy.stages:
@@ -129,7 +132,10 @@ def draw(axes: Any, name: str, policies: Sequence[Policy], relative: NDArray[np.
         axes.plot([each for each, _ in found], [value for _, value in found], marker=marker, ms=3, lw=1, label=label)
     axes.axhline(1, color="0.5", lw=1, ls=":")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.set_yticks([tick for tick in TICKS if low <= tick <= high])
+    axes.yaxis.set_minor_locator(NullLocator())
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
     axes.set_title(name, fontsize="medium")
