@@ -30,8 +30,22 @@ SMALLEST_BYTES = 4096
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
 
-BESIDE = ("far_load", "far_store", "far_pair", "hot_load_192", "hot_store_192", "nops_192", "far_chase_16", "burst_8")
-"""Workloads that are also counted beside a busy sibling thread: for each role, one that it is for."""
+BESIDE = (
+    "far_load",
+    "far_store",
+    "far_pair",
+    "hot_load_192",
+    "hot_store_192",
+    "nops_192",
+    "additions_192",
+    "far_chase_16",
+    "arithmetic_",
+    "driven_out_",
+    "handed_over",
+    "full_",
+)
+"""Beginnings of the names of workloads that are also counted beside a busy sibling thread: for each role, one that is
+about it."""
 
 
 @dataclass(frozen=True)
@@ -103,26 +117,37 @@ class Battery:
     # -- the workloads ----------------------------------------------------------------------------------------------
 
     def _all(self) -> Iterator[Workload]:
+        own = [*self._plain(), *self._streaming(), *self._full(), *self._served(), *self._handed_over()]
+        return iter([*own, *self._beside(own)])
+
+    def _plain(self) -> Iterator[Workload]:
+        """Single lines, chases and bursts of flushed lines."""
         context, params, cpu = self._context, self._params, self._context.cpu
         targets, stored, chased = self._targets(), self._targets(), self._targets()
-        widths = context.machine.facts.access_sizes
-        plain = [*make.flushed(stored, cpu, params.repetitions), *make.hot(targets, cpu, params.work_cycles, 24)]
         context.machine.link(chased.region, chased.lines[: max(params.chase_lines)])
-        plain += make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
-        plain += make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
-        plain.append(make.ascending_chase(self._ascending(), cpu, ("cycles",)))
-        yield from plain
-        if context.machine.facts.kernels:
+        yield from make.flushed(stored, cpu, params.repetitions)
+        yield from make.hot(targets, cpu, params.work_cycles, 24)
+        yield from make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
+        yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
+        yield make.ascending_chase(self._ascending(), cpu, ("cycles",))
+
+    def _streaming(self) -> Iterator[Workload]:
+        """Streaming kernels, where the machine has them."""
+        params, cpu, facts = self._params, self._context.cpu, self._context.machine.facts
+        names = [name for name in make.STREAMS if name in facts.kernels]
+        if names:
             arrays = self._allocate(make.array_room(params.stream_bytes))
-            names = [name for name in make.STREAMS if name in context.machine.facts.kernels]
-            yield from make.streams(arrays, cpu, names, params.stream_bytes, max(widths))
-            yield from make.arithmetic(arrays, cpu, (min(widths), max(widths)))
-            yield from self._driven_out()
-        yield from self._full()
+            yield from make.streams(arrays, cpu, names, params.stream_bytes, max(facts.access_sizes))
+        if "triad" in names:
+            widths = sorted({min(facts.access_sizes), max(facts.access_sizes)})
+            yield from make.arithmetic(arrays, cpu, widths)
+
+    def _served(self) -> Iterator[Workload]:
+        """What the second level and one beyond it serve, and what leaves them modified."""
         for name, size in (("l2", self.levels.second), ("l3", self.levels.third)):
             if size is not None:
-                yield from make.served(name, self._ring(size), cpu, STALLS)
-        yield from self._others(plain)
+                yield from make.served(name, self._ring(size), self._context.cpu, STALLS)
+        yield from self._driven_out()
 
     def _ascending(self) -> Region:
         """Lines that point to the next ones."""
@@ -142,14 +167,14 @@ class Battery:
         yield from make.full_queues(region, self._context.cpu, params.full_lines, order)
 
     def _driven_out(self) -> Iterator[Workload]:
-        """Modified lines behind passes of several times the first level's and the second level's size."""
-        beyond: tuple[str, ...] = ()
-        sizes = self.levels.first_bytes, self.levels.beyond_second_bytes
-        for size, role in zip(sizes, ("l1d_writeback", "l2_writeback"), strict=True):
-            beyond = (*beyond, role)
-            dirty = self._allocate(self._params.dirty_lines * self._context.machine.facts.line_size)
-            evictors = self._ring(self._params.beyond * size)
-            yield make.driven_out(dirty, evictors, self._context.cpu, self._params.dirty_lines, beyond)
+        """Modified lines behind chases of several times the first level's and the second level's size."""
+        size = -(-self._params.dirty_lines * self._context.machine.facts.line_size // PAGE_BYTES) * PAGE_BYTES
+        memory = () if self.levels.third else ("mem_write", "home_write")
+        passed = self.levels.first_bytes, ("l1d_writeback",)
+        further = self.levels.beyond_second_bytes, ("l1d_writeback", "l2_writeback", *memory)
+        for level_bytes, beyond in (passed, further):
+            evictors = self._ring(self._params.beyond * level_bytes)
+            yield make.driven_out(self._allocate(size), evictors, self._context.cpu, beyond)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context
@@ -160,19 +185,29 @@ class Battery:
         context.machine.run(Probe().chase(TARGET, 2 * len(order)), {TARGET: order[:1]}, cpu=context.cpu)
         return Ring(order)
 
-    def _others(self, plain: list[Workload]) -> Iterator[Workload]:
-        """What needs a second CPU: lines handed over between cores, and the same work beside a busy sibling."""
+    @property
+    def _cpu(self) -> int:
         facts = self._context.machine.facts
-        cpu = facts.cpus[0] if self._context.cpu is None else self._context.cpu
-        own = next((group for group in facts.siblings if cpu in group), (cpu,))
-        elsewhere = [other for other in facts.cpus if other not in own]
+        return facts.cpus[0] if self._context.cpu is None else self._context.cpu
+
+    def _siblings(self) -> list[int]:
+        """Other threads of the core."""
+        groups = self._context.machine.facts.siblings
+        return [cpu for group in groups if self._cpu in group for cpu in group if cpu != self._cpu]
+
+    def _handed_over(self) -> Iterator[Workload]:
+        """Lines that another core modified."""
+        elsewhere = set(self._context.machine.facts.cpus) - {self._cpu, *self._siblings()}
         if elsewhere:
-            yield make.handed_over(self._targets(), cpu, elsewhere[0], self._params.repetitions)
-        beside = [other for other in own if other != cpu]
+            yield make.handed_over(self._targets(), self._cpu, min(elsewhere), self._params.repetitions)
+
+    def _beside(self, own: list[Workload]) -> Iterator[Workload]:
+        """The same beside a busy sibling thread, where there is one."""
+        siblings = self._siblings()
         spare = self._allocate(PAGE_BYTES).address
-        for workload in plain if beside else ():
-            if workload.name in BESIDE:
-                yield make.beside_sibling(workload, cpu, beside[0], spare)
+        for workload in own if siblings else ():
+            if workload.name.startswith(BESIDE) and not workload.name.endswith(("_free", "_chained")):
+                yield make.beside_sibling(workload, self._cpu, siblings[0], spare)
 
 
 def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> Levels:

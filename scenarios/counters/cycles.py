@@ -48,13 +48,23 @@ def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
     kinds = set(wrapped(observed))
     if not _counts_anything(role, evidence):
         return _nothing(role, kinds)
-    if role == "l1d_inflight_sum" and _floored(evidence):
+    scale = over_epochs(counts / cycles)
+    noisy = background(role, evidence, max(scale.value, 1 / 4)) or _while_executing(role, evidence)
+    if not noisy and role == "l1d_inflight_sum" and _floored(evidence):
         kinds.add(Kind.FLOOR_PER_CYCLE)
         return Verdict(role=role, kinds=ordered(kinds | _floored_scale(evidence)))
-    scale = over_epochs(counts / cycles)
-    if background(role, evidence, scale.value) or bent(role, evidence, _primary(role, evidence)):
+    if noisy or bent(role, evidence, _primary(role, evidence)):
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason="counts are no line over the work")
     return _of_scale(role, evidence, kinds, scale)
+
+
+def _while_executing(role: str, evidence: Evidence) -> bool:
+    """Whether cycles without execution are counted in a chain of additions, where an instruction begins in each."""
+    if role != "no_execute":
+        return False
+    larger, smaller = PAIRS["cycles"]
+    cycles = common(evidence.cycles(role, larger), evidence.cycles(role, smaller))
+    return over_epochs(evidence.difference(role, larger, smaller) / cycles).low > evidence.params.background
 
 
 def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) -> Verdict:
@@ -63,7 +73,7 @@ def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) 
         return Verdict(role=role, reason=reason)
     kinds |= set(found)
     kinds |= {Kind.INCLUDES_OTHER_STALLS} if role in PURE and _includes_other(role, evidence, scale) else set()
-    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, "far_chase_16") else set()
+    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, _primary(role, evidence)) else set()
     low, high = sorted((1 / scale.low, 1 / scale.high))
     return Verdict(role=role, kinds=ordered(kinds), scale=1 / scale.value, scale_low=low, scale_high=high)
 

@@ -21,6 +21,7 @@ from .readings import (
     Numbers,
     background,
     bent,
+    common,
     ordered,
     scaled,
     undercounts,
@@ -78,7 +79,7 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     if not any(work.volumes[role] for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
     scale = _scale(role, role, evidence, used)
-    if _silent(role, evidence, used):
+    if _silent(role, evidence):
         return Verdict(role=role, kinds=ordered({Kind.ZERO}))
     kinds = set(wrapped(observed))
     chosen, fits = _candidate(role, evidence, used)
@@ -123,12 +124,13 @@ def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes:
 def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
     """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
     apart = work.name.startswith("stream_") or work.name in STREAMED or work.name.endswith("_beside_sibling")
-    return role in work.volumes and not apart and len(evidence.slope(role, work.name)) > 0
+    held = role in work.volumes and role not in work.aside
+    return held and not apart and len(evidence.slope(role, work.name)) > 0
 
 
-def _silent(role: str, evidence: Evidence, used: list[Workload]) -> bool:
-    """Whether nothing was counted where there was something to count."""
-    return all(not np.any(evidence.slope(role, work.name)) for work in used if work.volumes[role])
+def _silent(role: str, evidence: Evidence) -> bool:
+    """Whether nothing was ever counted."""
+    return all(not np.nansum(series.counts) for series in evidence.observations.roles[role].series.values())
 
 
 def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) -> Estimate:
@@ -169,7 +171,9 @@ def _errors(role: str, evidence: Evidence, used: list[Workload]) -> Numbers:
     params = evidence.params
     spread = [over_epochs(evidence.slope(role, work.name)).error for work in used]
     size = [max((*_known(work).values(), 1.0)) for work in used]
-    level = max(abs(float(np.mean(evidence.slope(role, w.name)))) / n for w, n in zip(used, size, strict=True))
+    means = [abs(float(np.mean(evidence.slope(role, work.name)))) / n for work, n in zip(used, size, strict=True)]
+    exact = [mean for mean, work in zip(means, used, strict=True) if role not in work.loose]
+    level = max(exact, default=0.0) or max(means)
     doubt = [params.looseness if role in work.loose else params.exactness for work in used]
     known = [level * n * each for n, each in zip(size, doubt, strict=True)]
     finite = [each if np.isfinite(each) else known[at] for at, each in enumerate(spread)]
@@ -193,7 +197,7 @@ def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: s
 
 
 def _streamed(role: str, evidence: Evidence, name: str, chosen: str) -> Numbers:
-    volume = evidence.workloads[name].volumes[chosen] if name in evidence.workloads else np.nan
+    volume = evidence.workloads[name].volumes.get(chosen, np.nan) if name in evidence.workloads else np.nan
     return evidence.slope(role, name) / volume
 
 
@@ -225,7 +229,7 @@ def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
     if not values.any():
         return Verdict(role=role, kinds=ordered({Kind.ZERO}))
     kinds, scale = set(wrapped(observed)), over_epochs(values)
-    if background(role, evidence, scale.value) or bent(role, evidence, larger):
+    if background(role, evidence, scale.value) or _by_time(role, evidence) or bent(role, evidence, larger):
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, True))
     found, reason = scaled(scale, evidence.params)
     if found is None:
@@ -235,13 +239,22 @@ def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
     return _verdict(role, kinds, scale, ROLES[role].level, None)
 
 
+def _by_time(role: str, evidence: Evidence) -> bool:
+    """Whether as many instructions count more where they take longer: events come with time, then."""
+    if role != "instructions":
+        return False
+    volume = [evidence.workloads[f"multiplications_{few}"].volumes[role] for few in (192, 64)]
+    slow = evidence.difference(role, "multiplications_192", "multiplications_64") / (volume[0] - volume[1])
+    return over_epochs(common(slow, _per_event(role, evidence)[1])).low > evidence.params.background
+
+
 def _per_event(role: str, evidence: Evidence) -> tuple[str, Numbers]:
     """The larger workload's name, and counts per event by epoch."""
     if role in PAIRS:
         larger, smaller = PAIRS[role]
         volume = evidence.workloads[larger].volumes[role] - evidence.workloads[smaller].volumes[role]
         return larger, evidence.difference(role, larger, smaller) / volume
-    names = [name for name in evidence.workloads if name.startswith("arithmetic_")]
+    names = [name for name in evidence.workloads if name.startswith("arithmetic_") and name[-1].isdigit()]
     series = [evidence.slope(role, name) / evidence.workloads[name].volumes[role] for name in names]
     epochs = min((len(each) for each in series), default=0)
     return names[0] if names else "", np.mean([each[:epochs] for each in series], axis=0) if epochs else np.empty(0)

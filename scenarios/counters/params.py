@@ -33,7 +33,7 @@ class Params:
     """Relative error of a known volume: lines that an interrupt or a page walk fetches beside the 96 or more that a
     reading is about. A fifth of `trust`, so that a disagreement of `trust` between two workloads is 3.5 of it."""
 
-    looseness: float = 0.35
+    looseness: float = 0.12
     """Absolute error, lines per access, of what a level serves in a workload whose working set was found by timing: a
     prefetcher may bring a line more for some accesses, and a random replacement keeps some lines nearer. Levels differ
     by a whole line per access."""

@@ -74,6 +74,8 @@ def unusable(role: str, observed: Observed) -> Verdict | None:
         return Verdict(role=role, kinds=(Kind.UNAVAILABLE,), reason=observed.missing)
     if not len(readings):
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
+    if observed.shared and np.nansum(readings) == 0:
+        return Verdict(role=role, kinds=(Kind.ZERO,))
     if observed.shared:
         of = f"{observed.shared} of {observed.readings} readings"
         return Verdict(role=role, kinds=(Kind.MULTIPLEXED,), reason=f"the counter ran for a part of the time in {of}")
@@ -103,8 +105,10 @@ def bent(role: str, evidence: Evidence, name: str) -> bool:
 
 
 def undercounts(role: str, evidence: Evidence, name: str) -> bool:
-    """Whether fewer events are counted while the core's other thread is busy."""
+    """Whether fewer events are counted while the core's other thread is busy; events of cycles, in each cycle."""
     alone, beside = evidence.slope(role, name), evidence.slope(role, f"{name}_beside_sibling")
+    if role in evidence.workloads[name].elapsed:
+        alone, beside = alone / evidence.cycles(role, name), beside / evidence.cycles(role, f"{name}_beside_sibling")
     count = min(len(alone), len(beside))
     if not count or not alone[:count].all():
         return False

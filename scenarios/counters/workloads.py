@@ -10,14 +10,14 @@ write-allocates; chases with and without multiplications those of Molka et al. 2
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
 from setebench.machine import Region
-from setebench.probe import Base, Placements, Probe
+from setebench.probe import Base, Kind, Placements, Probe
 
 PAGE_BYTES = 4096
 PAGES = 16
@@ -46,7 +46,8 @@ class Workload:
     """A probe for each CPU that takes part, and what one repetition causes.
 
     `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about: a level
-    served them that was found by timing. `elapsed`: roles that count cycles, of which the timed interval (number 0, of
+    served them that was found by timing. Events of roles `aside` are not held against it: what it says of them
+    is for telling others apart. `elapsed`: roles that count cycles, of which the timed interval (number 0, of
     the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount."""
 
     name: str
@@ -54,6 +55,7 @@ class Workload:
     placements: Callable[[int], Placements]
     volumes: Mapping[str, float] = field(default_factory=dict)
     loose: frozenset[str] = frozenset()
+    aside: frozenset[str] = frozenset()
     elapsed: tuple[str, ...] = ()
     steps: int = 1
     unit: int = 96
@@ -97,15 +99,21 @@ def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
     read = volumes(QUIET, **dict.fromkeys(READS, 1.0))
     twice = volumes(read, load_fb_hit=1)
     owned = volumes(read, load_l1_miss=0, l2_rfo=1, l2_rfo_miss=1, mem_write=1, home_write=1)
-    # a flush is no write-back of a level to the next, but some cores may count it as one
-    del owned["l1d_writeback"], owned["l2_writeback"]
     made = {
         "far_load": (ready.load(TARGET), read),
         "far_pair": (ready.load(TARGET).load(TARGET + 8), twice),
         "far_store": (ready.store(BESIDE_POINTER), owned),
     }
     return [
-        Workload(name=name, probes={cpu: probe.fence()}, placements=targets.draw, volumes=known, unit=unit)
+        Workload(
+            name=name,
+            probes={cpu: probe.fence()},
+            placements=targets.draw,
+            volumes=known,
+            # a flush is no write-back of one level to the next, but a core may count it as one
+            aside=frozenset(("l1d_writeback", "l2_writeback")) if name == "far_store" else frozenset(),
+            unit=unit,
+        )
         for name, (probe, known) in made.items()
     ]
 
@@ -117,14 +125,17 @@ IDLE_CYCLES = ("l1d_inflight_sum", "l1d_inflight_cycles", "stall_l1d_miss", "sta
 def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workload]:
     """What touches no memory, or one line that stays in L1. Two sizes of each, as the loop around a probe has
     instructions, loads and stores of its own: their difference has none of these."""
-    quiet = volumes(QUIET, load=0, store=0, stall_store_buffer=0, **dict.fromkeys(IDLE_CYCLES, 0.0))
+    quiet = volumes(QUIET, load=0, store=0, fp_op=0, stall_store_buffer=0, **dict.fromkeys(IDLE_CYCLES, 0.0))
     made: dict[str, tuple[Probe, dict[str, float]]] = {"idle": (Probe().start().wait(cycles).stop(), quiet)}
     for few in (64, 192):
         load, store = Probe().repeat(few, Probe().load(TARGET)), Probe().repeat(few, Probe().store(BESIDE_POINTER))
         made[f"hot_load_{few}"] = load, volumes(QUIET, load=few)
         made[f"hot_store_{few}"] = store, volumes(QUIET, store=few)
         made[f"nops_{few}"] = Probe().start().nop(20 * few).stop(), {"instructions": 20.0 * few}
-        made[f"additions_{few}"] = Probe().start().add(20 * few).stop(), {"cycles": 20.0 * few}
+        additions = {"cycles": 20.0 * few, "no_execute": 0.0}
+        made[f"additions_{few}"] = Probe().start().add(20 * few).stop(), additions
+        slow = Probe().start().multiply(20 * few).stop()
+        made[f"multiplications_{few}"] = slow, {"instructions": 20.0 * few}
     return [
         Workload(
             name=name,
@@ -192,20 +203,23 @@ class Ring:
         return self.order[at]
 
 
-def driven_out(dirty: Region, evictors: Ring, cpu: int | None, lines: int, beyond: tuple[str, ...]) -> Workload:
+def driven_out(dirty: Region, evictors: Ring, cpu: int | None, beyond: tuple[str, ...]) -> Workload:
     """Modified lines that a chase over evictor lines drives out of the caches whose write-backs are `beyond`: each line
     leaves the last of them modified, once. It leaves those before about as often: a cache that includes another one may
     take a line's data from there. No prefetcher follows the chase, which would take part of the cache for itself."""
+    lines = dirty.size // dirty.line_size
     stores = Probe().repeat(lines, Probe().store(ARRAY), advance=dirty.line_size).fence()
+    known = {role: float(lines) * (role in beyond) for role in WRITES}
+    last = {"l1d_writeback": "l1d_writeback", "l2_writeback": "l2_writeback"}.get(beyond[-1], "l2_writeback")
     return Workload(
-        name=f"driven_out_{beyond[-1]}",
+        name=f"driven_out_{last}",
         probes={cpu: stores.chase(EVICTOR, len(evictors.order)).fence()},
         placements=lambda count: {
             ARRAY: np.full(count, dirty.address),
             EVICTOR: np.full(count, evictors.order[0]),
         },
-        volumes=dict.fromkeys(beyond, float(lines)),
-        loose=frozenset(beyond[:-1]),
+        volumes=known,
+        loose=frozenset(WRITES) - {last},
         unit=1,
     )
 
@@ -243,6 +257,8 @@ def _stores(level: str, ring: Ring, cpu: int | None) -> Workload:
         placements=lambda count: {TARGET: ring.starts(count, 1)},
         volumes=known,
         loose=frozenset(known),
+        # the part of a working set that stays in a large level differs from turn to turn
+        aside=frozenset(("l2_writeback",)) if further else frozenset(),
         unit=1024,
     )
 
@@ -348,21 +364,21 @@ def handed_over(targets: Targets, reader: int, writer: int, unit: int) -> Worklo
 
 def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Workload:
     """The same work while another thread of the core is busy with the line at `spare` and with arithmetic."""
+    (own, *others) = workload.probes.items()
+    barriers = int((own[1].rows[:, 0] == Kind.BARRIER).sum())
     busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
-    (own,) = workload.probes.values()
+    for _ in range(barriers):  # or the others would wait for ever
+        busy = busy.barrier()
 
     def placements(count: int) -> Placements:
         placed = workload.placements(count)
         return {**(placed if isinstance(placed, Mapping) else {}), BUSY: np.full(count, spare)}
 
-    return Workload(
+    return replace(
+        workload,
         name=f"{workload.name}_beside_sibling",
-        probes={cpu: own, sibling: busy},
+        probes={cpu: own[1], **dict(others), sibling: busy},
         placements=placements,
-        volumes=workload.volumes,
-        elapsed=workload.elapsed,
-        steps=workload.steps,
-        unit=workload.unit,
     )
 
 
