@@ -88,8 +88,10 @@ def _run(series: Series, run: int, values: dict[str, Any]) -> None:
     if not values["quiet"]:
         click.echo(f"run {run} of {values['runs']}", err=True)
     before = _Activity.now()
-    status = _performed([*_command(series, run), *(["-q"] if values["quiet"] else [])])
-    series.note(_Activity.now().since(before, run))
+    try:
+        status = _performed([*_command(series, run), *(["-q"] if values["quiet"] else [])])
+    finally:  # also of a part, which an interrupt ends
+        series.note(_Activity.now().since(before, run))
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if not series.is_done(run):

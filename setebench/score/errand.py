@@ -20,15 +20,18 @@ from setebench.errors import SetebenchError
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.sim.compiled import prepare
 from setebench.sim.machine import open_machine_file
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """A scenario that didn't go through. `crashed`: by an error that is nobody's answer, a defect of the scenario."""
+    """A scenario that didn't go through. `crashed`: by an error that is nobody's answer, a defect of the scenario;
+    `unimportable`: because sources of it, or what it imports, don't fit together."""
 
     scenario: str
     reason: str
     crashed: bool = False
+    unimportable: bool = False
 
 
 class Errand(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +82,8 @@ def _ask(name: str, errand: Errand, findings: list[Finding]) -> Failure | None:
     except SetebenchError as error:
         return Failure(scenario=name, reason=_line(error))
     except Exception as error:  # a scenario's defect costs its own rows, and is counted
-        return Failure(scenario=name, reason=f"{type(error).__name__}: {_line(error)}", crashed=True)
+        reason = f"{type(error).__name__}: {_line(error)}"
+        return Failure(scenario=name, reason=reason, crashed=True, unimportable=isinstance(error, ImportError))
     return None
 
 
@@ -93,8 +97,9 @@ LENGTH = struct.Struct("<I")
 
 
 def serve(source: int, target: int) -> None:
-    """Answer errands from one file descriptor on the other until it ends. The first frame, empty, says that everything
-    could be imported."""
+    """Answer errands from one file descriptor on the other until it ends. The first frame, empty, says that the
+    simulator could be imported."""
+    prepare()
     decoder, encoder = msgspec.msgpack.Decoder(Errand), msgspec.msgpack.Encoder()
     _write(target, b"")
     while (frame := read_frame(source)) is not None:

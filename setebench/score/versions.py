@@ -16,7 +16,10 @@ from setebench.errors import UsageError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _REPOSITORY = _PACKAGE.parent
-_SIMULATOR = "sim"
+
+SPOKEN = frozenset(("sim", "counters", "errors", "kernels", "loops", "machine", "probe", "results", "store"))
+"""The simulator, and what it must have in common with whoever asks it: how a probe, a loop and a machine are written
+down, and how findings are. None of them infers."""
 
 
 def commit_of(name: str) -> str:
@@ -38,29 +41,35 @@ def present_commit() -> tuple[str, bool] | None:
 
 @contextmanager
 def other_version(commit: str) -> Iterator[Path]:
-    """A temporary folder with the package as it was at the commit, but with the simulator of now: what PYTHONPATH must
-    begin with to import it. Raises `UsageError` where the commit has no such package.
+    """A temporary folder with the package as it was at the commit, but with the simulator of now, and with the rooms in
+    which its language stands: what PYTHONPATH must begin with to import it. Raises `UsageError` where the commit has no
+    such package.
 
     Rooms that the old version lacks are put beside it, because today's simulator may need them; no inference of then
-    knows of them. The simulator is linked, not copied, so that its compiled form is found again."""
+    knows of them. Rooms of now are linked, not copied, so that the simulator's compiled form is found again."""
     with tempfile.TemporaryDirectory(prefix="setebench-") as name:
         folder = Path(name)
         _unpack(commit, folder)
         package = folder / "setebench"
-        if (package / _SIMULATOR).exists():
-            shutil.rmtree(package / _SIMULATOR)
         (folder / "scenarios").rename(package / "scenarios")
-        for room in _PACKAGE.iterdir():
-            lacks = not (package / room.name).exists() and not _is_replaced(package, room)
-            if lacks and (room.is_dir() or room.suffix == ".py"):
-                (package / room.name).symlink_to(room)
+        for room in _rooms(_PACKAGE):
+            if room in SPOKEN:
+                shutil.rmtree(package / room, ignore_errors=True)
+                (package / f"{room}.py").unlink(missing_ok=True)
+            if room not in _rooms(package):
+                _link(package, room)
         yield folder
 
 
-def _is_replaced(package: Path, room: Path) -> bool:
-    """Whether the old version has the room in the other form: a module that has become a folder, or the reverse."""
-    other = room.with_suffix("") if room.suffix else room.with_suffix(".py")
-    return room.name != _SIMULATOR and (package / other.name).exists()
+def _rooms(package: Path) -> set[str]:
+    """Names of the packages and modules in a folder."""
+    files = (path for path in package.iterdir() if path.is_dir() or path.suffix == ".py")
+    return {path.name.removesuffix(".py") for path in files}
+
+
+def _link(package: Path, room: str) -> None:
+    found = _PACKAGE / room if (_PACKAGE / room).is_dir() else _PACKAGE / f"{room}.py"
+    (package / found.name).symlink_to(found)
 
 
 def _unpack(commit: str, folder: Path) -> None:

@@ -310,6 +310,32 @@ def test_old_and_new_are_judged_on_the_same_machines(score: Any, scenario_folder
     assert score("--machines", "1", "--against", "no-such-commit").exit_code == 2
 
 
+def test_the_old_inference_is_the_old_one_and_the_simulator_today_s(repository: Path) -> None:
+    with versions.other_version(versions.commit_of("HEAD")) as sources:
+        package = sources / "setebench"
+        assert not (package / "scenarios").is_symlink() and (package / "__init__.py").read_text() == ""
+        assert all((package / room).is_symlink() for room in ("sim", "probe", "registry.py", "infer"))
+    assert not sources.exists()
+
+
+def test_inference_that_needs_another_simulator_has_not_answered(score: Any, repository: Path) -> None:
+    """An import that fails within a scenario is no scenario that found nothing."""
+    tiny_file = repository / "scenarios/tiny.py"
+    tiny_file.write_text(tiny_file.read_text().replace("pass", "from setebench.sim.spec import Gone"))
+    subprocess.run(
+        ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-aqm", "new"],
+        cwd=repository,
+        check=True,
+    )
+    with (
+        versions.other_version(versions.commit_of("HEAD")) as sources,
+        pytest.raises(
+            SetebenchError, match="can't be run beside today's simulator: ImportError: cannot import name 'Gone'"
+        ),
+    ):
+        perform_all(tasks(1), 1, lambda _answer: None, sources)
+
+
 def test_an_old_version_that_cannot_be_run_is_refused_in_one_line(repository: Path) -> None:
     (commit,) = [versions.commit_of("HEAD")]
     with versions.other_version(commit) as sources:
