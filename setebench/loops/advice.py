@@ -141,7 +141,7 @@ def _walks(advisor: Advisor) -> Iterator[str]:
     rates = rates_of(advisor.loop, advisor.table)
     for stream, walk in zip(advisor.loop.streams, rates.walks, strict=True):
         if stream.prefetched and walk.first >= 1:
-            kept = "prefetches are done all the same" if walk.survives else "prefetches are dropped then"
+            kept = "prefetches are done all the same" if walk.survives == 1 else "prefetches are dropped then"
             yield (
                 f"Its accesses to {stream.name} miss TLBs, {walk.first:.0f} cycles on average, and {kept} "
                 "(tlb.*, software_prefetch.on_tlb_miss.*, software_prefetch.across_page)."

@@ -74,9 +74,7 @@ class Advisor:
         return sorted(unseen, key=self.expected)[:count]
 
     def families(self) -> Iterator[list[Policy]]:
-        """The policies of each strategy and hint, by distance; none where prefetches don't get through."""
-        if not any(walk.survives for walk in self._rates.walks):
-            return
+        """The policies of each strategy and hint, by distance."""
         hints, distances = self.table.hints(), self.table.params.distances
         near = hints.get("l1")
         near_most, far_most = (most_iterations(self.loop, self.table, level) for level in ("l1", "l2"))

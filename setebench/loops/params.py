@@ -36,10 +36,6 @@ class AdviceParams:
     least_gain: float = 0.03
     """Predicted gain below which the advice is not to prefetch: about what a prediction is wrong by."""
 
-    mostly: float = 0.5
-    """Part of a stream's accesses from which on what happens to them counts as what happens to the stream: a prefetch
-    that is dropped on a TLB miss is of no use where most of them miss."""
-
     distances: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     """Iterations that are considered: times change little within a factor of two."""
 

@@ -228,7 +228,9 @@ class Queues:
     def _prefetch(self, number: int, line: int, fills: str) -> None:
         own = self._rates.walks[number]
         at = (number, line)
-        if not own.survives or at in self._near or (fills != "l1" and at in self._far):
+        if at in self._near or (fills != "l1" and at in self._far):
+            return
+        if own.survives < 1 and self._rng.random() >= own.survives:
             return
         t = self._translate(number, line, self._clock)
         pool = self._software[1 if fills == "l2" else 0]

@@ -17,12 +17,12 @@ MEANT_FILLS = {"t0": "l1", "t1": "l2", "t2": "l2", "nta": "l1", "w": "l1"}
 @dataclass(frozen=True, kw_only=True)
 class Walk:
     """Page walks of one stream: cycles of the first touch of a line (the mean), of a later one whose translation was
-    displaced, how many other touches displace it, and whether prefetches that miss the TLB are done at all."""
+    displaced, how many other touches displace it, and the part of prefetches that are done at all."""
 
     first: float = 0.0
     again: float = 0.0
     entries: float = 0.0
-    survives: bool = True
+    survives: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,16 +131,17 @@ def _walk(loop: Loop, stream: Stream, table: Table) -> Walk:
     if stream.pattern in REGULAR:
         touched = min(len(loop.streams), loop.working_set_bytes / page)
         cost = near if first and touched > first else 0.0
-        return Walk(first=cost, again=cost, entries=first, survives=across or len(loop.streams) == 1)
+        # where prefetches must stay in the page of the latest access, that is the last stream's
+        return Walk(first=cost, again=cost, entries=first, survives=1.0 if across else 1 / len(loop.streams))
     extent = stream.extent_bytes or loop.working_set_bytes
     lost = [max(0.0, 1 - entries * page / extent) if entries else 0.0 for entries in (first, second)]
     lost[1] = lost[1] if second else lost[0]
     mean = lost[1] * (far if second else near) + max(0.0, lost[0] - lost[1]) * near
-    dropped = any(
-        part > table.params.mostly and table.said(f"software_prefetch.on_tlb_miss.{level}") is False
+    dropped = max(
+        part if table.said(f"software_prefetch.on_tlb_miss.{level}") is False else 0.0
         for level, part in zip(("l1", "l2"), lost, strict=True)
     )
-    survives = not dropped and (across or extent <= PAGE_BYTES["4k"])
+    survives = 1 - dropped if across or extent <= PAGE_BYTES["4k"] else 0.0
     return Walk(first=mean, again=near, entries=first, survives=survives)
 
 

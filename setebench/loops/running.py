@@ -21,9 +21,6 @@ from setebench.probe import Base, Probe
 LEAD = 32
 """Iterations before the clock starts, behind those that the furthest prefetch needs: as many as start any stream."""
 
-FURTHEST = 256
-"""Iterations that are left free behind a run for what it prefetched beyond its end."""
-
 DESCRIBED_ROUNDS = 3
 CLOCK_ADDITIONS = 20_000
 CLOCK_REPEATS = 9
@@ -162,7 +159,7 @@ class TracedLoops:
             for number, stream in enumerate(loop.streams):
                 # streams that begin at pages would all share a set of level 1: each is a line further than the last
                 begins.append(size + number * LINE_BYTES % PAGE_BYTES)
-                needed = max(extent_bytes(loop, stream), spare) + PAGE_BYTES
+                needed = extent_bytes(loop, stream) + spare + PAGE_BYTES
                 size += -(-needed // PAGE_BYTES) * PAGE_BYTES
             region = self._machine.allocate(size, max(self._machine.facts.page_sizes))
             self._memories[loop.name] = _Memory(region, begins, [0] * len(begins))
@@ -184,12 +181,14 @@ class _Memory:
         if span.folded:
             return self.region.address + number * LINE_BYTES
         extent = extent_bytes(loop, stream)
-        passes = passed_bytes(stream, span, FURTHEST)
+        passes = passed_bytes(stream, span, span.furthest)
         if not passes:
             return first + int(rng.integers(0, moved_bytes(loop, stream) // LINE_BYTES + 1)) * LINE_BYTES
-        begin = self.passed[number]
-        if begin + passes > extent:
-            begin = 0
+        if passes > extent:  # goes round within the probe
+            return first
+        begin = self.passed[number] % extent
+        # not back to the begin: what this time round falls between two runs is passed the next time, so that lines come
+        # again behind as many others as the working set has
         self.passed[number] = begin + passes + GAP_BYTES
         return first + begin // LINE_BYTES * LINE_BYTES
 

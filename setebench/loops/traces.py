@@ -27,11 +27,13 @@ MOVED_PART = 16
 @dataclass(frozen=True, kw_only=True)
 class Span:
     """Which iterations a probe holds: `lead` before the clock starts, then `timed` ones; `access_sizes` are those that
-    the machine has. `folded` streams stay within a few lines each, so that all of them fit level 1."""
+    the machine has. `folded` streams stay within a few lines each, so that all of them fit level 1. `furthest` is how
+    many iterations ahead any policy may prefetch: the same for all that are compared."""
 
     lead: int
     timed: int
     access_sizes: tuple[int, ...]
+    furthest: int = 256
     folded: bool = False
 
     @property
@@ -141,7 +143,10 @@ class _Writer:
             offsets = (i * _accesses(stream) + access) * stream.stride_bytes
         else:
             offsets = self._random[number][i - self._span.lead + MOST_LEAD, access, step]
-        return offsets % LINE_BYTES if self._span.folded else offsets
+        if self._span.folded:
+            return offsets % LINE_BYTES
+        extent = extent_bytes(self._loop, stream) // LINE_BYTES * LINE_BYTES
+        return offsets % extent if passed_bytes(stream, self._span, self._span.furthest) > extent else offsets
 
     def _access_bytes(self, stream: Stream) -> int:
         each = stream.bytes_per_iteration / _accesses(stream)

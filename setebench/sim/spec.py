@@ -213,6 +213,8 @@ class Streamer(Prefetcher, frozen=True, kw_only=True, tag="stream"):
     streams: int = 16  # streams followed at once, 1 to 128
     replacement: TableReplacement = "lru"  # which stream a new one replaces: unused longest, or followed longest
     streams_per_page: Literal[1, 2] = 1  # 2 = one upwards and one downwards
+    silenced_by_software: bool = False
+    # True: a software prefetch of a line that a stream fetched, or would fetch before long, ends that stream
 
 
 class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):

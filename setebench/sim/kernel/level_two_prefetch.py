@@ -10,6 +10,7 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.layout import (
     BY_HARDWARE,
+    BY_PREFETCH,
     C_CORES,
     C_FRAME_TABLE,
     C_LEVEL,
@@ -39,7 +40,7 @@ from setebench.sim.layout import (
     PRESENT,
     S_FOUND_META,
 )
-from setebench.sim.prefetchers import train
+from setebench.sim.prefetchers import silence, train
 
 L1, L2, L3 = C_LEVEL, C_LEVEL + L_WORDS, C_LEVEL + 2 * L_WORDS
 
@@ -50,10 +51,14 @@ def ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: b
     core = cpu % c[C_CORES]
     for i in range(c[C_PREFETCHERS]):
         p = C_PREFETCHER + i * P_WORDS
-        if c[p + P_LEVEL] != level or not (c[p + P_TRAINED] >> source) & 1 or (c[p + P_OFF] >> core) & 1:
+        if c[p + P_LEVEL] != level or (c[p + P_OFF] >> core) & 1:
             continue
         owner = cpu // c[C_CORES] if c[p + P_OWNED] else 0
         table = 0 if c[p + P_ALL_CORES] else core
+        if source == BY_PREFETCH:
+            silence(c, s, p, c[p + P_STATE] + table * c[p + P_STATE_WORDS], owner, address)
+        if not (c[p + P_TRAINED] >> source) & 1:
+            continue
         before = n
         n = train(c, s, p, c[p + P_STATE] + table * c[p + P_STATE_WORDS], owner, address, ip, misses, source, n)
         for k in range(before, n):

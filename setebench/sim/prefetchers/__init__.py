@@ -17,7 +17,7 @@ from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.layout import C_LINE_BITS, P_KIND
 from setebench.sim.prefetchers.next_line import next_line_settings, pair_settings, train_next_line, train_pair
 from setebench.sim.prefetchers.region import region_settings, train_region
-from setebench.sim.prefetchers.streamer import streamer_settings, train_streamer
+from setebench.sim.prefetchers.streamer import silence_streamer, streamer_settings, train_streamer
 from setebench.sim.prefetchers.stride import stride_settings, train_stride
 from setebench.sim.prefetchers.up_down import train_up_down, up_down_settings
 
@@ -55,3 +55,10 @@ def train(
     if kind == REGION:
         return train_region(c, s, p, q, owner, line, ip, n)
     return train_up_down(c, s, p, q, owner, line, misses, n)
+
+
+@compiled
+def silence(c: Ints, s: Ints, p: int, q: int, owner: int, address: int) -> None:
+    """Show a software prefetch to a prefetcher that it may put to silence."""
+    if c[p + P_KIND] == STREAM:
+        silence_streamer(c, s, p, q, owner, address >> c[C_LINE_BITS])

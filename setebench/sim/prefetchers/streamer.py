@@ -35,8 +35,9 @@ from setebench.sim.prefetchers.common import (
     M_PER_PAGE,
     M_RAMPS,
     M_REPLACEMENT,
+    M_SILENCED,
     M_RAMP,
-) = range(P_OWN, P_OWN + 14)
+) = range(P_OWN, P_OWN + 15)
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
 
 
@@ -46,7 +47,7 @@ def streamer_settings(kind: spec.Streamer, _page_lines: int) -> tuple[list[int],
     ramp = [*kind.ramp, 0, 0, 0, 0][:4]
     own = [kind.trigger, *edges, kind.trigger_by_l1_prefetcher, kind.degree, kind.max_distance]
     own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp)]
-    own += [REPLACEMENTS.index(kind.replacement), *ramp]
+    own += [REPLACEMENTS.index(kind.replacement), int(kind.silenced_by_software), *ramp]
     return own, kind.streams * R_WORDS
 
 
@@ -187,6 +188,23 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
     record = claim(s, q, c[p + M_STREAMS], R_WORDS, key)
     _begin(c, s, p, record, line)
     return record, True
+
+
+@compiled
+def silence_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int) -> None:
+    """A software prefetch ends every stream whose lines it wants: those fetched, and the next ones up to the stream's
+    distance ahead (Fang et al. 2014, 5.3.1)."""
+    if not c[p + M_SILENCED]:
+        return
+    reach = c[p + M_DISTANCE]
+    for i in range(c[p + M_STREAMS]):
+        record = q + i * R_WORDS
+        if not s[record + R_ACTIVE] or (s[record] - 1) & 7 != owner:
+            continue
+        step = s[record + R_DIRECTION]
+        if (line - s[record + R_FIRST]) * step >= 0 and (s[record + R_NEXT] - line) * step > -reach:
+            for k in range(R_WORDS):
+                s[record + k] = 0
 
 
 @compiled
