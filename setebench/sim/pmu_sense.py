@@ -32,7 +32,7 @@ def possible_faults(role: str) -> tuple[str, ...]:
     """Kinds of fault that an event of this role can have on some machine."""
     own = [*EVERYWHERE]
     rules = {
-        "background": role != "cycles",
+        "background": role not in ("cycles", "instructions"),  # there is no time without these
         "floor_per_cycle": role == "l1d_inflight_sum",
         "other_level": bool(mistaken_for(role)),
         "misses_prefetches": role in READS,

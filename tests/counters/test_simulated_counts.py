@@ -165,6 +165,21 @@ def test_lines_written_leave_each_level_once() -> None:
     )
 
 
+@pytest.mark.parametrize("number", [2, 3])
+def test_lines_that_an_inclusive_level_takes_along_are_written_by_all_above(number: int) -> None:
+    """An inclusive level of two ways loses the first of three modified lines, and each level above gives it away."""
+    shape = {f"l{number}": {"sets": 256 * 4**number, "ways": 2, "inclusion": "inclusive"}}
+    machine = perfect(memory=spec.Memory(huge_pages_contiguous=True), **shape)
+    region = machine.allocate(4 * HUGE, HUGE)
+    apart = 256 * 4**number * LINE
+    stores = Probe()
+    for way in range(3):
+        stores = stores.store(PAGE_BASE + way * apart)
+    found = counted(machine, stores, {PAGE_BASE: [region.address]})
+    beyond = {"l1d_writeback": 1, "l2_writeback": 1, "mem_write": 1 if number == 3 else 0}
+    only(found, **beyond)
+
+
 @pytest.mark.parametrize("name", ["load", "store", "copy", "ddot", "triad", "update", "store_nt"])
 def test_streams_move_the_lines_that_their_table_says(name: str) -> None:
     """From memory, nothing of it cached before."""

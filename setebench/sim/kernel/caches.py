@@ -125,6 +125,20 @@ def _write_memory(c: Ints, s: Ints, core: int, t: int) -> None:
 
 
 @compiled
+def _drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
+    """Take a line that level 3 loses out of a core's caches; returns whether it was modified there."""
+    dirty = 1 if drop(c, s, 1, core, line) == DIRTY else 0
+    above = drop(c, s, 0, core, line)
+    if above >= 0:
+        count(c, s, core, E_BACK_INVALIDATIONS, 1)
+    if above == DIRTY:
+        count(c, s, core, E_L1_WRITEBACKS, 1)
+        dirty = 1
+    count(c, s, core, E_L2_WRITEBACKS, dirty)
+    return dirty
+
+
+@compiled
 def put_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
     """Put a line into level 3."""
     victim = _place(c, s, 2, first_way(c, s, 2, core, line), line, meta, ready)
@@ -136,11 +150,7 @@ def put_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     if c[C_LEVEL + 2 * L_WORDS + L_INCLUSION] == INCLUSIVE:
         for other in range(c[C_CORES]):
             if (s[S_ACTIVE] >> other) & 1:
-                dirty |= drop(c, s, 1, other, gone) == 1
-                below = drop(c, s, 0, other, gone)
-                dirty |= below == 1
-                if below >= 0:
-                    count(c, s, other, E_BACK_INVALIDATIONS, 1)
+                dirty |= _drop_private(c, s, other, gone)
     if dirty:
         _write_memory(c, s, core, ready)
 
@@ -177,6 +187,7 @@ def put_l2(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
         above = drop(c, s, 0, core, gone)
         if above >= 0:
             count(c, s, core, E_BACK_INVALIDATIONS, 1)
+            count(c, s, core, E_L1_WRITEBACKS, above)
             kept |= above
     if kept:
         count(c, s, core, E_L2_WRITEBACKS, 1)
