@@ -75,9 +75,9 @@ def test_the_result_is_the_one_computed_apart_with_every_policy(name: str) -> No
 
 
 @pytest.mark.parametrize("name", LOOP_NAMES)
-@pytest.mark.parametrize("size", ["16K", "200K"])
-def test_small_data_are_right_too(name: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_loops, "CHECKED_BYTES", {"16K": 16 << 10, "200K": 200 << 10}[size])
+@pytest.mark.parametrize("size", [native_loops.LEAST_BYTES, 16 << 10, 200 << 10])
+def test_small_data_are_right_too(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_loops, "CHECKED_BYTES", size)
     assert loops().differing(name, [PLAIN, two_stages((4, 32)), two_stages((32, 4))]) == []
 
 
@@ -211,6 +211,12 @@ def test_a_description_fits_what_the_loop_does(machine: NativeMachine, name: str
 def test_what_is_asked_wrongly_is_said(machine: NativeMachine) -> None:
     for name in ("quicksort", "triad@", "triad@12X", "triad 3"):
         with pytest.raises(UsageError, match="unknown loop"):
+            machine.describe_loop(name)
+    for name in ("triad@0", "list@4095", "tree_search@3K"):
+        with pytest.raises(UsageError, match="too small: a loop goes through 4096 bytes"):
+            machine.run_loop(name, [PLAIN], 1)
+    for name in ("matmul@9999G", "spmv@99999999999999999999"):
+        with pytest.raises(UnsupportedError, match="MiB are available"):
             machine.describe_loop(name)
     with pytest.raises(UsageError, match="up to 1024"):
         machine.run_loop("list@256K", [Policy(l1_distance=1025)], 1)

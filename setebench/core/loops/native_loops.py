@@ -39,6 +39,9 @@ TIMED_BYTES = 64 << 20
 """What a loop goes through unless its name says otherwise: more than most last caches leave to a core. A line comes
 again behind all others."""
 
+LEAST_BYTES = 4096
+"""The smallest size that has some iterations of every loop."""
+
 CHECKED_BYTES = 8 << 20
 CHECKED_KEYS = 1 << 15
 """Several passes of every loop, and a second to check."""
@@ -149,7 +152,7 @@ class NativeLoops:
             self._kept = None
 
     def _compiled(self, name: str) -> Version:
-        return Version(LOOP_NAMES.index(_parsed(name)[0]), 0, 0, True)
+        return Version(_number(name), 0, 0, True)
 
     def _version(self, name: str, policy: Policy) -> Version:
         if policy.compiler:
@@ -162,7 +165,7 @@ class NativeLoops:
             if distance and hint not in self._hints:
                 raise UnsupportedError(f"this CPU has no prefetch {hint}; it has {', '.join(self._hints) or 'none'}")
         l1_hint, l2_hint = (1 + HINTS.index(hint) if distance else 0 for distance, hint in stages)
-        return Version(LOOP_NAMES.index(_parsed(name)[0]), l1_hint, l2_hint)
+        return Version(_number(name), l1_hint, l2_hint)
 
     def _prepared(self, name: str) -> Prepared:
         if self._kept is None or self._kept[0] != name:
@@ -261,11 +264,26 @@ def _interruptions() -> int:
 
 
 def _parsed(name: str) -> tuple[str, int]:
-    """The loop of that name, and the bytes that it goes through."""
+    """The loop of that name, and the bytes that it goes through.
+
+    Raises `UsageError` for an unknown loop or too small a size, `UnsupportedError` where there is no memory for it."""
     match = _NAME.fullmatch(name)
     if match is None or match["loop"] not in BUILDERS:
         raise UsageError(f"unknown loop {name!r}; one of {', '.join(LOOP_NAMES)}, or with a size, as in hash_join@256K")
-    return match["loop"], int(match["count"]) * _UNITS[match["unit"]] if match["count"] else TIMED_BYTES
+    size = int(match["count"]) * _UNITS[match["unit"]] if match["count"] else TIMED_BYTES
+    if size < LEAST_BYTES:
+        raise UsageError(f"{name!r} is too small: a loop goes through {LEAST_BYTES} bytes at least")
+    needed, available = BUILDING_FACTOR * size, available_bytes()
+    if needed > available:
+        raise UnsupportedError(
+            f"{name!r} takes {needed >> 20} MiB of memory while it is prepared, and {available >> 20} MiB are available"
+        )
+    return match["loop"], size
+
+
+def _number(name: str) -> int:
+    """Of the loop, as the compiled versions have it."""
+    return LOOP_NAMES.index(_parsed(name)[0])
 
 
 def _check_distances(prepared: Prepared, policies: Sequence[Policy]) -> None:
