@@ -177,7 +177,7 @@ def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Cont
 def _options(values: dict[str, Any]) -> Options:
     from setebench.core.perf.trust import this_key
     from setebench.diagnose.calibration import basis
-    from setebench.diagnose.observe import Wish
+    from setebench.diagnose.observing.time_samples import Wish
     from setebench.diagnose.run import Options
 
     read_by = basis(this_key(), "this machine", values["calibration"], values["verdicts"])

@@ -34,6 +34,10 @@ USEFUL_WORK = ("fp_op", "l1d_fill", "l2_fill")
 """What a thread's useful work is counted by, the better role first: operations on data, then lines moved. Not by
 instructions, as a thread that waits in a loop executes many (Röhl et al. 2015, section 1.2)."""
 
+HELPER = 0.01
+"""A thread that does less than this part of the most loaded one's work only starts others, waits, or prints: it is left
+out of the mean, which would say little of how work is divided."""
+
 SYSTEM = {
     "page_faults": ("page_fault", "faults", "first touches and others"),
     "context_switches": ("context_switch", "switches", "times that threads were taken off their CPU"),
@@ -137,7 +141,8 @@ def _imbalance(timeline: Timeline, basis: Basis) -> Finding:
     found = useful_work(timeline, basis)
     if isinstance(found, str):
         return _without("imbalance", "ratio", found, timeline, USEFUL_WORK[:1])
-    role, work = found
+    role, counted = found
+    work = {number: amount for number, amount in counted.items() if amount >= HELPER * max(counted.values())}
     threads = ", ".join(f"{number}: {amount:.4g}" for number, amount in work.items())
     return _with(
         "imbalance", imbalance(work.values()), "ratio", f"most loaded thread over the mean, by {role} ({threads})"
@@ -163,7 +168,7 @@ def useful_work(timeline: Timeline, basis: Basis) -> tuple[str, dict[int, int]] 
 def _work(threads: tuple[Thread, ...], role: str) -> dict[int, int] | None:
     """What was counted of each thread; None where one of them lacks it, or where there was none."""
     counts = {thread.number: thread.counts.get(role) for thread in threads}
-    work = {number: count.value for number, count in counts.items() if count is not None and count.value is not None}
+    work = {number: count.value or 0 for number, count in counts.items() if count is not None and usable(count)}
     return work if len(work) == len(threads) and any(work.values()) else None
 
 

@@ -15,10 +15,11 @@ from setebench.core.perf.program.watch import threads_of
 from setebench.counters.counted import Interval, Run, difference
 from setebench.counters.protocol import Count
 from setebench.diagnose.document import Frame, diagnosed
-from setebench.diagnose.observe import Kit, TimeSampling, timeline_of
+from setebench.diagnose.observing.observe import Kit, timeline_of
+from setebench.diagnose.observing.time_samples import TimeSampling
+from setebench.diagnose.observing.turns import Turns
 from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import Options, basis_of, native_kit, settings, this_machine
-from setebench.diagnose.turns import Turns
 from setebench.errors import UnsupportedError
 from setebench.results import Document
 

@@ -23,9 +23,12 @@ from setebench.counters.roles import ROLES
 from setebench.diagnose.analysis import Basis
 from setebench.diagnose.calibration import basis
 from setebench.diagnose.document import Frame, diagnosed
-from setebench.diagnose.observe import Kit, Wish, observe_process, observe_program
+from setebench.diagnose.findings import USEFUL_WORK
+from setebench.diagnose.observing.observe import Kit, observe_process, observe_program
+from setebench.diagnose.observing.time_samples import Wish
+from setebench.diagnose.observing.turns import sets_of
+from setebench.diagnose.observing.work import choice
 from setebench.diagnose.records import Timeline
-from setebench.diagnose.turns import sets_of
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
 from setebench.results import Document, MachineRecord
@@ -55,7 +58,9 @@ def native_kit() -> Kit:
     """This machine's kernel, and every role that diagnosing asks for."""
     wanted = roles_wanted()
     countable = [each.name for each in wanted if not each.plan.reason]
-    return Kit(kernel=_perf, situation=read_situation(), wanted=wanted, sets=sets_of(countable))
+    work = choice(wanted, USEFUL_WORK)
+    always = ("cycles",) if work is None else ("cycles", work.name)  # it has a counter of its own for all of the time
+    return Kit(kernel=_perf, situation=read_situation(), wanted=wanted, sets=sets_of(countable, always), work=work)
 
 
 def roles_wanted() -> tuple[Wanted, ...]:
@@ -92,7 +97,7 @@ def basis_of(options: Options) -> Basis:
 
 def _watched(observe: Observe, options: Options) -> tuple[Timeline, Run]:
     """Observe while an idle core watches memory latency. Raises `UnsupportedError` where no core is idle."""
-    from setebench.diagnose.watch import LatencyWatch, idle_core, summary
+    from setebench.diagnose.observing.watch import LatencyWatch, idle_core, summary
 
     cpu = idle_core()
     with closing(open_machine("native", cpu=cpu)) as machine:

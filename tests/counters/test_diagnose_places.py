@@ -19,10 +19,10 @@ from setebench.core.perf.sampling.data_source import Weights
 from setebench.core.perf.sampling.kinds import SampleId
 from setebench.diagnose.analysis import Basis, Calibration, figures
 from setebench.diagnose.evidence import evidence
+from setebench.diagnose.observing.profile import Mapping, Memory, Profile
+from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
 from setebench.diagnose.places import hot, suffering, waiting
-from setebench.diagnose.profile import Mapping, Memory, Profile
 from setebench.diagnose.records import Hit, Load, Place, Timeline
-from setebench.diagnose.symbols import Listed, kernel_symbols, symbols, written_code
 from setebench.errors import SetebenchError
 from setebench.report.plot import alt_text, encode
 from setebench.report.timeline import timeline_figure

@@ -17,11 +17,13 @@ import pytest
 import setebench
 from setebench import store
 from setebench.counters.protocol import Count
-from setebench.diagnose.observe import Wish, joined, observe_program
+from setebench.diagnose.observing.observe import joined, observe_program
+from setebench.diagnose.observing.time_samples import Wish
+from setebench.diagnose.observing.turns import sets_of
+from setebench.diagnose.observing.watch import Chase, LatencyWatch, idle_core, summary
+from setebench.diagnose.observing.work import choice
 from setebench.diagnose.records import Interval
 from setebench.diagnose.run import PMU_ROLES, Options, native_kit
-from setebench.diagnose.turns import sets_of
-from setebench.diagnose.watch import Chase, LatencyWatch, idle_core, summary
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 from setebench.machine import open_machine
@@ -247,16 +249,61 @@ def test_roles_that_do_not_fit_at_once_are_counted_by_turns(folder: Path) -> Non
     assert len(rows) >= 4
 
 
+FAULTS = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/mman.h>
+static void *touch(void *pages)
+{
+    char *memory = mmap(0, (long)pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, (long)pages * 4096, MADV_NOHUGEPAGE);
+    for (long page = 0; page < (long)pages; page++)
+        *(volatile char *)(memory + page * 4096) = 1;
+    return 0;
+}
+int main(void)
+{
+    pthread_t threads[2];
+    for (long number = 0; number < 2; number++)
+        pthread_create(&threads[number], 0, touch, (void *)(number ? 10000L : 30000L));
+    for (int number = 0; number < 2; number++)
+        pthread_join(threads[number], 0);
+    return 0;
+}
+"""
+
+
+def test_the_work_of_each_thread_is_counted_apart(tmp_path: Path) -> None:
+    """By page faults, which every kernel counts: three to one, and next to none of the thread that only waits."""
+    (tmp_path / "faults.c").write_text(FAULTS)
+    subprocess.run(["gcc", "-pthread", "-o", tmp_path / "faults", tmp_path / "faults.c"], check=True)
+    kit = native_kit()
+    faults = next(each for each in kit.wanted if each.name == "page_fault")
+    alone = msgspec.structs.replace(kit, wanted=(faults,), sets=(), work=faults)
+    timeline, _ = observe_program(alone, Wish(samples_hz=0), (str(tmp_path / "faults"),))
+    counts = {thread.number: thread.counts["page_fault"].value or 0 for thread in timeline.threads}
+    second, first = sorted(counts.values())[-2:]
+    assert not any(thread.counts["page_fault"].shared for thread in timeline.threads)
+    assert len(counts) == 3 and 30000 <= first < 30100 and 10000 <= second < 10100
+    assert sum(counts.values()) == sum(row.counts["page_fault"].value or 0 for row in timeline.intervals)
+
+
+def test_the_role_of_work_is_the_first_that_one_event_counts() -> None:
+    wanted = native_kit().wanted
+    assert (choice(wanted, ("nothing", "page_fault", "task_clock")) or wanted[0]).name == "page_fault"
+    assert choice(wanted, ("nothing",)) is None
+
+
 def test_sets_of_a_processor_hold_every_role_and_cycles_in_each(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text(
         "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\nstepping\t: 2\n"
     )
-    sets = sets_of(PMU_ROLES, Tree(tmp_path))
+    sets = sets_of(PMU_ROLES, tree=Tree(tmp_path))
     assert len(sets) > 1 and all("cycles" in each for each in sets)
     together = {frozenset(each) & {"l1d_inflight_sum", "stall_l1d_miss"} for each in sets}
     assert frozenset({"l1d_inflight_sum", "stall_l1d_miss"}) not in together  # counter 2 of Haswell serves one of them
-    assert sets_of(PMU_ROLES, Tree(tmp_path / "nothing")) == ()
+    assert sets_of(PMU_ROLES, tree=Tree(tmp_path / "nothing")) == ()
 
 
 def test_long_runs_are_kept_in_fewer_intervals_without_losing_a_count() -> None:

@@ -17,6 +17,7 @@ from setebench.core.perf.sampling.kinds import (
     Renamed,
     SampleRecord,
     Started,
+    ThreadCount,
     Throttled,
 )
 from setebench.core.perf.sampling.loads import LoadEvent, LoadSampler, for_program, load_event
@@ -35,6 +36,7 @@ __all__ = [
     "SampleRecord",
     "Sampler",
     "Started",
+    "ThreadCount",
     "Throttled",
     "decode_data_source",
     "for_program",

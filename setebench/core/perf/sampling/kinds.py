@@ -37,6 +37,17 @@ class SampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     page_bytes: int | None = None
 
 
+class ThreadCount(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event that is inherited counted of one thread of its own, written as the thread ended (`inherit_stat`).
+    `enabled` and `running` in ns."""
+
+    pid: int
+    tid: int
+    value: int
+    enabled: int = 0
+    running: int = 0
+
+
 class Lost(msgspec.Struct, frozen=True, kw_only=True):
     """So many records found no room in the buffer."""
 
@@ -95,4 +106,4 @@ class Other(msgspec.Struct, frozen=True, kw_only=True):
     kind: int
 
 
-Record = SampleRecord | Lost | Throttled | Mapped | Renamed | Started | Ended | Other
+Record = SampleRecord | Lost | Throttled | Mapped | Renamed | Started | Ended | Other | ThreadCount

@@ -23,6 +23,7 @@ from setebench.core.perf.sampling.kinds import (
     SampleId,
     SampleRecord,
     Started,
+    ThreadCount,
     Throttled,
 )
 
@@ -220,6 +221,22 @@ def _lost_samples(cursor: _Cursor, _misc: int, attributes: Attributes) -> Lost:
     return Lost(records=cursor.word(), who=who)
 
 
+def _thread_count(cursor: _Cursor, _misc: int, attributes: Attributes) -> ThreadCount:
+    """Of an event that is alone in its group."""
+    form = ReadFormat(attributes.read_format)
+    pid, tid = cursor.take(_PAIR)
+    if ReadFormat.GROUP in form:
+        cursor.word()  # one event
+        enabled, running = (cursor.word() if time in form else 0 for time in _TIMES)
+        return ThreadCount(pid=pid, tid=tid, value=cursor.word(), enabled=enabled, running=running)
+    value = cursor.word()
+    enabled, running = (cursor.word() if time in form else 0 for time in _TIMES)
+    return ThreadCount(pid=pid, tid=tid, value=value, enabled=enabled, running=running)
+
+
+_TIMES = (ReadFormat.TIME_ENABLED, ReadFormat.TIME_RUNNING)
+
+
 def _throttled(cursor: _Cursor, _misc: int, _attributes: Attributes) -> Throttled:
     return Throttled(on=True, time=cursor.word(), id=cursor.word())
 
@@ -285,6 +302,7 @@ _PARSERS: dict[int, Callable[[_Cursor, int, Attributes], Record]] = {
     5: _throttled,
     6: _unthrottled,
     7: _started,
+    8: _thread_count,
     9: _sample,
     10: _mapped2,
     13: _lost_samples,

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from setebench.core.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
+from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
 from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
-from setebench.diagnose.symbols import Listed, kernel_symbols, symbols, written_code
 
 KERNEL = "[kernel]"
 

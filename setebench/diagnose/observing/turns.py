@@ -17,7 +17,7 @@ from setebench.counters.protocol import Count
 from setebench.host.processor import read_processor
 from setebench.host.tree import Tree, parse_number
 
-ALWAYS = ("cycles",)
+CYCLES = ("cycles",)
 """In every set: what most figures are divided by, and what tells whether sets saw the same program."""
 
 WATCHDOG_COUNTER = 33
@@ -28,15 +28,15 @@ RESTING = "counted in other intervals: not all roles fit at once"
 Sets = tuple[tuple[str, ...], ...]
 
 
-def sets_of(roles: Sequence[str], tree: Tree | None = None) -> Sets:
-    """The roles that this processor's table has, in as few sets as can each be counted at once; none where one set
-    holds them all, or where there is no table."""
+def sets_of(roles: Sequence[str], always: Sequence[str] = CYCLES, tree: Tree | None = None) -> Sets:
+    """The roles that this processor's table has, in as few sets as can each be counted at once, beside those that are
+    `always` counted; none where one set holds them all, or where there is no table."""
     files = tree or Tree(Path("/"))
     known = events_for(read_processor(files))
     wanted = {role: known[role] for role in roles if role in known}
     watched = files.value("proc/sys/kernel/nmi_watchdog", parse_number) == 1
     registers = Registers(taken={"cpu": frozenset({WATCHDOG_COUNTER})} if watched else {})
-    found = grouped(wanted, registers, [role for role in ALWAYS if role in wanted]).groups
+    found = grouped(wanted, registers, [role for role in always if role in wanted]).groups
     return found if len(found) > 1 else ()
 
 

@@ -1,0 +1,149 @@
+"""Samples of a program's time, and of its loads where the CPU takes such: buffers emptied at every interval."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from setebench.core.perf.attributes import Attributes, Sample, Software, Type
+from setebench.core.perf.kernel import Kernel
+from setebench.core.perf.program.opened import Counters
+from setebench.core.perf.program.watch import threads_of
+from setebench.core.perf.sampling import LoadEvent, LoadSampler, Record, Sampler, for_program, load_event
+from setebench.core.perf.sysfs import Pmu
+from setebench.diagnose.observing.profile import Memory, Profile, mapped_now
+from setebench.diagnose.observing.work import online_cpus
+from setebench.errors import UnsupportedError
+
+SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
+LOADS_HZ = 997
+"""Sampled loads a second and CPU, where the CPU samples any: about a microsecond each (PEBS, IBS)."""
+LEAST_LOAD_CYCLES = 30
+"""Loads that L1 and L2 serve at once are not asked for: what is looked for are those that memory served."""
+MONOTONIC = 1
+"""CLOCK_MONOTONIC of clock_gettime(2), the clock of `time.monotonic_ns`: records and intervals have one time."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How closely to observe. `interval`: seconds between two reads of the counters, about 0.2 ms each. `samples_hz`:
+    samples of time a second and CPU, 0 for none; about 20 us each, so 199 take 0.4 %, and a prime number keeps step
+    with nothing that the program does regularly. `limit`: seconds after which to end, None for none."""
+
+    interval: float = 0.1
+    samples_hz: int = 199
+    limit: float | None = None
+
+
+class TimeSampling:
+    """Samples of a program's time by the CPU clock, and of its loads where the CPU takes such; one buffer a CPU. A
+    context manager; `reason` says why there are none of time, where there are none."""
+
+    def __init__(
+        self, kernel: Kernel, wish: Wish, attached: bool = False, pmus: Mapping[str, Pmu] | None = None
+    ) -> None:
+        self._kernel, self._hz, self._attached = kernel, wish.samples_hz, attached
+        self._load_event = _load_event(pmus or {})
+        self._samplers: list[Sampler] = []
+        self._records: list[Record] = []
+        self._memories: dict[int, Memory] = {}
+        self.begin_ns = time.monotonic_ns()
+        self.reason = "" if wish.samples_hz else "no samples were asked for"
+
+    def __enter__(self) -> TimeSampling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self, process: int, counters: Counters) -> None:
+        """Of a program that waits for its exec: from there on, with all that it starts. Of one that runs: of the
+        threads that it has now."""
+        if self._hz:
+            try:
+                self._open(process)
+            except UnsupportedError as error:
+                self.reason = str(error)
+                self.close()
+        self.begin_ns = time.monotonic_ns()
+
+    def _open(self, process: int) -> None:
+        if not self._attached:
+            self._add(time_event(self._hz, inherit=True, on_exec=True), process, online_cpus())
+            return
+        self.open_threads(process, threads_of(process))
+
+    def open_threads(self, process: int, threads: Sequence[int], parents: Sequence[int] = ()) -> None:
+        """Sample these threads of a process, and what those among `parents` start from now on.
+
+        Raises `UnsupportedError` where the kernel refuses."""
+        self._memories[process] = mapped_now(process)
+        for thread in threads:
+            inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
+            self._add(time_event(self._hz, inherit=inherit), thread, online_cpus() if inherit else (-1,))
+        for sampler in self._samplers:
+            sampler.enable()
+
+    def _add(self, attributes: Attributes, thread: int, cpus: tuple[int, ...]) -> None:
+        """Open the event, without the kernel's part where this user may not see it."""
+        try:
+            self._samplers.append(Sampler(attributes, thread, cpus, kernel=self._kernel))
+        except UnsupportedError:
+            user = msgspec.structs.replace(attributes, exclude_kernel=True, exclude_hv=True)
+            self._samplers.append(Sampler(user, thread, cpus, kernel=self._kernel))
+        if self._load_event is not None:
+            loads = for_program(self._load_event, attributes)
+            with suppress(UnsupportedError):  # without a right to them there are none, and findings say so
+                self._samplers.append(LoadSampler(loads, thread, cpus, kernel=self._kernel))
+
+    def tick(self, now: float) -> None:
+        """Empty the buffers."""
+        for sampler in self._samplers:
+            self._records += sampler.drain()
+
+    @property
+    def lost(self) -> int:
+        """Samples that found no room."""
+        return sum(sampler.lost for sampler in self._samplers)
+
+    def profile(self) -> Profile:
+        """All samples so far."""
+        self.tick(0.0)
+        found = Profile(self.begin_ns, 1 / self._hz if self._hz else 0.0, self._memories)
+        found.add_all(self._records)
+        return found
+
+    def close(self) -> None:
+        """Close all buffers. May be called twice."""
+        for sampler in self._samplers:
+            sampler.close()
+
+
+def _load_event(pmus: Mapping[str, Pmu]) -> LoadEvent | None:
+    try:
+        return load_event(pmus, LOADS_HZ, LEAST_LOAD_CYCLES)
+    except UnsupportedError:
+        return None
+
+
+def time_event(samples_hz: int, *, inherit: bool, on_exec: bool = False) -> Attributes:
+    """A sample of where a thread is, so many times in a second on a CPU, with records of what it maps and starts."""
+    return Attributes(
+        type=Type.SOFTWARE,
+        config=Software.CPU_CLOCK,
+        sample_period=round(1e9 / samples_hz),
+        sample_type=SAMPLE_TYPE,
+        disabled=True,
+        inherit=inherit,
+        enable_on_exec=on_exec,
+        mmap=True,
+        mmap2=True,
+        comm=True,
+        comm_exec=True,
+        task=True,
+        sample_id_all=True,
+        use_clockid=True,
+        clockid=MONOTONIC,
+    )
