@@ -123,7 +123,8 @@ def _sources(loop: Loop, stream: Stream, table: Table) -> tuple[tuple[float, flo
 
 
 def _walk(loop: Loop, stream: Stream, table: Table) -> Walk:
-    pages = "2m" if table.said("tlb.l1.entries.2m") else "4k"
+    large = loop.page_bytes >= PAGE_BYTES["2m"] or not loop.page_bytes
+    pages = "2m" if large and table.said("tlb.l1.entries.2m") else "4k"
     page = PAGE_BYTES[pages]
     first, second = (_number(table, f"tlb.{level}.entries.{pages}") for level in ("l1", "l2"))
     near, far = (_number(table, f"tlb.{level}.miss_penalty.{pages}") for level in ("l1", "l2"))

@@ -82,7 +82,8 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A loop: its streams, the core cycles that an iteration takes on data in L1, the bytes that it goes through, and
     how many iterations one pass has. `unit` is what an iteration is, in the plural, for sentences and tables. A loop
     whose iterations are `dependent` can't overlap the misses of one with those of the next. `measured_cycles` are the
-    core cycles that an iteration takes now, on its own data, without software prefetches; 0 where nobody timed it."""
+    core cycles that an iteration takes now, on its own data, without software prefetches; 0 where nobody timed it.
+    `page_bytes` is the size of the pages that its data lie on; 0 stands for the largest that the machine has."""
 
     name: str
     streams: tuple[Stream, ...]
@@ -92,6 +93,7 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     unit: str = "iterations"
     dependent: bool = False
     measured_cycles: float = 0.0
+    page_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not self.streams:

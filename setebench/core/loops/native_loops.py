@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from setebench.core.loops import dense, irregular
 from setebench.core.loops._loops import Operands, Version
 from setebench.core.loops.prepared import RESIDENT_BYTES, Memory, Prepared, Size
-from setebench.core.memory import available_bytes
+from setebench.core.memory import SMALL_PAGE, available_bytes
 from setebench.core.prefetchers import NativeSwitches
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Loop, Policy, Stream
@@ -101,6 +101,7 @@ class NativeLoops:
             unit=prepared.unit,
             dependent=prepared.dependent,
             measured_cycles=ticks * self._cycles_per_tick() / iterations,
+            page_bytes=SMALL_PAGE,
         )
 
     def run(self, name: str, policies: Sequence[Policy], rounds: int, seed: int) -> NDArray[np.int64]:
