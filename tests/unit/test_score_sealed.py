@@ -262,6 +262,22 @@ def test_a_worker_that_dies_loses_its_machine_s_turn_alone(scenario_folder: Writ
     assert (answers[0].findings, answers[0].truths) == (alone.findings, alone.truths)
 
 
+def test_the_simulator_is_compiled_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, not in each of them."""
+    done: list[str] = []
+
+    class Interrupted:
+        def __init__(self, _sources: Path | None) -> None:
+            done.append("workers")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("setebench.score.workers.prepare", lambda: done.append("compiled"))
+    monkeypatch.setattr("setebench.score.workers.Pool", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        perform_all(tasks(2), 2, lambda _answer: None)
+    assert done == ["compiled", "workers"]
+
+
 @pytest.mark.parametrize("machine", ["plain", "knc", "zen-like", "random:7", "random:1000007"])
 @pytest.mark.parametrize("noise", ["drawn", "double"])
 def test_a_machine_survives_the_way_to_another_process(machine: str, noise: str) -> None:
