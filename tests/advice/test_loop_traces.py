@@ -64,7 +64,7 @@ def test_policies_go_through_the_same_addresses(name: str) -> None:
 
 
 def test_every_step_of_a_search_needs_the_one_before() -> None:
-    """Without prefetches those of the same search, in one iteration; pipelined, that of the search as many distances ago."""
+    """Without prefetches in the same iteration; pipelined, that of the search as many distances ago."""
     rows = _trace("tree_search", NONE).rows
     chained = rows[(rows[:, 0] == Kind.LOAD) & (rows[:, 7] >= 0)]
     assert len(chained) == SPAN.iterations * shape("tree_search").streams[1].steps

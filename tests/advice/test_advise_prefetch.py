@@ -1,0 +1,171 @@
+"""`setebench advise-prefetch` on simulated machines: what it says, and how it proves it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from setebench.scenarios.advise_prefetch import words
+from setebench.scenarios.advise_prefetch.figure import advice_figure
+from setebench.scenarios.advise_prefetch.params import Params
+from setebench.scenarios.advise_prefetch.proof import Proof
+
+from setebench import store
+from setebench.cli.main import setebench
+from setebench.loops import Policy
+from setebench.loops.shapes import shape
+from setebench.results import Document, MachineRecord, Outcome, Tool
+from setebench.score.advice import advice_truths, regrets
+from setebench.sim.loader import load
+from setebench.sim.truth import truth
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result file that holds the truth of Knights Corner."""
+    document = Document(
+        tool=Tool(name="setebench", version="0"),
+        machine=MachineRecord(kind="sim", name="knc", facts={}, environment={}),
+        settings={},
+        started="2026-01-01T00:00:00+00:00",
+        elapsed_seconds=0.0,
+        findings=list(truth(load("knc"))),
+        evidence={},
+    )
+    path = tmp_path_factory.mktemp("table") / "knc.json"
+    store.save(document, path)
+    return path
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(setebench, ["advise-prefetch", "--machine", "sim:knc", "-q", *arguments])
+
+
+@pytest.fixture(scope="module")
+def answered(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Document:
+    path = tmp_path_factory.mktemp("answer") / "advice.json"
+    result = _run("--result", str(table), "--kernel", "list", "--kernel", "hash_join@8K", "--fast", "-o", str(path))
+    assert result.exit_code == 0, result.output
+    return store.load(path)
+
+
+def test_a_list_gains_from_two_stages(answered: Document) -> None:
+    assert answered["advice.list.strategy"].value == "two_stage_sw"
+    speedup, regret = answered["advice.list.speedup"], answered["advice.list.regret"]
+    assert isinstance(speedup.value, float) and speedup.low is not None and speedup.low > 5
+    assert isinstance(regret.value, float) and regret.value < 15
+    assert answered["advice.list.speedup.folklore"].value > 1.05  # type: ignore[operator]
+
+
+def test_a_table_in_level_1_is_not_prefetched(answered: Document) -> None:
+    assert answered["advice.hash_join@8K.strategy"].value == "hardware"
+    assert answered["advice.hash_join@8K.distance.l1"].outcome is Outcome.ABSENT
+    assert answered["advice.hash_join@8K.speedup"].value == 1.0
+
+
+def test_what_can_not_be_run_is_unavailable_with_its_reason(answered: Document) -> None:
+    for baseline in ("prefetchers_off", "compiler"):
+        finding = answered[f"advice.list.speedup.{baseline}"]
+        assert finding.outcome is Outcome.UNAVAILABLE and finding.reason
+
+
+def test_the_words_say_why(answered: Document) -> None:
+    text = words(answered.evidence)
+    assert "Mowry" in text and "mshr.l1.prefetch" in text and "Don't prefetch" in text
+
+
+def test_the_figure_has_bars_and_a_curve_for_each_loop(answered: Document) -> None:
+    figure = advice_figure(answered.evidence)
+    axes = [each for part in figure.subfigs for each in part.axes]
+    assert len(axes) == 3
+    assert any(line.get_label() == "advised" for line in axes[1].lines)
+
+
+def test_a_described_loop_prints_c(table: Path, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.toml"
+    loop.write_text(
+        'name = "mine"\ncycles_per_iteration = 5.0\nworking_set_bytes = 100000000\niterations = 1000\n'
+        '[[streams]]\nname = "a"\npattern = "sequential"\nbytes_per_iteration = 64\n'
+    )
+    result = _run("--result", str(table), "--describe", str(loop))
+    assert result.exit_code == 0 and "__builtin_prefetch((const char *)a" in result.stdout
+    machine = json.loads(_run("--result", str(table), "--describe", str(loop), "--format", "json").stdout)
+    assert machine["evidence"]["described"]["code"] in result.stdout
+
+
+@pytest.mark.parametrize("text", ["name = ", 'name = "l"\n', None])
+def test_a_bad_description_is_one_line(table: Path, tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "loop.toml"
+    if text is not None:
+        path.write_text(text)
+    result = _run("--result", str(table), "--describe", str(path))
+    assert result.exit_code == 2 and "Error:" in result.output and len(result.output.strip().splitlines()) <= 3
+
+
+def test_an_unknown_loop_is_bad_use(table: Path) -> None:
+    assert _run("--result", str(table), "--kernel", "nothing").exit_code == 2
+
+
+# -- the proof's statistics -------------------------------------------------------------------------------------------
+
+
+def _proof(ticks: np.ndarray) -> Proof:  # type: ignore[type-arg]
+    policies = (Policy(), *(Policy(l1_distance=d) for d in range(1, ticks.shape[1])))
+    return Proof(loop=shape("triad"), policies=policies, ticks=ticks, sweep=policies, folklore=policies[1:], absent={})
+
+
+def test_choosing_and_timing_apart_does_not_flatter_the_best_of_many() -> None:
+    """Thirty policies that are the same: the best of them isn't faster than any other."""
+    rng = np.random.default_rng(3)
+    behind = []
+    for _ in range(200):
+        proof = _proof(np.asarray(1e6 * rng.lognormal(0, 0.05, (16, 31)), dtype=np.int64))
+        behind.append(proof.ratio(Policy(), proof.best_of(proof.sweep)).value)
+    assert abs(np.mean(behind) - 1) < 0.01
+
+
+def test_intervals_of_ratios_hold_the_truth_as_often_as_they_say() -> None:
+    rng, held = np.random.default_rng(4), 0
+    for _ in range(300):
+        ticks = rng.lognormal(0, 0.03, (24, 2)) * rng.lognormal(0, 0.2, (24, 1)) * [1.2e6, 1e6]
+        ratio = _proof(ticks.astype(np.int64)).ratio(Policy(), Policy(l1_distance=1))
+        held += ratio.low <= 1.2 <= ratio.high
+    assert 0.9 <= held / 300 <= 0.995
+
+
+def test_one_disturbed_round_changes_nothing() -> None:
+    ticks = np.tile(np.array([[2000, 1000]]), (16, 1))
+    ticks += np.arange(16)[:, None] % 5  # a clock is never that still
+    disturbed = ticks.copy()
+    disturbed[3, 0] *= 50
+    still, hit = (_proof(each).ratio(Policy(), Policy(l1_distance=1)) for each in (ticks, disturbed))
+    assert hit.value == pytest.approx(still.value, rel=0.01)
+
+
+def test_more_policies_and_slower_machines_get_fewer_rounds() -> None:
+    params, loop = Params(), shape("triad")
+    rounds = [params.rounds_of(loop, number, pace, params.rounds) for number, pace in ((1, 1e9), (30, 1e6), (300, 1e6))]
+    assert rounds[0] == params.rounds[1] and rounds[0] > rounds[1] >= rounds[2] == params.rounds[0]
+
+
+# -- the score --------------------------------------------------------------------------------------------------------
+
+
+def test_regrets_of_a_score() -> None:
+    from setebench.results import Finding
+
+    values = {"advice.triad.regret": 2.0, "advice.list.regret": 8.0, "advice.list.regret.table": 20.0}
+    values |= {"advice.list.speedup": 0.9, "advice.triad.speedup": 1.5, "latency.l1": 4.0}
+    found = regrets(Finding(parameter=name, value=value) for name, value in values.items())
+    assert found is not None
+    assert (found["all"]["cases"], found["all"]["median"], found["all"]["right"]) == (2, 5.0, 0.5)
+    assert found["table"]["median"] == 20.0 and found["slower_than_none"] == 1
+    assert regrets([]) is None
+
+
+def test_truths_of_advice_are_ranges() -> None:
+    known = {finding.parameter: finding for finding in advice_truths()}
+    assert known["advice.triad.regret"].high == 5.0 and known["advice.triad.speedup"].low == 0.97

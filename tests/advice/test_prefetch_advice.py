@@ -1,0 +1,163 @@
+"""Advice from a table alone: known machines, missing findings, C to paste."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import setebench
+from setebench.errors import UsageError
+from setebench.loops import Policy
+from setebench.loops.advice import advice_of, loop_of
+from setebench.loops.advisor import Advisor
+from setebench.loops.code import c_code
+from setebench.loops.shapes import shape
+from setebench.loops.table import Table
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+from setebench.sim.loader import load
+from setebench.sim.truth import truth
+
+PROBE: dict[str, Any] = {
+    "name": "my probe",
+    "unit": "probes",
+    "cycles_per_iteration": 12.0,
+    "working_set_bytes": 1 << 30,
+    "iterations": 1000,
+    "streams": [
+        {"name": "keys", "pattern": "sequential", "bytes_per_iteration": 8, "prefetched": False},
+        {"name": "buckets", "pattern": "lookup", "bytes_per_iteration": 16, "extent_bytes": 1 << 30, "via": "keys"},
+    ],
+}
+
+
+def _table(machine: str, **changed: Any) -> Table:
+    findings = {finding.parameter: finding for finding in truth(load(machine))}
+    for parameter, value in changed.items():
+        name = parameter.replace("__", ".")
+        findings[name] = msgspec.structs.replace(findings[name], value=value, outcome=Outcome.MEASURED)
+    return Table.of(findings.values())
+
+
+def _document(findings: list[Finding]) -> Document:
+    return Document(
+        tool=Tool(name="setebench", version="0"),
+        machine=MachineRecord(kind="sim", name="knc", facts={}, environment={}),
+        settings={},
+        started="",
+        elapsed_seconds=0.0,
+        findings=findings,
+        evidence={},
+    )
+
+
+def test_few_entries_of_level_1_and_many_of_level_2_ask_for_two_stages() -> None:
+    advisor = Advisor(shape("triad"), _table("knc"))
+    chosen = advisor.choice()
+    assert chosen.strategy == "two_stage_sw"
+    # the L2 stage hides memory's 332 cycles, the L1 stage level 2's 22.5
+    assert chosen.policy.l2_distance > chosen.policy.l1_distance
+    assert chosen.policy.l2_distance * chosen.cycles > 332 and chosen.policy.l1_distance * chosen.cycles > 22.5
+    assert (chosen.policy.l1_hint, chosen.policy.l2_hint) == ("t0", "t1")
+
+
+def test_data_in_level_1_needs_no_prefetch() -> None:
+    loop = msgspec.structs.replace(shape("triad"), working_set_bytes=8192)
+    assert Advisor(loop, _table("plain")).choice().policy == Policy()
+
+
+def test_no_distance_fills_more_than_a_quarter_of_level_1() -> None:
+    advisor = Advisor(shape("stencil"), _table("knc"))
+    quarter = 32768 / 4
+    for family in advisor.families():
+        for policy in family:
+            assert policy.l1_distance <= max(1, quarter / (80 * 64))
+
+
+def test_what_was_seen_counts_for_more_than_the_model() -> None:
+    loop = msgspec.structs.replace(shape("hash_join"), measured_cycles=300.0)
+    advisor = Advisor(loop, _table("plain"))
+    first = advisor.choice()
+    assert first.policy.stages
+    advisor.observe((candidate.policy, 330.0) for candidate in advisor.candidates() if candidate.policy.stages)
+    assert advisor.expected(first.policy) == pytest.approx(330.0)
+    assert advisor.expected(Policy()) == pytest.approx(300.0)
+    assert advisor.choice().policy == Policy()
+
+
+def test_prefetches_that_never_get_through_are_not_advised() -> None:
+    """Where a prefetch must stay in the page of the latest access, one that leads anywhere is dropped."""
+    loop = msgspec.structs.replace(shape("hash_join"), measured_cycles=100.0)
+    advisor = Advisor(loop, _table("plain", software_prefetch__across_page=False))
+    assert advisor.choice().policy == Policy()
+
+
+def test_reasons_name_the_findings_they_rest_on() -> None:
+    advisor = Advisor(shape("triad"), _table("knc"))
+    advice = advice_of(advisor, advisor.choice())
+    text = " ".join(advice.why)
+    for name in (
+        "latency.memory",
+        "mshr.l1.prefetch",
+        "mshr.l2.prefetch",
+        "software_prefetch.fills.t1",
+        "cache.l1.size",
+    ):
+        assert name in text
+    assert not advice.needs and "332 cycles" in text
+    assert {each.stream for each in advice.streams} == {"a", "b", "c"}
+
+
+def test_what_is_missing_is_named_and_the_range_given() -> None:
+    findings = [each for each in truth(load("knc")) if not each.parameter.startswith(("mshr.", "latency.memory"))]
+    findings.append(
+        Finding(parameter="latency.memory", unit="cycles", outcome=Outcome.UNRESOLVED, reason="too noisy a night")
+    )
+    advice = setebench.prefetch_advice(_document(findings), loop_of(PROBE))
+    assert advice.needs["latency.memory"] == "too noisy a night"
+    assert advice.needs["mshr.l1.prefetch"] == "not in the result"
+    assert advice.policy.stages
+    assert max(advice.low) < max(advice.high)
+    assert any("not measured" in sentence or "not known" in sentence for sentence in advice.why)
+
+
+def test_from_a_document_and_a_mapping() -> None:
+    advice = setebench.prefetch_advice(_document(list(truth(load("sandybridge")))), PROBE)
+    assert advice.loop == "my probe" and advice.unit == "probes" and advice.policy.stages
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"cycles_per_iteration": -1.0}, "positive"), ({"streams": []}, "stream"), ({"streems": []}, "streems")],
+)
+def test_a_description_that_makes_no_sense_is_refused_in_one_line(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        loop_of({**PROBE, **changed})
+
+
+def test_the_c_compiles_and_prefetches_as_advised(tmp_path: Path) -> None:
+    loop = loop_of(PROBE)
+    advice = setebench.prefetch_advice(_document(list(truth(load("knc")))), loop)
+    code = c_code(loop, advice)
+    distances = dict(re.findall(r"MY_PROBE_(L\d)_DISTANCE = (\d+)", code))
+    wanted = {"L1": advice.policy.l1_distance, "L2": advice.policy.l2_distance}
+    assert {name: int(value) for name, value in distances.items()} == {k: v for k, v in wanted.items() if v}
+    source = tmp_path / "loop.c"
+    body = "".join(f"    {line}\n" for line in code.splitlines())
+    source.write_text(
+        "#include <stddef.h>\nextern const void *buckets_of(long key);\n"
+        f"void join(const long *keys, size_t n) {{\n{body}}}\n"
+    )
+    made = subprocess.run(["gcc", "-std=c11", "-Wall", "-Werror", "-O1", "-S", "-o", "-", source], capture_output=True)
+    assert made.returncode == 0, made.stderr.decode()
+    assert made.stdout.decode().count("prefetcht") == advice.policy.stages
+
+
+def test_an_answer_not_to_prefetch_is_said_in_the_c_too() -> None:
+    loop = msgspec.structs.replace(shape("triad"), working_set_bytes=8192)
+    advisor = Advisor(loop, _table("plain"))
+    assert "Don't prefetch" in c_code(loop, advice_of(advisor, advisor.choice()))
