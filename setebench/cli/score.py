@@ -28,7 +28,7 @@ from setebench.score.stream import Done, Stream
 from setebench.score.versions import commit_of
 from setebench.sim.loader import shipped
 
-PLANNING = ("machines", "seed", "presets", "names", "noise", "fast", "sealed", "against", "answers")
+PLANNING = ("machines", "seed", "presets", "names", "noise", "fast", "from_findings", "sealed", "against", "answers")
 """Options that decide what is asked; a run that goes on has them from its file."""
 
 
@@ -52,6 +52,11 @@ class Request:
 @click.option("--scenario", "names", multiple=True, metavar="NAME", help="Only this scenario (may be repeated).")
 @click.option("--noise", type=click.Choice(NOISES), default="drawn", show_default=True, help="How noisy they are.")
 @click.option("--fast", is_flag=True, help="Let scenarios take fewer samples.")
+@click.option(
+    "--from-findings",
+    is_flag=True,
+    help="Let scenarios that build on others' findings ask those first, instead of giving them the truth.",
+)
 @click.option(
     "--sealed", metavar="NONCE", help="Seeds from NONCE and the hash of the inference, which nobody can have seen."
 )
@@ -173,6 +178,7 @@ def _new(values: dict[str, Any]) -> Request:
         simulator=simulator_hash(),
         nonce=nonce,
         against=None if values["against"] is None else commit_of(values["against"]),
+        from_findings=values["from_findings"],
     )
     return Request(
         plan=plan,

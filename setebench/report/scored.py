@@ -57,6 +57,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{silent} further parameters were never reported (all unresolved)"
     yield from _names("the same on all machines, so that none could be got wrong", document["constant"])
     yield from _names("reported, but never judged", document["never_judged"])
+    yield from _regret(document.get("regret"))
     for item in document["wrong"]:
         yield (
             f"wrong: --machine sim:{item['machine']} --seed {item['seed']}: {item['parameter']} reported "
@@ -67,6 +68,18 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield from _against(document["against"])
     if document.get("sealed"):
         yield from _sealed(document["sealed"])
+
+
+def _regret(regret: Mapping[str, Any] | None) -> Iterator[str]:
+    if not regret:
+        return
+    for name, said in (("all", "prefetch advice"), ("table", "by the table alone, without trials")):
+        if own := regret.get(name):
+            yield (
+                f"{said}: regret median {own['median']} %, 95th percentile {own['percentile_95']} %, worst "
+                f"{own['worst']} %, at most 5 % in {own['right']:.1%} of {own['cases']} cases"
+            )
+    yield f"prefetch advice slower than no prefetch by more than 3 %: {regret['slower_than_none']} cases"
 
 
 def _totals(document: Mapping[str, Any]) -> str:

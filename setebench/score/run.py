@@ -75,7 +75,12 @@ def document(plan: Plan, answers: Answers, asked: Asked) -> dict[str, Any]:
         "lost": _lost(plan, new),
         "inference": plan.inference,
         "simulator": plan.simulator,
-        "settings": {"scenarios": list(plan.scenarios), "noise": plan.noise, "fast": plan.fast},
+        "settings": {
+            "scenarios": list(plan.scenarios),
+            "noise": plan.noise,
+            "fast": plan.fast,
+            "from_findings": plan.from_findings,
+        },
         "cpu_seconds": [answer.cpu_seconds for answer in new],
     }
     if advised := regrets(finding for answer in new for finding in answer.findings):
