@@ -159,6 +159,23 @@ def test_a_sealed_run_that_is_stopped_is_logged_too(score: Any, scenario_folder:
     assert done.exit_code == 130 and [each["event"] for each in logged()] == ["begun", "stopped"]
 
 
+def test_a_sealed_run_goes_on_with_its_seeds_and_is_logged_again(
+    score: Any, scenario_folder: Write, tmp_path: Path
+) -> None:
+    """It stops once, on a mark that its second machine leaves."""
+    mark = str(tmp_path / "mark")
+    stopping = f"""
+    open({mark!r}, "a").write("x")
+    if open({mark!r}).read() == "xx": raise KeyboardInterrupt"""
+    scenario_folder(tiny=tiny(what=stopping.strip()))
+    assert score("--sealed", "n", "--machines", "2", "--scenario", "tiny", "--answers", "a.jsonl").exit_code == 130
+    done = score("--resume", "a.jsonl", "--format", "json")
+    assert done.exit_code == 0, done.output
+    entries = logged()
+    assert [each["event"] for each in entries] == ["begun", "stopped", "resumed", "ended"]
+    assert entries[0]["seeds"] == entries[2]["seeds"] == json.loads(done.stdout)["sealed"]["seeds"]
+
+
 def test_the_user_s_own_scenario_files_are_inference(score: Any, scenario_folder: Write) -> None:
     drawn = []
     for value in (7, 8):
