@@ -12,11 +12,11 @@ class Params:
     """Tunables, each with its unit and why it is what it is."""
 
     trials: int = 3
-    """How often the model's favourites are tried and the model fitted to what they took. On simulated machines the
-    first trial leaves a tenth of all loops more than a quarter behind the best, the second 4 %, the third 2 %."""
+    """How often the model's favourites are tried and the model fitted to what they took. Of 72 loops on simulated
+    machines the table alone leaves a tenth more than 69 % behind the best, one trial 28 %, two 4 %."""
 
     tried: int = 5
-    """Policies of each trial behind the first, which tries one of every strategy: fewer find less a trial, more cost
+    """Policies of each trial behind the first, which tries three of every strategy: fewer find less a trial, more cost
     more than they find."""
 
     trial_rounds: tuple[int, int] = (3, 15)

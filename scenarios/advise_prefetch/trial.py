@@ -30,7 +30,8 @@ def choose(context: Context, loops: RunsLoops, advisor: Advisor, params: Params)
     """Try policies and choose one. Only what is seen here chooses; the proof times anew."""
     loop = advisor.loop
     by_table = advisor.choice().policy
-    wanted = list(dict.fromkeys([Policy(), by_table, *(each.policy for each in advisor.candidates())]))
+    favourites = [each.policy for each in advisor.candidates()]
+    wanted = list(dict.fromkeys([Policy(), by_table, *favourites, *advisor.spread()]))
     for trial in range(params.trials):
         context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
         advisor.observe(_seen(context, loops, loop, wanted, params, trial))

@@ -16,6 +16,9 @@ WINDOWS = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 3.0, 2.0, 1.5, 1.0)
 WALKERS = (2, 4, 1)
 NEAR = 0.03
 """A core is preferred to a likelier one where it comes nearer by so much, in the logarithm of time."""
+SPREAD = (2, 5)
+"""Eighths of the way through the distances that are considered: 4 and 32 of 1 to 256."""
+
 KEPT_CORES = 6
 """Cores that are held against more than the loop without prefetches: those that come nearest to that."""
 
@@ -72,6 +75,12 @@ class Advisor:
         """Policies not seen yet that might be the fastest."""
         unseen = [policy for family in self.families() for policy in family if policy not in self.observed]
         return sorted(unseen, key=self.expected)[:count]
+
+    def spread(self) -> list[Policy]:
+        """A short and a long distance of every single stage, wherever the model may think the best one lies: what is
+        tried beside its favourites, for the model may be wrong in the same way about all of them."""
+        single = [family for family in self.families() if family[0].stages == 1]
+        return [family[len(family) * part // 8] for family in single for part in SPREAD]
 
     def families(self) -> Iterator[list[Policy]]:
         """The policies of each strategy and hint, by distance."""
