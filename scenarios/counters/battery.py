@@ -34,10 +34,9 @@ BESIDE = (
     "far_load",
     "far_store",
     "far_pair",
-    "hot_load_192",
-    "hot_store_192",
-    "nops_192",
-    "additions_192",
+    "hot_load_",
+    "hot_store_",
+    "nops_",
     "far_chase_16",
     "arithmetic_",
     "driven_out_",
@@ -222,7 +221,7 @@ def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Param
     further = [
         each
         for each in plateaus(sizes, ticks)
-        if params.slower * own < each.cycles < memory_ticks / params.slower and each.low_bytes > second
+        if params.slower * own < each.cycles < params.before_memory * memory_ticks and each.low_bytes > second
     ]
     third = max(further, key=lambda each: each.high_bytes / each.low_bytes, default=None)
     half = (own + (third.cycles if third else memory_ticks)) / 2

@@ -52,7 +52,7 @@ def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
     noisy = background(role, evidence, max(scale.value, 1 / 4)) or _while_executing(role, evidence)
     if not noisy and role == "l1d_inflight_sum" and _floored(evidence):
         kinds.add(Kind.FLOOR_PER_CYCLE)
-        return Verdict(role=role, kinds=ordered(kinds | _floored_scale(evidence)))
+        return Verdict(role=role, kinds=ordered(kinds))
     if noisy or bent(role, evidence, _primary(role, evidence)):
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason="counts are no line over the work")
     return _of_scale(role, evidence, kinds, scale)
@@ -160,20 +160,10 @@ def _burst_counts(evidence: Evidence) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def _floored(evidence: Evidence) -> bool:
-    """Whether a quarter of what is in flight, rounded down, explains bursts better than what is in flight does."""
+    """Whether a quarter of what is in flight, rounded down, explains bursts better than what is in flight does. The
+    unit of such a count is no scale that could be told from it."""
     numbers, counts, errors = _burst_counts(evidence)
     if np.isnan(counts).any():
         return False
     comparison = compare(counts, errors, {"all": numbers, "quarters": np.floor(numbers / 4)})
     return comparison.best == "quarters"
-
-
-def _floored_scale(evidence: Evidence) -> set[Kind]:
-    """Whether four more misses at once count about once per cycle of a latency."""
-    counts = evidence.difference("l1d_inflight_sum", "burst_8", "burst_4")
-    few, many = (f"far_chase_{count}" for count in evidence.params.chase_lines)
-    steps = evidence.params.chase_lines[1] - evidence.params.chase_lines[0]
-    role = "l1d_inflight_sum"
-    latency = common(evidence.cycles(role, many), evidence.cycles(role, few)) / steps
-    scale = over_epochs(common(counts / np.mean(latency), np.zeros_like(counts)))
-    return {Kind.SCALED} if scale.outside(0.6, 1.5) else set()

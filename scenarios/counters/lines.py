@@ -22,6 +22,7 @@ from .readings import (
     background,
     bent,
     common,
+    lost,
     ordered,
     scaled,
     undercounts,
@@ -146,6 +147,7 @@ def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> tuple[str
     """The role whose lines the event counts, and whether it explains all that was counted; its own where others explain
     as much."""
     family = next(each for each in FAMILIES if role in each)
+    used = [work for work in used if set(family) <= set(work.volumes)] or used
     observed = np.array([_counted(role, evidence, work) for work in used])
     predicted = {name: np.array([work.volumes.get(name, 0.0) for work in used]) for name in family}
     predicted = {name: each for name, each in predicted.items() if each.any()}
@@ -235,8 +237,17 @@ def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
     if found is None:
         return Verdict(role=role, reason=reason)
     kinds |= set(found)
-    kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, larger) else set()
+    kinds |= {Kind.UNDERCOUNTS_SMT} if _loses(role, evidence, larger) else set()
     return _verdict(role, kinds, scale, ROLES[role].level, None)
+
+
+def _loses(role: str, evidence: Evidence, larger: str) -> bool:
+    """Whether events are lost beside a busy sibling, whose own are in both sizes of the workload alike."""
+    if role not in PAIRS:
+        return undercounts(role, evidence, larger)
+    alone = evidence.difference(role, *PAIRS[role])
+    beside = evidence.difference(role, *(f"{name}_beside_sibling" for name in PAIRS[role]))
+    return lost(alone, beside, evidence.params)
 
 
 def _by_time(role: str, evidence: Evidence) -> bool:

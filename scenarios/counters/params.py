@@ -53,13 +53,17 @@ class Params:
     """A level is another one if its loads take so much longer. Levels of every published hierarchy differ by half or
     more; a TLB miss every 15 lines, or a slow slice, adds less."""
 
+    before_memory: float = 0.6
+    """A plateau is a cache if its loads take less than so much of a flushed line's. Prefetchers make a chase over a large
+    working set up to a quarter faster than flushed lines are; the slowest last levels published take half as long."""
+
     outgrow: float = 3.0
     """Times the first level that a working set for the second one has: nothing of it stays with LRU, exp(-3) with
     random replacement, and every published second level is four times as large as the first one or larger."""
 
-    beyond: float = 6.0
+    beyond: float = 5.0
     """Times the size of a cache that a pass over other lines must have, so that none of its lines are left: with random
-    replacement exp(-6), 0.25 %, are."""
+    replacement exp(-5), 0.7 %, are at most: the size taken is where half of the lines are gone already."""
 
     dirty_lines: int = 512
     """Lines that are modified and then driven out. A multiple of what any page or prefetcher handles at once."""

@@ -109,10 +109,15 @@ def undercounts(role: str, evidence: Evidence, name: str) -> bool:
     alone, beside = evidence.slope(role, name), evidence.slope(role, f"{name}_beside_sibling")
     if role in evidence.workloads[name].elapsed:
         alone, beside = alone / evidence.cycles(role, name), beside / evidence.cycles(role, f"{name}_beside_sibling")
+    return lost(alone, beside, evidence.params)
+
+
+def lost(alone: Numbers, beside: Numbers, params: Params) -> bool:
+    """Whether clearly less comes beside a busy sibling thread, by epoch."""
     count = min(len(alone), len(beside))
     if not count or not alone[:count].all():
         return False
-    return over_epochs(beside[:count] / alone[:count]).high < 1 - evidence.params.smt_loss
+    return over_epochs(beside[:count] / alone[:count]).high < 1 - params.smt_loss
 
 
 def scaled(scale: Estimate, params: Params) -> tuple[tuple[Kind, ...] | None, str]:

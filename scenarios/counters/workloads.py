@@ -249,16 +249,15 @@ def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> 
 
 def _stores(level: str, ring: Ring, cpu: int | None) -> Workload:
     further = float(level == "l3")
-    known = {"l2_rfo": 1.0, "l2_rfo_miss": further, "l1d_writeback": 1.0, "l2_writeback": further}
-    known |= {"mem_write": 0.0, "home_write": 0.0}
+    known = {"l2_rfo": 1.0, "l2_rfo_miss": further, "l1d_writeback": 1.0, "mem_write": 0.0, "home_write": 0.0}
+    # the part of a working set that stays in a large second level differs from turn to turn
+    known |= {} if further else {"l2_writeback": 0.0}
     return Workload(
         name=f"{level}_store",
         probes={cpu: Probe().store(BESIDE_POINTER)},
         placements=lambda count: {TARGET: ring.starts(count, 1)},
         volumes=known,
         loose=frozenset(known),
-        # the part of a working set that stays in a large level differs from turn to turn
-        aside=frozenset(("l2_writeback",)) if further else frozenset(),
         unit=1024,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +12,7 @@ import click
 from setebench.errors import SetebenchError, UsageError
 
 if TYPE_CHECKING:
+    from setebench.results import Document
     from setebench.scenario import Option, Scenario
 
 FORMS = ("table", "json", "csv", "markdown", "latex")
@@ -51,16 +53,27 @@ def output_options(function: _Function) -> _Function:
     return function
 
 
-def scenario_command(name: str, scenario: Scenario) -> click.Command:
+@dataclass(frozen=True)
+class Further:
+    """Options that a command has beside those of its scenario, and what is done with the document and their values."""
+
+    parameters: tuple[click.Option, ...]
+    then: Callable[[Document, dict[str, Any]], None]
+
+
+def scenario_command(name: str, scenario: Scenario, more: Further | None = None) -> click.Command:
     """The command that runs `scenario`. Raises `SetebenchError` where its options clash with the common ones."""
     own = {f"own_{index}": option for index, option in enumerate(scenario.options)}
     parameters = [*(_own_parameter(key, option) for key, option in own.items()), *_common_parameters(scenario)]
+    parameters += more.parameters if more else ()
     _refuse_clashes(name, parameters)
 
     def callback(**values: Any) -> None:
         from setebench.cli.run import run
 
-        run(_request(scenario, own, values))
+        document = run(_request(scenario, own, values))
+        if more is not None:
+            more.then(document, values)
 
     told = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
     return click.Command(

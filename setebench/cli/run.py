@@ -35,8 +35,9 @@ class Request:
     verbose: bool = False
 
 
-def run(request: Request) -> None:
-    """Answer the request. Raises `UsageError` before measuring where the findings would have nowhere to go.
+def run(request: Request) -> Document:
+    """Answer the request, and return what was written. Raises `UsageError` before measuring where the findings would
+    have nowhere to go.
 
     Ctrl-C ends with status 130 and a line that says which files were written: whole ones, or none.
     """
@@ -47,6 +48,7 @@ def run(request: Request) -> None:
         document = measure(request, progress)
         progress.close()
         _deliver(request, document, progress)
+        return document
     except KeyboardInterrupt:
         progress.close()
         written = [str(path) for path, inode in _inodes(request).items() if inode != before[path]]

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from setebench import store
 from setebench.errors import SetebenchError, UsageError
+from setebench.results import Finding
 
 SCHEMA = 1
 
@@ -98,6 +101,31 @@ class Verdicts(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, role: str) -> Verdict:
         """The verdict on a role; one without kinds where it was not validated."""
         return self.verdicts.get(role, Verdict(role=role, reason="run `setebench counters validate` first"))
+
+
+def of_findings(findings: Iterable[Finding]) -> dict[str, Verdict]:
+    """The verdicts that findings `counter.ROLE.*` of a validation say, by role."""
+    known = {finding.parameter: finding for finding in findings}
+    names = [name for name in known if name.startswith("counter.") and name.endswith(".verdict")]
+    return {name.split(".")[1]: _of_role(name.split(".")[1], known) for name in names}
+
+
+def _of_role(role: str, known: Mapping[str, Finding]) -> Verdict:
+    def value(name: str) -> Any:
+        finding = known.get(f"counter.{role}.{name}")
+        return None if finding is None else finding.value
+
+    said, scale = known[f"counter.{role}.verdict"], known.get(f"counter.{role}.scale")
+    return Verdict(
+        role=role,
+        kinds=tuple(Kind(kind) for kind in value("verdict") or ()),
+        reason=said.reason or "",
+        scale=value("scale"),
+        scale_low=scale.low if scale else None,
+        scale_high=scale.high if scale else None,
+        level=value("level") or "",
+        includes_prefetch=value("includes_prefetch"),
+    )
 
 
 def unvalidated(key: Key, machine: str) -> Verdicts:

@@ -9,8 +9,13 @@ import click
 COMMANDS = {
     "header": ("setebench.cli.counters.header:header", "Print the C header that marks regions, or its folder."),
     "list": ("setebench.cli.counters.listing:list_roles", "List what can be counted here, by which event, or why not."),
+    "peaks": (
+        "setebench.cli.counters.checked:peaks",
+        "Measure the largest rate of each event: what 100 % of it is.",
+    ),
     "stat": ("setebench.cli.counters.stat:stat", "Run a program and count its events."),
     "tables": ("setebench.cli.counters.tables:list_tables", "List event tables, their sources and disputes."),
+    "validate": ("setebench.cli.counters.checked:validate", "Check whether each event counts what its role says."),
 }
 """Where each command lives, and its line in `--help`."""
 
