@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from setebench.errors import UsageError
-from setebench.loops import LOOP_NAMES, Loop, RunsLoops
+from setebench.loops import LOOP_NAMES, Loop
 from setebench.loops.advice import advice_of, loop_of
 from setebench.loops.advisor import Advisor
 from setebench.loops.code import c_code
@@ -27,7 +27,7 @@ from setebench.stats.decide import unavailable
 from .findings import evidence, findings
 from .params import Params
 from .proof import prove
-from .trial import choose
+from .trial import Bench, choose
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -45,23 +45,24 @@ def answer(context: Context) -> Iterator[Finding]:
             reason = "this machine has too little memory for any of the loops"
             yield unavailable("advice.strategy", "string", reason)
         for name in names:
-            yield from _advised(context, loops, name, params, kept)
+            yield from _advised(Bench(context, loops, params), name, kept)
 
 
-def _advised(context: Context, loops: RunsLoops, name: str, params: Params, kept: dict[str, Any]) -> Iterator[Finding]:
+def _advised(bench: Bench, name: str, kept: dict[str, Any]) -> Iterator[Finding]:
     """One loop: described, checked, advised, proven."""
+    context = bench.context
     context.progress(f"{name}: checked and described")
-    loops.check_loop(name)
-    advisor = Advisor(loops.describe_loop(name), _table(context))
-    chosen = choose(context, loops, advisor, params)
-    proof = prove(context, loops, chosen, params, bool(context.options.get("sweep")))
+    bench.loops.check_loop(name)
+    advisor = Advisor(bench.loops.describe_loop(name), _table(context))
+    chosen = choose(bench, advisor)
+    proof = prove(bench, chosen, bool(context.options.get("sweep")))
     advice = advice_of(advisor, chosen.candidate)
     kept[name] = evidence(advice, chosen, proof)
     yield from findings(name, advice, chosen, proof)
 
 
 def _described(context: Context, loop: Loop) -> Iterator[Finding]:
-    """The advice for somebody's own loop, from the table alone."""
+    """The advice for a described loop, from the table alone."""
     advisor = Advisor(loop, _table(context))
     advice = advice_of(advisor, advisor.choice())
     context.evidence["described"] = {"advice": advice, "loop": loop, "code": c_code(loop, advice)}

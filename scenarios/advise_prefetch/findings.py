@@ -13,7 +13,7 @@ from setebench.stats.decide import chosen as one_of
 from setebench.stats.decide import measured, unavailable
 from setebench.stats.estimate import Estimate
 
-from .proof import Proof
+from .proof import BASELINES, Proof
 from .trial import Chosen
 
 METHOD = "queue model of the measured table, fitted in trials; proven in interleaved rounds"
@@ -49,7 +49,7 @@ def findings(name: str, advice: Advice, chosen: Chosen, proof: Proof) -> Iterato
 
 def _baselines(prefix: str, policy: Policy, proof: Proof) -> Iterator[Finding]:
     """Speed-up over the loop with hardware prefetchers off, and over the compiler's own prefetches."""
-    for name, baseline in (("prefetchers_off", Policy(hardware=False)), ("compiler", Policy(compiler=True))):
+    for name, baseline in BASELINES.items():
         parameter = f"{prefix}.speedup.{name}"
         if name in proof.absent:
             yield unavailable(parameter, "ratio", proof.absent[name], METHOD)

@@ -21,7 +21,7 @@ class Params:
 
     trial_rounds: tuple[int, int] = (3, 15)
     """Passes of each policy in a trial, least and most: the median of three bears one that was disturbed, and more
-    than fifteen tell policies apart that differ by less than they do from day to day."""
+    than fifteen separate policies that differ by less than they do from day to day."""
 
     rounds: tuple[int, int] = (8, 64)
     """Rounds of the proof, least and most, all policies once in each; half choose the sweep's best, half time it. Four

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.loops import LINE_BYTES, Loop, Policy, RunsLoops
+from setebench.loops import LINE_BYTES, Loop, Policy
 from setebench.loops.table import Table
-from setebench.scenario import Context
 from setebench.stats.estimate import Estimate, over_epochs
 
 from .params import Params
-from .trial import Chosen, runs
+from .trial import Bench, Chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +34,7 @@ class Proof:
     absent: dict[str, str]
 
     def best_of(self, policies: Sequence[Policy]) -> Policy:
-        """The policy with the least median in the rounds that choose (even ones)."""
+        """The policy with the least median in the rounds that choose (the even ones)."""
         medians = np.median(self.ticks[::2], axis=0)
         return min(policies, key=lambda policy: medians[self.policies.index(policy)])
 
@@ -58,6 +57,9 @@ class Proof:
         return float(part * self.loop.measured_cycles)
 
 
+BASELINES = {"prefetchers_off": Policy(hardware=False), "compiler": Policy(compiler=True)}
+"""The paper's baselines that not every machine can run."""
+
 FARTHEST = 3.5
 """Scaled median deviations from the median beyond which a round counts as disturbed (Iglewicz and Hoaglin 1993); an
 interrupt in one of two passes is no property of either."""
@@ -72,38 +74,25 @@ def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values[near]
 
 
-def prove(context: Context, loops: RunsLoops, chosen: Chosen, params: Params, full_sweep: bool) -> Proof:
+def prove(bench: Bench, chosen: Chosen, full_sweep: bool) -> Proof:
     """Run all policies in interleaved rounds."""
-    loop, table = chosen.loop, chosen.advisor.table
+    loop, table, params = chosen.loop, chosen.advisor.table, bench.params
     folklore = tuple(_folklore(loop, table, params))
-    sweep = tuple(
-        dict.fromkeys([*_single_stages(loop, table, params), *(_pairs(loop, table, params) if full_sweep else ())])
-    )
-    absent: dict[str, str] = {}
-    more = []
-    for name, policy in (("prefetchers_off", Policy(hardware=False)), ("compiler", Policy(compiler=True))):
-        absent[name] = runs(loops, loop, policy, context.cpu)
-        more += [] if absent[name] else [policy]
+    pairs = _pairs(loop, table, params) if full_sweep else []
+    sweep = tuple(dict.fromkeys([*_single_stages(loop, table, params), *pairs]))
+    absent = {name: bench.refused(loop, policy) for name, policy in BASELINES.items()}
+    more = [policy for name, policy in BASELINES.items() if not absent[name]]
     tried = [policy for policy in chosen.advisor.observed if policy.stages]
-    policies = tuple(dict.fromkeys([Policy(), chosen.policy, chosen.by_table, *sweep, *folklore, *tried, *more]))
-    context.progress(f"{loop.name}: proof with {len(policies)} policies")
+    policies = list(dict.fromkeys([Policy(), chosen.policy, chosen.by_table, *sweep, *folklore, *tried, *more]))
+    bench.context.progress(f"{loop.name}: proof with {len(policies)} policies")
     return Proof(
         loop=loop,
-        policies=policies,
-        ticks=_rounds(context, loops, loop, policies, params),
+        policies=tuple(policies),
+        ticks=bench.ticks(loop, policies, params.rounds, 200),
         sweep=tuple(dict.fromkeys([Policy(), *sweep, *tried])),
         folklore=folklore,
         absent={name: reason for name, reason in absent.items() if reason},
     )
-
-
-def _rounds(
-    context: Context, loops: RunsLoops, loop: Loop, policies: tuple[Policy, ...], params: Params
-) -> NDArray[np.int64]:
-    """Rounds in pairs, of which one chooses and one times."""
-    pace = context.machine.facts.lines_per_second
-    rounds = params.rounds_of(loop, len(policies), pace, params.rounds) // 2 * 2
-    return loops.run_loop(loop.name, policies, rounds, cpu=context.cpu, seed=int(context.rng(200).integers(1 << 31)))
 
 
 def _single_stages(loop: Loop, table: Table, params: Params) -> list[Policy]:

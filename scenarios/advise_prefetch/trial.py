@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.loops import Loop, Policy, RunsLoops
@@ -12,6 +13,30 @@ from setebench.loops.advisor import Advisor, Candidate, strategy_of
 from setebench.scenario import Context
 
 from .params import Params
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a loop is timed with: the question's context, the machine's loops, and the tunables."""
+
+    context: Context
+    loops: RunsLoops
+    params: Params
+
+    def ticks(self, loop: Loop, policies: list[Policy], between: tuple[int, int], purpose: int) -> NDArray[np.int64]:
+        """Interleaved rounds of policies, as many between least and most there is time for."""
+        pace = self.context.machine.facts.lines_per_second
+        rounds = self.params.rounds_of(loop, len(policies), pace, between)
+        seed = int(self.context.rng(purpose).integers(1 << 31))
+        return self.loops.run_loop(loop.name, policies, rounds, cpu=self.context.cpu, seed=seed)
+
+    def refused(self, loop: Loop, policy: Policy) -> str:
+        """Why a machine can't run a policy; "" where it can."""
+        try:
+            self.loops.run_loop(loop.name, [policy], 1, cpu=self.context.cpu)
+        except UnsupportedError as error:
+            return str(error)
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +51,15 @@ class Chosen:
     candidate: Candidate
 
 
-def choose(context: Context, loops: RunsLoops, advisor: Advisor, params: Params) -> Chosen:
+def choose(bench: Bench, advisor: Advisor) -> Chosen:
     """Try policies and choose one. Only what is seen here chooses; the proof times anew."""
-    loop = advisor.loop
+    loop, params = advisor.loop, bench.params
     by_table = advisor.choice().policy
     favourites = [each.policy for each in advisor.candidates()]
     wanted = list(dict.fromkeys([Policy(), by_table, *favourites, *advisor.spread()]))
     for trial in range(params.trials):
-        context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
-        advisor.observe(_seen(context, loops, loop, wanted, params, trial))
+        bench.context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
+        advisor.observe(_seen(bench, loop, wanted, trial))
         wanted = advisor.further(params.tried)
         if not wanted:
             break
@@ -44,17 +69,11 @@ def choose(context: Context, loops: RunsLoops, advisor: Advisor, params: Params)
     return Chosen(loop=loop, policy=policy, by_table=by_table, advisor=advisor, candidate=candidate)
 
 
-def _seen(
-    context: Context, loops: RunsLoops, loop: Loop, policies: list[Policy], params: Params, trial: int
-) -> list[tuple[Policy, float]]:
+def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[tuple[Policy, float]]:
     """Cycles per iteration of each policy, on the scale of the loop without prefetches as it was described: policies
     are compared within their rounds, so that a clock that drifts between trials changes nothing."""
     asked = list(dict.fromkeys([Policy(), *policies]))
-    pace = context.machine.facts.lines_per_second
-    rounds = params.rounds_of(loop, len(asked), pace, params.trial_rounds)
-    ticks = loops.run_loop(
-        loop.name, asked, rounds, cpu=context.cpu, seed=int(context.rng(100 + trial).integers(1 << 31))
-    )
+    ticks = bench.ticks(loop, asked, bench.params.trial_rounds, 100 + trial)
     relative = np.median(ticks / ticks[:, :1], axis=0)
     return [(policy, float(part) * loop.measured_cycles) for policy, part in zip(asked, relative, strict=True)]
 
@@ -64,12 +83,3 @@ def _best(advisor: Advisor, params: Params) -> Policy:
     fastest = min(advisor.observed, key=lambda policy: advisor.observed[policy])
     gains = advisor.observed[fastest] < advisor.observed[Policy()] * (1 - params.least_gain)
     return fastest if gains else Policy()
-
-
-def runs(loops: RunsLoops, loop: Loop, policy: Policy, cpu: int | None) -> str:
-    """Why a machine can't run a policy; "" where it can."""
-    try:
-        loops.run_loop(loop.name, [policy], 1, cpu=cpu)
-    except UnsupportedError as error:
-        return str(error)
-    return ""

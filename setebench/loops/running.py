@@ -82,7 +82,7 @@ class TracedLoops:
         A name may have a size: `hash_join@256K`."""
         loop = self._loop(name)
         rng = np.random.default_rng(1)
-        ticks = [self._run(loop, (Policy(),), DESCRIBED_ROUNDS, None, rng, folded=folded) for folded in (True, False)]
+        ticks = [self._run(loop, (Policy(),), _How(DESCRIBED_ROUNDS, rng, folded=folded)) for folded in (True, False)]
         work, own = (float(np.median(each)) * self._clock() / loop.iterations for each in ticks)
         return msgspec.structs.replace(loop, cycles_per_iteration=work, measured_cycles=own)
 
@@ -90,7 +90,7 @@ class TracedLoops:
         self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
     ) -> Ticks:
         """See `RunsLoops`."""
-        return self._run(self._loop(name), policies, rounds, cpu, np.random.default_rng((seed, 0x100B)))
+        return self._run(self._loop(name), policies, _How(rounds, np.random.default_rng((seed, 0x100B)), cpu))
 
     def check_loop(self, name: str) -> None:
         """A trace computes nothing that could be wrong; raises `UsageError` for an unknown name."""
@@ -108,39 +108,28 @@ class TracedLoops:
             self._cycles_per_tick = cycles_per_tick(self._machine)
         return self._cycles_per_tick
 
-    def _run(
-        self,
-        loop: Loop,
-        policies: Sequence[Policy],
-        rounds: int,
-        cpu: int | None,
-        rng: np.random.Generator,
-        *,
-        folded: bool = False,
-    ) -> Ticks:
+    def _run(self, loop: Loop, policies: Sequence[Policy], how: _How) -> Ticks:
         if any(policy.compiler for policy in policies):
             raise UnsupportedError(
                 f"{self._machine.facts.name}: a trace isn't compiled, so no compiler adds prefetches"
             )
-        sizes = self._machine.facts.access_sizes
-        spans = [_span(loop, policy, sizes, folded) for policy in policies]
+        sizes, rng = self._machine.facts.access_sizes, how.rng
+        spans = [_span(loop, policy, sizes, how.folded) for policy in policies]
         seed = int(rng.integers(1 << 62))
         probes = [
             trace(loop, policy, span, np.random.default_rng(seed)) for policy, span in zip(policies, spans, strict=True)
         ]
         memory = self._memory(loop)
-        ticks = np.empty((rounds, len(policies)), dtype=np.int64)
-        for row in range(-1, rounds):  # the first round warms up
+        ticks = np.empty((1 + how.rounds, len(policies)), dtype=np.int64)
+        for row in ticks:
             for which in rng.permutation(len(policies)):
                 places = {
                     Base(stream.name): memory.place(loop, number, spans[which], rng)
                     for number, stream in enumerate(loop.streams)
                 }
-                with self._switched(policies[which].hardware, cpu):
-                    passed = self._machine.run(probes[which], places, cpu=cpu)
-                if row >= 0:
-                    ticks[row, which] = passed[0, 0]
-        return ticks
+                with self._switched(policies[which].hardware, how.cpu):
+                    row[which] = self._machine.run(probes[which], places, cpu=how.cpu)[0, 0]
+        return ticks[1:]  # the first round warms up
 
     def _switched(self, hardware: bool, cpu: int | None) -> AbstractContextManager[None]:
         if hardware:
@@ -180,6 +169,16 @@ class TracedLoops:
             body = Probe().load(where)
             probe = Probe().start().repeat(max(1, extent // LINE_BYTES), body, advance=LINE_BYTES).stop()
             self._machine.run(probe, {where: memory.region.address + memory.begins[number]})
+
+
+@dataclass(frozen=True)
+class _How:
+    """How often policies run, by which draws, on which CPU, and whether on a few lines of each stream only."""
+
+    rounds: int
+    rng: np.random.Generator
+    cpu: int | None = None
+    folded: bool = False
 
 
 @dataclass
