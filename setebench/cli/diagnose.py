@@ -138,23 +138,27 @@ def _check_demonstration(values: dict[str, Any]) -> None:
 
 
 def _demonstrated(values: dict[str, Any]) -> Document:
-    """Diagnose the demonstration, by counts as they are: no verdicts are kept for other machines."""
+    """Diagnose the demonstration: by the verdicts that are named, or else by counts as they are, as none are kept for
+    other machines."""
     from contextlib import closing
     from datetime import UTC, datetime
 
+    from setebench.counters.verdicts import Key
     from setebench.diagnose.analysis import Basis
-    from setebench.diagnose.calibration import calibration
+    from setebench.diagnose.calibration import calibration, trusted
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import Frame, diagnosed
     from setebench.machine import open_machine
     from setebench.session import machine_record
 
     started, name = datetime.now(UTC), values["machine"]
-    read_by = Basis(calibration=calibration([store.load(each) for each in values["calibration"]]))
+    measured, file = calibration([store.load(each) for each in values["calibration"]]), values["verdicts"]
     with closing(open_machine(name)) as machine:
-        frame = Frame(
-            machine=machine_record(machine.facts), settings={"machine": name, "verdicts": None}, started=started
-        )
+        key = Key(processor=machine.facts.name, microcode="", kernel="", version=store.this_tool().version)
+        verdicts = trusted(key, name, file) if file is not None else None
+        read_by = Basis(calibration=measured, verdicts=verdicts, line_bytes=machine.facts.line_size)
+        known = {"machine": name, "verdicts": None if file is None else str(file)}
+        frame = Frame(machine=machine_record(machine.facts), settings=known, started=started)
         return diagnosed(demonstrate(machine), read_by, frame)
 
 
