@@ -13,7 +13,7 @@ import msgspec
 
 from setebench.errors import UsageError
 from setebench.loops.advisor import Advisor, Candidate, follower
-from setebench.loops.rates import REGULAR, latency_of, most_iterations, rates_of, serving_level
+from setebench.loops.rates import REGULAR, latency_of, most_iterations, rates_of, serving_level, sharers
 from setebench.loops.records import Loop, Policy, Stream
 from setebench.loops.table import Quantity, Table
 from setebench.results import Document
@@ -133,6 +133,7 @@ def why(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
         yield from _nothing(advisor)
         return
     yield from _queues(lines, latency, chosen, table)
+    yield from _shared(advisor.loop, table)
     yield from _distances(advisor, chosen)
     yield from _stages(advisor, chosen)
 
@@ -171,6 +172,12 @@ def _queues(lines: float, latency: Quantity, chosen: Candidate, table: Table) ->
         f"At the {chosen.cycles:.1f} cycles expected, {flight:.1f} lines are in flight (lines times latency over "
         f"time); {' and '.join(counts)}, {full} (software_prefetch.when_full)."
     )
+
+
+def _shared(loop: Loop, table: Table) -> Iterator[str]:
+    for level in ("l1", "l2"):
+        if (threads := sharers(loop, table, level)) > 1:
+            yield f"Those of {LEVEL_NAMES[level]} are shared by {threads} threads (mshr.{level}.shared_by_smt)."
 
 
 def _entries(table: Table, level: str) -> str:

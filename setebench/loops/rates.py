@@ -53,8 +53,14 @@ def rates_of(loop: Loop, table: Table) -> Rates:
     first, second = (table.quantity(f"latency.{level}").value for level in ("l1", "l2"))
     return Rates(
         latency=(first, second, _number(table, "latency.l3") or second),
-        demand=(table.demand("l1").value, table.demand("l2").value),
-        prefetch=(table.entries("l1").value, table.entries("l2").value),
+        demand=(
+            table.demand("l1").value / sharers(loop, table, "l1"),
+            table.demand("l2").value / sharers(loop, table, "l2"),
+        ),
+        prefetch=(
+            table.entries("l1").value / sharers(loop, table, "l1"),
+            table.entries("l2").value / sharers(loop, table, "l2"),
+        ),
         drops=table.said("software_prefetch.when_full") == "drops",
         fills={
             hint: str(table.said(f"software_prefetch.fills.{hint}") or level) for hint, level in MEANT_FILLS.items()
@@ -64,6 +70,11 @@ def rates_of(loop: Loop, table: Table) -> Rates:
         prefetchers=tuple(table.prefetchers()),
         prefetch_cycles=table.params.prefetch_cycles,
     )
+
+
+def sharers(loop: Loop, table: Table, level: str) -> int:
+    """Threads that share a level's miss entries: those of the core that run the loop, unless each has its own pool."""
+    return 1 if table.said(f"mshr.{level}.shared_by_smt") is False else loop.threads_per_core
 
 
 def parts_of(loop: Loop, stream: Stream, table: Table) -> Iterator[tuple[str, float]]:

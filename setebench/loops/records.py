@@ -93,13 +93,15 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     unit: str = "iterations"
     dependent: bool = False
     measured_cycles: float = 0.0
+    threads_per_core: int = 1
     page_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not self.streams:
             raise UsageError(f"loop {self.name!r} needs at least one stream")
-        if self.cycles_per_iteration <= 0 or self.iterations < 1 or self.working_set_bytes <= 0:
-            raise UsageError(f"loop {self.name!r}: cycles, working set and iterations must be positive")
+        counts = (self.iterations, self.working_set_bytes, self.threads_per_core)
+        if self.cycles_per_iteration <= 0 or self.measured_cycles < 0 or min(counts) < 1:
+            raise UsageError(f"loop {self.name!r}: cycles, working set, iterations and threads must be positive")
         names = [stream.name for stream in self.streams]
         missing = [stream.via for stream in self.streams if stream.via and stream.via not in names]
         if len(set(names)) < len(names) or missing:

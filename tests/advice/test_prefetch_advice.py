@@ -96,6 +96,17 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
     assert advisor.choice().policy == Policy()
 
 
+def test_threads_of_a_core_share_its_entries_unless_each_has_its_own() -> None:
+    alone = shape("triad")
+    together = msgspec.structs.replace(alone, threads_per_core=4)
+    own = _table("knc", mshr__l1__shared_by_smt=False, mshr__l2__shared_by_smt=False)
+    cycles = [
+        Advisor(loop, table).choice().cycles
+        for loop, table in ((alone, _table("knc")), (together, _table("knc")), (together, own))
+    ]
+    assert cycles[1] > 2.5 * cycles[0] and cycles[2] == cycles[0]
+
+
 def test_reasons_name_the_findings_they_rest_on() -> None:
     advisor = Advisor(shape("triad"), _table("knc"))
     advice = advice_of(advisor, advisor.choice())
