@@ -54,8 +54,8 @@ class Params:
     more; a TLB miss every 15 lines, or a slow slice, adds less."""
 
     before_memory: float = 0.6
-    """A plateau is a cache if its loads take less than so much of a flushed line's. Prefetchers make a chase over a large
-    working set up to a quarter faster than flushed lines are; the slowest last levels published take half as long."""
+    """A plateau is a cache if its loads take less than so much of a flushed line's. Prefetchers make a chase over a
+    large working set up to a quarter faster than flushed lines; the slowest last levels published take half as long."""
 
     outgrow: float = 3.0
     """Times the first level that a working set for the second one has: nothing of it stays with LRU, exp(-3) with

@@ -1,0 +1,87 @@
+"""Verdicts on simulated events whose faults are known: each fault is named, and without it the event is trusted."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from setebench.cli.main import setebench
+from setebench.counters import verdicts
+from setebench.counters.verdicts import Kind, Verdict
+from setebench.errors import UnsupportedError
+from setebench.session import run
+from setebench.sim import spec
+from setebench.sim.loader import load
+from setebench.sim.machine import open_machine_file
+from setebench.sim.spec_pmu import Fault
+
+FAULTS: dict[str, tuple[tuple[Fault, ...], tuple[str, ...]]] = {
+    "load": ((Fault(kind="zero"),), ("zero",)),
+    "store": ((Fault(kind="scaled", amount=16.0),), ("scaled",)),
+    "instructions": ((Fault(kind="scaled", amount=1.06),), ("scaled",)),
+    "l1d_inflight_sum": ((Fault(kind="floor_per_cycle"),), ("floor_per_cycle",)),
+    "l2_fill": ((Fault(kind="other_level", role="l1d_fill"),), ("other_level",)),
+    "mem_read": (
+        (Fault(kind="other_level", role="l2_fill"), Fault(kind="scaled", amount=0.5)),
+        ("scaled", "other_level"),
+    ),
+    "load_fb_hit": ((Fault(kind="wraps", amount=0.5),), ("wraps",)),
+    "load_l1_miss": ((Fault(kind="multiplexed", amount=0.4),), ("multiplexed",)),
+    "stall_l1d_miss": ((Fault(kind="includes_other_stalls"),), ("includes_other_stalls",)),
+    "l1d_fill": ((Fault(kind="no_stores"),), ("untrusted",)),
+    "mem_write": ((Fault(kind="background", amount=0.05),), ("untrusted",)),
+    "l2_rfo": ((Fault(kind="nonlinear", amount=0.85),), ("untrusted",)),
+    "fp_op": ((Fault(kind="no_counter"),), ("unavailable",)),
+}
+"""For each role the faults of its event, and the verdict that they deserve. None of the others has one."""
+
+SOUND = ("cycles", "no_execute", "l1d_inflight_cycles", "l2_rfo_miss", "l1d_writeback", "l2_writeback", "home_read")
+
+
+@cache
+def _found(faulty: bool) -> dict[str, Verdict]:
+    """Verdicts on all events of a machine, with the faults above or without any."""
+    events = {**dict.fromkeys(SOUND, ()), **{role: faults if faulty else () for role, (faults, _) in FAULTS.items()}}
+    machine = open_machine_file(msgspec.structs.replace(load("plain"), pmu=spec.Pmu(events=events)), 3)
+    try:
+        return verdicts.of_findings(run("counters", machine, fast=True, seed=3).findings)
+    finally:
+        machine.close()
+
+
+@pytest.mark.parametrize("role", FAULTS)
+def test_a_faulty_event_is_known_by_its_fault(role: str) -> None:
+    assert _found(True)[role].kinds == FAULTS[role][1], _found(True)[role]
+
+
+@pytest.mark.parametrize("role", [*FAULTS, *SOUND])
+def test_without_its_fault_an_event_is_trusted(role: str) -> None:
+    assert _found(False)[role].kinds == ("trusted",), _found(False)[role]
+
+
+@pytest.mark.parametrize("role", SOUND)
+def test_faults_of_others_leave_an_event_trusted(role: str) -> None:
+    assert _found(True)[role].kinds == ("trusted",)
+
+
+def test_scales_and_levels_say_what_one_count_stands_for() -> None:
+    assert _found(True)["store"].scale == pytest.approx(1 / 16, rel=0.01)
+    assert _found(True)["mem_read"].scale == pytest.approx(2, rel=0.02) and _found(True)["mem_read"].level == "l3"
+    assert {_found(False)[role].level for role in ("l1d_fill", "l2_fill", "mem_read")} == {"l2", "l3", "memory"}
+
+
+def test_a_machine_without_a_pmu_says_so_in_one_line() -> None:
+    machine = open_machine_file(load("plain"), 1)
+    with pytest.raises(UnsupportedError, match="can count none of these events"):
+        run("counters", machine)
+    result = CliRunner().invoke(setebench, ["counters", "validate", "--machine", "sim:plain"])
+    assert result.exit_code == 1 and len(result.stderr.strip().splitlines()) == 1
+
+
+def test_only_what_is_trusted_has_no_objection() -> None:
+    assert Verdict(role="load", kinds=(Kind.TRUSTED,)).objection() == ""
+    for verdict in (Verdict(role="load", kinds=(Kind.SCALED,)), Verdict(role="load", reason="too noisy")):
+        assert "load" in verdict.objection()
