@@ -37,7 +37,7 @@ def findings(name: str, advice: Advice, chosen: Chosen, proof: Proof) -> Iterato
             yield Finding(
                 parameter=f"{prefix}.distance.{stage}", value=0, unit=unit, outcome=Outcome.ABSENT, method=METHOD
             )
-    none, policy = Policy(), chosen.policy
+    none, policy = Policy(), advice.policy
     yield measured(f"{prefix}.speedup", proof.ratio(none, policy), "ratio", METHOD, EVIDENCE)
     yield measured(
         f"{prefix}.speedup.folklore", proof.ratio(proof.best_of(proof.folklore), policy), "ratio", METHOD, EVIDENCE

@@ -19,6 +19,10 @@ class Params:
     """Policies of each trial behind the first, which tries three of every strategy: fewer find less a trial, more cost
     more than they find."""
 
+    finalists: int = 4
+    """Policies that go from the trials into the proof, beside the fastest of each strategy: about as many as differ
+    by less than trials resolve."""
+
     trial_rounds: tuple[int, int] = (3, 15)
     """Passes of each policy in a trial, least and most: the median of three bears one that was disturbed, and more
     than fifteen separate policies that differ by less than they do from day to day."""
@@ -38,8 +42,8 @@ class Params:
     """Distances of the sweep in iterations. Times change little within a factor of two."""
 
     least_gain: float = 0.01
-    """Part of the time that a prefetch must have gained in trials to be advised, beside no prefetch: below, its
-    instructions are for nothing on another day."""
+    """Part of the time that a prefetch must have gained in the rounds that choose to be advised, beside no prefetch:
+    below, its instructions are for nothing on another day."""
 
     def faster(self) -> Params:
         """For --fast."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.loops import Loop, Policy, RunsLoops
-from setebench.loops.advisor import Advisor, Candidate, strategy_of
+from setebench.loops.advisor import Advisor, Candidate, family_of, strategy_of
 from setebench.scenario import Context
 
 from .params import Params
@@ -41,18 +41,21 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What is advised: the policy, the one that the model alone would have advised, what iterations took in trials
-    (cycles by policy), and the model as it ended."""
+    """What came of the trials: the policies that may be advised, the one that the model alone would have advised, and
+    the model as it ended, with what iterations took."""
 
     loop: Loop
-    policy: Policy
+    finalists: tuple[Policy, ...]
     by_table: Policy
     advisor: Advisor
-    candidate: Candidate
+
+    def candidate(self, policy: Policy, cycles: float) -> Candidate:
+        """A policy that took so many cycles per iteration."""
+        return Candidate(strategy=strategy_of(policy, self.loop, self.advisor.table), policy=policy, cycles=cycles)
 
 
 def choose(bench: Bench, advisor: Advisor) -> Chosen:
-    """Try policies and choose one. Only what is seen here chooses; the proof times anew."""
+    """Try policies and choose those that may be advised; the proof decides between them, at another time."""
     loop, params = advisor.loop, bench.params
     by_table = advisor.choice().policy
     favourites = [each.policy for each in advisor.candidates()]
@@ -63,10 +66,7 @@ def choose(bench: Bench, advisor: Advisor) -> Chosen:
         wanted = advisor.further(params.tried)
         if not wanted:
             break
-    policy = _best(advisor, params)
-    cycles = advisor.observed[policy]
-    candidate = Candidate(strategy=strategy_of(policy, loop, advisor.table), policy=policy, cycles=cycles)
-    return Chosen(loop=loop, policy=policy, by_table=by_table, advisor=advisor, candidate=candidate)
+    return Chosen(loop=loop, finalists=_finalists(advisor, params), by_table=by_table, advisor=advisor)
 
 
 def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[tuple[Policy, float]]:
@@ -78,8 +78,9 @@ def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[
     return [(policy, float(part) * loop.measured_cycles) for policy, part in zip(asked, relative, strict=True)]
 
 
-def _best(advisor: Advisor, params: Params) -> Policy:
-    """The fastest of what was tried; without prefetches where that is about as fast."""
-    fastest = min(advisor.observed, key=lambda policy: advisor.observed[policy])
-    gains = advisor.observed[fastest] < advisor.observed[Policy()] * (1 - params.least_gain)
-    return fastest if gains else Policy()
+def _finalists(advisor: Advisor, params: Params) -> tuple[Policy, ...]:
+    """The fastest of what was tried, the fastest of each strategy and hint, and no prefetching: what a hint does may
+    change from one minute to the next, so that all of the fastest can turn out slow."""
+    ranked = sorted(advisor.observed, key=lambda policy: advisor.observed[policy])
+    first = {family_of(policy): policy for policy in reversed(ranked)}
+    return tuple(dict.fromkeys([*ranked[: params.finalists], *first.values(), Policy()]))

@@ -120,7 +120,7 @@ class Advisor:
 
     def _correction(self, policy: Policy) -> float:
         """Seen over modelled, the mean (in logarithms) of what was seen of the same strategy and hints."""
-        own = [each for each in self.observed if _family(each) == _family(policy)]
+        own = [each for each in self.observed if family_of(each) == family_of(policy)]
         if policy in self.observed:
             own = [policy]
         logs = [math.log(self.observed[each] / self._modelled(each)) for each in own]
@@ -181,5 +181,6 @@ def follower(loop: Loop, table: Table) -> str:
     return ""
 
 
-def _family(policy: Policy) -> tuple[str, str]:
+def family_of(policy: Policy) -> tuple[str, str]:
+    """What policies of one strategy and the same hints have in common."""
     return (policy.l1_hint if policy.l1_distance else "", policy.l2_hint if policy.l2_distance else "")
