@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from setebench import store
 from setebench.cli.options import output_options
@@ -66,6 +67,11 @@ MOST_SAMPLES_HZ = 5000
     help="Watch memory latency from an idle core meanwhile; refused where none is idle.",
 )
 @click.option(
+    "--lower-clock",
+    is_flag=True,
+    help="Also run PROGRAM by turns at full and at lowered clock: time and energy, where both are in reach.",
+)
+@click.option(
     "--calibration",
     metavar="RESULT",
     multiple=True,
@@ -96,6 +102,8 @@ def diagnose(ctx: click.Context, /, **values: Any) -> None:
     if values["machine"] == "native":
         document, run = _diagnosed(tuple(values["command"]), values, ctx)
         status = _status(run, values["child_status"])
+        if values["lower_clock"] and not run.asked:
+            document = _with_lower_clock(document, tuple(values["command"]))
     else:
         document, status = _demonstrated(values), 0
     _deliver(document, target)
@@ -122,8 +130,9 @@ def _check(values: dict[str, Any]) -> None:
         raise UsageError(
             "name a program to run, or a process by --pid" if not command else "--pid and a program exclude each other"
         )
-    if process is not None and values["child_status"]:
-        raise UsageError("--child-status is for programs that are run, not for --pid")
+    for name in ("child_status", "lower_clock"):
+        if process is not None and values[name]:
+            raise UsageError(f"--{name.replace('_', '-')} is for programs that are run, not for --pid")
     if values["plot"] is not None:
         plot.check_extension(values["plot"])
         store.check_target(values["plot"], values["force"])
@@ -131,7 +140,7 @@ def _check(values: dict[str, Any]) -> None:
 
 def _check_demonstration(values: dict[str, Any]) -> None:
     """Raises `UsageError` for options that only a program has."""
-    for name in ("pid", "command", "child_status", "probe_latency"):
+    for name in ("pid", "command", "child_status", "probe_latency", "lower_clock"):
         if values[name]:
             word = "a program" if name == "command" else f"--{name.replace('_', '-')}"
             raise UsageError(f"--machine {values['machine']} runs a demonstration; leave out {word}")
@@ -176,6 +185,17 @@ def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Cont
             raise
         click.echo(f"Error: {error}", err=True)
         ctx.exit(error.status)
+
+
+def _with_lower_clock(document: Document, command: tuple[str, ...]) -> Document:
+    """The document with what a lower clock does to time and energy."""
+    import subprocess
+
+    from setebench.core.clock_limits import Controls
+    from setebench.diagnose.lower_clock import tried
+
+    found = tried(lambda: subprocess.run(command, check=False), Controls())
+    return msgspec.structs.replace(document, findings=[*document.findings, *found])
 
 
 def _options(values: dict[str, Any]) -> Options:
