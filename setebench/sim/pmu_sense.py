@@ -44,9 +44,11 @@ def possible_faults(role: str) -> tuple[str, ...]:
 
 
 def _of_a_thread(role: str) -> bool:
-    """Whether it counts what one thread does, which a thread beside it may take away."""
-    counts = ROLES[role].quantity in (Quantity.INSTRUCTIONS, Quantity.LINES)
-    return counts and ROLES[role].scope is Scope.THREAD and role != "hitm_local"
+    """Whether it counts what one thread does with memory, which is what events are known to lose beside a sibling
+    thread (Haswell's errata HSD29 and HSM30: retired loads and stores, and where their lines were)."""
+    known = ROLES[role]
+    counts = known.quantity in (Quantity.INSTRUCTIONS, Quantity.LINES) and known.level != ""
+    return counts and known.scope is Scope.THREAD and role != "hitm_local"
 
 
 def mistaken_for(role: str) -> tuple[str, ...]:
