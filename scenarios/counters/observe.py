@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
 from setebench.infer.ticks import undisturbed
-from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import cycles_per_tick
 from setebench.scenario import Context
 from setebench.stats.linear import bends, slopes
 
@@ -80,7 +81,7 @@ def observe(context: Context, workloads: Sequence[Workload], roles: Iterable[str
     step_ticks(context)  # measured once, before anything is counted
     for epoch in range(params.epochs):
         context.progress(f"counting, epoch {epoch + 1} of {params.epochs}")
-        per_tick = quick_cycles_per_tick(context)
+        per_tick = cycles_per_tick(context)
         for number in context.rng(epoch).permutation(len(workloads)):
             _count_all(context, workloads[number], observations, (epoch, per_tick))
     return observations
