@@ -21,7 +21,6 @@ from setebench.loops.running import loops_of
 from setebench.loops.table import Table
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
-from setebench.stats.decide import chosen as one_of
 from setebench.stats.decide import unavailable
 
 from .findings import evidence, findings
@@ -31,10 +30,10 @@ from .trial import Bench, choose
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the advice and the proof of every loop asked for, or the advice for a described one."""
+    """Yield the advice and the proof of every loop asked for; for a described one there is only evidence."""
     described = context.options.get("describe")
     if described:
-        yield from _described(context, read_loop(Path(described)))
+        _described(context, read_loop(Path(described)))
         return
     params = Params().faster() if context.fast else Params()
     kept: dict[str, Any] = {}
@@ -62,20 +61,12 @@ def _advised(bench: Bench, name: str, kept: dict[str, Any]) -> Iterator[Finding]
     yield from findings(name, advice, chosen, proof)
 
 
-def _described(context: Context, loop: Loop) -> Iterator[Finding]:
-    """The advice for a described loop, from the table alone."""
+def _described(context: Context, loop: Loop) -> None:
+    """The advice for a described loop, from the table alone. Nothing was timed, so there is no finding in it: it is
+    evidence, and words."""
     advisor = Advisor(loop, _table(context))
     advice = advice_of(advisor, advisor.choice())
     context.evidence["described"] = {"advice": advice, "loop": loop, "code": c_code(loop, advice)}
-    prefix = f"advice.{loop.name}"
-    yield one_of(f"{prefix}.strategy", advice.strategy, "string", "queue model of the measured table", "described")
-    for stage, distance, hint in (
-        ("l1", advice.policy.l1_distance, advice.policy.l1_hint),
-        ("l2", advice.policy.l2_distance, advice.policy.l2_hint),
-    ):
-        if distance:
-            yield one_of(f"{prefix}.distance.{stage}", distance, "iterations", "queue model of the measured table")
-            yield one_of(f"{prefix}.hint.{stage}", hint, "string", "queue model of the measured table")
 
 
 def read_loop(path: Path) -> Loop:

@@ -97,9 +97,11 @@ def tell(finding: Finding, progress: Progress) -> None:
 
 
 def _deliver(request: Request, document: Document, progress: Progress) -> None:
-    request.output.deliver(document)
-    if request.scenario.words is not None and request.output.path is None and request.output.form == "table":
-        click.echo(request.scenario.words(document.evidence))
+    words = request.scenario.words if request.output.path is None and request.output.form == "table" else None
+    if words is None or document.findings:
+        request.output.deliver(document)
+    if words is not None:
+        click.echo(words(document.evidence))
     if request.output.path is not None:
         progress.result(f"wrote {len(document.findings)} findings to {request.output.path} ({request.output.form})")
     if request.plot is not None:

@@ -125,7 +125,7 @@ def why(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
     now = advisor.expected(Policy())
     yield (
         f"An iteration works {loop.cycles_per_iteration:.1f} cycles on data in level 1 and takes {now:.1f} without "
-        f"software prefetches; its {lines:.3g} prefetched lines come mostly from {LEVEL_NAMES[level]}, "
+        f"software prefetches; the lines to prefetch ({lines:.3g} an iteration) come mostly from {LEVEL_NAMES[level]}, "
         f"{_said(latency)} cycles away (latency.{level}, cache.*.size)."
     )
     yield from _walks(advisor)
@@ -211,8 +211,8 @@ def _stages(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
     policy, name = chosen.policy, follower(advisor.loop, advisor.table)
     if chosen.strategy == "two_stage_sw":
         yield (
-            f"Two stages: {policy.l2_hint} brings lines the long way on the many entries of its level, "
-            f"{policy.l1_hint} the short way on the few of level 1 (software_prefetch.fills.{policy.l2_hint}, "
+            f"Two stages: {policy.l2_hint} brings lines the long way, {policy.l1_hint} on to level 1, so that a line "
+            f"holds an entry of level 1 for the short way only (software_prefetch.fills.{policy.l2_hint}, "
             f".{policy.l1_hint})."
         )
     elif chosen.strategy == "two_stage_hw_sw":
