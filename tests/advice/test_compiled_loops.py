@@ -225,16 +225,24 @@ def test_what_is_asked_wrongly_is_said(machine: NativeMachine) -> None:
     assert loops(hints=()).run("list@256K", [Policy(l1_hint="w")], 1, 1).shape == (1, 1)
 
 
-def test_hardware_prefetchers_are_off_for_the_policies_that_say_so(machine: NativeMachine) -> None:
+def test_hardware_prefetchers_are_off_for_the_policies_that_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     switches = Switches()
-    with_machine_pinned = loops(switches).run("triad@256K", [PLAIN, Policy(hardware=False)], 5, 1)
-    assert with_machine_pinned.shape == (5, 2) and not switches.now_off
-    used = [each for each in switches.used if each[0] == ("streamer", "next line")]
-    assert len(used) == len(switches.used) >= 5
-    assert {len(cpus) for _, cpus in used} == {1}
+    policies = [PLAIN, Policy(hardware=False), Policy(l1_distance=2), Policy(l1_distance=2, hardware=False)]
+    seen: list[tuple[bool, bool]] = []
+    timed = NativeLoops._timed
+
+    def noting(self: NativeLoops, *of: Any) -> int:
+        seen.append((of[-1].hardware, switches.now_off))
+        return timed(self, *of)
+
+    monkeypatch.setattr(NativeLoops, "_timed", noting)
+    assert loops(switches).run("triad@256K", policies, 5, 1).shape == (5, 4)
+    assert set(seen) == {(True, False), (False, True)} and not switches.now_off
+    assert [names for names, _ in switches.used] == [("streamer", "next line")] * 6  # once a round; the first warms up
+    assert {len(cpus) for _, cpus in switches.used} == {1}
 
 
-def test_switches_that_cannot_be_used_are_said_before_anything_runs() -> None:
+def test_switches_that_cannot_be_used_are_said() -> None:
     class Refusing(Switches):
         def offered(self, cpu: int) -> tuple[SimpleNamespace, ...]:
             raise UnsupportedError("registers can't be written here")

@@ -109,15 +109,11 @@ class NativeLoops:
         prepared = self._prepared(name)
         versions = [self._version(name, policy) for policy in policies]
         _check_distances(prepared, policies)
-        if not all(policy.hardware for policy in policies):
-            with self._hardware_off():  # raises here, before anything is timed
-                pass
         operands = Operands(prepared.addresses, prepared.sizes)
+        runs = [partial(self._timed, operands, prepared, *each) for each in zip(versions, policies, strict=True)]
+        hardware = np.array([policy.hardware for policy in policies], dtype=bool)
         rng = np.random.default_rng(seed)
-        ticks = np.empty((1 + rounds, len(policies)), dtype=np.int64)
-        for row in ticks:
-            for which in rng.permutation(len(policies)):
-                row[which] = self._timed(operands, prepared, versions[which], policies[which])
+        ticks = np.array([self._in_turn(runs, hardware, rng) for _ in range(1 + rounds)], dtype=np.int64)
         return ticks[1:]  # the first round warmed code and pages
 
     def check(self, name: str) -> None:
@@ -182,18 +178,26 @@ class NativeLoops:
         cpu = min(os.sched_getaffinity(0))
         return self._switches.off([switch.name for switch in self._switches.offered(cpu)], (cpu,))
 
+    def _in_turn(
+        self, runs: Sequence[Callable[[], int]], hardware: NDArray[np.bool_], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Ticks of one round: those that need hardware prefetchers and those that need them off, one after the other in
+        an order drawn anew, for switching takes milliseconds and leaves its mark in the caches."""
+        ticks = np.empty(len(runs), dtype=np.int64)
+        for on in rng.permutation([True, False]):
+            chosen = [which for which in rng.permutation(len(runs)) if hardware[which] == on]
+            if chosen:
+                with nullcontext() if on else self._hardware_off():
+                    ticks[chosen] = [_uninterrupted(runs[which]) for which in chosen]
+        return ticks
+
     def _timed(self, operands: Operands, prepared: Prepared, version: Version, policy: Policy) -> int:
-        """Ticks of a run."""
+        """Ticks of going through the next part of the data."""
         distances = (policy.l1_distance, policy.l2_distance)
-
-        def run() -> int:
-            first = prepared.begin(self._pass)
-            self._pass += 1
-            lead = prepared.lead(first, max(distances))
-            return operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats, *lead)[0]
-
-        with nullcontext() if policy.hardware else self._hardware_off():
-            return _uninterrupted(run)
+        first = prepared.begin(self._pass)
+        self._pass += 1
+        lead = prepared.lead(first, max(distances))
+        return operands.run(version, first, prepared.pass_iterations, *distances, prepared.repeats, *lead)[0]
 
     def _wrong(self, name: str, prepared: Prepared, policy: Policy) -> int:
         """Numbers of the result that aren't the reference's."""
