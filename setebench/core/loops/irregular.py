@@ -16,6 +16,7 @@ RESIDENT_KEYS = 1 << 17
 Branch predictors learn sequences: with 16384 keys that come again and again a probe takes 6 cycles, with these 32."""
 
 SPMV_PASS_NON_ZEROS = 32768
+"""A quarter of a millisecond."""
 
 RESIDENT_SEARCHES = 10
 """Different searches of such a loop: with six levels 51 nodes at most, in as many pages as a first-level TLB holds."""
