@@ -1,7 +1,7 @@
 """Limits of the core clock that can be set, and energy that can be read: the kernel's cpufreq and powercap files.
 
-The limits from before are restored at the end of a context, also by an exception; a process that is killed within leaves
-them lowered.
+The limits from before are restored at the end of a context, also by an exception; a process that is killed within
+leaves them lowered.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ roles, and says which part of the time that was. Nothing is scaled up.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +26,7 @@ from setebench.counters.metrics import (
 )
 from setebench.counters.utilization import LEVEL_ROLES, Peak, utilization
 from setebench.counters.verdicts import Verdicts
-from setebench.diagnose.records import Interval, summed, usable
+from setebench.diagnose.records import Interval, Timeline, summed, usable
 
 if TYPE_CHECKING:
     from setebench.stats.estimate import Estimate
@@ -166,3 +167,24 @@ def saturated(figures_of: Figures, calibration: Calibration) -> bool | None:
     if latency is None or calibration.saturation_cycles is None:
         return None
     return latency > calibration.saturation_cycles
+
+
+SOCKET_METRICS = {"memory_read": MEMORY_READ, "memory_write": MEMORY_WRITE, "link_traffic": ("link_traffic",)}
+
+
+def sockets(timeline: Timeline, basis: Basis) -> list[dict[str, Any]]:
+    """Traffic of each socket, GB/s, by name; None with its reason beside it where it could not be made."""
+    found = []
+    for socket, counts in sorted(timeline.sockets.items()):
+        own = Measurement(
+            counts=counts, seconds=timeline.socket_seconds, line_bytes=basis.line_bytes, verdicts=basis.verdicts
+        )
+        metrics = {name: best(names, partial(_same, own)) for name, names in SOCKET_METRICS.items()}
+        row: dict[str, Any] = {name: metric.value for name, metric in metrics.items()}
+        reasons = {name: metric.reason for name, metric in metrics.items() if metric.reason}
+        found.append({"socket": socket, **row, "reasons": reasons})
+    return found
+
+
+def _same(measurement: Measurement, _roles: tuple[str, ...]) -> Measurement:
+    return measurement

@@ -7,7 +7,7 @@ from typing import Any
 
 from setebench.counters.decomposition import Decomposition
 from setebench.diagnose.advice import Advice
-from setebench.diagnose.analysis import METRICS, PARTS, Basis, Figures, saturated
+from setebench.diagnose.analysis import METRICS, PARTS, Basis, Figures, saturated, sockets
 from setebench.diagnose.places import Spot, by_interval
 from setebench.diagnose.records import Timeline
 
@@ -38,7 +38,7 @@ def evidence(
         "lost_samples": timeline.lost_samples,
         "threads": list(timeline.threads),
         "regions": list(timeline.regions),
-        "sockets": timeline.sockets,
+        "sockets": sockets(timeline, basis),
         "watched_seconds": [watched.seconds for watched in timeline.watched],
         "watched_ns": [watched.latency_ns for watched in timeline.watched],
         "idle_ns": timeline.idle_ns,

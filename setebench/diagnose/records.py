@@ -91,7 +91,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     `source`: "counted" on this machine, "simulated" on one that is not. `roles`: what was asked for, with "" or the
     reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
     why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
-    `sockets`: what was counted for each socket, everybody's share included. `user_seconds`, `system_seconds`: CPU time
+    `sockets`: what was counted for each socket in its first
+    `socket_seconds`, everybody's share included. `user_seconds`, `system_seconds`: CPU time
     in the program's own code and in the kernel, None where that isn't known. `ending`: how the program ended."""
 
     program: tuple[str, ...]
@@ -105,6 +106,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     idle_ns: float | None = None
     regions: tuple[Region, ...] = ()
     sockets: dict[int, dict[str, Count]] = msgspec.field(default_factory=dict)
+    socket_seconds: float = 0.0
     line_bytes: int = 64
     unsampled: str = ""
     unwatched: str = ""

@@ -25,7 +25,14 @@ def report(document: Document) -> str:
     """Some lines of plain text, which end with a newline."""
     found: Mapping[str, Any] = document.evidence.get("diagnose") or {}
     sections: list[Iterator[str]] = [_head(document, found), _cycles(document), _figures(document), _functions(found)]
-    sections += [_suffering(found), _threads(found), _regions(found), _advice(found), _unknown(document, found)]
+    sections += [
+        _suffering(found),
+        _threads(found),
+        _sockets(found),
+        _regions(found),
+        _advice(found),
+        _unknown(document, found),
+    ]
     return "\n\n".join("\n".join(lines) for section in sections if (lines := list(section))) + "\n"
 
 
@@ -115,6 +122,20 @@ def _threads(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {thread['number']:>8}  {thread['name']:16} {thread['cpu_seconds']:.3g} s"
     if len(busiest) > MOST_THREADS:
         yield f"  and {len(busiest) - MOST_THREADS} more"
+
+
+def _sockets(found: Mapping[str, Any]) -> Iterator[str]:
+    rows: Sequence[Mapping[str, Any]] = found.get("sockets") or []
+    names = (("memory_read", "read"), ("memory_write", "written"), ("link_traffic", "received on links"))
+    known = [
+        (row["socket"], [f"{row[name]:.3g} GB/s {label}" for name, label in names if row[name] is not None])
+        for row in rows
+    ]
+    if any(figures for _, figures in known):
+        yield "Sockets (traffic of all programs)"
+    for socket, figures in known:
+        if figures:
+            yield f"  {socket}: {', '.join(figures)}"
 
 
 def _regions(found: Mapping[str, Any]) -> Iterator[str]:

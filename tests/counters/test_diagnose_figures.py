@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 from timelines import BANDWIDTH_BOUND, CHASE, counted, timeline, without
 
 from setebench import store
+from setebench.core.perf.attributes import Attributes
+from setebench.core.perf.kernel import Reading
+from setebench.core.perf.messages import Situation
+from setebench.core.perf.plans import Plan, Term
+from setebench.core.perf.program.opened import Counters, Descriptor, Opened
+from setebench.core.perf.program.wanted import Wanted
 from setebench.core.perf.trust import this_key
 from setebench.counters.protocol import Count
 from setebench.counters.utilization import Peak
@@ -19,6 +26,7 @@ from setebench.diagnose.analysis import Basis, Calibration, covered, estimated, 
 from setebench.diagnose.calibration import basis
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.findings import findings
+from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
 from setebench.errors import SetebenchError
 from setebench.host.tree import Tree
@@ -237,3 +245,41 @@ def test_the_key_of_verdicts_names_what_they_hold_for(tmp_path: Path) -> None:
     (tmp_path / "proc/cpuinfo").write_text("\n".join(lines) + "\n")
     key = this_key(Tree(tmp_path), "6.1")
     assert (key.processor, key.microcode, key.kernel) == ("V 6 63 2", "0x43", "6.1") and key.version
+
+
+def test_traffic_of_sockets_is_reported_for_each(tmp_path: Path) -> None:
+    half = {"mem_read": 10**8, "mem_write": 5 * 10**7, "link_flit": 8 * 10**6}
+    both = {0: counted(half), 1: counted({role: value // 10 for role, value in half.items()})}
+    observed = msgspec.structs.replace(timeline(BANDWIDTH_BOUND), sockets=both, socket_seconds=2.0)
+    made = document(observed)
+    first, second = made.evidence["diagnose"]["sockets"]
+    assert first["memory_read"] == pytest.approx(3.2) and first["memory_write"] == pytest.approx(1.6)
+    assert first["link_traffic"] == pytest.approx(0.032) and second["memory_read"] == pytest.approx(0.32)
+    assert "0: 3.2 GB/s read, 1.6 GB/s written, 0.032 GB/s received on links" in report(made)
+
+
+class TwoSockets:
+    """A kernel whose events of sockets have counted so many lines, by descriptor."""
+
+    counts: ClassVar = {3: 100, 4: 200, 5: 7}
+
+    def read_values(self, fd: int, count: int) -> Reading:
+        return Reading(10, 10, (self.counts[fd],))
+
+
+def test_events_of_sockets_are_told_apart_by_the_cpus_that_stand_for_them(tmp_path: Path) -> None:
+    for cpu, socket in ((0, 0), (16, 1)):
+        place = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        place.mkdir(parents=True)
+        (place / "physical_package_id").write_text(f"{socket}\n")
+    event = Attributes(type=20, config=1)
+    boxes = Term(attributes=event, pmu="imc", cpus=(0, 16)), Term(attributes=event, pmu="imc", cpus=(0,))
+    wanted = Wanted(name="mem_read", plan=Plan(role="mem_read", terms=boxes))
+    descriptors = tuple(Descriptor(fd, 1.0, False) for fd in (3, 4, 5))
+    kernel: Any = TwoSockets()
+    counters = Counters([Opened(wanted=wanted, descriptors=descriptors)], kernel, Situation())
+    observed = SocketCounts(kernel, Tree(tmp_path))
+    observed.open(1, counters)
+    observed.tick(0.5)
+    sockets = observed.added_to(timeline(BANDWIDTH_BOUND)).sockets
+    assert {number: counts["mem_read"].value for number, counts in sockets.items()} == {0: 107, 1: 200}

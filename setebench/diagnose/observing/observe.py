@@ -19,6 +19,7 @@ from setebench.core.perf.program.run import Beside, Job, Programs
 from setebench.core.perf.program.wanted import Wanted
 from setebench.counters import counted
 from setebench.counters.counted import Run, regions
+from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.observing.time_samples import TimeSampling, Wish
 from setebench.diagnose.observing.turns import Sets, Turns, resting
 from setebench.diagnose.observing.work import WorkByThread, with_work
@@ -47,13 +48,14 @@ def observe_program(kit: Kit, wish: Wish, command: Sequence[str]) -> tuple[Timel
         TimeSampling(kit.kernel, wish, pmus=kit.situation.pmus) as sampling,
         WorkByThread(kit.kernel, kit.work) as work,
     ):
-        before = _children_seconds()
+        before, sockets = _children_seconds(), SocketCounts(kit.kernel)
         job = Job(wanted=kit.wanted, interval=wish.interval, limit=wish.limit)
-        run, _events = Programs(kit.kernel, kit.situation, _All(sampling, Turns(kit.kernel, kit.sets), work)).run(
-            job, command
-        )
+        run, _events = Programs(
+            kit.kernel, kit.situation, _All(sampling, sockets, Turns(kit.kernel, kit.sets), work)
+        ).run(job, command)
         user, system = (after - past for after, past in zip(_children_seconds(), before, strict=True))
         timeline = with_work(timeline_of(kit, run, sampling, tuple(command)), work.counts())
+        timeline = sockets.added_to(timeline)
     return msgspec.structs.replace(timeline, user_seconds=user, system_seconds=system), run
 
 
