@@ -13,6 +13,9 @@ MOST_THREADS = 16
 BAR = 40
 """Characters of a full bar."""
 
+SYSTEM = {"page_fault": "page faults", "context_switch": "context switches", "cpu_migration": "migrations"}
+"""What the kernel counts of a region."""
+
 _PARTS = (
     ("productive", "productive"),
     ("other_stalls", "other stalls"),
@@ -144,9 +147,9 @@ def _regions(found: Mapping[str, Any]) -> Iterator[str]:
         yield "Regions"
     for region in regions:
         counts = [
-            f"{count['value']:,} {role.replace('_', ' ')}s"
-            for role, count in region["counts"].items()
-            if count["value"] is not None and role != "task_clock"
+            f"{region['counts'][role]['value']:,} {words}"
+            for role, words in SYSTEM.items()
+            if region["counts"].get(role, {}).get("value") is not None
         ]
         yield f"  {region['name']}: {region['calls']:,} calls, {region['seconds']:.3g} s, {', '.join(counts)}"
 

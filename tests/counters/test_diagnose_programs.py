@@ -133,6 +133,28 @@ def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], status: int
     assert len(done.stderr.strip().splitlines()) <= 4
 
 
+UNPRIVILEGED = """
+import ctypes, os, sys
+from setebench.diagnose.run import diagnose_program
+from setebench.report.diagnosed import report
+report(diagnose_program(["true"])[0])  # everything is imported before rights are given up
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as any process that was started by that user may be observed
+print(report(diagnose_program(["/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])[0]))
+"""
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0, reason="only root can become somebody else; the other tests are unprivileged then"
+)
+def test_an_ordinary_user_is_told_what_is_counted_and_what_to_ask_for() -> None:
+    done = subprocess.run([sys.executable, "-c", UNPRIVILEGED], capture_output=True, text=True, timeout=60, check=False)
+    lines = done.stderr.strip().splitlines()
+    if done.returncode and lines and "can't be counted here" in lines[-1]:
+        pytest.skip(lines[-1])  # a kernel that lets ordinary users count nothing at all
+    assert done.returncode == 0 and "cpu_time" in done.stdout and "page_faults" in done.stdout, done.stderr
+
+
 def test_ctrl_c_ends_the_program_and_still_reports(folder: Path) -> None:
     command = [sys.executable, "-m", "setebench", "diagnose", "--", built("pointer_chase", folder), "1000000000", "8"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -28,6 +28,10 @@ thread and event: a process that begins threads faster than that for so long is 
 OTHER_RIGHTS = "{!r} runs with other rights than yours, and the kernel counts no such program: count it as its own user"
 
 
+MOST_NAMED = 6
+"""Names of events in one line of a message."""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be counted, and for how long, in seconds: `interval` between intermediate reads, `limit` of the whole;
     None for none. `regions_only`: regions have the PMU's counters for themselves."""
@@ -116,7 +120,8 @@ class Programs:
         if not any(each.counts for each in counters.opened):
             reason = counters.opened[0].reason
             counters.close()
-            names = ", ".join(each.name for each in job.wanted)
+            names = ", ".join(each.name for each in job.wanted[:MOST_NAMED])
+            names += f" and {len(job.wanted) - MOST_NAMED} more" if len(job.wanted) > MOST_NAMED else ""
             raise UnsupportedError(f"{names} can't be counted here: {reason}")
         return counters
 
