@@ -62,6 +62,7 @@ def _bars(axes: Axes, loops: dict[str, Any]) -> None:
         ]
         axes.bar(places, heights, width, yerr=reach, color=grey, label=LABELS[name], error_kw={"linewidth": 0.7})
     axes.axhline(1.0, color="0.5", linewidth=0.7)
+    axes.set_yscale("log", base=2)
     axes.set_xticks([place + 0.4 - width / 2 for place in range(len(loops))], [literal(name) for name in loops])
     axes.set(ylabel="speed-up over no software prefetch", title="Best of each strategy")
     axes.legend(fontsize=7, ncols=4, frameon=False)

@@ -41,7 +41,7 @@ class Params:
     sweep: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     """Distances of the sweep in iterations. Times change little within a factor of two."""
 
-    least_gain: float = 0.01
+    least_gain: float = 0.02
     """Part of the time that a prefetch must have gained in the rounds that choose to be advised, beside no prefetch:
     below, its instructions are for nothing on another day."""
 

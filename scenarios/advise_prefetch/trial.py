@@ -63,10 +63,11 @@ def choose(bench: Bench, advisor: Advisor) -> Chosen:
     for trial in range(params.trials):
         bench.context.progress(f"{loop.name}: trial {trial + 1} of {params.trials}, {len(wanted)} policies")
         advisor.observe(_seen(bench, loop, wanted, trial))
-        wanted = advisor.further(params.tried)
+        wanted = list(dict.fromkeys([*advisor.neighbours(), *advisor.further(params.tried)]))
         if not wanted:
             break
-    return Chosen(loop=loop, finalists=_finalists(advisor, params), by_table=by_table, advisor=advisor)
+    finalists = tuple(dict.fromkeys([*_finalists(advisor, params), by_table]))
+    return Chosen(loop=loop, finalists=finalists, by_table=by_table, advisor=advisor)
 
 
 def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[tuple[Policy, float]]:

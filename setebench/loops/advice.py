@@ -200,10 +200,11 @@ def _distances(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
         if not distance:
             continue
         level = stage.lower()
+        share = table.params.l1_fraction if level == "l1" else table.params.l2_fraction
         yield (
             f"{stage} stage: {_said(cycles)} cycles over {chosen.cycles:.1f} an iteration ask for at least "
             f"{max(1, round(cycles.value / chosen.cycles))} {loop.unit} (Mowry et al. 1992); advised are {distance}, "
-            f"and a quarter of the level is full at {most_iterations(loop, table, level)} (cache.{level}.size)."
+            f"and {share:.0%} of the level are full at {most_iterations(loop, table, level)} (cache.{level}.size)."
         )
 
 

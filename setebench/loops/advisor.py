@@ -76,6 +76,17 @@ class Advisor:
         unseen = [policy for family in self.families() for policy in family if policy not in self.observed]
         return sorted(unseen, key=self.expected)[:count]
 
+    def neighbours(self) -> list[Policy]:
+        """Policies not seen yet that are one step of one distance away from the fastest that was seen."""
+        best = min(self.observed, key=lambda policy: self.observed[policy])
+        steps = self.table.params.distances
+        return [
+            policy
+            for family in self.families()
+            for policy in family
+            if family_of(policy) == family_of(best) and policy not in self.observed and _apart(policy, best, steps) == 1
+        ]
+
     def spread(self) -> list[Policy]:
         """A short and a long distance of every single stage, wherever the model may think the best one lies: what is
         tried beside its favourites, for the model may be wrong in the same way about all of them."""
@@ -184,3 +195,10 @@ def follower(loop: Loop, table: Table) -> str:
 def family_of(policy: Policy) -> tuple[str, str]:
     """What policies of one strategy and the same hints have in common."""
     return (policy.l1_hint if policy.l1_distance else "", policy.l2_hint if policy.l2_distance else "")
+
+
+def _apart(one: Policy, other: Policy, steps: tuple[int, ...]) -> int:
+    """Steps between the distances of two policies of a family, both stages together."""
+    places = {distance: place for place, distance in enumerate((0, *steps))}
+    pairs = ((one.l1_distance, other.l1_distance), (one.l2_distance, other.l2_distance))
+    return sum(abs(places[a] - places[b]) for a, b in pairs)

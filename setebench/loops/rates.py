@@ -117,8 +117,8 @@ def serving_level(loop: Loop, table: Table) -> str:
 
 
 def most_iterations(loop: Loop, table: Table, level: str) -> int:
-    """Largest distance at which what is prefetched fills no more of a level than it may: a quarter (Fang et al. 2014,
-    section 7)."""
+    """Largest distance at which what is prefetched fills no more of a level than it may: of level 1 a quarter (Fang et
+    al. 2014, section 7)."""
     fraction = table.params.l1_fraction if level == "l1" else table.params.l2_fraction
     lines = sum(stream.lines_per_iteration for stream in loop.streams)
     return max(1, int(fraction * table.quantity(f"cache.{level}.size").value / (lines * LINE_BYTES)))

@@ -196,10 +196,10 @@ class _Memory:
         if span.folded:
             return self.region.address + number * LINE_BYTES
         extent = extent_bytes(loop, stream)
-        passes = passed_bytes(stream, span, span.furthest)
+        passes = passed_bytes(stream, span, span.ahead)
         if not passes:
             return first + int(rng.integers(0, moved_bytes(loop, stream) // LINE_BYTES + 1)) * LINE_BYTES
-        if passes > extent:  # goes round within the probe
+        if passed_bytes(stream, span, span.furthest) > extent:  # goes round within the probe
             return first
         begin = self.passed[number] % extent
         # not back to the begin: what this time round falls between two runs is passed the next time, so that lines come
@@ -218,4 +218,4 @@ def _span(loop: Loop, policy: Policy, access_sizes: tuple[int, ...], folded: boo
     furthest = max(policy.l1_distance, policy.l2_distance)
     steps = max(stream.steps for stream in loop.streams)
     lead = min(MOST_LEAD, LEAD + furthest * steps)
-    return Span(lead=lead, timed=loop.iterations, access_sizes=access_sizes, folded=folded)
+    return Span(lead=lead, timed=loop.iterations, access_sizes=access_sizes, ahead=furthest, folded=folded)

@@ -28,12 +28,13 @@ MOVED_PART = 16
 class Span:
     """Which iterations a probe holds: `lead` before the clock starts, then `timed` ones; `access_sizes` are those that
     the machine has. `folded` streams stay within a few lines each, so that all of them fit level 1. `furthest` is how
-    many iterations ahead any policy may prefetch: the same for all that are compared."""
+    many iterations ahead any of the policies compared may prefetch, `ahead` how many this one does."""
 
     lead: int
     timed: int
     access_sizes: tuple[int, ...]
     furthest: int = 256
+    ahead: int = 0
     folded: bool = False
 
     @property
