@@ -23,7 +23,7 @@ class Params:
     """Working sets begin here: any first cache holds it."""
 
     largest_bytes: int = 64 << 20
-    """And end here: twice the share of a last cache that a core of today has."""
+    """And end here: twice the part of a last cache that a core of today has."""
 
     lines: int = 1 << 20
     """Lines that a point of a working set passes over: in the largest one once, in others several times."""

@@ -111,12 +111,12 @@ def _variations(axes: Axes, points: Sequence[Point]) -> None:
             if len(values := [v for v in p[name] if v]) > 1
         ]
         bins = np.linspace(0, max([1.0, *found]), 21).tolist()
-        look: dict[str, Any] = {
+        fill: dict[str, Any] = {
             "facecolor": "none" if index else "0.6",
             "edgecolor": "0",
             "hatch": "///" if index else "",
         }
-        axes.hist(found, bins, label=f"{name.replace('_', ' ')}: mean {np.mean(found):.2g} %", linewidth=0.6, **look)
+        axes.hist(found, bins, label=f"{name.replace('_', ' ')}: mean {np.mean(found):.2g} %", linewidth=0.6, **fill)
 
 
 def _volumes(axes: Axes, points: Sequence[Point]) -> None:
@@ -125,8 +125,8 @@ def _volumes(axes: Axes, points: Sequence[Point]) -> None:
     for index, point in enumerate(points):
         at = np.arange(len(roles)) + index * width
         values = [(point["bytes"][role] or 0.0) / 1e6 for role in roles]
-        look: dict[str, Any] = {"color": ("0.3", "0.75")[index % 2], "hatch": ("", "///")[index % 2], "edgecolor": "0"}
-        axes.bar(at, values, width, label=f"prefetchers {'on' if point['prefetchers'] else 'off'}", **look)
+        fill: dict[str, Any] = {"color": ("0.3", "0.75")[index % 2], "hatch": ("", "///")[index % 2], "edgecolor": "0"}
+        axes.bar(at, values, width, label=f"prefetchers {'on' if point['prefetchers'] else 'off'}", **fill)
     axes.axhline(
         points[0]["expected_read_bytes"] / 1e6, color="0", linestyle="--", linewidth=0.9, label="read, by the code"
     )

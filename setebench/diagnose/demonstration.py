@@ -1,8 +1,8 @@
 """A demonstration on a machine that counts events: three phases whose answers are known, diagnosed as a program is.
 
 First arithmetic on a line in L1 (productive), then a chase over flushed lines (memory latency), then a stream over
-flushed lines (memory bandwidth). It shows what a diagnosis looks like where no program can run, as on a simulated
-machine, and on a CPU whether its events tell these three apart.
+flushed lines (memory bandwidth). It shows a diagnosis where no program can run, as on a simulated
+machine, and on a CPU whether its events distinguish these three.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def suffering(timeline: Timeline, flagged: Collection[int], least_cycles: float)
 
 def waiting(timeline: Timeline, percent: Sequence[float | None]) -> list[Spot]:
     """Functions by the time that they spent in a part of the cycles, of which each interval had so many percent. What
-    ran in an interval shares its percentage, so intervals that do different things are told apart, and functions that
-    take turns within one are not. None where no interval knows."""
+    ran in an interval has its percentage, so intervals that do different things are distinguished, and functions
+    that take turns within one are not. None where no interval knows."""
     hits = [
         msgspec.structs.replace(hit, seconds=hit.seconds * part / 100)
         for hit in timeline.hits

@@ -92,7 +92,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     reason why it can't be counted here. `hits` are samples of time, `loads` sampled loads. `unsampled`, `unwatched`:
     why there are no samples, or no watched latency; empty where there are. `idle_ns`: the latency without the program.
     `sockets`: what was counted for each socket in its first
-    `socket_seconds`, everybody's share included. `user_seconds`, `system_seconds`: CPU time
+    `socket_seconds`, what others did included. `user_seconds`, `system_seconds`: CPU time
     in the program's own code and in the kernel, None where that isn't known. `ending`: how the program ended."""
 
     program: tuple[str, ...]

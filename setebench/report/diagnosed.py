@@ -179,7 +179,7 @@ def _unknown(document: Document, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cause(finding: Finding) -> str:
-    """The reason without the role that it is told of, so that equal causes are listed once."""
+    """The reason without the role that it is reported of, so that equal causes are listed once."""
     reason = finding.reason or ""
     role, colon, cause = reason.partition(": ")
     return cause if colon and " " not in role else reason

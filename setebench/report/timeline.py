@@ -172,8 +172,8 @@ def _stack(
     widths = [end - start for start, end in zip(starts, found["end_seconds"], strict=True)]
     bottom = [0.0] * len(starts)
     for column, (label, grey, hatch) in zip(columns, labels, strict=True):
-        look: dict[str, Any] = {"color": grey, "hatch": hatch, "edgecolor": "0.4", "linewidth": 0.0}
-        axes.bar(starts, column, widths, bottom=bottom, align="edge", label=label, **look)
+        fill: dict[str, Any] = {"color": grey, "hatch": hatch, "edgecolor": "0.4", "linewidth": 0.0}
+        axes.bar(starts, column, widths, bottom=bottom, align="edge", label=label, **fill)
         bottom = [low + value for low, value in zip(bottom, column, strict=True)]
 
 
@@ -182,8 +182,8 @@ def _lines(
 ) -> None:
     for number, (name, label) in enumerate(wanted):
         if name in columns:
-            look = {key: value for key, value in style(number).items() if key in ("linestyle", "color")}
-            axes.step(*_steps(found, columns[name]), where="post", label=label, linewidth=1.2, **look)
+            fill = {key: value for key, value in style(number).items() if key in ("linestyle", "color")}
+            axes.step(*_steps(found, columns[name]), where="post", label=label, linewidth=1.2, **fill)
 
 
 def _steps(found: Evidence, column: Sequence[float | None]) -> tuple[list[float], list[float]]:

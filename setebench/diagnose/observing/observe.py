@@ -104,7 +104,7 @@ def _command_of(process: int) -> tuple[str, ...]:
 def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, ...]) -> Timeline:
     """What was counted and sampled, put together."""
     profile = sampling.profile()
-    rows = [_interval(each, kit.sets) for each in run.intervals]
+    rows = [_interval(each, kit.sets, number) for number, each in enumerate(run.intervals)]
     intervals = rows if kit.sets else joined(rows, MOST_INTERVALS)  # sums over turns would lack all of them
     hits = profile.hits([each.end for each in intervals])
     return Timeline(
@@ -124,8 +124,8 @@ def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, 
     )
 
 
-def _interval(row: counted.Interval, sets: Sets) -> Interval:
-    return Interval(start=row.begin, end=row.end, counts=resting(row.counts, sets))
+def _interval(row: counted.Interval, sets: Sets, number: int) -> Interval:
+    return Interval(start=row.begin, end=row.end, counts=resting(row.counts, sets, number))
 
 
 def joined(intervals: Sequence[Interval], most: int) -> list[Interval]:

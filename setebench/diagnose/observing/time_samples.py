@@ -22,7 +22,7 @@ SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
 LOADS_HZ = 997
 """Sampled loads a second and CPU, where the CPU samples any: about a microsecond each (PEBS, IBS)."""
 LEAST_LOAD_CYCLES = 30
-"""Loads that L1 and L2 serve at once are not asked for: what is looked for are those that memory served."""
+"""Loads that L1 and L2 serve at once are not asked for: those that memory served are wanted."""
 MONOTONIC = 1
 """CLOCK_MONOTONIC of clock_gettime(2), the clock of `time.monotonic_ns`: records and intervals have one time."""
 

@@ -18,7 +18,7 @@ from setebench.host.processor import read_processor
 from setebench.host.tree import Tree, parse_number
 
 CYCLES = ("cycles",)
-"""In every set: what most figures are divided by, and what tells whether sets saw the same program."""
+"""In every set: what most figures are divided by, and what shows whether sets saw the same program."""
 
 WATCHDOG_COUNTER = 33
 """The fixed counter of cycles, as `core.perf.constraints` numbers it: the kernel's watchdog counts cycles by it."""
@@ -67,12 +67,11 @@ class Turns:
                     switch(descriptor.fd)
 
 
-def resting(counts: Mapping[str, Count], sets: Sets) -> dict[str, Count]:
-    """The counts of an interval, without those of roles whose turn it was not: they were enabled for no time."""
+def resting(counts: Mapping[str, Count], sets: Sets, number: int) -> dict[str, Count]:
+    """The counts of interval `number`, without those of roles whose turn it was not."""
     turning = {role for each in sets for role in each}
+    shown = set(sets[(number - 1) % len(sets)]) if sets and number else turning  # as `Turns.tick` has it
     return {
-        role: Count(role=role, reason=RESTING)
-        if role in turning and count.value is not None and not count.enabled
-        else count
+        role: Count(role=role, reason=RESTING) if role in turning - shown and count.value is not None else count
         for role, count in counts.items()
     }

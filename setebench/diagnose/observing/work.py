@@ -1,4 +1,4 @@
-"""Useful work of each thread, counted by one event that threads inherit and whose count the kernel tells as each ends.
+"""Useful work of each thread, by one event that threads inherit and whose count the kernel reports as each ends.
 
 An inherited event adds up over all threads. With `inherit_stat` the kernel keeps it apart for each and writes a record
 as a thread ends (perf_event_open(2)), but for one of them: the one that had the event which the others inherited from,
