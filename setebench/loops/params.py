@@ -28,8 +28,8 @@ class AdviceParams:
     """Of level 1 that prefetched lines may fill before they are used (Fang et al. 2014, section 7)."""
 
     l2_fraction: float = 0.75
-    """The same of level 2, which holds little else of a loop that needs prefetches: on simulated machines distances that
-    fill two thirds of it were a third faster for 80 streams than those that fill a quarter."""
+    """The same of level 2, which holds little else of a loop that needs prefetches: on a simulated machine a distance
+    that fills two thirds of it was a third faster for 80 streams than one that fills a quarter."""
 
     prefetch_cycles: float = 0.5
     """Cycles of an issue slot of one instruction of prefetching beside other work: half of a two-wide core's."""
