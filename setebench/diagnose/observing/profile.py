@@ -94,7 +94,7 @@ class Profile:
         self._names: dict[int, str] = {}
         self._processes: set[int] = set()
         self._samples: list[tuple[SampleRecord, int, Mapping | None]] = []
-        self._places: dict[tuple[str, int], Place] = {}
+        self._places: list[Place] = []
 
     def add_all(self, records: Iterable[Record]) -> None:
         """Records of all buffers, in any order."""
@@ -156,7 +156,13 @@ class Profile:
         return ((sample.who.time or self._begin_ns) - self._begin_ns) / 1e9
 
     def _resolved(self) -> list[Place]:
-        """The place of every sample, in their order, with source lines for the hottest addresses."""
+        """The place of every sample, in their order, with source lines for the hottest addresses. Symbol tables are
+        only searched once."""
+        if len(self._places) != len(self._samples):
+            self._places = self._resolve()
+        return self._places
+
+    def _resolve(self) -> list[Place]:
         kernel = kernel_symbols() if any(each.mode == "kernel" for each, _, _ in self._samples) else None
         written = {process: written_code(process) for process in self._processes}
         places = [self._place(each, mapping, kernel, written[process]) for each, process, mapping in self._samples]
