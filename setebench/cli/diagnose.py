@@ -154,15 +154,16 @@ def _demonstrated(values: dict[str, Any]) -> Document:
 
     from setebench.counters.verdicts import Key
     from setebench.diagnose.analysis import Basis
-    from setebench.diagnose.calibration import calibration, trusted
+    from setebench.diagnose.calibration import measured_on, trusted
     from setebench.diagnose.demonstration import demonstrate
     from setebench.diagnose.document import Frame, diagnosed
     from setebench.machine import open_machine
     from setebench.session import machine_record
 
     started, name = datetime.now(UTC), values["machine"]
-    measured, file = calibration([store.load(each) for each in values["calibration"]]), values["verdicts"]
+    file = values["verdicts"]
     with closing(open_machine(name)) as machine:
+        measured = measured_on(machine.facts.name, values["calibration"])
         key = Key(processor=machine.facts.name, microcode="", kernel="", version=store.this_tool().version)
         verdicts = trusted(key, name, file) if file is not None else None
         read_by = Basis(calibration=measured, verdicts=verdicts, line_bytes=machine.facts.line_size)
@@ -202,9 +203,9 @@ def _options(values: dict[str, Any]) -> Options:
     from setebench.core.perf.trust import this_key
     from setebench.diagnose.calibration import basis
     from setebench.diagnose.observing.time_samples import Wish
-    from setebench.diagnose.run import Options
+    from setebench.diagnose.run import Options, this_machine
 
-    read_by = basis(this_key(), "this machine", values["calibration"], values["verdicts"])
+    read_by = basis(this_key(), this_machine().name, values["calibration"], values["verdicts"])
     wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])
     return Options(wish=wish, basis=read_by, probe_latency=values["probe_latency"])
 

@@ -13,6 +13,7 @@ from setebench.counters import verdicts
 from setebench.counters.utilization import Peak
 from setebench.counters.verdicts import Key, Verdicts
 from setebench.diagnose.analysis import Basis, Calibration
+from setebench.errors import UsageError
 from setebench.results import Document, Finding
 
 THRESHOLD = "diagnose.saturated.threshold"
@@ -23,8 +24,21 @@ def basis(key: Key, machine: str, results: Iterable[Path] = (), file: Path | Non
     """Verdicts kept for this machine (or those of `file`), and peaks and threshold of these result files; of two that
     give one figure the later one counts.
 
-    Raises `SetebenchError` for verdicts that expired, `UsageError` for files that can't be read."""
-    return Basis(verdicts=trusted(key, machine, file), calibration=calibration([store.load(each) for each in results]))
+    Raises `SetebenchError` for verdicts that expired, `UsageError` for files that can't be read, or are of another
+    machine."""
+    return Basis(verdicts=trusted(key, machine, file), calibration=measured_on(machine, results))
+
+
+def measured_on(machine: str, results: Iterable[Path]) -> Calibration:
+    """The calibration in these result files. Raises `UsageError` for one that can't be read or is of another machine:
+    its peaks and its threshold say nothing of this one."""
+    documents = []
+    for path in results:
+        document = store.load(path)
+        if document.machine.name != machine:
+            raise UsageError(f"{str(path)!r} was measured on {document.machine.name}, not on {machine}")
+        documents.append(document)
+    return calibration(documents)
 
 
 def trusted(key: Key, machine: str, file: Path | None) -> Verdicts:

@@ -92,7 +92,7 @@ def _document(observe: Observe, options: Options) -> tuple[Document, Run]:
 
 def basis_of(options: Options) -> Basis:
     """By what the counts are read. Raises `SetebenchError` for verdicts that can't be read."""
-    return options.basis or basis(this_key(), "this machine")
+    return options.basis or basis(this_key(), this_machine().name)
 
 
 def _watched(observe: Observe, options: Options) -> tuple[Timeline, Run]:

@@ -28,7 +28,7 @@ from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.findings import findings
 from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
-from setebench.errors import SetebenchError
+from setebench.errors import SetebenchError, UsageError
 from setebench.host.tree import Tree
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
@@ -219,7 +219,9 @@ def test_peaks_and_threshold_come_from_result_files(tmp_path: Path) -> None:
     ]
     kept = msgspec.structs.replace(document(timeline(BANDWIDTH_BOUND)), findings=rows)
     store.write(tmp_path / "peaks.json", store.dumps(kept))
-    read = basis(KEY, "any", [tmp_path / "peaks.json"])
+    with pytest.raises(UsageError, match="measured on a machine"):
+        basis(KEY, "another", [tmp_path / "peaks.json"])
+    read = basis(KEY, "a machine", [tmp_path / "peaks.json"])
     assert read.calibration.peaks == {"l2_fill": Peak(one_core=4e8, all_cores=1e9)}
     assert read.calibration.saturation_cycles == 310
     assert read.verdicts is not None and not read.verdicts.of("l2_fill").trusted  # none were kept for this key
