@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from setebench.errors import UsageError
+from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.loops import LOOP_NAMES, Loop
 from setebench.loops.advice import advice_of, loop_of
 from setebench.loops.advisor import Advisor
@@ -44,7 +44,10 @@ def answer(context: Context) -> Iterator[Finding]:
             reason = "this machine has too little memory for any of the loops"
             yield unavailable("advice.strategy", "string", reason)
         for name in names:
-            yield from _advised(Bench(context, loops, params), name, kept)
+            try:
+                yield from _advised(Bench(context, loops, params), name, kept)
+            except (UnsupportedError, ProbeError) as error:  # this loop alone: the machine may run the others
+                yield unavailable(f"advice.{name}.strategy", "string", str(error))
 
 
 def _advised(bench: Bench, name: str, kept: dict[str, Any]) -> Iterator[Finding]:

@@ -240,28 +240,30 @@ def _accesses(stream: Stream) -> int:
 
 
 def _probe(operations: list[_Operation], loop: Loop, span: Span) -> Probe:
-    """All iterations, with the clock started behind the lead."""
+    """All iterations, with the clock started behind the lead. Each operation on memory has one instruction address in
+    all iterations, as in a loop."""
     each = len(operations)
+    accesses = [k for k, operation in enumerate(operations) if operation.base >= 0]
     rows = np.zeros((span.iterations, each, len(COLUMNS)), dtype=np.int64)
     for k, operation in enumerate(operations):
-        _fill(rows[:, k], operation, k, each)
+        _fill(rows[:, k], operation, accesses.index(k) if k in accesses else -1, each)
     table = rows.reshape(-1, len(COLUMNS))
     begin = span.lead * each
     table[begin:, 7][table[begin:, 7] >= begin] += 1  # rows behind the start move down by one
     before, behind = Probe().start(), Probe().stop()
     packed = table[:begin].tobytes() + before.packed + table[begin:].tobytes() + behind.packed
-    addresses = tuple(InstructionAddress(f"{loop.name}.{k}") for k in range(each))
+    addresses = tuple(InstructionAddress(f"{loop.name}.{k}") for k in accesses)
     return Probe(packed, tuple(Base(stream.name) for stream in loop.streams), addresses)
 
 
-def _fill(rows: Ints, operation: _Operation, k: int, each: int) -> None:
-    """Write one operation's column of rows, shape (iterations, columns)."""
+def _fill(rows: Ints, operation: _Operation, address: int, each: int) -> None:
+    """Write one operation's column of rows, shape (iterations, columns), with the number of its instruction address."""
     rows[:, 0] = int(operation.kind)
     rows[:, 1] = operation.base
     if operation.offsets is not None:
         rows[:, 2] = operation.offsets
     rows[:, 3:6] = (operation.size, operation.variant, operation.count)
-    rows[:, 6] = k if operation.base >= 0 else -1
+    rows[:, 6] = address
     rows[:, 7] = -1
     if operation.after is not None:
         source, ago = operation.after

@@ -74,6 +74,15 @@ def test_every_step_of_a_search_needs_the_one_before() -> None:
         assert needed[0] == Kind.LOAD and rows[row, 7] < row
 
 
+@pytest.mark.parametrize("name", LOOP_NAMES)
+def test_accesses_have_one_instruction_address_in_all_iterations(name: str) -> None:
+    probe = _trace(name, Policy(l1_distance=2))
+    rows = probe.rows[~np.isin(probe.rows[:, 0], (Kind.START, Kind.STOP))]
+    addresses = rows[:, 6].reshape(SPAN.iterations, -1)
+    assert (addresses == addresses[0]).all()
+    assert sorted(addresses[0][addresses[0] >= 0]) == list(range(len(probe.instruction_addresses)))
+
+
 def test_a_list_is_one_chain() -> None:
     rows = _trace("list", NONE).rows
     nodes = np.flatnonzero((rows[:, 0] == Kind.LOAD) & (rows[:, 1] == 1))
