@@ -86,8 +86,8 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     chosen, fits = _candidate(role, evidence, used)
     if not fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, fits))
-    level = ROLES[chosen].level
-    if chosen != role and level == ROLES[role].level:
+    level = evidence.level(chosen)
+    if chosen != role and level == evidence.level(role):
         reason = f"it counts what {chosen} should"
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
     if chosen != role:
@@ -238,7 +238,7 @@ def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
         return Verdict(role=role, reason=reason)
     kinds |= set(found)
     kinds |= {Kind.UNDERCOUNTS_SMT} if _loses(role, evidence, larger) else set()
-    return _verdict(role, kinds, scale, ROLES[role].level, None)
+    return _verdict(role, kinds, scale, evidence.level(role), None)
 
 
 def _loses(role: str, evidence: Evidence, larger: str) -> bool:

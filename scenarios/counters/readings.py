@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.roles import ROLES
 from setebench.counters.verdicts import Kind, Verdict
 from setebench.stats.estimate import Estimate, over_epochs
 
@@ -28,6 +29,11 @@ class Evidence:
     observations: Observations
     workloads: Mapping[str, Workload]
     params: Params
+
+    def level(self, role: str) -> str:
+        """The level whose traffic a role is here: what lies beyond L2 is memory where no third cache was found."""
+        level = ROLES[role].level
+        return "memory" if level == "l3" and "l3_chase" not in self.workloads else level
 
     def slope(self, role: str, name: str) -> Numbers:
         """Events per repetition of a workload, by epoch; empty where it was not counted."""
