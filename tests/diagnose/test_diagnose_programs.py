@@ -134,13 +134,14 @@ def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], status: int
 
 
 UNPRIVILEGED = """
-import ctypes, os, sys
+import ctypes, heapq, os, sys
 from setebench.diagnose.run import diagnose_program
 from setebench.report.diagnosed import report
-report(diagnose_program(["true"])[0])  # everything is imported before rights are given up
+loop = ["/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]
+report(diagnose_program(loop)[0])  # everything is imported before rights are given up
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as any process that was started by that user may be observed
-print(report(diagnose_program(["/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"])[0]))
+print(report(diagnose_program(loop)[0]))
 """
 
 
