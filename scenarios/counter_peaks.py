@@ -7,7 +7,7 @@ utilisation, not what data sheets promise. Every kernel runs over data of every 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,9 +42,18 @@ class Params:
     kernels: tuple[str, ...] = ("load", "store", "store_nt", "copy", "triad")
     """One for each mix of directions; the others lie between."""
 
+    seconds: float = 60.0
+    """What all of it may take. `Facts.lines_per_second` says how many lines a machine passes in a second of the user's
+    time; one that takes long for them passes over less, and over no data set larger than four readings' worth."""
+
+    def within(self, lines_per_second: float, readings: int) -> Params:
+        """These, so that so many readings stay within the time."""
+        passed = int(min(self.bytes_passed, self.seconds * lines_per_second / readings * 64))
+        return replace(self, bytes_passed=passed, sizes_bytes=tuple(s for s in self.sizes_bytes if s <= 4 * passed))
+
     def quicker(self) -> Params:
         """With --fast: less is passed over."""
-        return Params(sizes_bytes=self.sizes_bytes[:-1], bytes_passed=self.bytes_passed >> 3)
+        return replace(self, sizes_bytes=self.sizes_bytes[:-1], bytes_passed=self.bytes_passed >> 3, seconds=20.0)
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -58,6 +67,9 @@ def answer(context: Context) -> Iterator[Finding]:
         why = next(iter(offered.values()), "it has no hardware events")
         raise UnsupportedError(f"{machine.facts.name} can count none of these events: {why}")
     params = Params().quicker() if context.fast else Params()
+    groups = 1 + len(machine.event_groups(roles))  # each reading is repeated, and warmed up once
+    readings = 2 * groups * params.epochs * len(params.kernels) * len(params.sizes_bytes)
+    params = params.within(machine.facts.lines_per_second, readings)
     first = machine.facts.cpus[0] if context.cpu is None else context.cpu
     yield from _peaks(context, params, roles, (first,))
     if len(machine.facts.cpus) > 1:

@@ -17,7 +17,7 @@ from setebench.core.perf.sampling import Lost, Sampler, SampleRecord
 from setebench.core.perf.sampling.kinds import SampleId
 from setebench.core.perf.sampling.loads import LoadSampler, for_program, load_event
 from setebench.core.perf.sysfs import Pmu, PmuEvent, parse_format, read_pmus
-from setebench.diagnose.observe import TimeSampling, Wish
+from setebench.diagnose.observing.observe import TimeSampling, Wish
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 
