@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from setebench.core.perf.attributes import Attributes
+from setebench.core.perf.attributes import Attributes, Type
 from setebench.core.perf.kernel import Kernel
 from setebench.core.perf.program.opened import Counters
 from setebench.core.perf.program.wanted import Wanted
@@ -102,13 +102,15 @@ class WorkByThread:
         if len(left) > 1:
             return {}
         found |= dict.fromkeys(left, self._rest(found.values()))
-        factor = self._wanted.plan.terms[0].factor
-        return {
-            tid: Count(
-                role=self._wanted.name, value=round(own.value * factor), enabled=own.enabled, running=own.running
-            )
-            for tid, own in found.items()
-        }
+        return {tid: self._count(self._wanted, own) for tid, own in found.items()}
+
+    @staticmethod
+    def _count(wanted: Wanted, own: Sums) -> Count:
+        """What a software event counts needs no counter, so it had one all the time: where a thread moves between CPUs,
+        the times of these add up to that only about."""
+        term = wanted.plan.terms[0]
+        running = own.enabled if term.attributes.type == Type.SOFTWARE else own.running
+        return Count(role=wanted.name, value=round(own.value * term.factor), enabled=own.enabled, running=running)
 
     def _rest(self, others: Iterable[Sums]) -> Sums:
         """What is left of the sum over all threads."""
