@@ -95,12 +95,12 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
         scale = _scale(role, chosen, evidence, used)
     found, reason = scaled(scale, evidence.params)
     if found is None:
-        return Verdict(role=role, reason=reason, level=level)
+        return Verdict(role=role, reason=reason)
     includes = _includes_prefetch(role, evidence, scale, chosen)
     kinds |= set(found)
     kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, primary) else set()
-    return _verdict(role, kinds, scale, level, includes)
+    return _verdict(role, kinds, scale, evidence.sure_level(chosen), includes)
 
 
 def _overlap(evidence: Evidence) -> bool:
@@ -238,7 +238,7 @@ def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
         return Verdict(role=role, reason=reason)
     kinds |= set(found)
     kinds |= {Kind.UNDERCOUNTS_SMT} if _loses(role, evidence, larger) else set()
-    return _verdict(role, kinds, scale, evidence.level(role), None)
+    return _verdict(role, kinds, scale, evidence.sure_level(role), None)
 
 
 def _loses(role: str, evidence: Evidence, larger: str) -> bool:

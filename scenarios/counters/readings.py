@@ -35,6 +35,10 @@ class Evidence:
         level = ROLES[role].level
         return "memory" if level == "l3" and "l3_chase" not in self.workloads else level
 
+    def sure_level(self, role: str) -> str:
+        """The same, empty where it rests on a third cache not having been found, which may be there all the same."""
+        return self.level(role) if self.level(role) == ROLES[role].level else ""
+
     def slope(self, role: str, name: str) -> Numbers:
         """Events per repetition of a workload, by epoch; empty where it was not counted."""
         series = self.observations.series(role, name)

@@ -10,7 +10,7 @@ import msgspec
 
 from setebench.results import Finding, Outcome
 
-RATE_UNITS = frozenset({"cycles", "ticks", "cycles/tick", "ns", "microseconds", "GB/s"})
+RATE_UNITS = frozenset({"cycles", "ticks", "cycles/tick", "ns", "microseconds", "GB/s", "ratio"})
 """Units of latencies, penalties and rates, which are right within a tolerance; everything else must be equal."""
 
 RELATIVE_TOLERANCE = 0.05
