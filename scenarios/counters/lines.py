@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import numpy as np
 
 from setebench.counters.roles import ROLES, Quantity
@@ -140,7 +141,11 @@ def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) ->
     exact = [work for work in having if counted not in work.loose] or having
     series = [evidence.slope(role, work.name) / work.volumes[counted] for work in exact]
     epochs = min((len(each) for each in series), default=0)
-    return over_epochs(np.mean([each[:epochs] for each in series], axis=0) if epochs else [])
+    scale = over_epochs(np.mean([each[:epochs] for each in series], axis=0) if epochs else [])
+    # the volumes themselves are known to `exactness` only, which no number of epochs makes better
+    return msgspec.structs.replace(
+        scale, error=float(np.hypot(scale.error, evidence.params.exactness / 2 * scale.value))
+    )
 
 
 def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> tuple[str, bool]:
