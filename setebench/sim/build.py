@@ -10,11 +10,22 @@ from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import HOST_LINE_WORDS, SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
+from setebench.sim.capacity import all_sets, usable_ways
 from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
 from setebench.sim.prefetchers import KINDS
+from setebench.sim.replacement_ages import NAMED, ages
 
-REPLACEMENTS = {"lru": at.LRU, "tree_plru": at.TREE_PLRU, "random": at.RANDOM}
+REPLACEMENTS = {
+    "lru": at.LRU,
+    "random": at.RANDOM,
+    "fifo": at.FIFO,
+    "tree_plru": at.TREE_PLRU,
+    "bit_plru": at.BIT_PLRU,
+    "srrip": at.AGES,
+    "brrip": at.AGES,
+    "qlru": at.AGES,
+}
 INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE}
 FILLS = {"none": 0, "l1": 1, "l2": 2, "l3": 3}
 TRAINED_BY = {
@@ -159,13 +170,14 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     v = at.C_LEVEL + index * at.L_WORDS
     owners = machine.core.cores if index < 2 else 1
     c[at.C_LEVELS] = len(machine.levels)
-    c[v + at.L_SETS] = level.sets
-    c[v + at.L_WAYS] = level.ways
+    c[v + at.L_SETS] = all_sets(level)
+    c[v + at.L_WAYS] = usable_ways(level)
     c[v + at.L_LATENCY] = units(level.latency_cycles)
     c[v + at.L_REPLACEMENT] = REPLACEMENTS[level.replacement]
     c[v + at.L_INCLUSION] = INCLUSIONS[level.inclusion]
-    c[v + at.L_HASHED] = level.hashed_index and index > 0
+    c[v + at.L_INDEX] = _index(index, level)
     c[v + at.L_SET_BITS] = level.sets.bit_length() - 1
+    c[v + at.L_SLICES] = level.slices
     c[v + at.L_PORT] = at.UNIT // level.ports
     c[v + at.L_FILL] = units(level.fill_interval_cycles)
     limits = (level.mshr_demand_limit, level.mshr_prefetch_limit, level.mshr_hardware_limit)
@@ -176,19 +188,38 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_SLOT_WORDS] = level.mshr_entries + int(c[v + at.L_DEMAND : v + at.L_HARDWARE + 1].sum())
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
+    _ages(c, v, machine, level)
     c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
     c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
+
+
+def _index(index: int, level: spec.Level) -> int:
+    if level.slices > 1:
+        return at.BY_SLICE
+    if level.hashed_index:
+        return at.BY_HASH
+    return at.BY_BITS if index > 0 or level.physical_index else at.BY_VIRTUAL_BITS
+
+
+def _ages(c: Ints, v: int, machine: spec.Machine, level: spec.Level) -> None:
+    """The rules of a replacement by ages, in the order of `Ages`."""
+    if REPLACEMENTS[level.replacement] == at.AGES:
+        rules = ages(NAMED.get(level.replacement, level.qlru))
+        if rules is None:
+            raise UsageError(f"{machine.name}: {level.qlru!r} is no name of a QLRU variant")
+        c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules
 
 
 def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None:
     """A set's words, arrival times and tree bits lie beside each other and begin a line of the host's caches, so that
     a lookup touches as few of those as possible: they take most of the simulator's time in random accesses."""
-    c[v + at.L_READY] = level.ways
-    c[v + at.L_TREE] = 2 * level.ways
-    c[v + at.L_TREE_WAYS] = 1 << (level.ways - 1).bit_length()
-    used = 2 * level.ways + (level.replacement == "tree_plru")
+    ways = usable_ways(level)
+    c[v + at.L_READY] = ways
+    c[v + at.L_TREE] = 2 * ways
+    c[v + at.L_TREE_WAYS] = 1 << (ways - 1).bit_length()
+    used = 2 * ways + (level.replacement == "tree_plru")
     c[v + at.L_SET_WORDS] = -(-used // HOST_LINE_WORDS) * HOST_LINE_WORDS
-    c[v + at.L_LINES] = space.take(owners * level.sets * int(c[v + at.L_SET_WORDS]), HOST_LINE_WORDS)
+    c[v + at.L_LINES] = space.take(owners * all_sets(level) * int(c[v + at.L_SET_WORDS]), HOST_LINE_WORDS)
 
 
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:

@@ -6,13 +6,16 @@ import itertools
 from collections.abc import Iterator
 
 from setebench.sim import spec
+from setebench.sim.capacity import usable_lines
 from setebench.sim.check_fields import Problem
 from setebench.sim.check_pmu import pmu_problems
 from setebench.sim.fields import kind_of
+from setebench.sim.replacement_ages import ages
 from setebench.sim.toml_lines import Path
 
-MOST_LINES = 1 << 23
-"""Cache lines of all caches together; keeps a simulated machine's tag arrays within about 200 MB."""
+MOST_LINES = 10 << 20
+"""Cache lines of all caches together: 512 MiB of the last level and all private ones. Keeps a simulated machine's tag
+arrays within about 200 MB."""
 
 MOST_TLB_WAYS = 4096
 """Ways of a fully associative TLB, which is searched one by one."""
@@ -47,12 +50,12 @@ def _core(machine: spec.Machine) -> Iterator[Problem]:
 
 
 def _caches(machine: spec.Machine) -> Iterator[Problem]:
-    sizes = [level.sets * level.ways for level in machine.levels]
+    sizes = [usable_lines(level) for level in machine.levels]
     for number, (above, below) in enumerate(itertools.pairwise(machine.levels), 1):
         if sizes[number] <= sizes[number - 1]:
             yield Problem(
                 ("levels", number, "sets"),
-                f"level {number + 1} holds {sizes[number]} lines (sets * ways), not more than the "
+                f"level {number + 1} holds {sizes[number]} lines (sets * ways{_slices(below)}), not more than the "
                 f"{sizes[number - 1]} of level {number}",
             )
         if below.latency_cycles <= above.latency_cycles:
@@ -65,17 +68,34 @@ def _caches(machine: spec.Machine) -> Iterator[Problem]:
         yield Problem(("levels",), f"all caches together hold {lines} lines; at most {MOST_LINES} can be simulated")
 
 
+def _slices(level: spec.Level) -> str:
+    return " * slices" if level.slices > 1 else ""
+
+
 def _level_details(machine: spec.Machine) -> Iterator[Problem]:
     for index, level in enumerate(machine.levels):
-        if level.hashed_index and index == 0:
-            yield Problem(
-                ("levels", 0, "hashed_index"), "level 1 is indexed by address bits; true is for levels 2 and 3"
-            )
+        path: Path = ("levels", index)
+        if index and level.physical_index:
+            yield Problem((*path, "physical_index"), "true is for level 1; the others' index is always physical")
+        if level.slices > 1 and index < 2:
+            yield Problem((*path, "slices"), f"{level.slices} slices are for level 3")
+        if level.slices > 1 and level.hashed_index:
+            yield Problem((*path, "hashed_index"), "true is for a level without slices, whose choice is a hash already")
+        if level.allocated_ways > level.ways:
+            yield Problem((*path, "allocated_ways"), f"{level.allocated_ways} of only {level.ways} ways")
+        yield from _variant(level, path)
         for name in ("mshr_demand_limit", "mshr_prefetch_limit", "mshr_hardware_limit"):
             if 0 < level.mshr_entries < getattr(level, name):
                 yield Problem(
                     ("levels", index, name), f"{getattr(level, name)} of only {level.mshr_entries} mshr_entries"
                 )
+
+
+def _variant(level: spec.Level, path: Path) -> Iterator[Problem]:
+    if (level.replacement == "qlru") != bool(level.qlru):
+        yield Problem((*path, "qlru"), 'names the variant where replacement is "qlru", and only there')
+    elif level.qlru and ages(level.qlru) is None:
+        yield Problem((*path, "qlru"), f'"{level.qlru}" is no variant; an example is "H11_M1_R0_U0"')
 
 
 def _tlbs(machine: spec.Machine) -> Iterator[Problem]:

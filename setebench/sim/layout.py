@@ -110,8 +110,9 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_LATENCY,
     L_REPLACEMENT,
     L_INCLUSION,
-    L_HASHED,
-    L_SET_BITS,
+    L_INDEX,  # BY_BITS of the physical line number, BY_VIRTUAL_BITS, BY_HASH or BY_SLICE
+    L_SET_BITS,  # of a slice
+    L_SLICES,
     L_PORT,
     L_FILL,
     L_ENTRIES,
@@ -128,8 +129,15 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_TREE_WAYS,  # leaves of that tree: the ways, rounded up to a power of two
     L_PORTS,
     L_FILLS,
+    L_HIT_AGE_3,  # of replacement by ages: see `replacement_ages.Ages`
+    L_HIT_AGE_2,
+    L_INSERT_AGE,
+    L_INSERT_ONE_IN,
+    L_VICTIM,
+    L_UPDATE,
+    L_UPDATE_ON_MISS,
     L_WORDS,
-) = range(24)
+) = range(32)
 C_LEVEL = C_LAST
 
 (X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_WORDS) = range(6)
@@ -159,7 +167,8 @@ P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 
-LRU, TREE_PLRU, RANDOM = range(3)
+LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, AGES = range(6)
+BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE = range(4)
 NEITHER, INCLUSIVE, EXCLUSIVE = range(3)
 DEMAND, SOFTWARE, HARDWARE = range(3)
 BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)

@@ -70,6 +70,9 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "smt_extra_cycles": Limit(0, 1000),
     },
     spec.Level: {
+        "slices": Limit(1, 64),
+        "allocated_ways": Limit(0, 32),
+        "qlru": Limit(most=24),
         "sets": Limit(1, 1 << 20, power_of_two=True),
         "ways": Limit(1, 32),
         "latency_cycles": LATENCY,

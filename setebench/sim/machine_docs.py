@@ -103,9 +103,12 @@ A file has at most 256 KiB and lines of at most 1000 characters.
 RULES = """\
 ## Rules across fields
 
-- Each level holds more lines (`sets` times `ways`) and has a longer latency than the one above, and memory, less its
-  spread, is slower than the last level. All caches together hold at most 8388608 lines.
-- `hashed_index` is for levels 2 and 3. A miss queue's limits don't exceed its `mshr_entries`.
+- Each level holds more lines (`sets` times `slices` times the ways that the program may fill) and has a longer latency
+  than the one above, and memory, less its spread, is slower than the last level. All caches together hold at most
+  10485760 lines.
+- `slices` is for level 3, `physical_index` for level 1. Slices are a hash, so a level with more than one has no
+  `hashed_index`. `qlru` is given where `replacement` is `qlru`, and only there. A miss queue's limits don't exceed its
+  `mshr_entries`.
 - A TLB's `entries` divided by its `ways` is a power of two; level 2 is not smaller and not cheaper to miss than
   level 1. A fully associative one has at most 4096 entries.
 - `access_sizes` holds 8 and `page_sizes` holds 4096. A core that blocks is in-order.
@@ -125,6 +128,9 @@ Most parameters are a field's value. These are not:
 - `mshr.lN.demand` and `.prefetch` are misses *in flight*. A blocking core has one. Level 2 never has more demand misses
   than level 1 lets through, nor more than the load queue holds. For prefetches the hint that gets furthest counts.
 - `clock.overhead.METHOD` is in ticks, the file's `brackets` in cycles.
+- `cache.lN.size` and `.ways` are what the program can fill: of a partitioned level `allocated_ways`, of all slices
+  together. `cache.lN.index` is `hashed` where a hash chooses the set or the slice. `cache.lN.replacement` is `other`
+  for `fifo` and `brrip`.
 - `tlb.*.2m` of a machine with splintered pages are those of its tables for 4 KiB pages.
 - `latency.core_to_core.A-B.STATE` is told for all ordered pairs of up to 8 cores, beyond that for reads by core 0. A
   shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is exclusive that

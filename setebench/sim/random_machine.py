@@ -7,17 +7,22 @@ from typing import Any
 import msgspec
 
 from setebench.sim import spec
+from setebench.sim.random_caches import random_levels
 from setebench.sim.random_pmu import random_pmu
 from setebench.sim.random_prefetchers import random_prefetchers
 from setebench.sim.random_ranges import RANGES, Draw
+
+MOST_REGION_LINES = 64
+"""Lines of a region prefetcher's footprint."""
 
 
 def random_machine(seed: int) -> spec.Machine:
     """The machine of `seed`: always the same for the same seed, always valid."""
     draw = Draw(seed)
     kind = draw.one("noise.kind")
-    core = _core(draw)
-    levels = _levels(draw, core)
+    line = draw.one("line_size")
+    core = _core(draw, line)
+    levels = random_levels(draw, core)
     pages = draw.one("memory.pages")
     memory = _memory(draw, pages, levels)
     order = "out-of-order" if core.out_of_order else "in-order"
@@ -31,10 +36,21 @@ def random_machine(seed: int) -> spec.Machine:
         tlb=_tlb(draw),
         memory=memory,
         software_prefetch=_software_prefetch(draw, levels),
-        prefetchers=random_prefetchers(draw, core, memory),
+        line_size_bytes=line,
+        prefetchers=_of_lines(random_prefetchers(draw, core, memory), line),
         coherence=_coherence(draw, core, levels, memory),
     )
     return msgspec.structs.replace(machine, pmu=random_pmu(seed, machine))
+
+
+def _of_lines(prefetchers: tuple[Any, ...], line: int) -> tuple[Any, ...]:
+    """The prefetchers, with regions of no more lines than a footprint has bits."""
+    return tuple(
+        msgspec.structs.replace(each, region_size_bytes=min(each.region_size_bytes, MOST_REGION_LINES * line))
+        if isinstance(each, spec.Region)
+        else each
+        for each in prefetchers
+    )
 
 
 def _clock(draw: Draw, kind: str) -> spec.Clock:
@@ -68,14 +84,14 @@ def _noise(draw: Draw, kind: str) -> spec.Noise:
     )
 
 
-def _core(draw: Draw) -> spec.Core:
+def _core(draw: Draw, line: int) -> spec.Core:
     in_order = draw.chance("core.in_order")
     blocking_load = in_order and draw.chance("core.blocking")
     blocking_store = in_order and draw.chance("core.blocking")
     extra = sorted(draw.one("vector_extra") for _ in range(3))
     threads = draw.one("core.threads")
     return spec.Core(
-        cores=draw.one("core.cores"),
+        cores=draw.fitting("core.cores", lambda cores: cores * threads <= draw.most("core.cpus")),
         threads_per_core=threads,
         out_of_order=not in_order,
         issue_width=draw.one("core.in_order_width" if in_order else "core.width"),
@@ -89,90 +105,33 @@ def _core(draw: Draw) -> spec.Core:
         integer_to_vector_cycles=draw.real("core.transfer_cycles", 0),
         vector_to_integer_cycles=draw.real("core.transfer_cycles", 0),
         vector_load_extra=spec.VectorExtra(bytes16=extra[0], bytes32=extra[1], bytes64=extra[2]),
-        access_sizes=draw.one("core.access_sizes"),
+        access_sizes=tuple(size for size in draw.one("core.access_sizes") if size <= line),
         flush_cycles=draw.real("core.flush_cycles", 0),
         flush_cached_extra_cycles=draw.one("core.flush_cached_extra"),
         smt_extra_cycles=draw.one("core.smt_extra_cycles") if threads > 1 else 0.0,
     )
 
 
-def _levels(draw: Draw, core: spec.Core) -> tuple[spec.Level, ...]:
-    entries = draw.one("l1.mshr")
-    split = draw.chance("l1.mshr_split") and core.out_of_order
-    ways = draw.one("l1.ways")
-    first = spec.Level(
-        sets=draw.one("l1.sets"),
-        ways=ways,
-        latency_cycles=float(draw.one("l1.latency")),
-        replacement=_replacement(draw, ways),
-        ports=draw.one("l1.ports"),
-        fill_interval_cycles=draw.one("fill_interval"),
-        mshr_entries=entries,
-        mshr_demand_limit=entries // 2 if split else 0,
-        mshr_prefetch_limit=entries * 3 // 4 if draw.chance("l1.mshr_prefetch_limited") else 0,
-        mshr_hardware_limit=entries // 2 if draw.chance("l1.mshr_hardware_limited") else 0,
-        mshr_shared_by_smt=core.threads_per_core == 1 or draw.chance("shared_by_smt"),
-    )
-    second = _second_level(draw, core, entries)
-    if not draw.chance("l3.present"):
-        return (first, second)
-    ways = draw.one("l3.ways")
-    third = spec.Level(
-        sets=draw.one("l3.sets"),
-        ways=ways,
-        latency_cycles=float(draw.whole("l3.latency")),
-        replacement=_replacement(draw, ways),
-        inclusion=draw.one("l3.inclusion"),
-        hashed_index=True,
-        mshr_entries=draw.one("l3.mshr"),
-    )
-    return (first, second, third)
-
-
-def _second_level(draw: Draw, core: spec.Core, l1_entries: int) -> spec.Level:
-    ways = draw.one("l2.ways")
-    return spec.Level(
-        sets=draw.one("l2.sets"),
-        ways=ways,
-        latency_cycles=float(draw.whole("l2.latency")),
-        replacement=_replacement(draw, ways),
-        inclusion=draw.one("l2.inclusion"),
-        hashed_index=draw.chance("l2.hashed"),
-        ports=draw.one("l2.ports"),
-        fill_interval_cycles=draw.one("fill_interval"),
-        mshr_entries=int(l1_entries * draw.one("l2.mshr_factor")),
-        mshr_shared_by_smt=core.threads_per_core == 1 or draw.chance("shared_by_smt"),
-    )
-
-
-def _replacement(draw: Draw, ways: int) -> Any:
-    drawn = draw.one("replacement")
-    return "lru" if drawn == "tree_plru" and ways & (ways - 1) else drawn
-
-
 def _tlb(draw: Draw) -> spec.Tlb:
     penalty = float(draw.whole("tlb.l1_penalty"))
     walk = penalty + draw.whole("tlb.walk_extra")
-    first, second, huge = draw.one("tlb.l1_entries"), draw.one("tlb.l2_entries"), draw.one("tlb.l1_2m_entries")
-    ways = 4 if draw.chance("tlb.l1_set_associative") and first & (first - 1) == 0 else 0
+    first, ways = draw.one("tlb.l1_shape")
+    second, second_ways = draw.fitting("tlb.l2_shape", lambda shape: shape[0] > first)
+    huge = draw.fitting("tlb.l1_2m_entries", lambda entries: entries <= second)
     small = spec.TlbTable(entries=first, ways=ways, miss_penalty_cycles=penalty)
     if draw.chance("tlb.l2_2m_missing"):  # then a miss in level 1 is a walk
         l1_2m = spec.TlbTable(entries=huge, miss_penalty_cycles=walk)
         l2_2m = spec.TlbTable(entries=0, miss_penalty_cycles=0.0)
     else:
         l1_2m = spec.TlbTable(entries=huge, miss_penalty_cycles=penalty)
-        l2_2m = spec.TlbTable(entries=second, ways=_tlb_ways(second), miss_penalty_cycles=walk - 5.0)
+        l2_2m = spec.TlbTable(entries=second, ways=second_ways, miss_penalty_cycles=walk - 5.0)
     return spec.Tlb(
         l1_4k=small,
-        l2_4k=spec.TlbTable(entries=second, ways=_tlb_ways(second), miss_penalty_cycles=walk),
+        l2_4k=spec.TlbTable(entries=second, ways=second_ways, miss_penalty_cycles=walk),
         l1_2m=l1_2m,
         l2_2m=l2_2m,
         walkers=draw.one("tlb.walkers"),
     )
-
-
-def _tlb_ways(entries: int) -> int:
-    return 12 if entries == 1536 else 8
 
 
 def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memory:
@@ -199,13 +158,13 @@ def _software_prefetch(draw: Draw, levels: tuple[spec.Level, ...]) -> spec.Softw
     nta: Any = draw.one("hints.nta")
     bypasses = nta == "l1" and levels[1].inclusion != "inclusive" and draw.chance("hints.nta_bypasses_l2")
     hints = {
-        "t0": spec.Hint(),
+        "t0": spec.Hint(fills=draw.one("hints.t0")),
         "t1": spec.Hint(fills=_lower_hint(draw, levels)),
         "t2": spec.Hint(fills=_lower_hint(draw, levels)),
         "nta": spec.Hint(fills=nta, bypasses_l2=bypasses),
     }
     if draw.chance("hints.w"):
-        hints["w"] = spec.Hint(exclusive=True)
+        hints["w"] = spec.Hint(fills=draw.one("hints.w_fills"), exclusive=True)
     on_l1_tlb_miss = draw.chance("prefetch.on_l1_tlb_miss")
     return spec.SoftwarePrefetch(
         hints=hints,
@@ -219,8 +178,7 @@ def _software_prefetch(draw: Draw, levels: tuple[spec.Level, ...]) -> spec.Softw
 
 
 def _lower_hint(draw: Draw, levels: tuple[spec.Level, ...]) -> Any:
-    drawn = draw.one("hints.t1")
-    return "l2" if drawn == "l3" and len(levels) < 3 else drawn
+    return draw.fitting("hints.t1", lambda level: level != "l3" or len(levels) > 2)
 
 
 def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memory: spec.Memory) -> spec.Coherence:

@@ -1,11 +1,14 @@
 """What random machines are drawn from, and why: `RANGES` is the whole story.
 
 Values that could not be told apart from outside by any probe are not drawn at random (a load queue smaller than the
-miss queue would hide it, say). Lines have 64 bytes, as on every x86-64 CPU.
+miss queue would hide it, say). What stands in a list several times is drawn as often. Sizes and policies name a part
+that has them; where many do, the usual ones are meant by the years. Published measurements: 7-cpu.com, uops.info (cache
+policies by nanoBench: Abel and Reineke, ISPASS 2020), chipsandcheese.com, the vendors' optimization guides and manuals.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,9 +33,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "noise.stall_cycles": (100.0, 800.0),
     "noise.drift_period_cycles": (1e9, 1e10),  # a second or so
     "noise.drift": (0.0, 0.04),  # guests drift with their neighbours' power
-    # cores: two or more, so that coherence can be seen
+    "line_size": (64,) * 18 + (32, 128),  # 128: POWER, Apple M1; 32: first levels of Cortex-A5 to A9
+    # cores: mostly two or more, so that coherence can be seen
     "core.in_order": (0.3,),  # share of machines
-    "core.cores": (1, 2, 2, 2, 4),
+    "core.cores": (1, 2, 2, 2, 2, 3, 4, 4, 6, 8, 12, 16),
+    "core.cpus": (32,),  # most threads in all: more cost simulated time and show nothing new
     "core.threads": (1, 1, 2, 4),
     "core.in_order_width": (1, 2),
     "core.width": (3, 4, 6, 8),
@@ -47,15 +52,69 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "core.blocking_prefetch": (0.1,),  # share of blocking cores that block on software prefetches too
     "core.access_sizes": ((8, 16), (8, 16, 32), (8, 16, 32, 64)),  # SSE, AVX, AVX-512
     "core.smt_extra_cycles": (0.0, 4.0, 10.0),
-    # caches: sizes of parts sold between 2008 and 2025
-    "l1.sets": (64,),  # page-sized ways: virtually indexed, physically tagged
-    "l1.ways": (4, 8, 8, 10, 12),
+    # caches: sizes of parts sold between 1996 and 2025
+    # 64 sets of 64 bytes are page-sized ways: virtually indexed, physically tagged. 128: 32 KiB of 4 ways (Cortex-A53
+    # and A76 by half), which needs one more bit; 32: 16 KiB of 8 ways
+    "l1.sets": (32, 64, 64, 64, 64, 64, 128, 128),
+    "l1.ways": (
+        3,
+        4,
+        4,
+        6,
+        8,
+        8,
+        8,
+        10,
+        12,
+        12,
+        16,
+    ),  # 3: Alpha 21164's second; 6: Bonnell; 10: ARM X4 by half; 16: VIA
     "l1.latency": (2, 3, 4, 4, 5, 5),
-    "l2.sets": (512, 1024, 2048),
-    "l2.ways": (4, 8, 16, 20),
+    "l1.physical": (0.3,),  # share of machines that index by translated bits; it shows where a way is more than a page
+    "l1.hashed": (0.05,),  # GPUs' first levels (Khairy et al., ISCA 2020); skewed ones differ by way as well
+    # sets and ways: 128 KiB to 4 MiB, also 3 and 5 times a power of two
+    "l2.shape": (
+        (256, 8),  # 128 KiB: Cortex-A35
+        (512, 8),  # 256 KiB: Nehalem to Broadwell
+        (1024, 4),  # 256 KiB: Skylake's client parts
+        (512, 12),  # 384 KiB
+        (1024, 8),  # 512 KiB: Zen to Zen 3
+        (1024, 12),  # 768 KiB
+        (1024, 16),  # 1 MiB: Skylake-SP, Zen 4
+        (1024, 20),  # 1.25 MiB: Tiger Lake, Golden Cove's client parts
+        (2048, 12),  # 1.5 MiB
+        (2048, 16),  # 2 MiB: Raptor Lake, Sapphire Rapids
+        (2048, 20),  # 2.5 MiB: as much as Lunar Lake's
+        (4096, 12),  # 3 MiB: Arrow Lake
+        (4096, 16),  # 4 MiB: clusters of Gracemont
+    ),
     "l2.latency": (10, 24),
-    "l3.sets": (8192, 16384, 32768),  # always larger than level 2
-    "l3.ways": (8, 12, 16),
+    # slices and sets of each; with the ways up to 512 MiB, mostly far less: what is large takes long to fill
+    "l3.shape": (
+        (1, 4096),  # 3 to 5 MiB: parts of 2010
+        (1, 8192),
+        (1, 16384),  # 16 MiB of 16 ways: a core complex of Zen 2
+        (1, 32768),  # 32 MiB: of Zen 3
+        (2, 2048),  # 4 MiB of 16 ways: two slices of Sandy Bridge
+        (4, 2048),  # 8 MiB: four of them
+        (6, 2048),  # Coffee Lake
+        (8, 2048),
+        (8, 4096),
+        (7, 2048),  # fused-off ones leave odd numbers
+        (10, 2048),
+        (14, 2048),
+        (18, 2048),  # 11 ways: Skylake-SP
+        (22, 2048),
+        (28, 2048),  # 38.5 MiB of 11 ways: Cascade Lake-SP
+        (40, 2048),  # 60 MiB of 12 ways: Ice Lake-SP
+        (60, 2048),  # 112.5 MiB of 15 ways: Sapphire Rapids
+        (32, 8192),  # 256 MiB of 16 ways
+        (60, 8192),  # 480 MiB of 16 ways: about as much as Granite Rapids'
+    ),
+    "l3.ways": (8, 11, 12, 12, 15, 16, 16, 16, 20),
+    "l3.partitioned": (0.1,),  # share of machines: cache allocation, or what other guests leave
+    "l3.allocated_ways": (2, 3, 4, 6),
+    "l3.hashed": (0.8,),  # of those with one slice
     "l3.latency": (30, 70),
     "l3.present": (0.7,),  # share of machines with three levels
     "l1.ports": (2, 2, 3, 4),
@@ -64,22 +123,76 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "l2.inclusion": ("inclusive", "neither", "neither", "exclusive"),
     "l2.hashed": (0.3,),  # share of machines
     "l3.inclusion": ("inclusive", "exclusive", "neither"),
-    "replacement": ("lru", "lru", "tree_plru", "random"),
+    # Tree-PLRU: first levels of all Intel cores; random: ARM; FIFO: XScale's; bit-PLRU: last levels of Nehalem and
+    # Sandy Bridge; QLRU: second and last levels from Ivy Bridge on, by nanoBench on uops.info; SRRIP and BRRIP: Jaleel
+    # et al., ISCA 2010
+    "l1.replacement": ("lru", "lru", "tree_plru", "tree_plru", "tree_plru", "random", "fifo", "bit_plru", "srrip"),
+    "l2.replacement": (
+        "lru",
+        "lru",
+        "tree_plru",
+        "tree_plru",
+        "random",
+        "fifo",
+        "bit_plru",
+        "srrip",
+        "H00_M1_R2_U1",  # Skylake's second level
+        "H00_M1_R0_U1",  # Cannon Lake's and Ice Lake's
+    ),
+    "l3.replacement": (
+        "lru",
+        "lru",
+        "tree_plru",
+        "random",
+        "bit_plru",
+        "srrip",
+        "brrip",
+        "H11_M1_R1_U2",  # Ivy Bridge
+        "H11_M1_R0_U0",  # Haswell to Coffee Lake
+        "H11_MR161_R0_U0",  # the other kind of their sets
+        "H00_M1_R0_U1",
+    ),
     "vector_extra": (0.0, 1.0, 2.0, 3.0),
     # miss queues: the published range (KNC 8 and 58, Nehalem to Broadwell 10 and 16, Zen 2 22, Zen 5 64 of 124)
-    "l1.mshr": (6, 8, 10, 12, 16, 22, 24, 32, 48),
+    "l1.mshr": (4, 6, 8, 10, 12, 16, 16, 20, 22, 24, 32, 48, 64, 96, 124, 128),
+    "mshr_part": (0.5, 0.52, 0.75),  # of a queue, where only some are for one kind: 64 of 124
     "l1.mshr_split": (0.2,),  # share of machines that keep part of them from demand loads
     "l1.mshr_prefetch_limited": (0.1,),  # share of machines that keep part of them from software prefetches
     "l1.mshr_hardware_limited": (0.2,),  # and from hardware prefetchers
     "l2.mshr_factor": (0.75, 1.0, 1.5, 2.0, 3.0, 4.0),  # of level 1
+    "l2.mshr_most": (192,),
     "l3.mshr": (128, 256),
     # TLBs
-    "tlb.l1_entries": (32, 48, 64, 72, 96),
-    "tlb.l1_set_associative": (0.3,),  # share of machines, four ways; the others are fully associative
+    # entries and ways, 0 for fully associative
+    "tlb.l1_shape": (
+        (16, 0),  # Bonnell
+        (32, 0),  # Cortex-A72
+        (48, 0),  # Cortex-A76
+        (64, 0),  # Zen to Zen 3
+        (72, 0),  # Zen 4
+        (96, 0),  # Zen 5
+        (160, 0),  # Firestorm
+        (32, 4),
+        (64, 4),  # Nehalem to Sunny Cove
+        (96, 6),  # Golden Cove
+        (128, 4),  # as many as Lion Cove's
+    ),
     "tlb.l1_penalty": (6, 30),
-    "tlb.l2_entries": (512, 1024, 1536, 2048),
+    "tlb.l2_shape": (
+        (512, 4),  # Nehalem, Sandy Bridge
+        (512, 8),
+        (640, 5),
+        (1024, 8),  # Haswell
+        (1280, 5),  # Cortex-A76
+        (1536, 12),  # Skylake, Zen
+        (1536, 6),  # Broadwell
+        (2048, 16),  # Zen 2 and 3; Sunny Cove by 8
+        (3072, 12),  # Firestorm
+        (3072, 24),  # Zen 4
+        (4096, 16),  # Zen 5
+    ),
     "tlb.walk_extra": (15, 60),  # over the level-1 penalty
-    "tlb.l1_2m_entries": (8, 16, 32, 64),
+    "tlb.l1_2m_entries": (8, 16, 32, 48, 64, 72, 96),
     "tlb.l2_2m_missing": (0.15,),  # share of machines without a level 2 for 2 MiB pages (Sandy Bridge)
     "tlb.walkers": (1, 2, 4, 6),
     # memory
@@ -93,9 +206,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "memory.fault_4k": (700.0, 4000.0),
     "memory.fault_2m": (2e4, 3e5),
     # software prefetch
+    "hints.t0": ("l1",) * 9 + ("l2",),  # l2: Pentium 4
     "hints.t1": ("l2", "l2", "l1", "l3"),  # l3 where there is one
     "hints.nta": ("l1", "l1", "l2"),
     "hints.w": (0.8,),  # share of machines that have it
+    "hints.w_fills": ("l1",) * 7 + ("l2", "none"),  # none: Intel's before Broadwell took it for no operation
     "prefetch.drops": (0.3,),  # share of machines that drop prefetches rather than stall
     "hints.nta_bypasses_l2": (0.3,),  # where level 2 isn't inclusive
     "prefetch.on_l1_tlb_miss": (0.95,),
@@ -177,6 +292,16 @@ class Draw:
         """One of the listed values."""
         values = RANGES[name]
         return values[int(self.rng.integers(len(values)))]
+
+    def fitting(self, name: str, fits: Callable[[Any], bool]) -> Any:
+        """One of those listed values that fit; there must be one."""
+        values = [value for value in RANGES[name] if fits(value)]
+        return values[int(self.rng.integers(len(values)))]
+
+    def most(self, name: str) -> Any:
+        """The only value of a range that is a limit; nothing is drawn."""
+        (value,) = RANGES[name]
+        return value
 
     def chance(self, name: str) -> bool:
         """True for the given share of machines."""

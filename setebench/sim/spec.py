@@ -86,14 +86,23 @@ class Core(Table, frozen=True, kw_only=True):
 class Level(Table, frozen=True, kw_only=True):
     """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all."""
 
-    sets: int  # power of two
+    sets: int  # power of two; in each slice
     ways: int  # 1 to 32
     latency_cycles: float  # load to use of a hit here
-    replacement: Literal["lru", "tree_plru", "random"] = "lru"
+    replacement: Literal["lru", "tree_plru", "bit_plru", "fifo", "random", "srrip", "brrip", "qlru"] = "lru"
+    # bit_plru (also called MRU or NRU): a bit for each line, set by its use, and all others cleared when all are set
+    qlru: str = ""
+    # the variant, where replacement is qlru, as "H11_M1_R0_U0": ages of two bits in the notation of Abel and Reineke
+    # (ISPASS 2020), which `replacement_ages.py` explains; srrip is "H00_M2_R0_U0_UMO" and brrip "H00_MR322_R0_U0_UMO"
     inclusion: Literal["inclusive", "exclusive", "neither"] = "neither"
     # with respect to the levels above: inclusive = a line evicted here leaves them; exclusive = filled by their victims
     # and emptied by a hit; ignored at level 1
-    hashed_index: bool = False  # the set is a hash of the whole physical line number (levels 2 and 3 only)
+    hashed_index: bool = False  # the set is a hash of the whole physical line number
+    physical_index: bool = False
+    # level 1 only (the others always are): the set is bits of the physical line number, not of the virtual one, which
+    # is something else where a way is larger than a page
+    slices: int = 1  # last level only: parts with `sets` each; a hash of the physical line number says which, 1 to 64
+    allocated_ways: int = 0  # of `ways` those that this program may fill, as a partition leaves it; 0 = all
     ports: int = 2  # accesses that may start here per cycle, 1 to 12
     fill_interval_cycles: float = 1.0  # least time between two lines arriving in this level of one core
     mshr_entries: int = 10  # misses of this level in flight, all causes together; 0 = no limit; at most 512

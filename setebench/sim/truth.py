@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from setebench.results import Finding
 from setebench.sim import spec
+from setebench.sim.capacity import usable_lines, usable_ways
 from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, working_hints
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
 from setebench.sim.truth_counters import counters
@@ -19,6 +20,9 @@ from setebench.sim.truth_prefetchers import prefetchers
 
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores latency is told for every ordered pair; beyond, for reads by core 0 (the paper's Figure 3)."""
+
+REPLACEMENT_NAMES = {name: name for name in ("lru", "tree_plru", "bit_plru", "random", "srrip", "qlru")}
+"""Replacement policies as findings name them; all others are `other`."""
 
 PAGES = (("4k", 4096), ("2m", 2097152))
 
@@ -111,9 +115,12 @@ def _distance(machine: spec.Machine, reader: int, owner: int) -> float:
 
 def _caches(machine: spec.Machine) -> Iterator[Finding]:
     for number, level in enumerate(machine.levels, 1):
-        yield told(f"cache.l{number}.size", level.sets * level.ways * machine.line_size_bytes, "bytes")
-        yield told(f"cache.l{number}.ways", level.ways, "ways")
+        yield told(f"cache.l{number}.size", usable_lines(level) * machine.line_size_bytes, "bytes")
+        yield told(f"cache.l{number}.ways", usable_ways(level), "ways")
         yield told(f"cache.l{number}.line_size", machine.line_size_bytes, "bytes")
+        yield told(f"cache.l{number}.replacement", REPLACEMENT_NAMES.get(level.replacement, "other"), "string")
+        hashed = level.hashed_index or level.slices > 1
+        yield told(f"cache.l{number}.index", "hashed" if hashed else "linear", "string")
     for inner, level in enumerate(machine.levels[1:], 1):
         yield told(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
 

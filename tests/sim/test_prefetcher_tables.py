@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
 
 pytestmark = pytest.mark.long(45)
+
+FILES = Path(__file__).parents[1] / "fixtures/machine_files"
 
 
 @pytest.mark.parametrize(

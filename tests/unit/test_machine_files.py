@@ -163,7 +163,11 @@ MISTAKES = [
     ("ways = 4", 'ways = "4"', "levels[0].ways: must be whole number from 1 to 32, not text"),
     ("ways = 4", "ways = true", "levels[0].ways: must be whole number from 1 to 32, not true or false"),
     ("ways = 4", "ways = -1", "levels[0].ways: -1 is not allowed"),
-    ("ways = 4", "way = 4", "levels[0].way: unknown field (did you mean ways?); allowed: fill_interval_cycles"),
+    (
+        "ways = 4",
+        "way = 4",
+        "levels[0].way: unknown field (did you mean ways?); allowed: allocated_ways, fill_interval_cycles",
+    ),
     ("sets = 256", "sets = 255", "levels[1].sets: 255 is not allowed; allowed: power of two"),
     (
         "sets = 256",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from setebench.sim import loader, random_ranges, spec
@@ -13,7 +14,7 @@ from setebench.sim.fields import PREFETCHERS
 from setebench.sim.random_machine import random_machine
 from setebench.sim.truth import demand_in_flight
 
-SEEDS = range(200)
+SEEDS = range(300)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,36 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
     assert min(seen["levels", 2], seen["levels", 3]) > 10
     assert min(seen["pages", (4096,)], seen["pages", (4096, 2097152)]) > 10
     assert min(seen["inclusive", "inclusive"], seen["inclusive", "neither"], seen["l3", "exclusive"]) > 10
+
+
+def test_every_listed_value_of_the_caches_comes_up(machines: list[spec.Machine]) -> None:
+    """Each policy, size and number of slices that `RANGES` lists, so that no finding has one answer for all."""
+    drawn = {
+        "line_size": {machine.line_size_bytes for machine in machines},
+        "l1.sets": {machine.levels[0].sets for machine in machines},
+        "l1.ways": {machine.levels[0].ways for machine in machines},
+        "l1.mshr": {machine.levels[0].mshr_entries for machine in machines},
+        "l2.shape": {(machine.levels[1].sets, machine.levels[1].ways) for machine in machines},
+        "l3.shape": {(level.slices, level.sets) for machine in machines for level in machine.levels[2:]},
+        "l3.ways": {level.ways for machine in machines for level in machine.levels[2:]},
+        "tlb.l1_shape": {(machine.tlb.l1_4k.entries, machine.tlb.l1_4k.ways) for machine in machines},
+        "tlb.l2_shape": {(machine.tlb.l2_4k.entries, machine.tlb.l2_4k.ways) for machine in machines},
+        "core.cores": {machine.core.cores for machine in machines},
+    }
+    for number in (1, 2, 3):
+        levels = [machine.levels[number - 1] for machine in machines if len(machine.levels) >= number]
+        drawn[f"l{number}.replacement"] = {level.qlru or level.replacement for level in levels}
+    for name, values in drawn.items():
+        assert values == set(random_ranges.RANGES[name]), name
+    partitioned = [level for machine in machines for level in machine.levels[2:] if level.allocated_ways]
+    assert 5 < len(partitioned) < 40
+    sizes = [
+        level.sets * level.slices * level.ways * machine.line_size_bytes
+        for machine in machines
+        for level in machine.levels[2:]
+    ]
+    assert max(sizes) > 256 << 20 and np.median(sizes) < 64 << 20
+    assert any(level.hashed_index for machine in machines for level in machine.levels[:1])
 
 
 def test_combinations_of_prefetchers_come_up(machines: list[spec.Machine]) -> None:

@@ -29,6 +29,7 @@ PATTERNS = {
     r"latency\.smt\.l1": "cycles",
     r"cache\.l[123]\.(size|line_size)": "bytes",
     r"cache\.l[123]\.ways": "ways",
+    r"cache\.l[123]\.(replacement|index)": "string",
     r"cache\.l(1\.inclusive_in_l2|2\.inclusive_in_l3)": "bool",
     r"tlb\.l[12]\.entries\.(4k|2m)": "entries",
     r"tlb\.l[12]\.miss_penalty\.(4k|2m)": "cycles",

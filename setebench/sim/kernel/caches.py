@@ -4,8 +4,8 @@ A line is put into its set when its miss is handled and carries the time at whic
 to it waits (a merge with the fill in flight). That keeps hits, misses and victims those of a textbook cache simulator
 whatever overlaps in time.
 
-Tags are virtual line numbers (a simulated physical line has one virtual one); level 1 is indexed by them, the lower
-levels by physical line numbers, optionally hashed.
+Tags are virtual line numbers (a simulated physical line has one virtual one); level 1 is usually indexed by them, the
+lower levels by physical line numbers, optionally hashed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from setebench.sim.events import (
 )
 from setebench.sim.kernel.basics import count, reserve
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.replacement import touch, victim_way
+from setebench.sim.kernel.index import hashed_set
+from setebench.sim.kernel.replacement import fill, touch, victim_way
 from setebench.sim.layout import (
+    BY_HASH,
+    BY_VIRTUAL_BITS,
     C_CORES,
     C_LEVEL,
     C_LEVELS,
@@ -35,11 +38,10 @@ from setebench.sim.layout import (
     EXCLUSIVE,
     FRAME_BITS,
     INCLUSIVE,
-    L_HASHED,
     L_INCLUSION,
+    L_INDEX,
     L_LINES,
     L_READY,
-    L_SET_BITS,
     L_SET_WORDS,
     L_SETS,
     L_WAYS,
@@ -62,14 +64,12 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     """Where in the state the first way of the line's set lies."""
     v = C_LEVEL + level * L_WORDS
     sets = c[v + L_SETS]
-    if level == 0:
+    if level == 0 and c[v + L_INDEX] == BY_VIRTUAL_BITS:
         return c[v + L_LINES] + (core * sets + (line & (sets - 1))) * c[v + L_SET_WORDS]
     where = physical_line(c, s, line)
-    if c[v + L_HASHED]:
-        bits = c[v + L_SET_BITS]
-        where ^= (where >> bits) ^ (where >> (2 * bits))
-    owner = core if level == 1 else 0
-    return c[v + L_LINES] + (owner * sets + (where & (sets - 1))) * c[v + L_SET_WORDS]
+    where = hashed_set(c, v, where) if c[v + L_INDEX] >= BY_HASH else where & (sets - 1)
+    owner = core if level <= 1 else 0
+    return c[v + L_LINES] + (owner * sets + where) * c[v + L_SET_WORDS]
 
 
 @inlined
@@ -114,7 +114,7 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
     word = s[at]
     s[at] = (line << LINE_SHIFT) | meta
     s[ready_at(c, level, at)] = ready
-    touch(c, s, level, first, at)
+    fill(c, s, level, first, at)
     return word
 
 

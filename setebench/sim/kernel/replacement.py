@@ -1,7 +1,8 @@
-"""Which line of a set gives way to a new one: least recently used, by a tree of bits (tree-PLRU), or a random one.
+"""Which line of a set gives way to a new one: the least recently used or least recently filled one, a random one, or as
+a tree of bits (tree-PLRU), a bit for each line (bit-PLRU) or ages of two bits (SRRIP, BRRIP, QLRU) say.
 
-The uses of lines are numbered, in all caches together. The number is part of a line's word, so uses are numbered anew
-before they outgrow it.
+Where it matters when lines were used, uses are numbered, in all caches together. The number is part of a line's word,
+so uses are numbered anew before they outgrow it. Bits and ages of lines take the same place in the word.
 """
 
 from __future__ import annotations
@@ -9,16 +10,26 @@ from __future__ import annotations
 from setebench.sim.kernel.basics import random_below
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
+    AGES,
+    BIT_PLRU,
     C_CORES,
     C_LEVEL,
     C_LEVELS,
     EMPTY,
+    FIFO,
+    L_HIT_AGE_2,
+    L_HIT_AGE_3,
+    L_INSERT_AGE,
+    L_INSERT_ONE_IN,
     L_LINES,
     L_REPLACEMENT,
     L_SET_WORDS,
     L_SETS,
     L_TREE,
     L_TREE_WAYS,
+    L_UPDATE,
+    L_UPDATE_ON_MISS,
+    L_VICTIM,
     L_WAYS,
     L_WORDS,
     LAST_USE,
@@ -26,11 +37,14 @@ from setebench.sim.layout import (
     MARK_BITS,
     MOST_WAYS,
     NEVER,
+    RANDOM,
     S_USES,
     TREE_PLRU,
 )
 
 WAY_BITS = (MOST_WAYS - 1).bit_length()
+OLDEST = 3  # the highest age
+FILLS_FROM_LAST = 2  # of `Ages.victim`: R2
 
 
 @compiled
@@ -98,6 +112,8 @@ def _renumber_uses(c: Ints, s: Ints) -> None:
     """Number the uses of every set's lines from 1 on, in the order they had."""
     for level in range(c[C_LEVELS]):
         v = C_LEVEL + level * L_WORDS
+        if c[v + L_REPLACEMENT] > FIFO:
+            continue
         owners = c[C_CORES] if level < 2 else 1
         ways = c[v + L_WAYS]
         for number in range(owners * c[v + L_SETS]):
@@ -110,16 +126,110 @@ def _renumber_uses(c: Ints, s: Ints) -> None:
 
 
 @inlined
+def _stamp(c: Ints, s: Ints, at: int) -> None:
+    """Note that the line at `at` was used later than all others."""
+    if s[S_USES] == LAST_USE:
+        _renumber_uses(c, s)
+    s[S_USES] += 1
+    _set_used(s, at, s[S_USES])
+
+
+@inlined
+def _set_used(s: Ints, at: int, use: int) -> None:
+    s[at] = (s[at] & ~(LAST_USE << MARK_BITS)) | (use << MARK_BITS)
+
+
+@compiled
+def _set_bit(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
+    """Bit-PLRU: set the line's bit; when all are set, clear the others."""
+    _set_used(s, at, 1)
+    ways = c[v + L_WAYS]
+    for other in range(first, first + ways):
+        if not _used(s[other]):
+            return
+    for other in range(first, first + ways):
+        if other != at:
+            _set_used(s, other, 0)
+
+
+@compiled
+def _raise_ages(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
+    """Raise the ages of a full set without a line of the oldest; `at` is the line just used, -1 for none."""
+    ways = c[v + L_WAYS]
+    oldest = 0
+    for way in range(first, first + ways):
+        oldest = max(oldest, OLDEST if s[way] == EMPTY else _used(s[way]))
+    if oldest == OLDEST:
+        return
+    rule = c[v + L_UPDATE]
+    step = OLDEST - oldest if rule < 2 else 1
+    for way in range(first, first + ways):
+        if way != at or not rule & 1:
+            _set_used(s, way, min(OLDEST, _used(s[way]) + step))
+
+
+@compiled
+def _young(c: Ints, s: Ints, v: int, first: int, at: int, age: int) -> None:
+    """Give the line at `at` an age after its use, and raise the others' where that is due."""
+    _set_used(s, at, age)
+    if not c[v + L_UPDATE_ON_MISS]:
+        _raise_ages(c, s, v, first, at)
+
+
+@compiled
+def _touch_others(c: Ints, s: Ints, v: int, first: int, at: int) -> None:
+    """As `touch`, for policies that keep no numbers of uses."""
+    kind = c[v + L_REPLACEMENT]
+    if kind == TREE_PLRU:
+        _tree_touch(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], at - first)
+    elif kind == BIT_PLRU:
+        _set_bit(c, s, v, first, at)
+    elif kind == AGES:
+        age = _used(s[at])
+        age = c[v + L_HIT_AGE_3] if age == OLDEST else (c[v + L_HIT_AGE_2] if age == OLDEST - 1 else 0)
+        _young(c, s, v, first, at, age)
+
+
+@inlined
 def touch(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
     """Note that the line at `at`, in the set at `first`, was used."""
     v = C_LEVEL + level * L_WORDS
-    if c[v + L_REPLACEMENT] == TREE_PLRU:
-        _tree_touch(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], at - first)
+    if c[v + L_REPLACEMENT] <= RANDOM:
+        _stamp(c, s, at)
     else:
-        if s[S_USES] == LAST_USE:
-            _renumber_uses(c, s)
-        s[S_USES] += 1
-        s[at] = (s[at] & ~(LAST_USE << MARK_BITS)) | (s[S_USES] << MARK_BITS)
+        _touch_others(c, s, v, first, at)
+
+
+@inlined
+def fill(c: Ints, s: Ints, level: int, first: int, at: int) -> None:
+    """Note that the line at `at`, in the set at `first`, is a new one."""
+    v = C_LEVEL + level * L_WORDS
+    if c[v + L_REPLACEMENT] <= FIFO:
+        _stamp(c, s, at)
+    elif c[v + L_REPLACEMENT] == AGES:
+        usual = c[v + L_INSERT_ONE_IN] <= 1 or random_below(s, c[v + L_INSERT_ONE_IN]) == 0
+        _young(c, s, v, first, at, c[v + L_INSERT_AGE] if usual else OLDEST)
+    else:
+        _touch_others(c, s, v, first, at)
+
+
+@inlined
+def _empty_way(s: Ints, first: int, ways: int, from_last: bool) -> int:
+    """An empty way of a set, the first or the last one, -1 if there is none."""
+    found = -1
+    for at in range(first, first + ways):
+        if s[at] == EMPTY and (found < 0 or from_last):
+            found = at
+    return found
+
+
+@inlined
+def _first_used(s: Ints, first: int, ways: int, use: int) -> int:
+    """The first way of a set with this bit or age, the first one of all where none has it."""
+    for at in range(first, first + ways):
+        if _used(s[at]) == use:
+            return at
+    return first
 
 
 @compiled
@@ -127,11 +237,18 @@ def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
     """The way to replace: an empty one, else as the replacement says."""
     v = C_LEVEL + level * L_WORDS
     ways = c[v + L_WAYS]
-    if c[v + L_REPLACEMENT] == LRU:
+    kind = c[v + L_REPLACEMENT]
+    if kind in (LRU, FIFO):
         return first + _oldest_way(s, first, ways)
-    for at in range(first, first + ways):
-        if s[at] == EMPTY:
-            return at
-    if c[v + L_REPLACEMENT] == TREE_PLRU:
+    empty = _empty_way(s, first, ways, kind == AGES and c[v + L_VICTIM] == FILLS_FROM_LAST)
+    if empty >= 0:
+        return empty
+    if kind == TREE_PLRU:
         return first + _tree_victim(s, first + c[v + L_TREE], c[v + L_TREE_WAYS], ways)
+    if kind == BIT_PLRU:
+        return _first_used(s, first, ways, 0)
+    if kind == AGES:
+        if c[v + L_UPDATE_ON_MISS]:
+            _raise_ages(c, s, v, first, -1)
+        return _first_used(s, first, ways, OLDEST)
     return first + random_below(s, ways)

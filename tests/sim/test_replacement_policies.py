@@ -1,0 +1,241 @@
+"""Replacement policies of the kernel against plain ones written from their papers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from quiet_machines import HUGE, L1, L3, LINE, LINE_BASE, MEMORY, PAGE, cycles, quiet, timed
+
+from setebench.probe import Probe
+from setebench.sim import layout as at
+from setebench.sim.kernel.index import slice_of as compiled_slice_of
+from setebench.sim.machine import simulation
+
+SETS = 4
+
+
+def slice_of(line: int, slices: int) -> int:
+    """The kernel's own function, run as Python."""
+    with np.errstate(over="ignore"):
+        return int(getattr(compiled_slice_of, "py_func", compiled_slice_of)(line, slices))
+
+
+class Policy:
+    """One set: what leaves, given what was used. Subclasses keep a word for each way."""
+
+    def __init__(self, ways: int) -> None:
+        self.lines: list[int | None] = [None] * ways
+        self.words = [0] * ways
+        self.time = 0
+
+    def access(self, line: int) -> bool:
+        """Whether the line was there; it is afterwards."""
+        self.time += 1
+        if line in self.lines:
+            self.hit(self.lines.index(line))
+            return True
+        way = self.empty() if None in self.lines else self.victim()
+        self.lines[way] = line
+        self.new(way)
+        return False
+
+    def empty(self) -> int:
+        return self.lines.index(None)
+
+    def hit(self, way: int) -> None:
+        raise NotImplementedError
+
+    def new(self, way: int) -> None:
+        self.hit(way)
+
+    def victim(self) -> int:
+        raise NotImplementedError
+
+
+class Fifo(Policy):
+    def hit(self, way: int) -> None:
+        pass
+
+    def new(self, way: int) -> None:
+        self.words[way] = self.time
+
+    def victim(self) -> int:
+        return self.words.index(min(self.words))
+
+
+class BitPlru(Policy):
+    def hit(self, way: int) -> None:
+        self.words[way] = 1
+        if None not in self.lines and all(self.words):
+            self.words = [int(other == way) for other in range(len(self.words))]
+
+    def victim(self) -> int:
+        return self.words.index(0)
+
+
+class Srrip(Policy):
+    """Jaleel et al. 2010, figure 3: 2-bit re-reference intervals, hit priority."""
+
+    def hit(self, way: int) -> None:
+        self.words[way] = 0
+
+    def new(self, way: int) -> None:
+        self.words[way] = 2
+
+    def victim(self) -> int:
+        while 3 not in self.words:
+            self.words = [word + 1 for word in self.words]
+        return self.words.index(3)
+
+
+class IceLakeSecond(Policy):
+    """H00_M1_R0_U1: hits make a line youngest; without one of age 3 all but the line just used grow older alike."""
+
+    def hit(self, way: int) -> None:
+        self.words[way] = 0
+        self.older(way)
+
+    def new(self, way: int) -> None:
+        self.words[way] = 1
+        self.older(way)
+
+    def older(self, way: int) -> None:
+        missing = 3 - max(self.words)
+        if None not in self.lines:
+            self.words = [word if i == way else word + missing for i, word in enumerate(self.words)]
+
+    def victim(self) -> int:
+        return self.words.index(3) if 3 in self.words else 0
+
+
+class SkylakeSecond(IceLakeSecond):
+    """H00_M1_R2_U1: as the other one, but an empty set fills from its last way on."""
+
+    def empty(self) -> int:
+        return max(way for way, line in enumerate(self.lines) if line is None)
+
+
+class IvyBridgeThird(Policy):
+    """H11_M1_R1_U2: hits make old lines 1 and young ones 0; without one of age 3 all ages grow by one."""
+
+    def hit(self, way: int) -> None:
+        self.words[way] = 1 if self.words[way] >= 2 else 0
+        self.older()
+
+    def new(self, way: int) -> None:
+        self.words[way] = 1
+        self.older()
+
+    def older(self) -> None:
+        if None not in self.lines and 3 not in self.words:
+            self.words = [word + 1 for word in self.words]
+
+    def victim(self) -> int:
+        return self.words.index(3) if 3 in self.words else 0
+
+
+POLICIES: Sequence[tuple[dict[str, str], type[Policy]]] = (
+    ({"replacement": "fifo"}, Fifo),
+    ({"replacement": "bit_plru"}, BitPlru),
+    ({"replacement": "srrip"}, Srrip),
+    ({"replacement": "qlru", "qlru": "H00_M2_R0_U0_UMO"}, Srrip),
+    ({"replacement": "qlru", "qlru": "H00_M1_R0_U1"}, IceLakeSecond),
+    ({"replacement": "qlru", "qlru": "H00_M1_R2_U1"}, SkylakeSecond),
+    ({"replacement": "qlru", "qlru": "H11_M1_R1_U2"}, IvyBridgeThird),
+)
+
+
+@pytest.mark.parametrize("ways", [3, 8])
+@pytest.mark.parametrize(
+    ("fields", "policy"), POLICIES, ids=[next(iter(p[0].values())) + p[1].__name__ for p in POLICIES]
+)
+def test_hits_are_those_of_the_policy(fields: dict[str, str], policy: type[Policy], ways: int) -> None:
+    machine = quiet(l1={"sets": SETS, "ways": ways, **fields})
+    region = machine.allocate(HUGE, HUGE)
+    rng = np.random.default_rng(ways)
+    # the last two of a window that moves on: reuse as well as lines never seen before
+    lines = (np.arange(400) // 5 + rng.integers(0, ways + 2, 400)) * SETS + rng.integers(0, SETS, 400)
+    times = cycles(machine, timed(LINE_BASE), {LINE_BASE: region.address + lines * LINE})
+    sets = [policy(ways) for _ in range(SETS)]
+    expected = [sets[line % SETS].access(int(line)) for line in lines]
+    assert [time == L1 for time in times] == expected
+    assert 50 < sum(expected) < 350
+
+
+def test_bimodal_insertion_keeps_most_of_a_working_set_that_is_too_large() -> None:
+    """Twice as many lines as ways, again and again: LRU and SRRIP keep none, BRRIP keeps some of them."""
+    kept = {}
+    for name in ("lru", "srrip", "brrip"):
+        machine = quiet(l1={"sets": 1, "ways": 8, "replacement": name})
+        region = machine.allocate(HUGE, HUGE)
+        lines = region.address + np.tile(np.arange(16), 40) * LINE
+        kept[name] = sum(time == L1 for time in cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})[320:]) / 320
+    assert kept["lru"] == kept["srrip"] == 0.0
+    assert kept["brrip"] > 0.25
+
+
+def test_replacement_of_outer_levels_is_their_own() -> None:
+    """Lines of one set of the second cache, seen past a first one of one line."""
+    machine = quiet(l1={"sets": 1, "ways": 1}, l2={"sets": 64, "ways": 4, "replacement": "fifo"}, l3=None)
+    region = machine.allocate(HUGE, HUGE)
+    lines = region.address + np.array([0, 1, 2, 3, 0, 4, 0]) * 64 * LINE
+    times = cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})
+    assert times[4] < times[3] == times[6], "a hit doesn't keep a line that came first"
+
+
+@pytest.mark.parametrize("slices", [2, 3, 4, 7, 8, 11, 60])
+def test_slices_share_lines_evenly_whatever_the_stride(slices: int) -> None:
+    for stride in (1, 64, 2048):
+        chosen = [slice_of(int(line), slices) for line in np.arange(6000) * stride + 12345]
+        shares = np.bincount(chosen, minlength=slices) / len(chosen) * slices
+        assert len(shares) == slices and shares.min() > 0.6 and shares.max() < 1.5, stride
+
+
+def _key(line: int, third: dict[str, int]) -> tuple[int, int]:
+    """Slice and set of a physical line, as machine files document them."""
+    if third.get("hashed_index"):
+        return 0, (line ^ line >> 8 ^ line >> 16) % 256
+    slices = third.get("slices", 1)
+    return slice_of(line, slices) if slices > 1 else 0, line % 256
+
+
+@pytest.mark.parametrize(
+    ("third", "usable"),
+    [
+        ({"slices": 3}, 6),
+        ({"slices": 8, "allocated_ways": 5}, 5),
+        ({"hashed_index": True}, 6),
+        ({"allocated_ways": 4}, 4),
+    ],
+)
+def test_lines_of_one_set_and_slice_contend_for_the_ways_of_the_program(third: dict[str, int], usable: int) -> None:
+    one = {"sets": 1, "ways": 1}
+    machine = quiet(l1=one, l2={**one, "ways": 2}, l3={"sets": 256, "ways": 6, **third})
+    region = machine.allocate(HUGE, HUGE)
+    arrays = simulation(machine._number).arrays
+    c, s = arrays.c, arrays.s
+    page = (region.address - at.BASE_ADDRESS) // PAGE
+    physical = (int(s[int(c[at.C_PAGE_TABLE]) + page]) >> at.FRAME_BITS) * (PAGE // LINE)  # one page of 2 MiB
+    keys = [_key(physical + line, third) for line in range(HUGE // LINE)]
+    together = [line for line, key in enumerate(keys) if key == keys[0]]
+    for count, expected in ((usable, L3), (usable + 1, MEMORY)):
+        lines = region.address + np.tile(np.array(together[:count]), 4) * LINE
+        machine.run(Probe().flush(LINE_BASE).fence(), {LINE_BASE: lines})
+        times = cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})[2 * count :]
+        assert set(times) == {expected}
+
+
+def test_ways_larger_than_a_page_are_indexed_by_virtual_or_physical_bits() -> None:
+    """Five lines 8 KiB apart in small pages: one set of 128 by virtual bits, by physical ones sometimes two."""
+    hits = {}
+    for physical in (False, True):
+        machine = quiet(l1={"sets": 128, "ways": 4, "physical_index": physical})
+        region = machine.allocate(400 * PAGE, PAGE)
+        trials = [region.address + trial * 10 * PAGE + np.tile(np.arange(5), 4) * 2 * PAGE for trial in range(20)]
+        hits[physical] = [
+            sum(time == L1 for time in cycles(machine, timed(LINE_BASE), {LINE_BASE: lines})[15:]) for lines in trials
+        ]
+    assert set(hits[False]) == {0}
+    assert max(hits[True]) == 5
