@@ -21,6 +21,10 @@ TOOLS = {
     "counters": ("setebench.cli.counters:counters", "Count events of programs, by counters that were checked first."),
     "diagnose": ("setebench.cli.diagnose:diagnose", "Run a program and say what limits it, and what to try."),
     "doctor": ("setebench.cli.doctor:doctor", "Say what of this machine disturbs measuring, and what to do about it."),
+    "export": (
+        "setebench.cli.export:export_command",
+        "Write a result as configuration for compilers, libraries, simulators.",
+    ),
     "infer": ("setebench.cli.infer:infer", "Run the inference again on what a machine answered, without the machine."),
     "repeat": ("setebench.cli.repeat:repeat", "Ask the same again and again; how often do answers contradict?"),
     "report": ("setebench.cli.report:report", "Make one self-contained HTML page, or a table, of results."),

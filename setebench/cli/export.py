@@ -1,0 +1,40 @@
+"""`setebench export`: a result as configuration for another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from setebench import store
+from setebench.cli.options import file_options
+from setebench.cli.output import file_or_none, print_text
+from setebench.errors import UsageError
+from setebench.export import export, formats
+
+
+@click.command("export")
+@click.argument("result", metavar="RESULT", required=False, type=click.Path(path_type=Path))
+@click.option("--to", "name", metavar="FORMAT", help="The format; --list says which there are.")
+@click.option("--list", "listing", is_flag=True, help="List the formats and exit.")
+@file_options
+def export_command(result: Path | None, name: str | None, listing: bool, output: Path | None, force: bool) -> None:
+    """Write what the result file RESULT says as configuration for another tool.
+
+    Every value carries interval and method where the format has room for them. What the result leaves open is left out
+    and named; what is assumed is marked.
+    """
+    if listing:
+        width = max(map(len, formats()))
+        print_text("".join(f"{each.name:{width}}  {each.title}\n" for each in formats().values()).encode())
+        return
+    if result is None or name is None:
+        raise UsageError("name a result file and --to FORMAT; --list says which formats there are")
+    output = file_or_none(output)
+    if output is not None:
+        store.check_target(output, force)
+    text = export(store.load(result), name).encode()
+    if output is None:
+        print_text(text)
+    else:
+        store.write(output, text, force)

@@ -1,0 +1,28 @@
+"""Which formats there are: every module of `setebench.export.formats` with a `FORMAT`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from setebench.errors import UsageError
+from setebench.export import formats as package
+from setebench.export.format import Format
+from setebench.export.source import Source
+from setebench.results import Document
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """All formats by name, sorted."""
+    names = sorted(info.name for info in pkgutil.iter_modules(package.__path__))
+    found = [importlib.import_module(f"{package.__name__}.{name}").FORMAT for name in names]
+    return {each.name: each for each in sorted(found, key=lambda each: each.name)}
+
+
+def export(document: Document, name: str) -> str:
+    """The result in the format of that name. Raises `UsageError` for an unknown name."""
+    if name not in formats():
+        raise UsageError(f"unknown format {name!r}; one of {', '.join(formats())}")
+    return formats()[name].write(Source(document))

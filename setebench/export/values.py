@@ -1,0 +1,152 @@
+"""A value on its way to another tool: what it is in that tool's unit, how sure, and by which way it came about."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+Scalar = float | int | bool | str
+Rounding = Callable[[float], float | int]
+
+
+class Origin(StrEnum):
+    """How far a value can be trusted, the surest first."""
+
+    MEASURED = "measured"
+    AT_LEAST = "at least"
+    ASSUMED = "assumed"
+
+
+_ORDER = tuple(Origin)
+RESTS_ON_BOUND = "rests on a lower bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What another tool is given. `low` and `high` bound numbers at 95 %, in `unit`; `why` is the method of
+    measuring, or the reason for assuming; `parameters` are the findings behind it."""
+
+    value: Scalar
+    unit: str
+    origin: Origin
+    why: str
+    low: float | None = None
+    high: float | None = None
+    parameters: tuple[str, ...] = ()
+
+    @property
+    def comment(self) -> str:
+        """Origin, interval, parameters and method, on one line."""
+        parts = [str(self.origin)]
+        if self.low is not None or self.high is not None:
+            parts.append(f"95 % in [{_bound(self.low)}, {_bound(self.high)}] {self.unit}".rstrip())
+        if self.parameters:
+            parts.append("from " + ", ".join(self.parameters))
+        return "; ".join([*parts, self.why] if self.why else parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """What a result does not settle, and why."""
+
+    parameter: str
+    reason: str
+
+
+Known = Value | Open
+
+
+def assumed(value: Scalar, unit: str, why: str) -> Value:
+    """A value that nobody measured; `why` must say where it is from."""
+    return Value(value, unit, Origin.ASSUMED, why)
+
+
+def with_assumption(known: Known, why: str) -> Known:
+    """`known` where it rests on an assumption as well: no surer than assumed, its interval kept."""
+    if isinstance(known, Open):
+        return known
+    whys = [why, *([RESTS_ON_BOUND] if known.origin == Origin.AT_LEAST else []), *([known.why] if known.why else [])]
+    return replace(known, origin=Origin.ASSUMED, why="; ".join(whys))
+
+
+def derived(
+    rule: Callable[..., float], unit: str, inputs: tuple[Known, ...], how: str, rounding: Rounding = round
+) -> Known:
+    """`rule` of the inputs' values, rounded. The interval spans the rule at all corners of the inputs' intervals,
+    which bounds it for rules that are monotone in every input. The result is no surer than its weakest input."""
+    values: list[Value] = []
+    for each in inputs:
+        if isinstance(each, Open):
+            return each
+        values.append(each)
+    central = rule(*(each.value for each in values))
+    ends: list[float] = []
+    if any(each.low is not None or each.high is not None for each in values):
+        ends = [rule(*corner) for corner in itertools.product(*(_ends(each) for each in values))]
+    whys = [each.why for each in values if each.why]
+    return Value(
+        rounding(central),
+        unit,
+        max((each.origin for each in values), key=_ORDER.index),
+        "; ".join([how, *dict.fromkeys(whys)] if how else list(dict.fromkeys(whys))),
+        min(ends) if ends else None,
+        max(ends) if ends else None,
+        tuple(dict.fromkeys(name for each in values for name in each.parameters)),
+    )
+
+
+def _ends(value: Value) -> tuple[Scalar, ...]:
+    ends = tuple(each for each in (value.low, value.high) if each is not None)
+    return (value.value, *ends)
+
+
+def _bound(bound: float | None) -> str:
+    return "-" if bound is None else f"{bound:.4g}" if abs(bound) < 1e4 else f"{bound:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value under the other tool's name for it."""
+
+    key: str
+    value: Value
+
+
+@dataclass(slots=True)
+class Sheet:
+    """Entries in the order in which they were put, and what had to be left out."""
+
+    entries: list[Entry] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def put(self, key: str, known: Known) -> Value | None:
+        """Enter a value under `key`, or remember why it is left out; what was entered, or None."""
+        if isinstance(known, Open):
+            self.left_out[key] = f"{known.parameter}: {known.reason}"
+            return None
+        self.entries.append(Entry(key, known))
+        return known
+
+    def missing(self, mark: str) -> Iterator[str]:
+        """Lines that name what was left out, each behind the comment mark."""
+        for key, reason in self.left_out.items():
+            yield f"{mark} left out: {key} ({' '.join(reason.split())})"
+
+    def provenance(self) -> dict[str, dict[str, object]]:
+        """For formats without comments: by key where the value comes from."""
+        return {entry.key: provenance(entry.value) for entry in self.entries}
+
+
+def provenance(value: Value) -> dict[str, object]:
+    """Origin, interval, parameters and method of a value, as data."""
+    return {
+        "value": value.value,
+        "unit": value.unit,
+        "origin": str(value.origin),
+        "low": value.low,
+        "high": value.high,
+        "from": list(value.parameters),
+        "why": value.why,
+    }

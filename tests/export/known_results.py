@@ -1,0 +1,100 @@
+"""Results for exports: truths of simulated machines, and one with every outcome."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+from setebench.sim.loader import load
+from setebench.sim.truth_document import truth_document
+
+FACTS = {
+    "name": "a <machine> --",
+    "cpus": [0, 1, 2, 3],
+    "siblings": [[0, 2], [1, 3]],
+    "ticks_per_second": 2e9,
+    "memory_bytes": 1 << 30,
+}
+
+
+def truth_of(name: str) -> Document:
+    """What is true of a simulated machine, as a result."""
+    return truth_document(load(name), name, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def result(*findings: Finding) -> Document:
+    """A result with these findings."""
+    return Document(
+        tool=Tool(name="setebench", version="0"),
+        machine=MachineRecord(kind="native", name="native", facts=dict(FACTS), environment={}),
+        settings={},
+        started="2026-01-01T00:00:00+00:00",
+        elapsed_seconds=1.0,
+        findings=list(findings),
+        evidence={},
+    )
+
+
+def measured(parameter: str, value: float | bool | str, unit: str = "", half: float = 0.0) -> Finding:
+    """A finding, with an interval of `half` to both sides where it has one."""
+    number = not isinstance(value, (str, bool)) and half
+    low, high = (float(value) - half, float(value) + half) if number else (None, None)
+    return Finding(parameter=parameter, value=value, unit=unit, low=low, high=high, method=f"method of {parameter}")
+
+
+def bound(parameter: str, value: float, unit: str = "") -> Finding:
+    """A finding that is a lower bound."""
+    return Finding(parameter=parameter, value=value, unit=unit, outcome=Outcome.AT_LEAST, method="a bound")
+
+
+def unresolved(parameter: str, reason: str = "nobody knows") -> Finding:
+    """A finding without a value."""
+    return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+
+
+def opened(document: Document, *parameters: str) -> Document:
+    """The result with these findings unresolved."""
+    changed = [unresolved(each.parameter) if each.parameter in parameters else each for each in document.findings]
+    return msgspec.structs.replace(document, findings=changed)
+
+
+def plain_server() -> Document:
+    """A machine of round figures: 32 KiB of 8 ways, 1 MiB of 16, 16 MiB of 16, and what else formats ask for."""
+    caches = ((1, 32 << 10, 8), (2, 1 << 20, 16), (3, 16 << 20, 16))
+    findings = [measured("clock.cycles_per_tick", 1.5, "cycles/tick", 0.015)]
+    for level, size, ways in caches:
+        findings += [
+            measured(f"cache.l{level}.size", size, "bytes"),
+            measured(f"cache.l{level}.ways", ways, "ways"),
+            measured(f"cache.l{level}.line_size", 64, "bytes"),
+        ]
+    for level, cycles in (("l1", 4.2), ("l2", 14.4), ("l3", 50.0), ("memory", 300.0)):
+        findings.append(measured(f"latency.{level}", cycles, "cycles", 0.5))
+        findings += [
+            measured(f"bandwidth.{level}.{kernel}.64.threads_1", 20.0, "GB/s", 1.0) for kernel in ("load", "store")
+        ]
+    findings += [
+        measured("mshr.l1.demand", 12, "entries", 0.5),
+        measured("mshr.l1.prefetch", 10, "entries", 0.5),
+        measured("mshr.l2.demand", 12, "entries", 0.5),
+        bound("mshr.l2.prefetch", 40, "entries"),
+        measured("tlb.l1.entries.4k", 64, "entries"),
+        measured("tlb.l2.entries.4k", 1536, "entries"),
+        measured("tlb.l1.miss_penalty.4k", 7.0, "cycles", 0.5),
+        measured("tlb.l2.miss_penalty.4k", 40.0, "cycles", 0.5),
+        measured("cache.l1.inclusive_in_l2", True, "bool"),
+        unresolved("cache.l2.inclusive_in_l3"),
+        measured("prefetcher.l1.stride.present", True, "bool"),
+        measured("prefetcher.l1.stride.max_stride", 2048, "bytes"),
+        measured("prefetcher.l1.stride.degree", 2, "lines"),
+        measured("prefetcher.l1.stride.streams", 16, "streams"),
+        Finding(parameter="prefetcher.l2.stride.present", value=False, unit="bool", outcome=Outcome.ABSENT),
+        measured("prefetcher.l2.stream.present", True, "bool"),
+        measured("prefetcher.l2.stream.streams", 32, "streams"),
+        measured("prefetcher.l2.stream.degree", 4, "lines"),
+        measured("prefetcher.l2.stream.crosses_4k", False, "bool"),
+        measured("loaded_latency.peak_bandwidth", 25.0, "GB/s", 1.0),
+    ]
+    return result(*findings)

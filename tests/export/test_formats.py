@@ -1,0 +1,374 @@
+from __future__ import annotations
+
+import ast
+import configparser
+import json
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+from known_results import opened, plain_server, result, truth_of
+
+from setebench import store
+from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.export import export, formats
+from setebench.results import Document
+
+ISSUE = {
+    *("gcc", "llvm", "glibc", "openblas", "blis", "hwloc", "sys-sage"),
+    *("mt4g", "champsim", "gem5", "sniper", "kerncraft", "c"),
+}
+DOCUMENTS = {
+    "round": plain_server(),
+    "empty": result(),
+    **{name: truth_of(name) for name in ("sandybridge", "knc", "zen-like", "random:1", "random:2")},
+}
+every_format = pytest.mark.parametrize("name", formats())
+every_document = pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
+
+
+def test_there_is_every_format_that_was_asked_for() -> None:
+    assert set(formats()) >= ISSUE
+
+
+@every_format
+def test_a_format_documents_units_rounding_and_where_its_names_are_from(name: str) -> None:
+    text = importlib_docstring(name)
+    assert re.search("round", text, re.IGNORECASE), "no word of rounding"
+    assert "Names" in text and re.search("bytes|cycles|elements", text, re.IGNORECASE)
+
+
+def importlib_docstring(name: str) -> str:
+    import inspect
+
+    module = inspect.getmodule(formats()[name].write)
+    assert module is not None and module.__doc__
+    return " ".join(module.__doc__.split())
+
+
+@every_format
+@every_document
+def test_every_format_writes_every_result(name: str, document: Document) -> None:
+    text = export(document, name)
+    assert text.endswith("\n") and "None" not in re.sub(r'"[^"]*"', "", text)
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown format 'csv'"):
+        export(plain_server(), "csv")
+
+
+def test_all_formats_take_less_than_a_second() -> None:
+    document = truth_of("zen-like")
+    for name in formats():
+        export(document, name)  # modules imported, glibc asked
+    start = time.process_time()
+    for name in formats():
+        export(document, name)
+    assert time.process_time() - start < 1
+
+
+@every_format
+def test_what_is_unresolved_is_left_out_and_named(name: str) -> None:
+    """Every number that rests on the sizes vanishes, and no other takes its place."""
+    sizes = [f"cache.l{level}.size" for level in (1, 2, 3)]
+    text = export(opened(plain_server(), *sizes), name)
+    assert "nobody knows" in text
+    for number in ("32768", "1048576", "16777216"):
+        assert number in export(plain_server(), name) or number not in text
+        assert not re.search(rf"(?<![\d.]){number}(?![\d.])", text)
+
+
+@every_format
+def test_intervals_methods_and_assumptions_are_in_the_file(name: str) -> None:
+    text = export(plain_server(), name)
+    if name in ("openblas", "blis", "glibc"):  # sizes alone, which have no intervals
+        assert "method of cache.l1.size" in text and "assumed" in text
+    else:
+        assert "method of " in text and re.search(r'95 % in \[|"low": \d', text)
+        assert "assumed" in text
+
+
+# -- read back ----------------------------------------------------------------------------------------------------
+
+
+def options(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("-")]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
+def test_gcc_takes_the_options(tmp_path: Path) -> None:
+    text = export(plain_server(), "gcc")
+    given = dict(re.findall(r"--param=([\w-]+)=(\d+)", text))
+    assert given == {
+        "l1-cache-size": "32",
+        "l1-cache-line-size": "64",
+        "l2-cache-size": "1024",
+        "simultaneous-prefetches": "10",
+        "prefetch-latency": "300",
+        "prefetch-minimum-stride": "2049",
+    }
+    program = tmp_path / "sum.c"
+    program.write_text(
+        "double sum(double *a, long n) { double s = 0; for (long i = 0; i < n; i++) s += a[i]; return s; }\n"
+    )
+    command = ["gcc", "-O2", "-fprefetch-loop-arrays", "-Q", "--help=params", *options(text), "-c", str(program)]
+    listing = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    for key, value in given.items():
+        assert re.search(rf"--param={key}=\s+{value}\b", listing), key
+    compiled = ["gcc", "-O2", "-fprefetch-loop-arrays", *options(text), "-S", "-o", "-", str(program)]
+    subprocess.run(compiled, cwd=tmp_path, capture_output=True, check=True)
+
+
+@pytest.mark.skipif(shutil.which("opt") is None, reason="LLVM's opt is not installed")
+def test_llvm_takes_the_options(tmp_path: Path) -> None:
+    text = export(plain_server(), "llvm")
+    found = re.search(r"^// opt: (.*)$", text, re.MULTILINE)
+    assert found and found[1] == "-prefetch-distance=300 -min-prefetch-stride=2049 -max-prefetch-iters-ahead=10"
+    module = tmp_path / "empty.ll"
+    module.write_text("define void @f() {\n  ret void\n}\n")
+    command = ["opt", *found[1].split(), "-passes=loop-data-prefetch", "-S", "-o", "/dev/null", str(module)]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_the_hooks_compile_where_llvm_has_their_types(tmp_path: Path) -> None:
+    around = (
+        "#include <optional>\nstruct TargetTransformInfo { enum class CacheLevel { L1D, L2D }; };\nstruct Target {\n"
+    )
+    check = (
+        "};\nint main() { Target t; using L = TargetTransformInfo::CacheLevel;\n"
+        "return !(t.getCacheLineSize() == 64 && *t.getCacheSize(L::L2D) == 1048576"
+        " && *t.getCacheAssociativity(L::L1D) == 8"
+        " && t.getMinPrefetchStride(0, 0, 0, false) == 2049); }\n"
+    )
+    ran(tmp_path, "hooks.cpp", around + export(plain_server(), "llvm") + check, ["g++", "-std=c++17"])
+
+
+def ran(folder: Path, name: str, text: str, compiler: list[str]) -> None:
+    """Compile a program and run it; it must end with 0."""
+    source, program = folder / name, folder / "program"
+    source.write_text(text)
+    subprocess.run([*compiler, "-Wall", "-Werror", "-o", str(program), str(source)], check=True, capture_output=True)
+    subprocess.run([str(program)], check=True)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_the_header_compiles_and_says_the_same(tmp_path: Path) -> None:
+    main = (
+        "static_assert(setebench_machine::l2_bytes == 1048576 && SETEBENCH_L1_WAYS == 8);\n"
+        "using M = setebench_machine;\n"
+        "int main() { return !(SETEBENCH_L1_CYCLES == 4.2 && M::l1_bytes_per_second == 20000000000LL); }\n"
+    )
+    header = export(plain_server(), "c")
+    ran(tmp_path, "header.cpp", header + header + main, ["g++", "-std=c++17"])
+    ran(tmp_path, "header.c", header + "int main(void) { return SETEBENCH_L3_WAYS != 16; }\n", ["gcc"])
+
+
+def test_glibc_reads_the_tunables() -> None:
+    text = export(plain_server(), "glibc")
+    settings = re.search(r"^export GLIBC_TUNABLES=(\S+)$", text, re.MULTILINE)
+    assert settings
+    wanted = dict(each.split("=") for each in settings[1].split(":"))
+    assert wanted["glibc.cpu.x86_shared_cache_size"] == str((16 << 20) // 4)  # four CPUs share it
+    assert wanted["glibc.cpu.x86_non_temporal_threshold"] == str((16 << 20) // 4 * 3 // 4)
+    loader = Path("/lib64/ld-linux-x86-64.so.2")
+    if not loader.exists():
+        pytest.skip("glibc's loader is not there")
+    found = subprocess.run(
+        [str(loader), "--list-tunables"], env={"GLIBC_TUNABLES": settings[1]}, capture_output=True, text=True
+    )
+    if found.returncode:
+        pytest.skip("this glibc can't list its tunables")
+    for name, value in wanted.items():
+        assert re.search(rf"^{re.escape(name)}: {int(value):#x} ", found.stdout, re.MULTILINE), name
+
+
+def test_openblas_is_told_kibibytes() -> None:
+    text = export(plain_server(), "openblas")
+    assert "export OPENBLAS_L2_SIZE=1024\n" in text
+    assert re.search(r"^# define DGEMM_DEFAULT_Q \d+$", text, re.MULTILINE)
+
+
+def test_blis_blocks_are_multiples_of_the_micro_kernel() -> None:
+    rows = dict(re.findall(r"BLIS_(MC|KC|NC) \], ([^)]*) \)", export(plain_server(), "blis")))
+    columns = {name: [int(each) for each in row.split(",")] for name, row in rows.items()}
+    assert all(value % 6 == 0 for value in columns["MC"][:2]) and columns["NC"][0] % 16 == 0
+    assert all(value > 0 for row in columns.values() for value in row)
+
+
+def test_hwloc_has_each_core_and_its_caches() -> None:
+    root = ElementTree.fromstring(export(plain_server(), "hwloc"))
+    kinds = [each.get("type") for each in root.iter("object")]
+    assert [kinds.count(kind) for kind in ("L3Cache", "NUMANode", "L2Cache", "L1Cache", "Core", "PU")] == [
+        1,
+        1,
+        2,
+        2,
+        2,
+        4,
+    ]
+    second = next(each for each in root.iter("object") if each.get("type") == "L2Cache")
+    assert (second.get("cache_size"), second.get("cache_associativity"), second.get("cpuset")) == (
+        "1048576",
+        "16",
+        "0x00000005",
+    )
+    latency, bandwidth = (
+        next(each for each in root.iter("memattr") if each.get("name") == name) for name in ("Latency", "Bandwidth")
+    )
+    assert (latency.get("flags"), latency[0].get("value")) == ("6", "100")
+    assert (bandwidth.get("flags"), bandwidth[0].get("value")) == ("5", str(round(20e9 / 2**20)))
+
+
+@pytest.mark.skipif(shutil.which("lstopo-no-graphics") is None, reason="hwloc is not installed")
+def test_lstopo_reads_the_topology(tmp_path: Path) -> None:
+    file = tmp_path / "machine.xml"
+    file.write_text(export(plain_server(), "hwloc"))
+    command = ["lstopo-no-graphics", "--input", str(file), "--of", "console", "-v"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "L2Cache L#0 (size=1024KB" in shown and re.search(r"NUMANode L#0 = 100 from cpuset", shown)
+
+
+def test_sys_sage_finds_properties_and_ends_of_paths() -> None:
+    """Every component has what sys-sage's reader asks for, and no comment stands among components."""
+    text = export(plain_server(), "sys-sage")
+    assert "<!--" not in text[text.index("<Components>") :]
+    root = ElementTree.fromstring(text)
+    components = [each for each in root.find("Components").iter() if each.tag != "Components"]  # type: ignore[union-attr]
+    assert all({"id", "name", "addr"} <= set(each.keys()) for each in components)
+    addresses = {each.get("addr") for each in components}
+    paths = root.findall("Relations/DataPath")
+    assert len(paths) == 8 and all(set(str(each.get("components")).split()) <= addresses for each in paths)
+    assert {each.get("latency") for each in paths} >= {"100.0"} and {each.get("bw") for each in paths} == {
+        "20000000000"
+    }
+
+
+def test_mt4g_has_its_members() -> None:
+    document = json.loads(export(plain_server(), "mt4g"))
+    second = document["memory"]["l2"]
+    assert (second["size"]["size"], second["size"]["unit"], second["amount"]) == (1048576, "bytes", 2)
+    assert second["latency"]["mean"] == 14.4 and second["readBandwidth"]["value"] == pytest.approx(20e9 / 2**30)
+    assert document["general"]["clockRate"] == {"value": 3000000, "unit": "kHz"}
+
+
+def test_champsim_latencies_add_up() -> None:
+    config = json.loads(export(plain_server(), "champsim"))
+    names = ("L1D", "L2C", "LLC")
+    assert [(config[name]["sets"], config[name]["ways"]) for name in names] == [(64, 8), (1024, 16), (16384, 16)]
+    total, measured_cycles = 0, (4.2, 14.4, 50.0)
+    for name, cycles in zip(names, measured_cycles, strict=True):
+        total += config[name]["hit_latency"]
+        assert total == pytest.approx(cycles, abs=1.5)
+        total += config[name]["fill_latency"]
+    assert (config["L1D"]["prefetcher"], config["L2C"]["prefetcher"]) == ("ip_stride", "va_ampm_lite")
+    assert (config["STLB"]["sets"] * config["STLB"]["ways"], config["ooo_cpu"][0]["frequency"]) == (1536, 3000)
+
+
+GEM5_CACHE = {
+    *(
+        "size",
+        "assoc",
+        "tag_latency",
+        "data_latency",
+        "response_latency",
+        "mshrs",
+        "tgts_per_mshr",
+        "clusivity",
+        "prefetcher",
+    ),
+    *("replacement_policy", "demand_mshr_reserve", "write_buffers", "writeback_clean", "sequential_access"),
+}
+"""Parameters of gem5's BaseCache (src/mem/cache/Cache.py) that a class here may set."""
+
+
+@every_document
+def test_gem5_reads_the_classes(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = ModuleType("m5.objects")
+
+    class Parameters:
+        def __init__(self, **given: object) -> None:
+            assert set(given) <= {"degree", "distance", "table_entries"}
+
+    policies = ("LRURP", "TreePLRURP", "RandomRP")
+    for name in ("Cache", "X86TLB", "StridePrefetcher", "TaggedPrefetcher", *policies):
+        setattr(objects, name, type(name, (Parameters,), {}))
+    monkeypatch.setitem(__import__("sys").modules, "m5", ModuleType("m5"))
+    monkeypatch.setitem(__import__("sys").modules, "m5.objects", objects)
+    found: dict[str, Any] = {}
+    exec(compile(export(document, "gem5"), "machine.py", "exec"), found)
+    own = {name: kind for name, kind in found.items() if name.startswith("Setebench")}
+    assert "SetebenchTLB" in own
+    for name, kind in own.items():
+        fields = {key for key in vars(kind) if not key.startswith("__")}
+        assert fields <= ({"size"} if name == "SetebenchTLB" else GEM5_CACHE)
+    if document is DOCUMENTS["round"]:
+        assert (own["SetebenchL2"].size, own["SetebenchL2"].data_latency) == ("1048576B", 12)
+        assert own["SetebenchL2"].clusivity == "mostly_incl" and not hasattr(own["SetebenchL3"], "clusivity")
+
+
+def test_sniper_sections_can_be_read() -> None:
+    parser = configparser.ConfigParser(inline_comment_prefixes=("#",))
+    parser.read_string(export(plain_server(), "sniper"))
+    second = parser["perf_model/l2_cache"]
+    assert (second["cache_size"], second["associativity"], second["data_access_time"], second["prefetcher"]) == (
+        "1024",
+        "16",
+        "13",
+        "simple",
+    )
+    simple = parser["perf_model/l2_cache/prefetcher/simple"]
+    assert (simple["flows"], simple["num_prefetches"], simple["stop_at_page_boundary"]) == ("32", "4", "true")
+    assert parser["perf_model/l1_dcache"]["outstanding_misses"] == "12"
+    assert float(parser["perf_model/dram"]["latency"]) == pytest.approx((300 - 50) / 3, abs=1)
+
+
+@every_document
+def test_kerncraft_yaml_is_yaml(document: Document) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    machine = yaml.safe_load(export(document, "kerncraft"))
+    levels = [level["level"] for level in machine["memory hierarchy"]]
+    assert levels[-1] == "MEM" and machine["kerncraft version"]
+    for table in machine["benchmarks"]["measurements"].values():
+        assert all(len(row) == len(table[1]["cores"]) for row in table[1]["results"].values())
+
+
+def test_kerncraft_reads_the_machine(tmp_path: Path) -> None:
+    model = pytest.importorskip("kerncraft.machinemodel", reason="kerncraft is not installed")
+    file = tmp_path / "machine.yml"
+    file.write_text(export(plain_server(), "kerncraft"))
+    machine = model.MachineModel(str(file))
+    assert float(machine["clock"]) == 3e9 and int(machine["memory hierarchy"][1]["size per group"]) == 1 << 20
+    assert float(machine.get_bandwidth(0, 1, 0, 1)[0]) == pytest.approx(20e9)
+
+
+# -- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_lists_and_writes(tmp_path: Path) -> None:
+    listing = CliRunner().invoke(setebench, ["export", "--list"])
+    assert listing.exit_code == 0 and [line.split()[0] for line in listing.output.splitlines()] == list(formats())
+    file, target = tmp_path / "result.json", tmp_path / "out.txt"
+    file.write_bytes(store.dumps(plain_server()))
+    assert CliRunner().invoke(setebench, ["export", str(file), "--to", "gcc", "-o", str(target)]).exit_code == 0
+    assert target.read_text() == export(plain_server(), "gcc")
+    assert CliRunner().invoke(setebench, ["export", str(file), "--to", "gcc", "-o", str(target)]).exit_code == 2
+    assert CliRunner().invoke(setebench, ["export", str(file), "--to", "nothing"]).exit_code == 2
+    assert CliRunner().invoke(setebench, ["export", str(file)]).exit_code == 2
+
+
+def test_a_format_is_one_file() -> None:
+    """Nothing outside `formats/` names a format."""
+    folder = Path(__file__).resolve().parents[2] / "setebench/export"
+    for path in folder.glob("*.py"):
+        words = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+        assert not words & (ISSUE - {"c"}), path.name

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from known_results import bound, measured, plain_server, result, unresolved
+
+from setebench.export.gemm import Cache, Kernel, k_block, m_block, n_block
+from setebench.export.source import Source
+from setebench.export.values import Open, Origin, Sheet, Value, assumed, derived, with_assumption
+
+
+def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
+    a = Value(10.0, "cycles", Origin.MEASURED, "a", 9.0, 12.0, ("a",))
+    b = Value(4.0, "cycles", Origin.MEASURED, "b", 3.0, 5.0, ("b",))
+    found = derived(lambda x, y: x - y, "cycles", (a, b), "difference", float)
+    assert isinstance(found, Value)
+    assert (found.value, found.low, found.high, found.parameters) == (6.0, 4.0, 9.0, ("a", "b"))
+
+
+@pytest.mark.parametrize("weak", [Origin.AT_LEAST, Origin.ASSUMED])
+def test_nothing_derived_is_surer_than_its_weakest_input(weak: Origin) -> None:
+    sure, unsure = Value(1, "", Origin.MEASURED, ""), Value(2, "", weak, "")
+    for inputs in ((sure, unsure), (unsure, sure)):
+        found = derived(lambda x, y: x + y, "", inputs, "")
+        assert isinstance(found, Value) and found.origin == weak
+
+
+def test_open_inputs_stay_open_and_are_named() -> None:
+    found = derived(lambda x, y: x + y, "", (assumed(1, "", "so"), Open("cache.l2.ways", "noise")), "")
+    assert found == Open("cache.l2.ways", "noise")
+    sheet = Sheet()
+    assert sheet.put("assoc", found) is None
+    assert list(sheet.missing("#")) == ["# left out: assoc (cache.l2.ways: noise)"]
+
+
+def test_an_assumption_does_not_hide_a_bound() -> None:
+    found = with_assumption(Value(5, "bytes", Origin.AT_LEAST, "m"), "all share it")
+    assert isinstance(found, Value)
+    assert found.origin == Origin.ASSUMED and "lower bound" in found.comment and "all share it" in found.comment
+
+
+def test_findings_without_a_value_are_open_with_their_reason() -> None:
+    source = Source(result(unresolved("a", "too noisy"), bound("b", 3)))
+    assert source.get("a") == Open("a", "unresolved: too noisy")
+    known = source.get("b")
+    assert isinstance(known, Value) and known.origin == Origin.AT_LEAST
+    assert isinstance(source.get("c"), Open)
+
+
+def test_nanoseconds_are_cycles_over_the_clock_of_the_run() -> None:
+    found = Source(plain_server()).nanoseconds("memory")
+    assert isinstance(found, Value)
+    assert found.value == pytest.approx(300 / 3)  # 1.5 cycles a tick, two ticks a nanosecond
+    assert found.low is not None and found.low == pytest.approx(299.5 / (1.515 * 2))
+
+
+@pytest.mark.parametrize("finding", ["prefetcher.l2.stride.present", "prefetcher.l1.stride.max_stride"])
+def test_strides_are_open_unless_every_kind_is_settled(finding: str) -> None:
+    document = plain_server()
+    known = Source(document).followed_strides()
+    assert isinstance(known, Value) and known.value == 2048
+    less = [unresolved(finding) if each.parameter == finding else each for each in document.findings]
+    assert isinstance(Source(result(*less)).followed_strides(), Open)
+
+
+# -- the analytical model -----------------------------------------------------------------------------------------
+
+
+def test_the_model_gives_the_blocks_of_its_paper() -> None:
+    """Low et al. 2016, Sandy Bridge: 32 KiB and 256 KiB of 8 ways, micro-kernel 8 x 4 of doubles: k_c 256, m_c 96."""
+    kernel, first, second = Kernel(8, 4, 8), Cache(8, 4096), Cache(8, 32768)
+    assert k_block(kernel, first) == 256
+    assert m_block(kernel, 256, second) == 96
+
+
+@given(
+    st.sampled_from([Kernel(6, 8, 8), Kernel(6, 16, 4), Kernel(3, 4, 16), Kernel(8, 4, 8)]),
+    st.integers(3, 24),
+    st.integers(3, 24),
+    st.integers(6, 11),
+)
+def test_blocks_fit_the_ways_that_are_left_to_them(kernel: Kernel, ways: int, others: int, shift: int) -> None:
+    first, second = Cache(ways, 64 << 6), Cache(others, 64 << shift)
+    depth = k_block(kernel, first)
+    panels = (kernel.rows + kernel.columns) * depth * kernel.element_bytes
+    assert panels <= (ways - 1) * first.way_bytes
+    rows = m_block(kernel, depth, second)
+    assert rows % kernel.rows == 0
+    assert rows * depth * kernel.element_bytes <= (others - 1) * second.way_bytes
+    assert n_block(kernel, depth, rows, second) % kernel.columns == 0
+
+
+def test_a_measured_interval_reaches_the_comment() -> None:
+    source = Source(result(measured("latency.l1", 4.0, "cycles", 0.25)))
+    known = source.latency("l1")
+    assert isinstance(known, Value)
+    assert known.comment == "measured; 95 % in [3.75, 4.25] cycles; from latency.l1; method of latency.l1"
