@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
 	$(filter-out %/_engine.c,$(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h)) \
 	$(filter-out %/_loops.c,$(wildcard setebench/core/loops/*.p[xy][xdi] setebench/core/loops/*.[ch])) \
+	$(wildcard setebench/loops/*.p[xy][xdi]) \
 	$(wildcard setebench/core/perf/*.p[xy][xdi] setebench/core/perf/*.h setebench/core/perf/program/*.p[xy][xdi] setebench/include/*.h)
 
 .PHONY: run test check kernel format docs clean
@@ -54,4 +55,4 @@ $(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/perf/_perf.c setebench/core/perf/program/_regions.c setebench/core/loops/_loops.c \
-		setebench/core/*.so setebench/core/loops/*.so setebench/core/perf/*.so setebench/core/perf/program/*.so
+		setebench/loops/_queues.c setebench/loops/*.so setebench/core/*.so setebench/core/loops/*.so setebench/core/perf/*.so setebench/core/perf/program/*.so

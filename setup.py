@@ -76,6 +76,8 @@ loops = Extension(
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
+queues = Extension("setebench.loops._queues", sources=["setebench/loops/_queues.pyx"], extra_compile_args=["-O2"])
+
 setup(
     name="setebench",
     version="0.1.0",
@@ -94,13 +96,14 @@ setup(
         "setebench": ["py.typed", "include/*.h"],
         "setebench.core": ["*.pyi"],
         "setebench.core.loops": ["*.pyi"],
+        "setebench.loops": ["*.pyi"],
         "setebench.core.perf": ["*.pyi", "events/*.toml"],
         "setebench.core.perf.program": ["*.pyi"],
         "setebench.references": ["*.toml"],
         "setebench.report": ["templates/*.j2"],
         "setebench.sim": ["presets/*.toml"],
     },
-    ext_modules=cythonize([core, loops, perf, regions], language_level=3),
+    ext_modules=cythonize([core, loops, perf, queues, regions], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},
     install_requires=[
         "click>=8.1",

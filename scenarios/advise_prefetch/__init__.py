@@ -58,7 +58,7 @@ def _advised(bench: Bench, name: str, kept: dict[str, Any]) -> Iterator[Finding]
     advisor = Advisor(bench.loops.describe_loop(name), _table(context))
     chosen = choose(bench, advisor)
     proof = prove(bench, chosen, bool(context.options.get("sweep")))
-    policy = proof.advised(chosen.finalists, bench.params.least_gain)
+    policy = proof.advised(chosen.tried, bench.params.least_gain)
     advice = advice_of(advisor, chosen.candidate(policy, proof.cycles(policy)))
     kept[name] = evidence(advice, chosen, proof)
     yield from findings(name, advice, chosen, proof)

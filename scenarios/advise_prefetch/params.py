@@ -19,17 +19,21 @@ class Params:
     """Policies of each trial behind the first, which tries three of every strategy: fewer find less a trial, more cost
     more than they find."""
 
-    finalists: int = 4
-    """Policies that go from the trials into the proof, beside the fastest of each strategy: about as many as differ
-    by less than trials resolve."""
-
     trial_rounds: tuple[int, int] = (3, 15)
     """Passes of each policy in a trial, least and most: the median of three bears one that was disturbed, and more
     than fifteen separate policies that differ by less than they do from day to day."""
 
-    rounds: tuple[int, int] = (8, 64)
-    """Rounds of the proof, least and most, all policies once in each; half choose the sweep's best, half time it. Four
-    give an interval at all (t of 3 degrees of freedom is 3.2); 32 make it a third as wide."""
+    rounds: tuple[int, int] = (10, 64)
+    """Rounds of the proof, least and most; half choose the sweep's best, half time it. Four that time give an interval
+    at all (t of 3 degrees of freedom is 3.2); 32 make it a third as wide."""
+
+    width: float = 0.015
+    """Half width of regret's interval, in parts of the time, at which the proof ends: less than a third of the regret
+    at which advice counts as right. Of the speed-up it may be twice that."""
+
+    trial_error: float = 0.01
+    """Standard error of a policy's time in a trial, in parts of it, at which the trial ends: a third of what the model
+    is right to (`least_gain` of the advice)."""
 
     work_seconds: float = 0.2
     """Seconds of work, at the pace that the machine says it has (`Facts.lines_per_second`), that decide between least

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
 from setebench.loops import Loop, Policy, RunsLoops
-from setebench.loops.advisor import Advisor, Candidate, family_of, strategy_of
+from setebench.loops.advisor import Advisor, Candidate, strategy_of
 from setebench.scenario import Context
 
 from .params import Params
+from .rounds import MEDIAN_VARIANCE, deviation
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,12 @@ class Bench:
     loops: RunsLoops
     params: Params
 
-    def ticks(self, loop: Loop, policies: list[Policy], between: tuple[int, int], purpose: int) -> NDArray[np.int64]:
-        """Interleaved rounds of policies, as many between least and most there is time for."""
-        pace = self.context.machine.facts.lines_per_second
-        rounds = self.params.rounds_of(loop, len(policies), pace, between)
+    def rounds(self, loop: Loop, policies: int, between: tuple[int, int]) -> int:
+        """Rounds of so many policies, between least and most, that there is time for."""
+        return self.params.rounds_of(loop, policies, self.context.machine.facts.lines_per_second, between)
+
+    def run(self, loop: Loop, policies: list[Policy], rounds: int, purpose: int) -> NDArray[np.int64]:
+        """So many interleaved rounds of policies; ticks, shape (rounds, policies)."""
         seed = int(self.context.rng(purpose).integers(1 << 31))
         return self.loops.run_loop(loop.name, policies, rounds, cpu=self.context.cpu, seed=seed)
 
@@ -41,11 +44,12 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What came of the trials: the policies that may be advised, the one that the model alone would have advised, and
-    the model as it ended, with what iterations took."""
+    """What came of the trials: the policies that were tried, any of which may be advised in the end (what held entries
+    during the trials may be gone by then), the one that the model alone would have advised, and the model as it ended,
+    with what iterations took."""
 
     loop: Loop
-    finalists: tuple[Policy, ...]
+    tried: tuple[Policy, ...]
     by_table: Policy
     advisor: Advisor
 
@@ -66,22 +70,27 @@ def choose(bench: Bench, advisor: Advisor) -> Chosen:
         wanted = list(dict.fromkeys([*advisor.neighbours(), *advisor.further(params.tried)]))
         if not wanted:
             break
-    finalists = tuple(dict.fromkeys([*_finalists(advisor, params), by_table]))
-    return Chosen(loop=loop, finalists=finalists, by_table=by_table, advisor=advisor)
+    return Chosen(loop=loop, tried=tuple(advisor.observed), by_table=by_table, advisor=advisor)
 
 
 def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[tuple[Policy, float]]:
     """Cycles per iteration of each policy, on the scale of the loop without prefetches as it was described: policies
     are compared within their rounds, so that a clock that drifts between trials changes nothing."""
     asked = list(dict.fromkeys([Policy(), *policies]))
-    ticks = bench.ticks(loop, asked, bench.params.trial_rounds, 100 + trial)
+    least, most = bench.params.trial_rounds
+    rounds = bench.rounds(loop, len(asked), (least, most))
+    ticks = bench.run(loop, asked, least, 100 + MOST_TRIALS * trial)
+    while len(ticks) < rounds and _error(ticks) > bench.params.trial_error:
+        more = bench.run(loop, asked, min(least, rounds - len(ticks)), 100 + MOST_TRIALS * trial + len(ticks))
+        ticks = np.concatenate([ticks, more])
     relative = np.median(ticks / ticks[:, :1], axis=0)
     return [(policy, float(part) * loop.measured_cycles) for policy, part in zip(asked, relative, strict=True)]
 
 
-def _finalists(advisor: Advisor, params: Params) -> tuple[Policy, ...]:
-    """The fastest of what was tried, the fastest of each strategy and hint, and no prefetching: what a hint does may
-    change from one minute to the next, so that all of the fastest can turn out slow."""
-    ranked = sorted(advisor.observed, key=lambda policy: advisor.observed[policy])
-    first = {family_of(policy): policy for policy in reversed(ranked)}
-    return tuple(dict.fromkeys([*ranked[: params.finalists], *first.values(), Policy()]))
+MOST_TRIALS = 20
+"""Draws of one trial at most, so that each has its own."""
+
+
+def _error(ticks: NDArray[np.int64]) -> float:
+    """Standard error of a policy's median time, in parts of it."""
+    return float(deviation(np.log(ticks)) * np.sqrt(MEDIAN_VARIANCE / len(ticks)))

@@ -140,11 +140,13 @@ def why(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
 
 def _walks(advisor: Advisor) -> Iterator[str]:
     rates = rates_of(advisor.loop, advisor.table)
-    for stream, walk in zip(advisor.loop.streams, rates.walks, strict=True):
-        if stream.prefetched and walk.first >= 1:
-            kept = "prefetches are done all the same" if walk.survives == 1 else "prefetches are dropped then"
+    for number, stream in enumerate(advisor.loop.streams):
+        cycles = rates.walk_cycles(number)
+        if stream.prefetched and cycles >= 1:
+            dropped = not rates.across_page or any(rates.tlb.dropped)
             yield (
-                f"Its accesses to {stream.name} miss TLBs, {walk.first:.0f} cycles on average, and {kept} "
+                f"Its accesses to {stream.name} miss TLBs, {cycles:.0f} cycles on average, and prefetches "
+                f"{'are dropped then' if dropped else 'are done all the same'} "
                 "(tlb.*, software_prefetch.on_tlb_miss.*, software_prefetch.across_page)."
             )
             return

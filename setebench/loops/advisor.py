@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from setebench.loops.queues import Core, Queues
-from setebench.loops.rates import Rates, most_iterations, rates_of
+from setebench.loops.rates import most_iterations, rates_of
 from setebench.loops.records import Loop, Policy, Strategy
 from setebench.loops.table import Table
 
@@ -42,7 +42,7 @@ class Advisor:
     core: Core = field(default_factory=Core)
 
     def __post_init__(self) -> None:
-        self._rates = rates_of(self.loop, self.table)
+        self._queues = Queues(self.loop, rates_of(self.loop, self.table))
         self._known: dict[tuple[Core, Policy], float] = {}
         if self.loop.measured_cycles and Policy() not in self.observed:
             self.observed[Policy()] = self.loop.measured_cycles
@@ -126,7 +126,7 @@ class Advisor:
 
     def _with(self, core: Core, policy: Policy) -> float:
         if (core, policy) not in self._known:
-            self._known[core, policy] = Queues(self.loop, policy, self._rates, core).cycles()
+            self._known[core, policy] = self._queues.cycles(policy, core)
         return self._known[core, policy]
 
     def _correction(self, policy: Policy) -> float:
@@ -142,7 +142,7 @@ class Advisor:
     def _fitted(self) -> Core:
         """The core for which the model comes nearest to what was seen; of two about as near the likelier one. Without
         anything seen, an ordinary core."""
-        likely = list(cores(self.table, self._rates))
+        likely = list(cores(self.table))
         if not self.observed:
             return likely[0]
         none = {policy: cycles for policy, cycles in self.observed.items() if not policy.stages}
@@ -158,9 +158,9 @@ class Advisor:
         return sum(abs(math.log(self._with(core, policy) / cycles)) for policy, cycles in seen.items())
 
 
-def cores(table: Table, rates: Rates) -> Iterator[Core]:
+def cores(table: Table) -> Iterator[Core]:
     """Cores that may be, the likelier first: what a core overlaps is no finding."""
-    walkers = WALKERS if any(own.first for own in rates.walks) else WALKERS[:1]
+    walkers = WALKERS if table.said("tlb.l1.entries.4k") or table.said("tlb.l1.entries.2m") else WALKERS[:1]
     if table.blocking():
         yield from (Core(blocking=True, in_order=True, walkers=number) for number in walkers)
         return

@@ -15,20 +15,34 @@ MEANT_FILLS = {"t0": "l1", "t1": "l2", "t2": "l2", "nta": "l1", "w": "l1"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walk:
-    """Page walks of one stream: cycles of the first touch of a line (the mean), of a later one whose translation was
-    displaced, how many other touches displace it, and the part of prefetches that are done at all."""
+class Tlb:
+    """Translation of pages of one size: entries of the nearest table (0: nothing is known of it), cycles of what misses
+    that one (`near`) and both (`far`), whether there is a second, and whether a software prefetch is `dropped` that
+    misses the first or both."""
 
-    first: float = 0.0
-    again: float = 0.0
+    page_bytes: int
     entries: float = 0.0
-    survives: float = 1.0
+    near: float = 0.0
+    far: float = 0.0
+    second: bool = False
+    dropped: tuple[bool, bool] = (False, False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pages:
+    """Where a stream's pages lie: the span of its addresses in bytes, the parts of its first touches that miss the
+    nearest TLB and that find their page in the second one."""
+
+    extent_bytes: int
+    missing: float
+    in_second_tlb: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
     """The memory system for one loop. `latency` of level 1 to 3 in cycles; `demand` and `prefetch` entries of level 1
-    and 2; `sources` per stream: the levels that serve it as (cumulated part, latency)."""
+    and 2; `sources` per stream: the levels that serve it as (cumulated part, latency); `blocking_store` and
+    `blocking_prefetch`: nothing begins before what one of them asks for is there."""
 
     latency: tuple[float, float, float]
     demand: tuple[float, float]
@@ -36,16 +50,19 @@ class Rates:
     drops: bool
     fills: dict[str, str]
     sources: tuple[tuple[tuple[float, float], ...], ...]
-    walks: tuple[Walk, ...]
+    tlb: Tlb
+    pages: tuple[Pages, ...]
+    across_page: bool
+    blocking_store: bool
+    blocking_prefetch: bool
     prefetchers: tuple[tuple[str, dict[str, Any]], ...]
     prefetch_cycles: float
 
-    def source(self, stream: int, drawn: float) -> float:
-        """Latency of a line of a stream, from a number between 0 and 1."""
-        for part, latency in self.sources[stream]:
-            if drawn <= part:
-                return latency
-        return self.sources[stream][-1][1]
+    def walk_cycles(self, stream: int) -> float:
+        """Mean cycles that the first touch of a line of a stream in random order takes for its translation."""
+        own, tlb = self.pages[stream], self.tlb
+        far = own.missing * (1 - own.in_second_tlb if tlb.second else 1.0)
+        return (own.missing - far) * tlb.near + far * (tlb.far if tlb.second else tlb.near)
 
 
 def rates_of(loop: Loop, table: Table) -> Rates:
@@ -66,7 +83,11 @@ def rates_of(loop: Loop, table: Table) -> Rates:
             hint: str(table.said(f"software_prefetch.fills.{hint}") or level) for hint, level in MEANT_FILLS.items()
         },
         sources=tuple(_sources(loop, stream, table) for stream in loop.streams),
-        walks=tuple(_walk(loop, stream, table) for stream in loop.streams),
+        tlb=_tlb(loop, table),
+        pages=tuple(_pages(loop, stream, table) for stream in loop.streams),
+        across_page=table.said("software_prefetch.across_page") is not False,
+        blocking_store=table.said("blocking.store") == "blocking",
+        blocking_prefetch=table.said("blocking.prefetch") == "blocking",
         prefetchers=tuple(table.prefetchers()),
         prefetch_cycles=table.params.prefetch_cycles,
     )
@@ -133,28 +154,36 @@ def _sources(loop: Loop, stream: Stream, table: Table) -> tuple[tuple[float, flo
     return tuple(found)
 
 
-def _walk(loop: Loop, stream: Stream, table: Table) -> Walk:
+def _tlb(loop: Loop, table: Table) -> Tlb:
     large = loop.page_bytes >= PAGE_BYTES["2m"] or not loop.page_bytes
     pages = "2m" if large and table.said("tlb.l1.entries.2m") else "4k"
-    page = PAGE_BYTES[pages]
-    first, second = (_number(table, f"tlb.{level}.entries.{pages}") for level in ("l1", "l2"))
-    near, far = (_number(table, f"tlb.{level}.miss_penalty.{pages}") for level in ("l1", "l2"))
-    across = table.said("software_prefetch.across_page") is not False
-    if stream.pattern in REGULAR:
-        touched = min(len(loop.streams), loop.working_set_bytes / page)
-        cost = near if first and touched > first else 0.0
-        # where prefetches must stay in the page of the latest access, that is the last stream's
-        return Walk(first=cost, again=cost, entries=first, survives=1.0 if across else 1 / len(loop.streams))
-    extent = stream.extent_bytes or loop.working_set_bytes
-    lost = [max(0.0, 1 - entries * page / extent) if entries else 0.0 for entries in (first, second)]
-    lost[1] = lost[1] if second else lost[0]
-    mean = lost[1] * (far if second else near) + max(0.0, lost[0] - lost[1]) * near
-    dropped = max(
-        part if table.said(f"software_prefetch.on_tlb_miss.{level}") is False else 0.0
-        for level, part in zip(("l1", "l2"), lost, strict=True)
+    second = _number(table, f"tlb.l2.entries.{pages}") > 0
+    return Tlb(
+        page_bytes=PAGE_BYTES[pages],
+        entries=_number(table, f"tlb.l1.entries.{pages}"),
+        near=_number(table, f"tlb.l1.miss_penalty.{pages}"),
+        far=_number(table, f"tlb.l2.miss_penalty.{pages}"),
+        second=second,
+        dropped=(
+            table.said("software_prefetch.on_tlb_miss.l1") is False,
+            table.said("software_prefetch.on_tlb_miss.l2") is False,
+        ),
     )
-    survives = 1 - dropped if across or extent <= PAGE_BYTES["4k"] else 0.0
-    return Walk(first=mean, again=near, entries=first, survives=survives)
+
+
+def _pages(loop: Loop, stream: Stream, table: Table) -> Pages:
+    """A stream in order comes back to a page after all the others of the working set, so that it misses a TLB that
+    doesn't hold them all; one in random order finds in each as many of its pages as fit."""
+    tlb = _tlb(loop, table)
+    extent = int(stream.extent_bytes or loop.working_set_bytes)
+    second = _number(table, f"tlb.l2.entries.{'2m' if tlb.page_bytes == PAGE_BYTES['2m'] else '4k'}")
+    reach = [min(1.0, entries * tlb.page_bytes / extent) for entries in (tlb.entries, second)]
+    if stream.pattern in REGULAR:
+        whole = second * tlb.page_bytes >= loop.working_set_bytes
+        return Pages(extent_bytes=extent, missing=0.0, in_second_tlb=float(whole))
+    missing = 1 - reach[0] if tlb.entries else 0.0
+    kept = max(0.0, reach[1] - reach[0]) / missing if missing else 1.0
+    return Pages(extent_bytes=extent, missing=missing, in_second_tlb=kept)
 
 
 def _number(table: Table, parameter: str) -> float:

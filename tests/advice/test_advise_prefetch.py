@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from setebench.scenarios.advise_prefetch import words
-from setebench.scenarios.advise_prefetch.figure import advice_figure
-from setebench.scenarios.advise_prefetch.params import Params
-from setebench.scenarios.advise_prefetch.proof import Proof
 
 from setebench import store
 from setebench.cli.main import setebench
 from setebench.loops import Policy
 from setebench.loops.shapes import shape
 from setebench.results import Document, MachineRecord, Outcome, Tool
+from setebench.scenarios.advise_prefetch import words
+from setebench.scenarios.advise_prefetch.figure import advice_figure
+from setebench.scenarios.advise_prefetch.params import Params
+from setebench.scenarios.advise_prefetch.proof import Proof
 from setebench.score.advice import advice_truths, regrets
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
@@ -114,7 +114,16 @@ def test_an_unknown_loop_is_bad_use(table: Path) -> None:
 
 def _proof(ticks: np.ndarray) -> Proof:  # type: ignore[type-arg]
     policies = (Policy(), *(Policy(l1_distance=d) for d in range(1, ticks.shape[1])))
-    return Proof(loop=shape("triad"), policies=policies, ticks=ticks, sweep=policies, folklore=policies[1:], absent={})
+    chooses = np.arange(len(ticks)) % 2 == 0
+    return Proof(
+        loop=shape("triad"),
+        policies=policies,
+        ticks=ticks.astype(float),
+        chooses=chooses,
+        sweep=policies,
+        folklore=policies[1:],
+        absent={},
+    )
 
 
 def test_choosing_and_timing_apart_does_not_flatter_the_best_of_many() -> None:
