@@ -31,6 +31,10 @@ TOOLS = {
     "score": ("setebench.cli.score:score", "Score the inference on simulated machines whose truth is known."),
     "show": ("setebench.cli.show:show", "Print a result file as a table, CSV, Markdown, LaTeX or JSON."),
     "show-asm": ("setebench.cli.show_asm:show_asm", "Show the machine code of a probe or a snippet."),
+    "twin": (
+        "setebench.cli.twin:twin_command",
+        "Make a machine file of a result: a simulated machine that has what was found.",
+    ),
     "sim": ("setebench.cli.sim:sim", "List simulated machines and print what is true of them."),
 }
 """Commands that are no scenarios: where each lives, and its line in `--help`."""

@@ -21,6 +21,7 @@ from setebench.errors import UsageError
 from setebench.sim import spec
 from setebench.sim.check_fields import Problem, field_problems
 from setebench.sim.check_sense import sense_problems
+from setebench.sim.origins import Origin, take_origins
 from setebench.sim.random_machine import random_machine
 from setebench.sim.toml_lines import key_lines, line_of
 
@@ -69,6 +70,7 @@ def shipped_text(name: str) -> str:
 def parse(text: str, file: str) -> spec.Machine:
     """The machine that the TOML `text` of `file` describes; `file` is only used in messages."""
     data = _parse_toml(text, file)
+    take_origins(data, file)
     _raise_first(field_problems(data), text, file)
     try:
         machine = msgspec.convert(data, spec.Machine)
@@ -76,6 +78,11 @@ def parse(text: str, file: str) -> spec.Machine:
         raise UsageError(f"{file}: {error}") from error
     _raise_first(sense_problems(machine), text, file)
     return machine
+
+
+def origins(text: str, file: str) -> dict[str, Origin]:
+    """Where the fields come from, by the machine file's own `[origins]`; empty where it says nothing."""
+    return take_origins(_parse_toml(text, file), file)
 
 
 def read_file(path: str) -> str:

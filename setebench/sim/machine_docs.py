@@ -121,6 +121,12 @@ RULES = """\
   `includes_other_stalls` for `stall_l1d_miss` and `stall_load_any`, `misses_prefetches`, `no_stores` and `other_level`
   for lines, `undercounts_smt` for what a thread does beside another.
 
+## `[origins]`
+
+A file may end with a table that the simulator reads past: for a field, named as `"levels[0].ways"`, where its value is
+from. `origin` is `measured`, `bounded` or `assumed`; `low`, `high`, `parameters` (findings) and `why` may be given.
+`setebench twin` writes it; `setebench.sim.loader.origins` reads it.
+
 ## How the truth follows
 
 Most parameters are a field's value. These are not:

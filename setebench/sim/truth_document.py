@@ -15,6 +15,10 @@ def truth_document(machine: spec.Machine, name: str, when: datetime) -> Document
     facts = {
         "name": machine.name,
         "description": machine.description,
+        "siblings": [
+            [thread * machine.core.cores + core for thread in range(machine.core.threads_per_core)]
+            for core in range(machine.core.cores)
+        ],
         "cpus": list(range(machine.core.cores * machine.core.threads_per_core)),
         "line_size": machine.line_size_bytes,
         "page_sizes": list(machine.memory.page_sizes),

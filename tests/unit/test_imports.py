@@ -106,9 +106,9 @@ def test_only_core_imports_the_engine() -> None:
 
 
 def test_truth_and_findings_only_meet_in_the_score() -> None:
-    """Who imports sim: opening a machine by name, the score, and the command line."""
+    """Who imports sim: opening a machine by name, the score, twins of measured machines, and the command line."""
     importers = {room(name) for name in SOURCES if "sim" in _rooms_of(name)} - {"sim"}
-    assert importers == {"machine", "score", "cli"}
+    assert importers == {"machine", "score", "truth", "cli"}
     assert {room(name) for name in SOURCES if "setebench.sim.inspect" in imports(name)} == set()
 
 

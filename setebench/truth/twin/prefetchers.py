@@ -1,0 +1,118 @@
+"""Rules for hardware prefetchers: which there are, and the fields of each kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from setebench.sim import spec
+from setebench.sim.fields import PREFETCHERS, kind_of, table_fields
+from setebench.sim.limits import Table
+from setebench.truth.twin.draft import Draft
+from setebench.truth.twin.readings import Reading, Readings
+
+START = "prefetcher."
+PRESENT = ".present"
+RENAMED: dict[Table, dict[str, str]] = {
+    spec.Stride: {"streams": "entries", "min_stride": "min_stride_bytes", "max_stride": "max_stride_bytes"},
+    spec.Region: {"streams": "active_regions", "region_size": "region_size_bytes"},
+}
+"""Fields that findings call something else; all others have the finding's name."""
+
+BY_RULE = frozenset({"present", "ip_bits", "trained_by", "trigger_at_page_edge", "trigger_by_l1_prefetcher"})
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A prefetcher that was found: its name in findings, its table in the schema, its place in the machine file."""
+
+    identity: str
+    table: Table
+    index: int
+
+    def path(self, field: str) -> tuple[str, int, str]:
+        return ("prefetchers", self.index, field)
+
+
+def prefetchers(readings: Readings, draft: Draft) -> None:
+    """Every prefetcher that is reported present and that the schema has a kind for. One whose presence is open is
+    assumed to be absent, which the origin of the list itself says."""
+    kinds = {kind_of(table): table for table in PREFETCHERS}
+    found, unsettled = [], []
+    for name in readings.names(START, PRESENT):
+        identity = name.removeprefix(START).removesuffix(PRESENT)
+        present = readings.get(name)
+        level, _, kind = identity.partition(".")
+        if present is None:
+            unsettled.append(identity)
+        elif present.value and kind in kinds and level in ("l1", "l2"):
+            found.append((identity, kinds[kind]))
+    for index, (identity, table) in enumerate(found):
+        _prefetcher(readings, draft, _Known(identity, table, index))
+    if unsettled:
+        names = tuple(f"{START}{each}{PRESENT}" for each in unsettled)
+        absent = Reading(None, "bounded", parameters=names, why="open; assumed to be absent")
+        draft.origins["prefetchers",] = absent.origin
+
+
+def _prefetcher(readings: Readings, draft: Draft, known: _Known) -> None:
+    level, kind = int(known.identity[1]), kind_of(known.table)
+    present = readings.get(f"{START}{known.identity}{PRESENT}")
+    draft.put(known.path("level"), present, level)
+    draft.put(known.path("kind"), present, kind)
+    fields = table_fields(known.table)
+    renamed = RENAMED.get(known.table, {})
+    start = f"{START}{known.identity}."
+    for name in readings.names(start):
+        parameter = name.removeprefix(start)
+        field = renamed.get(parameter, parameter)
+        if parameter not in BY_RULE and field in fields:
+            draft.put(known.path(field), readings.get(name))
+    if draft.get(known.path("fills")) is None:
+        draft.assume(known.path("fills"), f"l{level}", "open: its own level")
+    _trained_by(readings, draft, known)
+    _bits_and_edges(readings, draft, known)
+    _consistent(draft, known)
+
+
+def _trained_by(readings: Readings, draft: Draft, known: _Known) -> None:
+    found = readings.get(f"{START}{known.identity}.trained_by")
+    by_first = readings.get(f"{START}{known.identity}.trigger_by_l1_prefetcher")
+    who = list(found.value) if found is not None and found.value else ["load"]
+    if by_first is not None:
+        who.append("l1_prefetcher")
+        draft.put(known.path("trigger_by_l1_prefetcher"), by_first)
+    if found is not None and found.value:
+        draft.put(known.path("trained_by"), found, who)
+    else:
+        draft.assume(known.path("trained_by"), who, "open: loads")
+
+
+def _bits_and_edges(readings: Readings, draft: Draft, known: _Known) -> None:
+    bits = readings.get(f"{START}{known.identity}.ip_bits")
+    if bits is not None and bits.value and "ip_bits" in table_fields(known.table):
+        draft.put(known.path("ip_bits"), bits, max(int(bit) for bit in bits.value) + 1)
+    edges = readings.get(f"{START}{known.identity}.trigger_at_page_edge")
+    if edges is not None and "trigger_at_page_edge" in table_fields(known.table):
+        trigger = draft.get(known.path("trigger"))
+        same = all(edge == trigger for edge in edges.value)
+        draft.put(known.path("trigger_at_page_edge"), edges, [] if same else list(edges.value))
+
+
+def _consistent(draft: Draft, known: _Known) -> None:
+    """Fields that were left open must go with those that were found."""
+
+    def value(name: str) -> Any:
+        found = draft.get(known.path(name))
+        return table_fields(known.table)[name].default if found is None else found
+
+    fields = table_fields(known.table)
+    if {"degree", "max_distance"} <= set(fields) and value("degree") > value("max_distance"):
+        open_one = "max_distance" if draft.get(known.path("max_distance")) is None else "degree"
+        other = "degree" if open_one == "max_distance" else "max_distance"
+        if draft.get(known.path(open_one)) is None:
+            draft.assume(known.path(open_one), value(other), f"open; goes with {other}")
+    if value("crosses_4k") and not value("crosses_4k_in_2m"):
+        draft.assume(known.path("crosses_4k_in_2m"), True, "what crosses in small pages crosses in large ones")
+    if "streams_per_page" in fields and value("streams_per_page") == 2 and draft.get(known.path("directions")) is None:
+        draft.assume(known.path("directions"), "both", "open; two streams in a page go both ways")

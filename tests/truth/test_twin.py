@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench import store
+from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.results import Document, Finding, Outcome, Value
+from setebench.sim import loader, spec
+from setebench.sim.fields import table_fields
+from setebench.sim.loader import load, origins, parse
+from setebench.sim.truth import truth
+from setebench.sim.truth_document import truth_document
+from setebench.truth.twin import as_toml, make_twin
+from setebench.truth.twin.make import fields_of
+from setebench.truth.twin.shapes import MOST_SLICES, at_least, of_size, of_size_and_ways
+
+NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in range(1, 31)))
+FOLLOWS = ("bandwidth.", "counter.")
+"""Parameters that follow from fields which no finding names: ports, fills, the faults of a PMU."""
+
+
+def truth_of(name: str) -> Document:
+    return truth_document(load(name), name, datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def changed(document: Document, parameter: str, **fields: object) -> Document:
+    """The result with one finding changed."""
+    findings = [
+        msgspec.structs.replace(each, **fields) if each.parameter == parameter else each for each in document.findings
+    ]
+    return msgspec.structs.replace(document, findings=findings)
+
+
+def unresolved(document: Document, *parameters: str) -> Document:
+    for parameter in parameters:
+        open_one = {"value": None, "outcome": Outcome.UNRESOLVED, "reason": "noise", "low": None, "high": None}
+        document = changed(document, parameter, **open_one)
+    return document
+
+
+def same(one: Value, other: Value) -> bool:
+    return one == (pytest.approx(other, rel=1e-9) if isinstance(other, float) else other)
+
+
+# -- twins of the truth -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_twin_of_the_truth_has_the_same_truth(name: str) -> None:
+    machine = load(name)
+    twin = make_twin(truth_of(name))
+    assert twin.set_aside == {}
+    found = {finding.parameter: finding.value for finding in truth(twin.machine)}
+    for finding in truth(machine):
+        if not finding.parameter.startswith(FOLLOWS):
+            assert same(found.get(finding.parameter), finding.value), finding.parameter
+
+
+@pytest.mark.parametrize("name", NAMES[::3])
+def test_the_file_reads_back_as_the_machine_with_an_origin_for_every_field(name: str) -> None:
+    twin = make_twin(truth_of(name))
+    text = as_toml(twin)
+    assert parse(text, "twin.toml") == twin.machine
+    read = origins(text, "twin.toml")
+    assert read == twin.named()
+    assert {path for path, _ in fields_of(twin.machine)} <= set(twin.origins)
+    assert {origin.origin for origin in read.values()} >= {"measured", "assumed"}
+    assert all(origin.parameters for origin in read.values() if origin.origin == "measured")
+    assert all(origin.why for origin in read.values() if origin.origin == "assumed")
+
+
+def test_every_field_has_a_comment_above_it() -> None:
+    text = as_toml(make_twin(truth_of("sandybridge"))).partition("[origins]")[0]
+    lines = text.splitlines()
+    assignments = [number for number, line in enumerate(lines) if re.match(r"\w+ = ", line)]
+    bare = [lines[n] for n in assignments if not lines[n - 1].startswith("#") and not lines[n].startswith("kind")]
+    assert len(assignments) > 100 and bare == []
+
+
+def test_a_field_that_the_schema_gains_is_assumed_by_itself() -> None:
+    """Nothing lists the fields: whatever the schema has is in the twin."""
+    twin = make_twin(truth_of("plain"))
+    for name in table_fields(spec.Noise):
+        assert twin.origins["noise", name].origin == "assumed"
+    for index in range(len(twin.machine.levels)):
+        assert {name for name in table_fields(spec.Level)} == {
+            path[2] for path in twin.origins if path[:2] == ("levels", index)
+        }
+
+
+# -- what is open or bounded --------------------------------------------------------------------------------------
+
+
+def test_an_interval_is_kept_in_the_units_of_the_field() -> None:
+    document = changed(truth_of("plain"), "clock.cycles_per_tick", value=2.0, low=1.6, high=2.5)
+    twin = make_twin(document)
+    origin = twin.origins["clock", "ticks_per_cycle"]
+    assert twin.machine.clock.ticks_per_cycle == 0.5
+    assert (origin.origin, origin.low, origin.high) == ("measured", 0.4, 0.625)
+
+
+def test_a_bound_is_bounded_and_held() -> None:
+    document = changed(truth_of("plain"), "cache.l2.size", value=538071, outcome=Outcome.AT_LEAST)
+    twin = make_twin(unresolved(document, "cache.l2.ways"))
+    level = twin.machine.levels[1]
+    assert level.sets * level.ways * 64 >= 538071 // 64 * 64
+    assert level.sets * level.ways * 64 < 1.2 * 538071
+    assert twin.origins["levels", 1, "sets"].origin == "bounded"
+    assert twin.origins["levels", 1, "ways"].origin == "assumed"
+
+
+def test_an_interval_without_a_value_bounds() -> None:
+    document = unresolved(truth_of("plain"), "latency.l3")
+    twin = make_twin(changed(document, "latency.l3", low=40.0, high=90.0))
+    assert twin.machine.levels[2].latency_cycles == pytest.approx(60.0)
+    assert twin.origins["levels", 2, "latency_cycles"].origin == "bounded"
+
+
+def test_a_prefetcher_whose_presence_is_open_is_left_out_and_named() -> None:
+    document = unresolved(truth_of("sandybridge"), "prefetcher.l2.stream.present")
+    twin = make_twin(document)
+    assert not any(isinstance(each, spec.Streamer) for each in twin.machine.prefetchers)
+    assert "prefetcher.l2.stream.present" in as_toml(twin).partition("[clock]")[0]
+
+
+def test_an_empty_result_makes_a_machine_of_assumptions() -> None:
+    document = msgspec.structs.replace(truth_of("plain"), findings=[])
+    twin = make_twin(document)
+    assert {origin.origin for origin in twin.origins.values()} == {"assumed"}
+    assert parse(as_toml(twin), "x") == twin.machine
+
+
+@given(st.sets(st.integers(0, 120), max_size=60), st.integers(1, 12))
+def test_whatever_is_open_there_is_a_twin(chosen: set[int], seed: int) -> None:
+    """Any findings of a machine may be open: what is left makes a machine that keeps them."""
+    document = truth_of(f"random:{seed}")
+    names = [each.parameter for each in document.findings if not each.parameter.startswith(FOLLOWS)]
+    opened = {names[index] for index in chosen if index < len(names)}
+    twin = make_twin(unresolved(document, *opened))
+    assert twin.set_aside == {}
+    found = {finding.parameter: finding.value for finding in truth(twin.machine)}
+    for level in range(1, len(twin.machine.levels) + 1):
+        name = f"latency.l{level}"
+        if name not in opened and name in names:
+            assert same(found[name], document[name].value)
+
+
+def test_findings_that_contradict_each_other_are_set_aside_and_named() -> None:
+    document = changed(truth_of("plain"), "latency.l3", value=9000.0)
+    twin = make_twin(document)
+    assert set(twin.set_aside) & {"latency.l3", "latency.memory"}
+    assert "set aside" in as_toml(twin)
+
+
+# -- shapes -------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 1 << 22), st.none() | st.integers(1, 32))
+def test_a_shape_holds_what_was_found_and_little_more(lines: int, ways: int | None) -> None:
+    shape = at_least(lines, ways)
+    assert shape.lines >= lines and shape.sets & (shape.sets - 1) == 0
+    assert ways is None or shape.ways == ways
+    assert ways is not None or shape.lines <= lines + shape.sets
+
+
+@given(st.integers(0, 14), st.integers(1, 32), st.integers(1, MOST_SLICES))
+def test_a_shape_is_found_again_from_size_and_ways(bits: int, ways: int, slices: int) -> None:
+    lines = (1 << bits) * ways * slices
+    shape = of_size_and_ways(lines, ways, MOST_SLICES)
+    assert shape is not None and (shape.lines, shape.ways) == (lines, ways)
+    exact = of_size((1 << bits) * ways)
+    assert exact is not None and exact.lines == (1 << bits) * ways
+
+
+# -- files and the command ----------------------------------------------------------------------------------------
+
+
+def test_origins_that_make_no_sense_are_refused() -> None:
+    text = loader.shipped_text("plain")
+    with pytest.raises(UsageError, match=r"\[origins\]"):
+        parse(text + '\n[origins]\n"core.cores" = {origin = "guessed"}\n', "x.toml")
+
+
+def test_the_command_writes_a_machine_file(tmp_path: Path) -> None:
+    result, target = tmp_path / "result.json", tmp_path / "twin.toml"
+    result.write_bytes(store.dumps(truth_of("zen-like")))
+    assert CliRunner().invoke(setebench, ["twin", str(result), "-o", str(target)]).exit_code == 0
+    assert load(str(target)) == make_twin(truth_of("zen-like")).machine
+    assert CliRunner().invoke(setebench, ["twin", str(result), "-o", str(tmp_path / "twin.txt")]).exit_code == 2
+    shown = CliRunner().invoke(setebench, ["sim", "truth", str(target)])
+    assert shown.exit_code == 0 and "mshr.l1.demand" in shown.output
+
+
+def test_findings_of_unknown_names_do_no_harm() -> None:
+    document = truth_of("plain")
+    more = Finding(parameter="cache.l1.colour", value="blue")
+    machine = make_twin(msgspec.structs.replace(document, findings=[*document.findings, more])).machine
+    assert machine == make_twin(document).machine
