@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,9 @@ it is read, so that a file of nothing but empty lists would take thirty times it
 
 DEEPEST_NESTING = 64
 LARGEST_INTEGER = (1 << 64) - 1
+Form = TypeVar("Form")
+"""What a file is read as."""
+
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -228,19 +231,25 @@ class _Header(msgspec.Struct):
 def load(path: str | Path) -> Document:
     """Read a result file. Raises `UsageError` with one line for anything that isn't one this version can read."""
     where = str(path)
+    document = load_as(path, Document)
+    _check_tree(where, [document.evidence, document.settings, document.machine.facts, document.machine.environment])
+    _check_tree(where, [[finding.value, finding.low, finding.high] for finding in document.findings])
+    return document
+
+
+def load_as(path: str | Path, form: type[Form]) -> Form:
+    """Read of a result file what `form` has fields for, and no more. Raises `UsageError` as `load` does."""
+    where = str(path)
     data = _read(where)
     try:
         _check_schema(where, msgspec.json.decode(data, type=_Header).schema)
-        document = msgspec.json.decode(data, type=Document)
+        return msgspec.json.decode(data, type=form)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where!r} is not a setebench result file: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{where!r} is damaged or cut short: {error}") from error
     except RecursionError as error:
         raise UsageError(f"{where!r} is nested too deeply for a result file") from error
-    _check_tree(where, [document.evidence, document.settings, document.machine.facts, document.machine.environment])
-    _check_tree(where, [[finding.value, finding.low, finding.high] for finding in document.findings])
-    return document
 
 
 def _read(where: str) -> bytes:

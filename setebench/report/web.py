@@ -63,13 +63,13 @@ def page(entries: Sequence[Entry]) -> str:
     """The report on some documents, a whole HTML page."""
     shown = [_shown(number, entry) for number, entry in enumerate(entries, 1)]
     heading = shown[0]["title"] if len(shown) == 1 else f"{len(shown)} results"
-    return _template("report.html.j2").render(entries=shown, heading=heading)
+    return template("report.html.j2").render(entries=shown, heading=heading)
 
 
 def table_html(document: Document) -> str:
     """The findings as an HTML fragment, for notebooks."""
     shown = _shown(1, Entry(name="", document=document))
-    return _template("table.html.j2").render(entry=shown)
+    return template("table.html.j2").render(entry=shown)
 
 
 @cache
@@ -86,7 +86,8 @@ def _environment() -> Environment:
     )
 
 
-def _template(name: str) -> Template:
+def template(name: str) -> Template:
+    """A page's template; it escapes whatever it is given."""
     return _environment().get_template(name)
 
 

@@ -1,0 +1,181 @@
+"""What many results say, kept by parameter: rows are sorted into blocks, and of each block a parameter's part is read.
+
+So memory hardly grows with the number of nodes: what doesn't fit a buffer lies in a temporary file without a name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from enum import IntEnum
+from types import TracebackType
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.fleet.reading import Result, Told
+from setebench.results import Outcome
+
+ROWS_OF_A_BLOCK = 1 << 16
+"""Rows that are collected before they are sorted and put away: some 20 MiB of Python's objects."""
+
+IN_MEMORY_BYTES = 64 << 20
+"""Beyond, blocks lie in a temporary file."""
+
+MOST_PARAMETERS = 100_000
+"""Of all results together; more say that a file is not what it claims."""
+
+LARGEST = 1e100
+"""Numbers beyond are nobody's measurement, and their squares would overflow."""
+
+_Z = 1.959963984540054
+"""Half-widths of 95 % intervals over standard errors of normal values."""
+
+
+class Kind(IntEnum):
+    """What a row says: a number, one of several answers, that something is absent, a lower bound, or nothing."""
+
+    NUMBER = 0
+    ANSWER = 1
+    ABSENT = 2
+    BOUND = 3
+    OPEN = 4
+
+
+ROW = np.dtype([("node", "<u4"), ("kind", "u1"), ("value", "<f8"), ("error", "<f4")])
+"""`value` is the number, or the code of the answer or of the reason; `error` the standard error that is stated."""
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is said of one parameter: rows as `ROW`; answers and reasons by their codes."""
+
+    parameter: str
+    unit: str
+    rows: NDArray[Any]
+    texts: list[str]
+
+    def of(self, *kinds: Kind) -> NDArray[Any]:
+        """The rows of these kinds."""
+        found: NDArray[Any] = self.rows[np.isin(self.rows["kind"], kinds)]
+        return found
+
+
+class _Parameter:
+    """What is known of one parameter while results come in."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.unit: str | None = None
+        self.codes: dict[str, int] = {}
+
+    def code(self, text: str) -> int:
+        return self.codes.setdefault(text, len(self.codes))
+
+
+class Columns:
+    """Takes results one by one, gives back columns. Close it, or use it in a `with`."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, int] = {}
+        self.runs = 0
+        self._parameters: dict[str, _Parameter] = {}
+        self._pending: list[tuple[int, int, int, float, float]] = []
+        self._blocks: list[tuple[int, NDArray[np.int64]]] = []
+        self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115
+        self._end = 0
+
+    def __enter__(self) -> Columns:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    @property
+    def parameters(self) -> list[str]:
+        """In the order in which they came."""
+        return list(self._parameters)
+
+    def add(self, result: Result) -> None:
+        """Take one run of a node; of a parameter that it mentions twice the first finding counts."""
+        node = self.nodes.setdefault(result.node, len(self.nodes))
+        self.runs += 1
+        seen: set[str] = set()
+        for told in result.findings:
+            name = told.parameter
+            if name in seen:
+                continue
+            seen.add(name)
+            known = self._parameters.get(name)
+            if known is None:
+                if len(self._parameters) >= MOST_PARAMETERS:
+                    continue
+                known = self._parameters[name] = _Parameter(len(self._parameters))
+            self._pending.append((known.number, node, *_row(told, known)))
+        if len(self._pending) >= ROWS_OF_A_BLOCK:
+            self._put_away()
+
+    def column(self, parameter: str) -> Column:
+        """What all results so far say of that parameter. Raises KeyError."""
+        known = self._parameters[parameter]
+        self._put_away()
+        parts = [self._part(known.number, start, edges) for start, edges in self._blocks]
+        rows = np.concatenate(parts) if parts else np.empty(0, ROW)
+        return Column(parameter=parameter, unit=known.unit or "", rows=rows, texts=list(known.codes))
+
+    def _part(self, number: int, start: int, edges: NDArray[np.int64]) -> NDArray[Any]:
+        if number + 1 >= len(edges):  # the parameter came up behind this block
+            return np.empty(0, ROW)
+        self._file.seek(start + int(edges[number]) * ROW.itemsize)
+        return np.frombuffer(self._file.read(int(edges[number + 1] - edges[number]) * ROW.itemsize), ROW)
+
+    def _put_away(self) -> None:
+        if not self._pending:
+            return
+        number, *fields = (np.array(each) for each in zip(*self._pending, strict=True))
+        self._pending.clear()
+        order = np.argsort(number, kind="stable")
+        rows = np.empty(len(order), ROW)
+        for name, values in zip(ROW.names or (), fields, strict=True):
+            rows[name] = values[order]
+        edges = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=len(self._parameters)))])
+        self._file.seek(self._end)
+        self._file.write(rows.tobytes())
+        self._blocks.append((self._end, edges))
+        self._end += rows.nbytes
+
+
+def _row(told: Told, known: _Parameter) -> tuple[int, float, float]:
+    """Kind, value and stated standard error of a finding."""
+    value = told.value
+    if value is None or told.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
+        return Kind.OPEN, known.code(f"{told.outcome}: {told.reason or 'no reason given'}"), 0.0
+    if told.outcome == Outcome.ABSENT:
+        return Kind.ABSENT, known.code("absent"), 0.0
+    if known.unit is None:
+        known.unit = told.unit
+    elif told.unit != known.unit:
+        return Kind.OPEN, known.code(f"another unit: {told.unit}"), 0.0
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return Kind.ANSWER, known.code(_answer_text(value)), 0.0
+    if not -LARGEST < value < LARGEST:
+        return Kind.OPEN, known.code("no measurement is so large"), 0.0
+    if told.outcome == Outcome.AT_LEAST:
+        return Kind.BOUND, float(value), 0.0
+    return Kind.NUMBER, float(value), _error(told.low, told.high)
+
+
+def _error(low: float | None, high: float | None) -> float:
+    if low is None or high is None:
+        return 0.0
+    error = abs(high - low) / (2 * _Z)
+    return error if math.isfinite(error) and error < LARGEST**0.3 else 0.0
+
+
+def _answer_text(value: Any) -> str:
+    """A list of names is a set; of numbers, the order says something."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = sorted(set(value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

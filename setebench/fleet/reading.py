@@ -1,0 +1,99 @@
+"""Result files of many nodes, one after the other, each read for what a comparison needs and let go again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from setebench import store
+from setebench.errors import UsageError
+
+NODE_SETTING = "node"
+"""The name of a document's setting that says which node it is of; without it the file's name does."""
+
+_RUN_SUFFIX = re.compile(r"[._-]?(?:run|r)[._-]?\d+\Z|(?<=.)\.\d+\Z", re.IGNORECASE)
+_OWN_FILES = frozenset(("fleet.json", "plan.json", "recorded.json", "truth.json"))
+"""What lies beside results in a fleet's folder and is none."""
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """What a finding says, without how it was found."""
+
+    parameter: str
+    outcome: str = "measured"
+    value: Any = None
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    version: str = ""
+
+
+class _Light(msgspec.Struct, frozen=True):
+    findings: list[Told]
+    tool: _Tool = _Tool()
+    settings: dict[str, Any] = {}
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of one node: its findings, the version that found them, and how it was asked."""
+
+    node: str
+    findings: list[Told]
+    version: str
+    settings: dict[str, Any]
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is no result, and why."""
+
+    node: str
+    why: str
+
+
+def files(paths: Iterable[str | Path]) -> dict[Path, str]:
+    """Result files and the nodes that they are of by their names: of a folder all .json files in it and below.
+
+    A file is of the folder in which it lies below the one that was named, else of its own name without what counts runs
+    (n7.json, n7.run-2.json, n7/run-2.json: all of n7). Raises `UsageError` for what isn't there, or where there is
+    none."""
+    paths = list(paths)
+    found: dict[Path, str] = {}
+    for each in map(Path, paths):
+        if each.is_dir():
+            inside = sorted(path for path in each.rglob("*.json") if path.name not in _OWN_FILES)
+            found |= {path: _node_name(path.relative_to(each), each.resolve().name) for path in inside}
+        elif each.exists():
+            found[each] = _node_name(Path(each.name), each.resolve().parent.name)
+        else:
+            raise UsageError(f"there is no {str(each)!r}")
+    if not found:
+        raise UsageError("there are no result files (.json) in " + ", ".join(repr(str(each)) for each in paths))
+    return found
+
+
+def _node_name(path: Path, folder: str) -> str:
+    """Of a path below a folder: where it only counts runs (run-01.json, as `setebench repeat` writes), that folder."""
+    if len(path.parts) > 1:
+        return path.parts[0]
+    return _RUN_SUFFIX.sub("", path.stem) or folder or path.stem
+
+
+def results(paths: dict[Path, str]) -> Iterator[Result | Unreadable]:
+    """Each file's result, or why it has none."""
+    for path, name in paths.items():
+        try:
+            read = store.load_as(path, _Light)
+        except UsageError as error:
+            yield Unreadable(node=name, why=str(error))
+            continue
+        said = read.settings.get(NODE_SETTING)
+        node = said if isinstance(said, str) and said else name
+        yield Result(node=node, findings=read.findings, version=read.tool.version, settings=read.settings)

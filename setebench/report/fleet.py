@@ -1,0 +1,235 @@
+"""A comparison of many nodes as a table, JSON, CSV, or an HTML page with a heat map of nodes by parameters."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from setebench import store
+from setebench.report.text import visible
+
+if TYPE_CHECKING:  # report knows its records only; the comparison is the fleet's
+    from setebench.fleet.comparison import Fleet, Mark, Open, Parameter
+
+SHOWN_MARKS = 40
+"""Marks of a table; CSV and JSON have them all."""
+
+SHOWN_REASONS = 30
+"""Lines of what was left open."""
+
+MAP_ROWS, MAP_COLUMNS = 48, 40
+"""Of the heat map: what a person takes in at a glance. The nodes and parameters with the strongest marks come first."""
+
+SHADES = (2.0, 3.5, 5.0, 8.0)
+"""Distances, in standard deviations, from which on a cell has the next shade."""
+
+
+def render(fleet: Fleet, form: str) -> str:
+    """The comparison in one of `FORMS`, ending with a newline."""
+    return _RENDERERS[form](fleet)
+
+
+def summary(fleet: Fleet) -> str:
+    """One line: what was compared, and what stands out."""
+    nodes = list(dict.fromkeys(mark.node for mark in fleet.marks))
+    alarms = len({mark.node for mark in fleet.alarms})
+    out = f"{_count(len(nodes), 'node stands', 'nodes stand')} out" if nodes else "no node stands out"
+    sure = f", {_count(alarms, 'of them', 'of them')} beyond any false alarm in the whole comparison" if nodes else ""
+    return (
+        f"{_count(len(fleet.nodes), 'node', 'nodes')}, {_count(fleet.runs, 'run', 'runs')}, "
+        f"{_count(len(fleet.parameters), 'parameter', 'parameters')}: {out}{sure}"
+    )
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _value(value: float | str | None, unit: str = "") -> str:
+    if value is None:
+        return "—"
+    text = value if isinstance(value, str) else f"{value:.5g}"
+    return f"{text} {unit}".strip()
+
+
+def _spread_text(value: float | None, centre: float | str) -> str:
+    """A standard deviation, relative where there is something to be relative to."""
+    if value is None or isinstance(centre, str):
+        return "—"
+    return f"{abs(value / centre):.2%}" if centre else f"{value:.3g}"
+
+
+MARK_COLUMNS = ("node", "parameter", "value", "usual", "change", "false discoveries", "any false alarm")
+PARAMETER_COLUMNS = ("parameter", "centre", "within nodes", "between nodes", "found from", "nodes")
+OPEN_COLUMNS = ("parameter", "nodes", "reason")
+
+
+def _mark_row(mark: Mark) -> list[str]:
+    change = "—" if mark.change is None else f"{mark.change:+.1%}"
+    alarm = f"{mark.familywise:.2g}" + (" *" if mark.alarm else "")
+    return [
+        mark.node,
+        mark.parameter,
+        _value(mark.value, mark.unit),
+        _value(mark.usual, mark.unit),
+        change,
+        f"{mark.q:.2g}",
+        alarm,
+    ]
+
+
+def _parameter_row(parameter: Parameter) -> list[str]:
+    within = _spread_text(parameter.within, parameter.centre) + ("" if parameter.repeated else " (stated)")
+    return [
+        parameter.parameter,
+        _value(parameter.centre, parameter.unit),
+        "—" if parameter.within is None else within,
+        _spread_text(parameter.between, parameter.centre),
+        _spread_text(parameter.smallest_change, parameter.centre),
+        f"{parameter.nodes:,}",
+    ]
+
+
+def _open_row(each: Open) -> list[str]:
+    return [each.parameter, each.nodes, each.reason]
+
+
+def _group_lines(fleet: Fleet) -> list[str]:
+    lines = []
+    for group in fleet.groups:
+        if group.count < 2 and len(group.differs) < 2:
+            continue
+        lines.append(f"{group.nodes} ({_count(group.count, 'node', 'nodes')}):")
+        lines += [f"    {parameter}: {text}" for parameter, text in group.differs.items()]
+    return lines
+
+
+def _tables(fleet: Fleet) -> list[tuple[str, Sequence[str], list[list[str]], int]]:
+    """Heading, columns and rows of each part that has any, and how many rows are not shown."""
+    marks = [_mark_row(mark) for mark in fleet.marks[:SHOWN_MARKS]]
+    left_open = sorted(fleet.open, key=lambda each: -each.count)
+    reasons = [_open_row(each) for each in left_open[:SHOWN_REASONS]]
+    parameters = [_parameter_row(each) for each in fleet.parameters]
+    parts = [
+        ("Nodes that stand out", MARK_COLUMNS, marks, len(fleet.marks) - len(marks)),
+        ("Parameters", PARAMETER_COLUMNS, parameters, 0),
+        ("Left open", OPEN_COLUMNS, reasons, len(left_open) - len(reasons)),
+    ]
+    return [
+        (heading, columns, [[visible(cell) for cell in row] for row in rows], more)
+        for heading, columns, rows, more in parts
+        if rows
+    ]
+
+
+# -- forms ------------------------------------------------------------------------------------------------------------
+
+
+def _text(fleet: Fleet) -> str:
+    from tabulate import tabulate
+
+    blocks = [summary(fleet)]
+    blocks += [visible(note) for note in fleet.notes]
+    tables = {heading: (columns, rows, more) for heading, columns, rows, more in _tables(fleet)}
+    groups = list(map(visible, _group_lines(fleet)))
+    for heading, (columns, rows, more) in tables.items():
+        table = tabulate(rows, headers=columns, tablefmt="simple", disable_numparse=True)
+        blocks.append(f"{heading}\n{table}" + (f"\n… and {more:,} more (--format csv has all)" if more else ""))
+        if heading == "Nodes that stand out" and groups:
+            blocks.append("\n".join(["Together", *groups]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _csv(fleet: Fleet) -> str:
+    """The marks, in full precision."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["node", "parameter", "value", "usual", "unit", "change", "p", "q", "familywise", "alarm"])
+    for mark in fleet.marks:
+        cells = (mark.value, mark.usual, mark.unit, mark.change, mark.p, mark.q, mark.familywise, mark.alarm)
+        texts = ["" if cell is None else visible(str(cell)) for cell in cells]
+        writer.writerow([visible(mark.node), visible(mark.parameter), *texts])
+    return stream.getvalue()
+
+
+def _json(fleet: Fleet) -> str:
+    document: dict[str, Any] = {
+        "schema": 1,
+        "summary": summary(fleet),
+        "nodes": fleet.nodes,
+        "runs": fleet.runs,
+        "tests": fleet.tests,
+        "marks": [{**store.plain(mark), "alarm": mark.alarm} for mark in fleet.marks],
+        "groups": store.plain(fleet.groups),
+        "parameters": store.plain(fleet.parameters),
+        "open": store.plain(fleet.open),
+        "notes": fleet.notes,
+    }
+    return json.dumps(store.plain(document), ensure_ascii=False, indent=1) + "\n"
+
+
+# -- heat map ---------------------------------------------------------------------------------------------------------
+
+
+def _html(fleet: Fleet) -> str:
+    from setebench.report.web import template
+
+    rows, columns = _chosen(fleet)
+    marked = {(mark.node, mark.parameter): mark for mark in fleet.marks}
+    names = [fleet.parameters[each].parameter for each in columns]
+    lines = [
+        {
+            "node": visible(fleet.nodes[row]),
+            "cells": [
+                _cell(float(fleet.distances[row, column]), marked.get((fleet.nodes[row], name)), name)
+                for column, name in zip(columns, names, strict=True)
+            ],
+        }
+        for row in rows
+    ]
+    return template("fleet.html.j2").render(
+        summary=summary(fleet),
+        notes=[visible(note) for note in fleet.notes],
+        names=[visible(name) for name in names],
+        lines=lines,
+        left_out=(len(fleet.nodes) - len(rows), len(fleet.parameters) - len(columns)),
+        groups=[visible(line) for line in _group_lines(fleet)],
+        tables=_tables(fleet),
+        shades=SHADES,
+    )
+
+
+def _chosen(fleet: Fleet) -> tuple[list[int], list[int]]:
+    """Rows and columns of the map: those with the strongest marks first, then others in their order."""
+    places = {name: number for number, name in enumerate(fleet.nodes)}
+    numbers = {each.parameter: number for number, each in enumerate(fleet.parameters)}
+    rows = dict.fromkeys([*(places[mark.node] for mark in fleet.marks), *range(len(fleet.nodes))])
+    columns = dict.fromkeys([*(numbers[mark.parameter] for mark in fleet.marks), *range(len(fleet.parameters))])
+    return list(rows)[:MAP_ROWS], list(columns)[:MAP_COLUMNS]
+
+
+def _cell(distance: float, mark: Mark | None, parameter: str) -> dict[str, Any]:
+    if math.isnan(distance):
+        return {"shade": None, "sign": "", "title": visible(f"{parameter}: not answered")}
+    shade = int(np.searchsorted(SHADES, abs(distance), side="right"))
+    if mark is None:  # what is no mark is shown, but never so that it looks like one
+        shade = min(shade, 1)
+    text = f"{parameter}: {distance:+.1f} standard deviations from the centre"
+    if mark is not None:
+        text = f"{parameter}: {_value(mark.value, mark.unit)} instead of {_value(mark.usual, mark.unit)}"
+    sign = ("▲" if distance > 0 else "▼") if mark is not None else ""
+    return {"shade": shade, "sign": sign, "below": distance < 0, "title": visible(text)}
+
+
+_RENDERERS: dict[str, Callable[[Fleet], str]] = {"table": _text, "json": _json, "csv": _csv, "html": _html}
+FORMS = tuple(_RENDERERS)
+"""The forms of a comparison of nodes."""

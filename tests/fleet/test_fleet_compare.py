@@ -1,0 +1,145 @@
+"""`fleet compare`: what stands out, what differs together, what was open, what changed, and what bad files cost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fleets import absent, answer, number, put, silent
+
+from setebench.errors import UsageError
+from setebench.fleet import columns
+from setebench.fleet.comparison import Fleet, compare
+
+Rng = np.random.Generator
+
+
+def findings(rng: Rng, node: int, shift: float = 0.0) -> list[dict[str, Any]]:
+    """One run of a node of a made fleet: nodes 12 to 15 lack a prefetcher and answer later in L2."""
+    other = 12 <= node < 16
+    present = absent("prefetcher.l2.pair.present") if other else answer("prefetcher.l2.pair.present", True)
+    trigger = absent if other else (lambda name: number(name, 3.0 + rng.normal(0, 0.05), 0.2))
+    return [
+        number("latency.l1", 4 + rng.normal(0, 0.02), 0.05),
+        number("latency.l2", (15.4 if other else 14) + rng.normal(0, 0.05) + shift, 0.1),
+        answer("mshr.l1.demand", 12),
+        answer("prefetcher.l2.pair.trained_by", ["load", "store"] if node % 2 else ["store", "load"]),
+        present,
+        trigger("prefetcher.l2.pair.trigger"),
+        silent("latency.memory", "the clock drifts") if node == 3 else number("latency.memory", 250 + rng.normal(0, 1)),
+    ]
+
+
+def made(folder: Path, nodes: int = 40, runs: int = 3, seed: int = 1, shift: float = 0.0) -> Path:
+    rng = np.random.default_rng(seed)
+    for node in range(nodes):
+        for run in range(runs):
+            put(folder / f"n{node:02d}.run-{run}.json", findings(rng, node, shift))
+    return folder
+
+
+def of(fleet: Fleet, parameter: str) -> list[str]:
+    return [mark.node for mark in fleet.marks if mark.parameter == parameter and mark.alarm]
+
+
+def test_nodes_that_differ_together(tmp_path: Path) -> None:
+    fleet = compare([made(tmp_path)])
+    four = [f"n{node}" for node in range(12, 16)]
+    assert {mark.node for mark in fleet.marks} == set(four)
+    for parameter in ("latency.l2", "prefetcher.l2.pair.present", "prefetcher.l2.pair.trigger (there or absent)"):
+        assert sorted(of(fleet, parameter)) == four
+    (group,) = fleet.groups
+    assert group.nodes == "n[12-15]" and group.count == 4
+    assert group.differs["prefetcher.l2.pair.present"] == "absent instead of true"
+    assert re.fullmatch(r"15\.[34]\d* cycles \(\+(9|10)\.\d%\) instead of 1[34].*", group.differs["latency.l2"])
+
+
+def test_centre_components_and_what_would_be_found(tmp_path: Path) -> None:
+    table = {each.parameter: each for each in compare([made(tmp_path)]).parameters}
+    l1 = table["latency.l1"]
+    assert l1.centre == pytest.approx(4, abs=0.01) and l1.runs == 120 and l1.nodes == 40 and l1.repeated
+    assert l1.within == pytest.approx(0.02, rel=0.3) and l1.between is not None and l1.between < 0.02
+    assert l1.low is not None and l1.high is not None and 3.8 < l1.low < 3.95 and 4.05 < l1.high < 4.2
+    assert l1.smallest_change is not None and 0.04 < l1.smallest_change < 0.2
+    assert table["mshr.l1.demand"].centre == "12" and table["mshr.l1.demand"].smallest_change is None
+    assert table["prefetcher.l2.pair.trained_by"].centre == '["load", "store"]'
+
+
+def test_what_is_open_is_reported_where(tmp_path: Path) -> None:
+    (left,) = compare([made(tmp_path)]).open
+    assert (left.parameter, left.nodes, left.reason) == ("latency.memory", "n03", "unresolved: the clock drifts")
+
+
+def test_one_run_of_a_node_is_said_to_be_little(tmp_path: Path) -> None:
+    fleet = compare([made(tmp_path, runs=1)])
+    assert any("one run of each node" in note for note in fleet.notes)
+    assert of(fleet, "prefetcher.l2.pair.present") == []  # nothing is known of how often a run errs
+    assert len(of(fleet, "latency.l2")) == 4
+    assert not any(each.repeated for each in fleet.parameters)
+
+
+def test_a_baseline_shows_what_changed(tmp_path: Path) -> None:
+    before, now = made(tmp_path / "before", seed=2), made(tmp_path / "now", seed=3, shift=0.7)
+    put(before / "n99.json", findings(np.random.default_rng(4), 99))
+    fleet = compare([now], [before])
+    assert len(fleet.nodes) == 40 and "in the baseline alone: n99" in fleet.notes
+    changed = [mark for mark in fleet.marks if mark.parameter == "latency.l2 (changed)"]
+    assert len(changed) == 40 and all(0.4 < float(mark.value) < 1.0 and mark.alarm for mark in changed)
+    assert {mark.parameter for mark in fleet.marks if "(changed)" in mark.parameter} == {"latency.l2 (changed)"}
+    assert fleet.groups[0].nodes == "n[00-39]"
+
+
+def test_an_answer_that_changed_on_some_nodes(tmp_path: Path) -> None:
+    for folder, lacking in (("before", 0), ("now", 5)):
+        for node in range(30):
+            for run in range(3):
+                findings = [absent("p.present") if node < lacking else answer("p.present", True)]
+                put(tmp_path / folder / f"n{node:02d}.run-{run}.json", findings)
+    fleet = compare([tmp_path / "now"], [tmp_path / "before"])
+    marks = [mark for mark in fleet.marks if mark.parameter == "p.present (changed)"]
+    assert [mark.node for mark in marks] == [f"n{node:02d}" for node in range(5)]
+    assert {(mark.usual, mark.value) for mark in marks} == {("unchanged", "true → absent")}
+
+
+def test_bad_files_cost_a_line_each(tmp_path: Path) -> None:
+    made(tmp_path, nodes=5)
+    (tmp_path / "n90.json").write_text("{")
+    (tmp_path / "n91.json").write_text('{"schema": 1, "findings": [{"parameter": 3}]}')
+    (tmp_path / "n92.json").write_text('{"schema": 9, "findings": []}')
+    put(tmp_path / "n93.json", [number("latency.l1", 1e300), number("latency.l1", 4.0)], version="9.9")
+    fleet = compare([tmp_path])
+    for name, why in (("n90", "damaged"), ("n91", "not a setebench result"), ("n92", "newer setebench")):
+        assert sum(name in note and why in note for note in fleet.notes) == 1
+    assert any("version of setebench: 0.1.0 on n[00-04]; 9.9 on n93" in note for note in fleet.notes)
+    assert [each.reason for each in fleet.open if each.nodes == "n93"] == ["no measurement is so large"]
+    assert all(np.isfinite([mark.p for mark in fleet.marks]))
+
+
+def test_no_result_at_all_is_bad_use(tmp_path: Path) -> None:
+    (tmp_path / "n1.json").write_text("[]")
+    with pytest.raises(UsageError, match="none of 1 files is a result"):
+        compare([tmp_path])
+
+
+def test_two_nodes_are_not_judged(tmp_path: Path) -> None:
+    fleet = compare([made(tmp_path, nodes=2)])
+    assert fleet.tests == 0 and fleet.parameters == [] and fleet.marks == []
+
+
+def test_numbers_with_another_unit_are_not_held_against_each_other(tmp_path: Path) -> None:
+    for node in range(6):
+        put(tmp_path / f"n{node}.json", [number("latency.l1", 4.0, unit="ns" if node == 5 else "cycles")])
+    fleet = compare([tmp_path])
+    assert fleet.marks == [] and [each.reason for each in fleet.open] == ["another unit: ns"]
+
+
+def test_blocks_on_disk_give_what_one_block_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(tmp_path, nodes=8)
+    whole = compare([tmp_path])
+    monkeypatch.setattr(columns, "ROWS_OF_A_BLOCK", 10)
+    monkeypatch.setattr(columns, "IN_MEMORY_BYTES", 100)
+    parts = compare([tmp_path])
+    assert parts.parameters == whole.parameters and parts.marks == whole.marks and parts.open == whole.open

@@ -1,0 +1,105 @@
+"""Variance components, on fleets whose truth is known; how often equal nodes stand out, and how often odd ones do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from setebench.stats import components, robust
+
+Rng = np.random.Generator
+
+
+def fleet(
+    rng: Rng, nodes: int, runs: int, between: float = 1.0, within: float = 2.0, stated: float = 0.0
+) -> components.Runs:
+    node = np.repeat(np.arange(nodes), runs)
+    value = 100 + rng.normal(0, between, nodes)[node] + rng.normal(0, within, len(node))
+    return components.sum_up(node, value, np.full(len(node), stated), nodes)[1]
+
+
+def test_sums_are_those_of_each_node_in_any_order() -> None:
+    node = np.array([2, 0, 2, 0, 2])
+    value = np.array([1.0, 10.0, 3.0, 14.0, 5.0])
+    present, runs = components.sum_up(node, value, np.array([0.0, 1.0, 0.0, 3.0, 0.0]), 4)
+    assert present.tolist() == [0, 2] and runs.mean.tolist() == [12.0, 3.0] and runs.runs.tolist() == [2, 3]
+    assert runs.own.tolist() == [8.0, 4.0] and runs.stated.tolist() == [5.0, 0.0]
+
+
+@pytest.mark.parametrize("runs", [2, 3, 6])
+def test_components_are_found(runs: int) -> None:
+    """Of 2,000 nodes: the standard errors of both are some 5 %."""
+    found = components.components(fleet(np.random.default_rng(runs), 2000, runs))
+    assert found.repeated and found.within == pytest.approx(4.0, rel=0.15)
+    assert found.between == pytest.approx(1.0, rel=0.45 if runs == 2 else 0.3)
+
+
+def test_odd_nodes_move_neither_component() -> None:
+    rng = np.random.default_rng(3)
+    runs = fleet(rng, 500, 3)
+    runs.mean[:50] += 40
+    found = components.components(runs)
+    assert found.within == pytest.approx(4.0, rel=0.25) and found.between < 3.5
+
+
+def test_without_repeated_runs_intervals_are_what_is_known_of_the_variance_within() -> None:
+    found = components.components(fleet(np.random.default_rng(4), 2000, 1, between=1.0, within=2.0, stated=2.0))
+    assert not found.repeated and found.within == 4.0 and found.between == pytest.approx(1.0, rel=0.4)
+
+
+def test_intervals_too_wide_leave_no_negative_variance() -> None:
+    found = components.components(fleet(np.random.default_rng(5), 200, 3, between=0.0, within=1.0, stated=5.0))
+    assert found.between == 0.0 and (found.variance >= 25 / 3 - 1e-9).all()
+
+
+def p_values(runs: components.Runs) -> np.ndarray:
+    found = components.components(runs)
+    return robust.tail((runs.mean - found.means.centre) / np.sqrt(found.variance), found.means.degrees)
+
+
+@pytest.mark.parametrize("nodes", [4, 30])
+@pytest.mark.parametrize("runs", [1, 2, 3])
+@pytest.mark.parametrize("between", [0.0, 2.0])
+def test_equal_nodes_stand_out_at_most_as_often_as_is_said(nodes: int, runs: int, between: float) -> None:
+    """Whole fleets with any alarm at 5 %, over 100: at most 5 % and three binomial errors."""
+    rng = np.random.default_rng(nodes * 10 + runs)
+    alarms = sum(p_values(fleet(rng, nodes, runs, between)).min() * nodes <= 0.05 for _ in range(100))
+    assert alarms <= 100 * 0.05 + 3 * (100 * 0.05 * 0.95) ** 0.5
+
+
+def test_one_disturbed_run_of_several_makes_no_odd_node() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        node = np.repeat(np.arange(100), 3)
+        value = rng.normal(100, 1, 300)
+        value[rng.choice(300, 3, replace=False)] += 200
+        _, runs = components.sum_up(node, value, np.zeros(300), 100)
+        assert p_values(runs).min() * 100 > 0.05
+
+
+@pytest.mark.parametrize(("nodes", "runs", "between"), [(100, 3, 0.0), (100, 3, 1.5), (40, 2, 1.0), (200, 1, 1.0)])
+def test_the_smallest_change_is_found_as_often_as_is_said(nodes: int, runs: int, between: float) -> None:
+    """95 %, over 250 fleets with one node so odd: within three binomial errors and what the spread's own error adds."""
+    rng = np.random.default_rng(7)
+    change = np.median(
+        [
+            components.smallest_change(components.components(each), each, 0.05 / nodes, 0.95)
+            for each in (fleet(rng, nodes, runs, between) for _ in range(40))
+        ]
+    )
+    hits = 0
+    for _ in range(250):
+        each = fleet(rng, nodes, runs, between)
+        truth = 100 + rng.normal(0, between) + rng.normal(0, 2, runs)  # an odd node differs as any other does, and more
+        each.mean[0] = truth.mean() + change
+        hits += p_values(each)[0] * nodes <= 0.05
+    assert 0.90 <= hits / 250 <= 0.99
+
+
+def test_changes_of_nodes_are_held_against_their_errors_of_both_times() -> None:
+    rng = np.random.default_rng(8)
+    before, now = fleet(rng, 400, 3, between=0.0), fleet(rng, 400, 3, between=0.0)
+    change, found = components.changes(now, before)
+    assert found.within == pytest.approx(8.0, rel=0.25) and found.between < 1.5
+    assert change.mean == pytest.approx(now.mean - before.mean)
+    assert np.median(found.variance) == pytest.approx(8 / 3, rel=0.8)

@@ -1,0 +1,78 @@
+"""Many tests at once, and answers that are no numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from setebench.stats import categories, multiple
+
+
+def test_small_p_values_alone_give_what_all_give() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0, 1, 5000) ** 2
+    small = p <= 0.05
+    whole = stats.false_discovery_control(p)[small]
+    part = multiple.false_discovery(p[small], len(p))
+    assert part[whole <= 0.05] == pytest.approx(whole[whole <= 0.05]) and (part[whole > 0.05] > 0.05).all()
+    assert multiple.familywise(p[small], len(p)) == pytest.approx(multiple.familywise(p, len(p))[small])
+
+
+def test_holm_by_hand() -> None:
+    adjusted = multiple.familywise(np.array([0.03, 0.01, 0.02]), 3)
+    assert adjusted == pytest.approx([0.04, 0.03, 0.04])
+    assert len(multiple.false_discovery(np.empty(0), 9)) == 0
+
+
+def test_rates_of_false_alarms_and_false_discoveries() -> None:
+    """Of 2,000 comparisons with 90 true nulls and 10 others: any false alarm in at most 5 %, and at most 5 % of those
+    marked are false on average; three standard errors."""
+    rng = np.random.default_rng(2)
+    alarms, false = [], []
+    for _ in range(2000):
+        p = stats.norm.sf(rng.normal(0, 1, 100) + np.r_[np.zeros(90), np.full(10, 3.5)])
+        alarms.append((multiple.familywise(p, 100)[:90] <= 0.05).any())
+        marked = multiple.false_discovery(p, 100) <= 0.05
+        false.append(marked[:90].sum() / max(marked.sum(), 1))
+    assert np.mean(alarms) <= 0.05 + 3 * (0.05 * 0.95 / 2000) ** 0.5
+    assert 0.03 < np.mean(false) <= 0.05 + 3 * np.std(false) / 2000**0.5
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_whose_runs_agree_on_another_answer_stands_out() -> None:
+    node = np.repeat(np.arange(50), 3)
+    code = np.zeros(150, np.int64)
+    code[node == 7] = 1
+    code[0] = 1  # one stray run
+    found = categories.answers(node, code, 50)
+    assert found.usual == 0 and found.answer[7] == 1 and found.answer[0] == 0
+    assert found.stray == pytest.approx(2 / 102) and found.p[7] == pytest.approx((2 / 102) ** 3)
+    assert (np.delete(found.p, 7) == 1).all()
+
+
+def test_a_large_minority_is_no_noise() -> None:
+    node = np.repeat(np.arange(60), 3)
+    found = categories.answers(node, (node < 25).astype(np.int64), 60)
+    assert (found.p[:25] < 1e-5).all() and (found.p[25:] == 1).all()
+
+
+def test_single_runs_and_disagreeing_ones_say_nothing() -> None:
+    found = categories.answers(np.arange(100), np.r_[1, np.zeros(99, np.int64)], 100)
+    assert found.stray == 0.5 and found.p[0] == 0.5
+    split = categories.answers(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 0, 0, 0, 1]), 3)
+    assert split.p.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("stray", "runs"), [(0.02, 3), (0.1, 3), (0.3, 5)])
+def test_strays_alone_make_no_odd_node(stray: float, runs: int) -> None:
+    """Whole fleets of 40 with any alarm at 5 %, over 500, as a rate."""
+    rng = np.random.default_rng(3)
+    node = np.repeat(np.arange(40), runs)
+    alarms = 0
+    for _ in range(500):
+        found = categories.answers(node, (rng.uniform(size=len(node)) < stray).astype(np.int64), 40)
+        alarms += found.p.min() * 40 <= 0.05
+    assert alarms <= 500 * 0.05 + 3 * (500 * 0.05 * 0.95) ** 0.5

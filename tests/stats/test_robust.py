@@ -1,0 +1,59 @@
+"""Robust centre and spread on samples of known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from setebench.stats import robust
+
+
+def test_of_many_normal_values_it_is_mean_and_standard_deviation() -> None:
+    rng = np.random.default_rng(1)
+    found = robust.spread(rng.normal(7.0, 2.0, 200_000))
+    assert found.centre == pytest.approx(7.0, abs=0.02) and found.spread == pytest.approx(2.0, rel=0.005)
+
+
+def test_the_constant_is_that_of_normal_values() -> None:
+    """By the integral in its docstring."""
+    unit = stats.norm.ppf(0.75)
+    cut = robust.CUT * unit
+    squares = 1 - 2 * (cut * stats.norm.pdf(cut) + stats.norm.sf(cut)) + 2 * cut**2 * stats.norm.sf(cut)
+    assert pytest.approx(squares**0.5, abs=2e-4) == robust._OF_NORMAL
+
+
+@pytest.mark.parametrize(("fraction", "most"), [(0.05, 1.3), (0.2, 2.0), (0.4, 4.5)])
+def test_a_minority_moves_it_little(fraction: float, most: float) -> None:
+    """Values 50 standard deviations off: the spread grows, but stays far below their distance."""
+    rng = np.random.default_rng(2)
+    values = rng.normal(0, 1, 1000)
+    values[: int(1000 * fraction)] = 50.0
+    found = robust.spread(values)
+    assert abs(found.centre) < 0.7 and 0.9 < found.spread < most
+
+
+def test_more_than_half_equal_have_no_spread() -> None:
+    found = robust.spread(np.array([4.0, 4.0, 4.0, 9.0, 3.0]))
+    assert found.centre == 4.0 and found.spread == 0.0 and found.degrees == 2
+
+
+@pytest.mark.parametrize("count", [3, 4, 7, 12, 50, 200])
+def test_distances_of_equal_values_pass_the_limit_at_most_as_often_as_it_says(count: int) -> None:
+    """Measured as a rate over all values; three binomial errors (of samples, as values of one share their spread)."""
+    rng = np.random.default_rng(count)
+    samples = 20_000 // count
+    passed = {0.01: 0, 0.001: 0}
+    for values in rng.normal(0, 1, (samples, count)):
+        found = robust.spread(values)
+        p = robust.tail((values - found.centre) / found.spread, found.degrees)
+        for level in passed:
+            passed[level] += int((p <= level).sum())
+    for level, times in passed.items():
+        expected = level * samples * count
+        assert times <= expected + 3 * (expected * count**0.5) ** 0.5
+
+
+def test_tail_and_limit_are_inverse_and_say_nothing_without_degrees() -> None:
+    assert robust.tail(np.array([robust.limit(0.01, 9)]), 9) == pytest.approx(0.01)
+    assert robust.limit(0.05, 0) == np.inf and robust.tail(np.array([99.0]), 0) == 1.0
