@@ -6,7 +6,6 @@ So memory hardly grows with the number of nodes: what doesn't fit a buffer lies 
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from enum import IntEnum
 from types import TracebackType
@@ -31,8 +30,11 @@ MOST_PARAMETERS = 100_000
 LARGEST = 1e100
 """Numbers beyond are nobody's measurement, and their squares would overflow."""
 
-_Z = 1.959963984540054
-"""Half-widths of 95 % intervals over standard errors of normal values."""
+_OF_WIDTH = 0.5 / 1.959963984540054
+"""Standard error over width of a 95 % interval of a normal value."""
+
+_LARGEST_ERROR = 1e30
+"""What is larger says nothing, and its square would overflow the file's 32 bits."""
 
 
 class Kind(IntEnum):
@@ -44,6 +46,8 @@ class Kind(IntEnum):
     BOUND = 3
     OPEN = 4
 
+
+_MEASURED, _NUMBER = str(Outcome.MEASURED), int(Kind.NUMBER)
 
 ROW = np.dtype([("node", "<u4"), ("kind", "u1"), ("value", "<f8"), ("error", "<f4")])
 """`value` is the number, or the code of the answer or of the reason; `error` the standard error that is stated."""
@@ -66,8 +70,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 class _Parameter:
     """What is known of one parameter while results come in."""
 
+    __slots__ = ("codes", "last_run", "number", "unit")
+
     def __init__(self, number: int) -> None:
         self.number = number
+        self.last_run = 0
         self.unit: str | None = None
         self.codes: dict[str, int] = {}
 
@@ -102,20 +109,21 @@ class Columns:
         """Take one run of a node; of a parameter that it mentions twice the first finding counts."""
         node = self.nodes.setdefault(result.node, len(self.nodes))
         self.runs += 1
-        seen: set[str] = set()
+        take = self._pending.append
         for told in result.findings:
-            name = told.parameter
-            if name in seen:
+            known = self._parameters.get(told.parameter) or self._new(told.parameter)
+            if known is None or known.last_run == self.runs:
                 continue
-            seen.add(name)
-            known = self._parameters.get(name)
-            if known is None:
-                if len(self._parameters) >= MOST_PARAMETERS:
-                    continue
-                known = self._parameters[name] = _Parameter(len(self._parameters))
-            self._pending.append((known.number, node, *_row(told, known)))
+            known.last_run = self.runs
+            take((known.number, node, *_row(told, known)))
         if len(self._pending) >= ROWS_OF_A_BLOCK:
             self._put_away()
+
+    def _new(self, parameter: str) -> _Parameter | None:
+        if len(self._parameters) >= MOST_PARAMETERS:
+            return None
+        known = self._parameters[parameter] = _Parameter(len(self._parameters))
+        return known
 
     def column(self, parameter: str) -> Column:
         """What all results so far say of that parameter. Raises KeyError."""
@@ -148,8 +156,10 @@ class Columns:
 
 
 def _row(told: Told, known: _Parameter) -> tuple[int, float, float]:
-    """Kind, value and stated standard error of a finding."""
+    """Kind, value and stated standard error of a finding. The first lines are for nine findings of ten."""
     value = told.value
+    if type(value) is float and told.outcome == _MEASURED and told.unit == known.unit and -LARGEST < value < LARGEST:
+        return _NUMBER, value, _error(told.low, told.high)
     if value is None or told.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
         return Kind.OPEN, known.code(f"{told.outcome}: {told.reason or 'no reason given'}"), 0.0
     if told.outcome == Outcome.ABSENT:
@@ -170,8 +180,8 @@ def _row(told: Told, known: _Parameter) -> tuple[int, float, float]:
 def _error(low: float | None, high: float | None) -> float:
     if low is None or high is None:
         return 0.0
-    error = abs(high - low) / (2 * _Z)
-    return error if math.isfinite(error) and error < LARGEST**0.3 else 0.0
+    error = abs(high - low) * _OF_WIDTH
+    return error if error < _LARGEST_ERROR else 0.0
 
 
 def _answer_text(value: Any) -> str:

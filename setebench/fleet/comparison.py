@@ -199,6 +199,7 @@ def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str]
     """As `compare`, of what is read already; `before` has the same numbers for the same nodes."""
     names = list(now.nodes)
     small, parameters, left_open, columns = _Small(), [], [], []
+    repeated = False
     known = set(before.parameters) if before is not None else set()
     for parameter in now.parameters:
         column = now.column(parameter)
@@ -208,6 +209,7 @@ def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str]
         for test in tests:
             small.take(test)
             columns.append(_spread_out(test, len(names)))
+        repeated = repeated or len(np.unique(column.rows["node"])) < len(column.rows)
         left_open += _open(parameter, column.rows, column.texts, names)
     parameters = [_parameter(test, small.count) for test in small.tests]
     found = small.adjusted()
@@ -222,19 +224,16 @@ def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str]
         marks=marks,
         groups=[_together(group, names) for group in groups(_marked(found))],
         open=left_open,
-        notes=[*notes, *_limits(now, names)],
+        notes=[*notes, *([] if repeated else [SINGLE_RUNS])],
         distances=distances[order],
     )
 
 
-def _limits(now: Columns, names: list[str]) -> list[str]:
-    """What a comparison of so few runs can't say."""
-    if now.runs == len(names):
-        return [
-            "one run of each node: whatever disturbed a run looks like its node, and none can stand out by an answer "
-            "that is no number; several runs of each node, at different times, can tell them apart"
-        ]
-    return []
+SINGLE_RUNS = (
+    "one run of each node: whatever disturbed a run looks like its node, and none can stand out by an answer "
+    "that is no number; several runs of each node, at different times, can tell them apart"
+)
+"""What a comparison without repeated runs can't say."""
 
 
 def _spread_out(test: Tested, nodes: int) -> NDArray[np.float32]:

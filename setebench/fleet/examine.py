@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from setebench.fleet.columns import Column, Kind
 from setebench.stats import categories, components, robust
@@ -89,7 +89,9 @@ def tests_of(column: Column, nodes: int) -> list[Tested]:
 def changes_of(now: Column, before: Column, nodes: int) -> list[Tested]:
     """As `tests_of`, of what each node says now against what it said before; of nodes that are in both."""
     found = []
-    before = msgspec.structs.replace(before, rows=before.rows[before.rows["node"] < nodes])  # without those that are gone
+    before = msgspec.structs.replace(
+        before, rows=before.rows[before.rows["node"] < nodes]
+    )  # without those that are gone
     later, earlier = now.of(Kind.NUMBER), before.of(Kind.NUMBER)
     measured = any(len(each) and (each["error"] > 0).any() for each in (later, earlier))
     if measured and len(later) and len(earlier):
@@ -168,7 +170,7 @@ POWER = 0.95
 
 
 def _normal(p: Numbers, sign: Numbers) -> Numbers:
-    found: Numbers = np.sign(sign) * stats.norm.isf(np.maximum(p, np.finfo(float).tiny) / 2)
+    found: Numbers = -np.sign(sign) * special.ndtri(np.maximum(p, np.finfo(float).tiny) / 2)
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from setebench.stats import robust
 
@@ -137,7 +137,7 @@ def smallest_change(found: Components, runs: Runs, probability: float, power: fl
     low, high = 0.0, float(limits.max() + 10 * spread)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        reached = stats.norm.cdf((middle - limits) / spread).mean() >= power
+        reached = special.ndtr((middle - limits) / spread).mean() >= power
         low, high = (low, middle) if reached else (middle, high)
     return high
 

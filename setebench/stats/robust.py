@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 Numbers = NDArray[np.float64]
 
@@ -56,10 +56,10 @@ def tail(distances: Numbers, degrees: float) -> Numbers:
     """How probable a distance at least so large is, to both sides, by Student's t; 1 without degrees of freedom."""
     if degrees < 1:
         return np.ones_like(distances)
-    found: Numbers = 2 * stats.t.sf(np.abs(distances), degrees)
+    found: Numbers = 2 * special.stdtr(degrees, -np.abs(distances))
     return found
 
 
 def limit(probability: float, degrees: float) -> float:
     """The distance that is passed with that probability, to both sides; infinite without degrees of freedom."""
-    return float(stats.t.isf(probability / 2, degrees)) if degrees >= 1 else float("inf")
+    return -float(special.stdtrit(degrees, probability / 2)) if degrees >= 1 else float("inf")

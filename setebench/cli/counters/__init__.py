@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from setebench.cli.lazy import LazyCommands
 
 COMMANDS = {
     "header": ("setebench.cli.counters.header:header", "Print the C header that marks regions, or its folder."),
@@ -20,25 +20,7 @@ COMMANDS = {
 """Where each command lives, and its line in `--help`."""
 
 
-class LazyCommands(click.Group):
-    """Lists the commands above without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
-
-
-@click.group(cls=LazyCommands, no_args_is_help=True)
+@click.group(cls=LazyCommands, commands_at=COMMANDS, no_args_is_help=True)
 def counters() -> None:
     """Count events of programs: by the CPU's counters, checked first, and by the kernel.
 

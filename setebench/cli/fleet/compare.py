@@ -1,0 +1,59 @@
+"""`setebench fleet compare`: which of many nodes stand out, and in which parameter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from setebench import store
+from setebench.cli.options import file_options
+from setebench.cli.output import file_or_none, print_for_people, print_text
+from setebench.cli.progress import Progress
+from setebench.fleet.comparison import compare
+from setebench.report.fleet import FORMS, render
+
+STANDS_OUT = 3
+"""Exit status with --exit-code where a node stands out; 1 and 2 mean that there was no comparison."""
+
+_FORM_OF_EXTENSION = {".json": "json", ".csv": "csv", ".html": "html", ".htm": "html"}
+_SAID_EVERY = 500
+"""Files after which progress is said again."""
+
+
+@click.command()
+@click.argument("results", metavar="DIR|FILE...", nargs=-1, required=True)
+@click.option("--baseline", metavar="DIR|FILE", multiple=True, help="Earlier results of these nodes: what has changed?")
+@click.option("--exit-code", is_flag=True, help="Exit with status 3 if a node stands out.")
+@click.option("--format", "form", type=click.Choice(FORMS), help="Form.  [default: table, or by FILE's extension]")
+@file_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
+def compare_nodes(results: tuple[str, ...], baseline: tuple[str, ...], **values: Any) -> None:
+    """Which of many nodes stand out, in which parameters, and what is usual.
+
+    Results are files of `setebench characterize -o` or any scenario, several for a node where they are there: n7.json,
+    n7.run-2.json and n7/run-3.json are all of n7, unless a file says its node itself.
+
+    Exit status: 0 compared, 2 nothing to compare or a file that can't be written; with --exit-code 3 where a node
+    stands out by a test that, with equal nodes, gives any false alarm in one comparison of twenty at most.
+    """
+    output, chosen = file_or_none(values["output"]), values["form"] or "table"
+    if output is not None:
+        store.check_target(output, values["force"])
+        chosen = values["form"] or _FORM_OF_EXTENSION.get(output.suffix.lower(), "table")
+    progress = Progress(quiet=values["quiet"])
+
+    def heard(done: int, files: int) -> None:
+        if done % _SAID_EVERY == 0:
+            progress(f"{done:,} of {files:,} files read")
+
+    found = compare(results, baseline, heard)
+    progress.close()
+    if output is not None:
+        store.write(output, render(found, chosen).encode(), values["force"])
+    elif chosen == "table":
+        print_for_people(lambda **_look: render(found, "table"))
+    else:
+        print_text(render(found, chosen).encode())
+    if values["exit_code"] and found.alarms:
+        raise click.exceptions.Exit(STANDS_OUT)
