@@ -12,7 +12,6 @@ from setebench.sim.frames import Frames
 
 Ints = NDArray[np.int64]
 SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts touch them
-HOST_LINE_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,6 @@ def lines_of(c: Ints, s: Ints, index: int) -> Ints:
 
 def aligned_zeros(words: int) -> Ints:
     """Zeros that begin a line of the host's caches."""
-    s = np.zeros(words + HOST_LINE_WORDS, dtype=np.int64)
-    first = -(s.ctypes.data // 8) % HOST_LINE_WORDS
+    s = np.zeros(words + at.HOST_LINE_WORDS, dtype=np.int64)
+    first = -(s.ctypes.data // 8) % at.HOST_LINE_WORDS
     return s[first : first + words]

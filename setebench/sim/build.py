@@ -9,7 +9,7 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
-from setebench.sim.arrays import HOST_LINE_WORDS, SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
+from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
 from setebench.sim.capacity import all_sets, usable_ways
 from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
@@ -218,8 +218,8 @@ def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None
     c[v + at.L_TREE] = 2 * ways
     c[v + at.L_TREE_WAYS] = 1 << (ways - 1).bit_length()
     used = 2 * ways + (level.replacement == "tree_plru")
-    c[v + at.L_SET_WORDS] = -(-used // HOST_LINE_WORDS) * HOST_LINE_WORDS
-    c[v + at.L_LINES] = space.take(owners * all_sets(level) * int(c[v + at.L_SET_WORDS]), HOST_LINE_WORDS)
+    c[v + at.L_SET_WORDS] = -(-used // at.HOST_LINE_WORDS) * at.HOST_LINE_WORDS
+    c[v + at.L_LINES] = space.take(owners * all_sets(level) * int(c[v + at.L_SET_WORDS]), at.HOST_LINE_WORDS)
 
 
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:

@@ -15,12 +15,21 @@ BASE_ADDRESS = 1 << 40  # first simulated virtual address
 IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
 MAX_PREFETCHERS = 16
 MOST_WAYS = 32
+HOST_LINE_WORDS = 8  # of the caches that the simulator itself runs in
 MAX_INTERVALS = 64
 
 PORT_SLOTS = 2048
 """Slots of a port's calendar: how far ahead, in its own intervals, it may be taken."""
 PORT_MASK = PORT_SLOTS - 1
-PORT_FULL_FROM, PORT_FULL_TO, PORT_WALKED, PORT_WORDS = range(PORT_SLOTS, PORT_SLOTS + 4)
+(
+    PORT_FULL_FROM,
+    PORT_FULL_TO,
+    PORT_WALKED,
+    PORT_INTERVAL,  # the interval that the next two words divide by
+    PORT_FACTOR,
+    PORT_SHIFT,
+    PORT_WORDS,
+) = range(PORT_SLOTS, PORT_SLOTS + 7)
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------

@@ -20,23 +20,27 @@ from setebench.sim.events import (
     E_MEMORY_WRITES,
 )
 from setebench.sim.kernel.basics import count, reserve
-from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.compiler import Ints, compiled, equal_words, fetch, first_bit, inlined
 from setebench.sim.kernel.index import hashed_set
 from setebench.sim.kernel.replacement import fill, touch, victim_way
 from setebench.sim.layout import (
+    BASE_ADDRESS,
     BY_HASH,
     BY_VIRTUAL_BITS,
     C_CORES,
     C_LEVEL,
     C_LEVELS,
+    C_LINE_BITS,
     C_MEMORY_INTERVAL,
     C_MEMORY_PORT,
     C_PAGE_LINES_BITS,
     C_PAGE_TABLE,
+    C_PAGES,
     DIRTY,
     EMPTY,
     EXCLUSIVE,
     FRAME_BITS,
+    HOST_LINE_WORDS,
     INCLUSIVE,
     L_INCLUSION,
     L_INDEX,
@@ -47,6 +51,8 @@ from setebench.sim.layout import (
     L_WAYS,
     L_WORDS,
     LINE_SHIFT,
+    MAPPED,
+    PAGE_BITS,
     S_ACTIVE,
 )
 
@@ -72,16 +78,33 @@ def first_way(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     return c[v + L_LINES] + (owner * sets + where) * c[v + L_SET_WORDS]
 
 
+@compiled
+def fetch_sets(c: Ints, s: Ints, core: int, address: int) -> None:
+    """Have the host bring near what a coming access to the address will look at, where it misses level 1: a simulated
+    miss is mostly the host's own misses, and these are then served meanwhile and all at once."""
+    page = (address - BASE_ADDRESS) >> PAGE_BITS
+    if page < 0 or page >= c[C_PAGES] or not s[c[C_PAGE_TABLE] + page] & MAPPED:
+        return
+    line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
+    for level in range(1, c[C_LEVELS]):
+        first = first_way(c, s, level, core, line)
+        for word in range(0, c[C_LEVEL + level * L_WORDS + L_SET_WORDS], HOST_LINE_WORDS):
+            fetch(s, first + word)
+
+
 @inlined
 def find(c: Ints, s: Ints, level: int, line: int, first: int) -> int:
     """Where in the state the line's word lies, given its set, or -1.
 
-    Looks at every way: where a line lies is random, and a branch that leaves early costs more than the rest of the set.
+    Eight words are compared at once: where a line lies is random, and a branch that leaves early costs more than the
+    rest of the set. What is compared beyond the ways still lies in the set.
     """
-    found = -1
-    for at in range(first, first + c[C_LEVEL + level * L_WORDS + L_WAYS]):
-        found = max(found, at if s[at] >> LINE_SHIFT == line else -1)
-    return found
+    ways = c[C_LEVEL + level * L_WORDS + L_WAYS]
+    found = equal_words(s, first, LINE_SHIFT, line)
+    for at in range(HOST_LINE_WORDS, ways, HOST_LINE_WORDS):
+        found |= equal_words(s, first + at, LINE_SHIFT, line) << at
+    found &= (1 << ways) - 1
+    return first + first_bit(found) if found else -1
 
 
 @inlined

@@ -8,12 +8,11 @@ cycle, which is what makes plain streams fast.
 from __future__ import annotations
 
 from setebench.sim.events import E_INTERRUPTS, E_STALLS
-from setebench.sim.kernel.basics import count, free_entry, hold_entry, random_below, random_exponential
+from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.ledger import begin_chain, begins, mark
 from setebench.sim.layout import (
-    C_CORES,
     C_COUNTING,
     C_INTERRUPT,
     C_INTERRUPT_EVERY,
@@ -149,7 +148,7 @@ def free_instructions(c: Ints, s: Ints, cpu: int, instructions: int, latency: in
 def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
     """Interrupts, stalls and tenants that come before t; returns when the thread goes on."""
     th = c[C_THREADS] + cpu * T_WORDS
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     if t >= s[th + T_STALL]:
         count(c, s, core, E_STALLS, 1)
         t += c[C_STALL]
@@ -172,7 +171,7 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
 @compiled
 def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
     """A tenant on another thread of the core holds some of its level-1 miss entries until he leaves."""
-    owner = cpu % c[C_CORES] if c[C_LEVEL + L_SHARED] else cpu
+    owner = core_of(c, cpu) if c[C_LEVEL + L_SHARED] else cpu
     base = c[C_LEVEL + L_SLOTS] + owner * c[C_LEVEL + L_SLOT_WORDS]
     entries = c[C_LEVEL + L_ENTRIES]
     for _ in range(min(c[C_TENANT_ENTRIES], entries - 1)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry, inlined
+from setebench.sim.kernel.basics import core_of
+from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry
 from setebench.sim.kernel.core import arm_noise
 from setebench.sim.kernel.ledger import close_ledger, ledger_of, mark, open_ledger
-from setebench.sim.kernel.rows import step
+from setebench.sim.kernel.rows import fetch_coming, step
 from setebench.sim.layout import (
-    C_CORES,
     C_COUNTING,
     C_THREADS,
     EXECUTES,
@@ -16,6 +16,7 @@ from setebench.sim.layout import (
     S_ACTIVE,
     S_FAULT,
     S_NOW,
+    S_SERVED,
     T_ADVANCE,
     T_CHASE_LEFT,
     T_CHASE_READY,
@@ -37,13 +38,6 @@ ALL_OF_IT, ONE_STEP = -1, 1
 def _thread(c: Ints, threads: Ints, i: int) -> int:
     """Where the state of the i-th thread of a run lies."""
     return c[C_THREADS] + threads[i * D_WORDS + D_CPU] * T_WORDS
-
-
-@inlined
-def _lone_thread(c: Ints, s: Ints, threads: Ints) -> int:
-    """As `_next_thread` for a run of one thread, which nobody has to be compared with."""
-    th = _thread(c, threads, 0)
-    return -1 if s[th + T_ROW] >= threads[D_END] or s[th + T_WAITING] else 0
 
 
 @compiled
@@ -114,6 +108,47 @@ def _end_repetition(c: Ints, s: Ints, threads: Ints, number: int) -> None:
 
 
 @compiled
+def _one_step(
+    c: Ints,
+    s: Ints,
+    f: Floats,
+    cpu: int,
+    program: Ints,
+    addresses: Ints,
+    column: int,
+    values: Ints,
+    out: Ints,
+    first: int,
+) -> None:
+    """A thread's next operation."""
+    step(c, s, f, cpu, program, addresses, column, values, out, first, ONE_STEP)
+
+
+@compiled
+def _alone(
+    c: Ints,
+    s: Ints,
+    f: Floats,
+    program: Ints,
+    threads: Ints,
+    addresses: Ints,
+    column: int,
+    values: Ints,
+    out: Ints,
+    first: int,
+) -> None:
+    """Rows of a run of one thread, until its end, a fault or a barrier."""
+    cpu, end = threads[D_CPU], threads[D_END]
+    column += threads[D_COLUMN]
+    first += threads[D_OUT]
+    th = _thread(c, threads, 0)
+    while s[th + T_ROW] < end and not s[th + T_WAITING] and not s[S_FAULT]:
+        if s[S_SERVED] > 2:
+            fetch_coming(c, s, cpu, program, end, addresses, column)
+        step(c, s, f, cpu, program, addresses, column, values, out, first, ALL_OF_IT)
+
+
+@compiled
 def _repetition(
     c: Ints,
     s: Ints,
@@ -129,16 +164,18 @@ def _repetition(
 ) -> None:
     """Run every thread's rows once: the thread furthest behind does its next operation (all of a chase if alone)."""
     _begin_repetition(c, s, threads, number)
-    quantum = ALL_OF_IT if number == 1 else ONE_STEP
     while not s[S_FAULT]:
-        i = _next_thread(c, s, threads, number) if number > 1 else _lone_thread(c, s, threads)
-        if i >= 0:
-            d = i * D_WORDS
-            own_column = column + threads[d + D_COLUMN]
-            own_first = first + threads[d + D_OUT]
-            step(c, s, f, threads[d + D_CPU], program, addresses, own_column, values, out, own_first, quantum)
-        elif not _meet(c, s, threads, number):
-            break
+        i = _next_thread(c, s, threads, number) if number > 1 else 0
+        if i < 0 or number == 1:
+            if number == 1:
+                _alone(c, s, f, program, threads, addresses, column, values, out, first)
+            if not _meet(c, s, threads, number):
+                break
+            continue
+        d = i * D_WORDS
+        own_column = column + threads[d + D_COLUMN]
+        own_first = first + threads[d + D_OUT]
+        _one_step(c, s, f, threads[d + D_CPU], program, addresses, own_column, values, out, own_first)
     _end_repetition(c, s, threads, number)
 
 
@@ -160,7 +197,7 @@ def _run(
     for i in range(number):
         th = _thread(c, threads, i)
         cpu = threads[i * D_WORDS + D_CPU]
-        s[S_ACTIVE] |= 1 << (cpu % c[C_CORES])
+        s[S_ACTIVE] |= 1 << (core_of(c, cpu))
         s[th + T_RUNNING] = 1
         if s[th + T_INTERRUPT] == 0:
             s[th + T_CLOCK] = s[S_NOW]

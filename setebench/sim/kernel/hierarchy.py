@@ -23,10 +23,10 @@ from setebench.sim.events import (
     E_LOAD_MISSES,
     E_STORE_UPGRADES,
 )
-from setebench.sim.kernel.basics import count
+from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.below import arrive, fetch_below_l2, invalidate_others, port
 from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, ready_at, remove
-from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
 from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
 from setebench.sim.kernel.replacement import touch
@@ -37,7 +37,6 @@ from setebench.sim.layout import (
     BY_LOAD,
     BY_SOFTWARE,
     BY_STORE,
-    C_CORES,
     C_L1_PREFETCHERS,
     C_L2_PREFETCHERS,
     C_LINE_BITS,
@@ -78,7 +77,7 @@ def fetch_l2(
     `keep`: level 2 keeps a copy even if it is exclusive or the hint bypasses it (1), as usual (0), or not (-1).
     Sets S_ENTRY to when a miss got its entry, S_FOUND_META to the line's DIRTY and OWNED bits, S_SERVED to the level.
     """
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     start = port(c, s, 1, core, t)
     first = first_way(c, s, 1, core, line)
     at = find(c, s, 1, line, first)
@@ -127,7 +126,7 @@ def fetch_l2(
 @compiled
 def _prefetch_l1(c: Ints, s: Ints, cpu: int, word: int, ip: int, t: int) -> None:
     """Carry out what a level-1 prefetcher asked for."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     line = word >> 3
     page = line >> c[C_PAGE_LINES_BITS]
     if page < 0 or page >= c[C_PAGES] or not s[c[C_PAGE_TABLE] + page] & PRESENT:
@@ -196,18 +195,36 @@ def own_l2(c: Ints, s: Ints, core: int, line: int) -> None:
 
 
 @compiled
-def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: int) -> int:
+def _miss_l1(c: Ints, s: Ints, cpu: int, line: int, ip: int, writes: bool, start: int) -> int:
+    """An access that level 1 lacks the line for: see `access`."""
+    core = core_of(c, cpu)
+    count(c, s, core, E_L1_MISSES, 1)
+    count(c, s, core, E_L1_STORE_MISSES if writes else E_LOAD_MISSES, 1)
+    start, entry_at, limited = take_entry(c, s, 0, cpu, DEMAND, start)
+    source = BY_STORE if writes else BY_LOAD
+    done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, DEMAND, source, start, writes, 0))
+    found = s[S_FOUND_META]
+    if writes and not found & OWNED:
+        if s[S_ACTIVE] & ~(1 << core):
+            done += invalidate_others(c, s, core, line)
+        own_l2(c, s, core, line)
+    keep_entry(c, s, 0, cpu, DEMAND, entry_at, limited, done)
+    s[S_ENTRY] = start
+    put_l1(c, s, core, line, found | (DIRTY | OWNED if writes else 0), done)
+    return done
+
+
+@inlined
+def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes: bool, t: int) -> int:
     """When the value of a load is there, or the line of a store may be written; the translation is done at t.
 
     Sets S_SERVED to the level that served it and S_ENTRY to when a miss got its entry.
     """
-    core = cpu % c[C_CORES]
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     start = port(c, s, 0, core, t)
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
-    misses = at < 0
-    if not misses:
+    if at >= 0:
         touch(c, s, 0, first, at)
         ready = s[ready_at(c, 0, at)]
         if ready <= start:
@@ -227,19 +244,8 @@ def access(c: Ints, s: Ints, cpu: int, address: int, ip: int, writes: bool, t: i
         s[S_SERVED] = 1
         s[S_ENTRY] = start
     else:
-        count(c, s, core, E_L1_MISSES, 1)
-        count(c, s, core, E_L1_STORE_MISSES if writes else E_LOAD_MISSES, 1)
-        start, entry_at, limited = take_entry(c, s, 0, cpu, DEMAND, start)
-        source = BY_STORE if writes else BY_LOAD
-        done = arrive(c, s, 0, core, fetch_l2(c, s, cpu, line, ip, DEMAND, source, start, writes, 0))
-        found = s[S_FOUND_META]
-        if writes and not found & OWNED:
-            if s[S_ACTIVE] & ~(1 << core):
-                done += invalidate_others(c, s, core, line)
-            own_l2(c, s, core, line)
-        keep_entry(c, s, 0, cpu, DEMAND, entry_at, limited, done)
-        s[S_ENTRY] = start
-        put_l1(c, s, core, line, found | (DIRTY | OWNED if writes else 0), done)
+        done = _miss_l1(c, s, cpu, line, ip, writes, start)
     if c[C_L1_PREFETCHERS]:
-        train_l1(c, s, cpu, address - BASE_ADDRESS, ip, misses, BY_STORE if writes else BY_LOAD, start)
+        source = BY_STORE if writes else BY_LOAD
+        train_l1(c, s, cpu, address - BASE_ADDRESS, ip, at < 0, source, s[S_ENTRY])
     return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim.events import E_HARDWARE_FULL, E_HARDWARE_L2, E_HARDWARE_L3, E_L2_FILLS, E_L2_FILLS_HARDWARE
-from setebench.sim.kernel.basics import count
+from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.below import arrive, fetch_below_l2
 from setebench.sim.kernel.caches import find, first_way, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled
@@ -48,7 +48,7 @@ L1, L2, L3 = C_LEVEL, C_LEVEL + L_WORDS, C_LEVEL + 2 * L_WORDS
 @compiled
 def ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int, n: int) -> int:
     """Show an access to every prefetcher of a level; returns how many lines they ask for, fill levels beside them."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     for i in range(c[C_PREFETCHERS]):
         p = C_PREFETCHER + i * P_WORDS
         if c[p + P_LEVEL] != level or (c[p + P_OFF] >> core) & 1:
@@ -82,7 +82,7 @@ def _virtual_line(c: Ints, s: Ints, physical: int) -> int:
 @compiled
 def prefetch_l3(c: Ints, s: Ints, cpu: int, line: int, drops: bool, t: int) -> None:
     """A hardware prefetch that only level 3 gets."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     if c[C_LEVELS] < 3 or find(c, s, 2, line, first_way(c, s, 2, core, line)) >= 0:
         return
     if drops and not entry_free(c, s, 2, cpu, HARDWARE, t):
@@ -95,7 +95,7 @@ def prefetch_l3(c: Ints, s: Ints, cpu: int, line: int, drops: bool, t: int) -> N
 @compiled
 def _prefetch_l2(c: Ints, s: Ints, cpu: int, word: int, t: int) -> None:
     """Carry out what a level-2 prefetcher asked for."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     line = _virtual_line(c, s, word >> 3)
     drops = (word & 1) != 0
     if line < 0 or find(c, s, 1, line, first_way(c, s, 1, core, line)) >= 0:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from setebench.sim.events import E_L1_FULL
-from setebench.sim.kernel.basics import count, free_entry, hold_entry
+from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.ledger import mark
 from setebench.sim.layout import (
-    C_CORES,
     C_COUNTING,
     C_LEVEL,
     DEMAND,
@@ -29,10 +28,9 @@ from setebench.sim.layout import (
 def slots_of(c: Ints, level: int, cpu: int, cause: int) -> tuple[int, int, int, int]:
     """Base and number of a level's miss entries, and of those of them that the cause may use (0: all)."""
     v = C_LEVEL + level * L_WORDS
-    cores = c[C_CORES]
     owner = 0
     if level < 2:
-        owner = cpu % cores if c[v + L_SHARED] else cpu
+        owner = core_of(c, cpu) if c[v + L_SHARED] else cpu
     base = c[v + L_SLOTS] + owner * c[v + L_SLOT_WORDS]
     entries = c[v + L_ENTRIES]
     own = base + entries
@@ -58,7 +56,7 @@ def take_entry(c: Ints, s: Ints, level: int, cpu: int, cause: int, t: int) -> tu
     entry = free_entry(s, base, entries, start)
     start = max(start, s[entry])
     if start > t:
-        count(c, s, cpu % c[C_CORES], E_L1_FULL + level, start - t)
+        count(c, s, core_of(c, cpu), E_L1_FULL + level, start - t)
         if c[C_COUNTING] and level < 2:
             mark(c, s, cpu, t, start, ENTRY_WAITS_L2 if level else ENTRY_WAITS_L1)
     return start, entry, limited

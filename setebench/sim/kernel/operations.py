@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from setebench.sim.events import E_FLUSHES, E_LOADS, E_MEMORY_WRITES, E_STORES
-from setebench.sim.kernel.basics import count
+from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.caches import drop, find, first_way
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
@@ -89,10 +89,10 @@ def note_store(c: Ints, s: Ints, cpu: int, entered: int, t: int, ready: int) -> 
 @inlined
 def load_value(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, ready: int) -> int:
     """When the value of a load is there whose address is known at `ready`."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     count(c, s, core, E_LOADS, 1)
     t = translate(c, s, cpu, core, address, ready)
-    done = access(c, s, cpu, address, ip, False, t)
+    done = access(c, s, cpu, core, address, ip, False, t)
     arrives = done
     if size > 8:
         done += vector_extra(c, size)
@@ -121,7 +121,7 @@ def load(c: Ints, s: Ints, cpu: int, address: int, size: int, ip: int, operand: 
 @compiled
 def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> None:
     """One store: it retires at once and is written when its line is there, in order with the stores before it."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     th = c[C_THREADS] + cpu * T_WORDS
     count(c, s, core, E_STORES, 1)
     entered = enter(c, s, cpu)
@@ -130,7 +130,7 @@ def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> No
     if c[C_COUNTING]:
         note_store(c, s, cpu, entered, t, ready)
     known = translate(c, s, cpu, core, address, ready)
-    written = max(access(c, s, cpu, address, ip, True, known), s[th + T_STORED] + c[C_ISSUE])
+    written = max(access(c, s, cpu, core, address, ip, True, known), s[th + T_STORED] + c[C_ISSUE])
     s[th + T_STORED] = written
     s[th + T_DRAINED] = max(s[th + T_DRAINED], written)
     hold(c, s, cpu, max(ready, s[S_ENTRY]))
@@ -171,7 +171,7 @@ def purge(c: Ints, s: Ints, line: int) -> int:
 @compiled
 def flush(c: Ints, s: Ints, cpu: int, address: int, how: int, operand: int) -> None:
     """One flush: takes effect in program order, takes its time as a store does; clflush waits for the one before."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     th = c[C_THREADS] + cpu * T_WORDS
     count(c, s, core, E_FLUSHES, 1)
     t = enter(c, s, cpu)

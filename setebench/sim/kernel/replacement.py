@@ -8,7 +8,7 @@ so uses are numbered anew before they outgrow it. Bits and ages of lines take th
 from __future__ import annotations
 
 from setebench.sim.kernel.basics import random_below
-from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.compiler import LANES, Ints, compiled, inlined, smallest_word
 from setebench.sim.layout import (
     AGES,
     BIT_PLRU,
@@ -33,7 +33,6 @@ from setebench.sim.layout import (
     L_WAYS,
     L_WORDS,
     LAST_USE,
-    LRU,
     MARK_BITS,
     MOST_WAYS,
     NEVER,
@@ -91,8 +90,9 @@ def _used(word: int) -> int:
 def _oldest_way(s: Ints, first: int, ways: int) -> int:
     """The least recently used way, the first of those never used; as a minimum of numbers, for want of branches."""
     oldest = NEVER
-    for way in range(ways):
-        oldest = min(oldest, (_used(s[first + way]) << WAY_BITS) | way)
+    for way in range(0, ways, LANES):
+        part = smallest_word(s, first + way, ways - way, WAY_BITS - MARK_BITS, LAST_USE << WAY_BITS)
+        oldest = min(oldest, part | way)
     return oldest & ((1 << WAY_BITS) - 1)
 
 
@@ -233,13 +233,11 @@ def _first_used(s: Ints, first: int, ways: int, use: int) -> int:
 
 
 @compiled
-def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
-    """The way to replace: an empty one, else as the replacement says."""
+def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
+    """As `victim_way`, for policies that keep no numbers of uses."""
     v = C_LEVEL + level * L_WORDS
     ways = c[v + L_WAYS]
     kind = c[v + L_REPLACEMENT]
-    if kind in (LRU, FIFO):
-        return first + _oldest_way(s, first, ways)
     empty = _empty_way(s, first, ways, kind == AGES and c[v + L_VICTIM] == FILLS_FROM_LAST)
     if empty >= 0:
         return empty
@@ -252,3 +250,12 @@ def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
             _raise_ages(c, s, v, first, -1)
         return _first_used(s, first, ways, OLDEST)
     return first + random_below(s, ways)
+
+
+@inlined
+def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
+    """The way to replace: an empty one, else as the replacement says."""
+    kind = c[C_LEVEL + level * L_WORDS + L_REPLACEMENT]
+    if kind <= FIFO:
+        return first + _oldest_way(s, first, c[C_LEVEL + level * L_WORDS + L_WAYS])
+    return _victim_of_others(c, s, level, first)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from setebench.probe import CHASE_WORK, WORKS, Kind
+from setebench.sim.kernel.basics import core_of
+from setebench.sim.kernel.caches import fetch_sets
 from setebench.sim.kernel.clock import (
     AFTER,
     BASE,
@@ -19,7 +21,7 @@ from setebench.sim.kernel.clock import (
     start,
     stop,
 )
-from setebench.sim.kernel.compiler import Floats, Ints, compiled, inlined
+from setebench.sim.kernel.compiler import Floats, Ints, compiled, fetch, inlined
 from setebench.sim.kernel.core import block, chain, complete, disturb, enter, free_instructions, hold
 from setebench.sim.kernel.ledger import begins, mark
 from setebench.sim.kernel.operations import flush, load, load_value, store
@@ -35,10 +37,13 @@ from setebench.sim.layout import (
     C_LINKS,
     C_MULTIPLY,
     C_PAGE_LINES_BITS,
+    C_PAGE_TABLE,
+    C_PAGES,
     C_THREADS,
     C_TRANSFER,
     C_VECTOR_TO_INTEGER,
     CHAIN_WAITS,
+    PAGE_BITS,
     S_FAULT,
     S_FAULT_ADDRESS,
     S_SERVED,
@@ -67,6 +72,8 @@ K_ADD, K_TRANSFER, K_START, K_STOP = int(Kind.ADD), int(Kind.TRANSFER), int(Kind
 K_REPEAT, K_END, K_CHASE, K_BARRIER = int(Kind.REPEAT), int(Kind.END), int(Kind.CHASE), int(Kind.BARRIER)
 K_STREAM = int(Kind.STREAM)
 CHAINED = WORKS.index("chained")
+COMING_SETS, COMING_PAGES = 3, 6
+"""How many rows ahead the host is asked for sets, and for the page table's words that their numbers rest on."""
 
 
 @inlined
@@ -101,6 +108,11 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum
     """Follow pointers: dependent loads; at most `quantum` of them now. Returns whether the chase is over."""
     while True:
         address = s[th + T_CHASE_ADDRESS]
+        following = s[_link(c, s, address)]
+        mapped = page_state(c, s, following) != UNMAPPED
+        if mapped and s[S_SERVED] > 2:
+            fetch_sets(c, s, core_of(c, cpu), following)
+            fetch(s, _link(c, s, following))
         enter(c, s, cpu)
         done = load_value(c, s, cpu, address, program[row + SIZE], program[row + IP], s[th + T_CHASE_READY])
         if program[row + SIZE] > 8:
@@ -112,18 +124,33 @@ def _chase(c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, quantum
         if program[row + VARIANT]:
             done = _work(c, s, cpu, program[row + VARIANT], done)
         s[th + T_CHASE_READY] = done
-        following = s[_link(c, s, address)]
         s[th + T_CHASE_ADDRESS] = following
         s[th + T_CHASE_LEFT] -= 1
         if s[th + T_CHASE_LEFT] == 0:
             return True
-        if page_state(c, s, following) == UNMAPPED:
+        if not mapped:
             s[S_FAULT] = s[th + T_ROW] + 1
             s[S_FAULT_ADDRESS] = following
             return True
         quantum -= 1
         if quantum == 0:
             return False
+
+
+@inlined
+def _load_row(
+    c: Ints, s: Ints, cpu: int, th: int, program: Ints, row: int, addresses: Ints, column: int, values: Ints
+) -> None:
+    """A load, the operation that most rows are."""
+    operand = values[program[row + AFTER]] if program[row + AFTER] >= 0 else 0
+    address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+    if page_state(c, s, address) == UNMAPPED:
+        s[S_FAULT] = s[th + T_ROW] + 1
+        s[S_FAULT_ADDRESS] = address
+        return
+    value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
+    # an address is made in integer registers, so one that waits for a vector waits for its way there as well
+    values[s[th + T_ROW]] = value + (c[C_VECTOR_TO_INTEGER] if program[row + SIZE] > 8 else 0)
 
 
 @compiled
@@ -146,13 +173,7 @@ def _memory_row(
         address = s[th + T_CHASE_ADDRESS]
     else:
         address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
-    if kind == K_LOAD:
-        if page_state(c, s, address) != UNMAPPED:
-            value = load(c, s, cpu, address, program[row + SIZE], program[row + IP], operand)
-            # an address is made in integer registers, so one that waits for a vector waits for its way there as well
-            values[s[th + T_ROW]] = value + (c[C_VECTOR_TO_INTEGER] if program[row + SIZE] > 8 else 0)
-            return True
-    elif kind == K_PREFETCH:
+    if kind == K_PREFETCH:
         prefetch(c, s, cpu, address, program[row + VARIANT], program[row + IP], operand)
         return True
     elif kind == K_STREAM:
@@ -220,6 +241,24 @@ def _plain_row(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, ro
 
 
 @compiled
+def fetch_coming(c: Ints, s: Ints, cpu: int, program: Ints, end: int, addresses: Ints, column: int) -> None:
+    """Have the host bring near what rows a little further on will look at."""
+    th = c[C_THREADS] + cpu * T_WORDS
+    coming = s[th + T_ROW] + COMING_SETS
+    row = coming * WORDS
+    if coming < end and program[row + BASE] >= 0:
+        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+        fetch_sets(c, s, core_of(c, cpu), address)
+    coming += COMING_PAGES - COMING_SETS
+    row = coming * WORDS
+    if coming < end and program[row + BASE] >= 0:
+        address = addresses[column + program[row + BASE]] + program[row + OFFSET] + s[th + T_ADVANCE]
+        page = (address - BASE_ADDRESS) >> PAGE_BITS
+        if page >= 0 and page < c[C_PAGES]:
+            fetch(s, c[C_PAGE_TABLE] + page)
+
+
+@inlined
 def step(
     c: Ints,
     s: Ints,
@@ -241,7 +280,9 @@ def step(
     clock = s[th + T_CLOCK]
     if clock >= s[th + T_INTERRUPT] or clock >= s[th + T_STALL] or clock >= s[th + T_TENANT]:
         s[th + T_CLOCK] = disturb(c, s, cpu, clock)
-    if program[row + BASE] >= 0:
+    if program[row + KIND] == K_LOAD:
+        _load_row(c, s, cpu, th, program, row, addresses, column, values)
+    elif program[row + BASE] >= 0:
         if not _memory_row(c, s, cpu, th, program, row, addresses, column, values, quantum):
             return
     elif program[row + KIND] == K_END:

@@ -10,7 +10,7 @@ from setebench.sim.events import (
     E_L1_PREFETCH_MISSES,
     E_PREFETCHES,
 )
-from setebench.sim.kernel.basics import count
+from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.below import arrive, fetch_below_l2, invalidate_others
 from setebench.sim.kernel.caches import find, first_way, put_l1, ready_at
 from setebench.sim.kernel.compiler import Ints, compiled
@@ -25,7 +25,6 @@ from setebench.sim.layout import (
     BY_PREFETCH,
     BY_SOFTWARE,
     C_BLOCKING_PREFETCH,
-    C_CORES,
     C_COUNTING,
     C_HINT,
     C_L1_PREFETCHERS,
@@ -59,7 +58,7 @@ from setebench.sim.layout import (
 @compiled
 def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusive: bool, bypass: bool, t: int) -> int:
     """A software prefetch into level 1; returns when it got its miss entry (t if it needed none)."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     first = first_way(c, s, 0, core, line)
     at = find(c, s, 0, line, first)
@@ -90,7 +89,7 @@ def soft_prefetch_l1(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
 @compiled
 def soft_prefetch_l2(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusive: bool, takes_l1: bool, t: int) -> int:
     """A software prefetch into level 2; returns when it got its miss entry (t if it needed none)."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     if find(c, s, 0, line, first_way(c, s, 0, core, line)) >= 0:
         return t
@@ -106,7 +105,7 @@ def soft_prefetch_l2(c: Ints, s: Ints, cpu: int, address: int, ip: int, exclusiv
 @compiled
 def soft_prefetch_l3(c: Ints, s: Ints, cpu: int, address: int, exclusive: bool, t: int) -> int:
     """A software prefetch into level 3 only."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     for level in range(3):
         if find(c, s, level, line, first_way(c, s, level, core, line)) >= 0:
@@ -118,7 +117,7 @@ def soft_prefetch_l3(c: Ints, s: Ints, cpu: int, address: int, exclusive: bool, 
 @compiled
 def _prefetch_dropped(c: Ints, s: Ints, cpu: int, address: int, level: int) -> bool:
     """Whether translation rules drop a software prefetch, and count why."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     page = (address - BASE_ADDRESS) >> PAGE_BITS
     state = page_state(c, s, address)
     if state == UNMAPPED or level == 0:
@@ -143,7 +142,7 @@ def _prefetch_dropped(c: Ints, s: Ints, cpu: int, address: int, level: int) -> b
 @compiled
 def _prefetch_finds_full(c: Ints, s: Ints, cpu: int, address: int, level: int, t: int) -> bool:
     """Whether a software prefetch would need a miss entry of the level it fills and find none."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
     for upper in range(level):
         if find(c, s, upper, line, first_way(c, s, upper, core, line)) >= 0:
@@ -156,7 +155,7 @@ def _prefetch_finds_full(c: Ints, s: Ints, cpu: int, address: int, level: int, t
 @compiled
 def _prefetch_entry(c: Ints, s: Ints, cpu: int, address: int, hint: int, ip: int, t: int) -> int:
     """Carry a software prefetch out; returns when it has its miss entry, which is when it is complete."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     h = C_HINT + hint * H_WORDS
     level = c[h + H_FILLS]
     if level == 3 and c[C_LEVELS] < 3:
@@ -192,7 +191,7 @@ def _line_ready(c: Ints, s: Ints, core: int, line: int) -> int:
 @compiled
 def prefetch(c: Ints, s: Ints, cpu: int, address: int, hint: int, ip: int, operand: int) -> None:
     """One software prefetch. It is complete once it has a miss entry (or needs none)."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     count(c, s, core, E_PREFETCHES, 1)
     t = enter(c, s, cpu)
     t = queue_wait(c, s, cpu, c[C_LOAD_RING], c[C_LOAD_QUEUE], T_LOAD_POS, t)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from setebench.kernels import BLOCK_BYTES, CHUNK_BYTES, RANDOM_FACTOR, RANDOM_STEP, Kernel
 from setebench.sim.events import E_MEMORY_WRITES, E_STORES
-from setebench.sim.kernel.basics import count, reserve
+from setebench.sim.kernel.basics import core_of, count, reserve
 from setebench.sim.kernel.clock import COUNT, DITHER, INTERVAL, IP, SIZE
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.core import complete, enter, hold, queue_leave, queue_wait
@@ -20,7 +20,6 @@ from setebench.sim.kernel.software_prefetch import prefetch
 from setebench.sim.kernel.translation import UNMAPPED, page_state, translate
 from setebench.sim.layout import (
     BASE_ADDRESS,
-    C_CORES,
     C_COUNTING,
     C_LINE_BITS,
     C_MEMORY_INTERVAL,
@@ -64,7 +63,7 @@ def described(kernel: Kernel, rolled: bool) -> int:
 def _store_past_caches(c: Ints, s: Ints, cpu: int, address: int, operand: int) -> None:
     """One non-temporal store. The first of a line takes the line from all caches and writes it to memory; the others
     join it in a write-combining buffer."""
-    core = cpu % c[C_CORES]
+    core = core_of(c, cpu)
     th = c[C_THREADS] + cpu * T_WORDS
     count(c, s, core, E_STORES, 1)
     entered = enter(c, s, cpu)
