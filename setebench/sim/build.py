@@ -34,6 +34,8 @@ TRAINED_BY = {
     "prefetch": at.BY_PREFETCH,
     "l1_prefetcher": at.BY_L1_PREFETCHER,
 }
+HOST_NEAR_BYTES = 256 << 10
+"""State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
 
 
@@ -48,6 +50,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _threads(c, machine, space)
     for index, level in enumerate(machine.levels):
         _level(c, machine, index, level, space)
+    c[at.C_FAR_LEVEL] = _far_level(c)
     tables = (machine.tlb.l1_4k, machine.tlb.l1_2m, machine.tlb.l2_4k, machine.tlb.l2_2m)
     for index, table in enumerate(tables):
         _tlb(c, machine, index, table, space)
@@ -208,6 +211,15 @@ def _ages(c: Ints, v: int, machine: spec.Machine, level: spec.Level) -> None:
         if rules is None:
             raise UsageError(f"{machine.name}: {level.qlru!r} is no name of a QLRU variant")
         c[v + at.L_HIT_AGE_3 : v + at.L_UPDATE_ON_MISS + 1] = rules
+
+
+def _far_level(c: Ints) -> int:
+    """The first level from the second on whose state is too large to be found in the host's own near caches."""
+    for level in range(1, int(c[at.C_LEVELS])):
+        v = at.C_LEVEL + level * at.L_WORDS
+        if c[v + at.L_SETS] * c[v + at.L_SET_WORDS] * 8 > HOST_NEAR_BYTES:
+            return level
+    return int(c[at.C_LEVELS])
 
 
 def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None:

@@ -25,11 +25,12 @@ PORT_MASK = PORT_SLOTS - 1
     PORT_FULL_FROM,
     PORT_FULL_TO,
     PORT_WALKED,
+    PORT_LATEST,  # the end of the latest use
     PORT_INTERVAL,  # the interval that the next two words divide by
     PORT_FACTOR,
     PORT_SHIFT,
     PORT_WORDS,
-) = range(PORT_SLOTS, PORT_SLOTS + 7)
+) = range(PORT_SLOTS, PORT_SLOTS + 8)
 MAX_OUT = 1024  # lines that one training may ask for, several prefetchers together
 
 # -- configuration: scalars -----------------------------------------------------------------------------------------
@@ -108,9 +109,10 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_LEDGER,
     # offsets into c
     C_DISTANCE,
+    C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted that need the cycle ledger
     C_LAST,
-) = range(74)
+) = range(75)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (

@@ -15,6 +15,7 @@ from setebench.sim.layout import (
     PORT_FULL_FROM,
     PORT_FULL_TO,
     PORT_INTERVAL,
+    PORT_LATEST,
     PORT_MASK,
     PORT_SHIFT,
     PORT_SLOTS,
@@ -92,40 +93,6 @@ def _slot(s: Ints, port: int, t: int, interval: int) -> int:
     return high_product(t << 1, s[port + PORT_FACTOR]) >> s[port + PORT_SHIFT]
 
 
-@inlined
-def reserve(s: Ints, port: int, t: int, interval: int) -> int:
-    """The time from t on at which a port is free, taking it for `interval`.
-
-    Operations are simulated in program order, which is not the order of time: a prefetch takes a fill port hundreds of
-    cycles ahead, and a hit that comes next must not wait for it. So a port is a calendar: time is cut into slots one
-    interval long, and a slot's word holds when the use that began in it ends. Words of other slots count as free.
-
-    Behind a stall, requests queue up and each would walk past all uses before it. Therefore the calendar also keeps
-    one stretch of time (PORT_FULL_FROM to PORT_FULL_TO) in which no use can begin any more: a long one that still
-    helps. It only saves walking; when a use begins does not depend on which stretch is kept.
-    """
-    if interval == 0:
-        return t
-    start = t
-    if s[port + PORT_FULL_FROM] <= t and t < s[port + PORT_FULL_TO]:
-        t = s[port + PORT_FULL_TO]
-    slot = _slot(s, port, t, interval)
-    begin = slot * interval
-    before = s[port + ((slot - 1) & PORT_MASK)]
-    own = s[port + (slot & PORT_MASK)] - begin
-    behind = s[port + ((slot + 1) & PORT_MASK)] - begin
-    if (
-        (before > t and before < begin + interval)
-        or (own >= interval and own < 2 * interval)
-        or (behind >= 2 * interval and behind < 3 * interval and behind + begin < t + 2 * interval)
-    ):
-        t = _next_gap(s, port, t, slot, interval)
-        slot = _slot(s, port, t, interval)
-    s[port + (slot & PORT_MASK)] = t + interval
-    _note_full(s, port, start, t + interval, interval)
-    return t
-
-
 @compiled
 def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
     """The first time from t on at which a use of the port can begin; `slot` is the one that t lies in."""
@@ -149,6 +116,22 @@ def _next_gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
 
 
 @inlined
+def _gap(s: Ints, port: int, t: int, slot: int, interval: int) -> int:
+    """As `_next_gap`, which is not asked where t itself is free."""
+    begin = slot * interval
+    before = s[port + ((slot - 1) & PORT_MASK)]
+    own = s[port + (slot & PORT_MASK)] - begin
+    behind = s[port + ((slot + 1) & PORT_MASK)] - begin
+    if (
+        (before > t and before < begin + interval)
+        or (own >= interval and own < 2 * interval)
+        or (behind >= 2 * interval and behind < 3 * interval and behind + begin < t + 2 * interval)
+    ):
+        return _next_gap(s, port, t, slot, interval)
+    return t
+
+
+@inlined
 def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
     """Note that no use of the port can begin from `start` until `end`, where a use just noted ends.
 
@@ -169,6 +152,35 @@ def _note_full(s: Ints, port: int, start: int, end: int, interval: int) -> None:
         s[port + PORT_FULL_FROM] = max(start, end - reach)
         s[port + PORT_FULL_TO] = end
         s[port + PORT_WALKED] = 0
+
+
+@inlined
+def reserve(s: Ints, port: int, t: int, interval: int) -> int:
+    """The time from t on at which a port is free, taking it for `interval`.
+
+    Operations are simulated in program order, which is not the order of time: a prefetch takes a fill port hundreds of
+    cycles ahead, and a hit that comes next must not wait for it. So a port is a calendar: time is cut into slots one
+    interval long, and a slot's word holds when the use that began in it ends. Words of other slots count as free.
+
+    Behind a stall, requests queue up and each would walk past all uses before it. Therefore the calendar also keeps
+    one stretch of time (PORT_FULL_FROM to PORT_FULL_TO) in which no use can begin any more: a long one that still
+    helps. It only saves walking; when a use begins does not depend on which stretch is kept.
+    """
+    if interval == 0:
+        return t
+    start = t
+    if s[port + PORT_FULL_FROM] <= t and t < s[port + PORT_FULL_TO]:
+        t = s[port + PORT_FULL_TO]
+    slot = _slot(s, port, t, interval)
+    if t < s[port + PORT_LATEST]:
+        gap = _gap(s, port, t, slot, interval)
+        if gap != t:
+            t = gap
+            slot = _slot(s, port, t, interval)
+    s[port + PORT_LATEST] = max(s[port + PORT_LATEST], t + interval)
+    s[port + (slot & PORT_MASK)] = t + interval
+    _note_full(s, port, start, t + interval, interval)
+    return t
 
 
 @inlined

@@ -28,6 +28,7 @@ from setebench.sim.layout import (
     BY_HASH,
     BY_VIRTUAL_BITS,
     C_CORES,
+    C_FAR_LEVEL,
     C_LEVEL,
     C_LEVELS,
     C_LINE_BITS,
@@ -86,7 +87,7 @@ def fetch_sets(c: Ints, s: Ints, core: int, address: int) -> None:
     if page < 0 or page >= c[C_PAGES] or not s[c[C_PAGE_TABLE] + page] & MAPPED:
         return
     line = (address - BASE_ADDRESS) >> c[C_LINE_BITS]
-    for level in range(1, c[C_LEVELS]):
+    for level in range(c[C_FAR_LEVEL], c[C_LEVELS]):
         first = first_way(c, s, level, core, line)
         for word in range(0, c[C_LEVEL + level * L_WORDS + L_SET_WORDS], HOST_LINE_WORDS):
             fetch(s, first + word)

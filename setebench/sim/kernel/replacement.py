@@ -33,6 +33,7 @@ from setebench.sim.layout import (
     L_WAYS,
     L_WORDS,
     LAST_USE,
+    LRU,
     MARK_BITS,
     MOST_WAYS,
     NEVER,
@@ -256,6 +257,6 @@ def _victim_of_others(c: Ints, s: Ints, level: int, first: int) -> int:
 def victim_way(c: Ints, s: Ints, level: int, first: int) -> int:
     """The way to replace: an empty one, else as the replacement says."""
     kind = c[C_LEVEL + level * L_WORDS + L_REPLACEMENT]
-    if kind <= FIFO:
+    if kind in (LRU, FIFO):
         return first + _oldest_way(s, first, c[C_LEVEL + level * L_WORDS + L_WAYS])
     return _victim_of_others(c, s, level, first)

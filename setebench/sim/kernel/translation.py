@@ -7,7 +7,6 @@ from setebench.sim.kernel.basics import count, free_entry, hold_entry
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.layout import (
     BASE_ADDRESS,
-    C_CORES,
     C_FAULT_2M,
     C_FAULT_4K,
     C_PAGE_TABLE,
@@ -24,6 +23,7 @@ from setebench.sim.layout import (
     NEVER,
     PAGE_BITS,
     PRESENT,
+    S_ACTIVE,
     S_STAMP,
     T_PAGE,
     T_WORDS,
@@ -112,7 +112,7 @@ def _l1_lookup(c: Ints, s: Ints, x: int, core: int, key: int, huge: bool) -> int
     entries = c[x + X_SETS] * c[x + X_WAYS]
     if hint >= core * entries and hint < (core + 1) * entries and s[c[x + X_TAGS] + hint] == key + 1:
         return hint
-    if c[C_CORES] == 1:
+    if not s[S_ACTIVE] & ~(1 << core):  # with one core, the hint is never another one's
         return -1
     return _table_lookup(c, s, x, core, key)
 
