@@ -29,6 +29,7 @@ cdef enum:
     REACH = 320
 
 cdef double ABSENT = -1.0
+cdef double LEAST_FILLED = 0.5
 
 cdef struct Pool:
     int size
@@ -57,9 +58,12 @@ cdef struct Stream:
     double *near
     double *far
     double *third
-    char *seen
+    int64_t *near_age
+    int64_t *far_age
+    int64_t *seen
     int *watched
     int64_t *following
+    int64_t *trained
 
 
 cdef struct Prefetcher:
@@ -73,6 +77,9 @@ cdef struct Prefetcher:
     int reach
     int64_t most_step
     bint crosses
+    bint by_page
+    int64_t streams
+    int64_t allocated
 
 
 cdef int _make(Pool *pool, double entries) except -1:
@@ -150,6 +157,10 @@ cdef class Passes:
     cdef int64_t *tlb_keys
     cdef int64_t *tlb_stamps
     cdef int64_t stamp, latest
+    cdef double capacity[LEVELS]
+    cdef double second_entries
+    cdef int64_t filled[LEVELS]
+    cdef int64_t walked
     cdef double work, clock, last, chain_ready, factor
     cdef int64_t furthest
     cdef bint blocking, in_order
@@ -170,7 +181,9 @@ cdef class Passes:
             for cause in range(CAUSES):
                 self.entries[level][cause] = machine["entries"][level][cause]
         self.tlb_near, self.tlb_far = machine["tlb_penalties"]
-        self.second_tlb = machine["second_tlb"]
+        self.second_tlb, self.second_entries = machine["second_tlb"] > 0, machine["second_tlb"]
+        for level in range(LEVELS):
+            self.capacity[level] = machine["capacity"][level]
         self.drops, self.across = machine["drops"], machine["across_page"]
         self.dropped_at_first, self.dropped_at_second = machine["dropped_on_tlb_miss"]
         self.stalls_stores, self.stalls_prefetches = machine["blocking_store"], machine["blocking_prefetch"]
@@ -196,7 +209,8 @@ cdef class Passes:
         prefetcher.fills, prefetcher.trigger = own["fills"], own["trigger"]
         prefetcher.edge_trigger, prefetcher.degree = own["edge_trigger"], own["degree"]
         prefetcher.reach, prefetcher.most_step = min(own["reach"], REACH - 32), own["most_step"]
-        prefetcher.crosses = own["crosses"]
+        prefetcher.crosses, prefetcher.by_page = own["crosses"], own["by_page"]
+        prefetcher.streams = own["streams"]
         return 0
 
     def __dealloc__(self):
@@ -269,8 +283,11 @@ cdef class Passes:
         cdef Stream *stream
         self.clock = self.chain_ready = 0.0
         self.factor = latency_factor
-        self.stamp = 0
+        self.stamp = self.walked = 0
         self.latest = -1
+        self.filled[0] = self.filled[1] = 0
+        for number in range(self.prefetchers_count):
+            self.prefetchers[number].allocated = 0
         for level in range(LEVELS):
             _make(&self.total[level], max(self.entries[level][DEMAND], self.entries[level][SOFTWARE]))
             for cause in range(CAUSES):
@@ -284,11 +301,14 @@ cdef class Passes:
             stream.near = <double *>calloc(stream.count, sizeof(double))
             stream.far = <double *>calloc(stream.count, sizeof(double))
             stream.third = <double *>calloc(stream.count, sizeof(double))
-            stream.seen = <char *>calloc(stream.count, sizeof(char))
+            stream.near_age = <int64_t *>calloc(stream.count, sizeof(int64_t))
+            stream.far_age = <int64_t *>calloc(stream.count, sizeof(int64_t))
+            stream.seen = <int64_t *>calloc(stream.count, sizeof(int64_t))
             stream.watched = <int *>calloc(stream.count * max(1, self.prefetchers_count), sizeof(int))
             stream.following = <int64_t *>calloc(stream.count * max(1, self.prefetchers_count), sizeof(int64_t))
-            if not (stream.near and stream.far and stream.third and stream.seen and stream.watched
-                    and stream.following):
+            stream.trained = <int64_t *>calloc(stream.count * max(1, self.prefetchers_count), sizeof(int64_t))
+            if not (stream.near and stream.far and stream.third and stream.near_age and stream.far_age
+                    and stream.seen and stream.watched and stream.following and stream.trained):
                 raise MemoryError
             for k in range(stream.count):
                 stream.near[k] = stream.far[k] = stream.third[k] = ABSENT
@@ -317,13 +337,16 @@ cdef class Passes:
             free(stream.near)
             free(stream.far)
             free(stream.third)
+            free(stream.near_age)
+            free(stream.far_age)
             free(stream.seen)
             free(stream.watched)
             free(stream.following)
+            free(stream.trained)
             stream.near = stream.far = stream.third = NULL
-            stream.seen = NULL
+            stream.near_age = stream.far_age = stream.seen = NULL
             stream.watched = NULL
-            stream.following = NULL
+            stream.following = stream.trained = NULL
 
     # -- one iteration -----------------------------------------------------------------------------------------------
 
@@ -381,6 +404,31 @@ cdef class Passes:
         _hold(&self.total[level], until)
         _hold(&self.limit[level][cause], until)
 
+    cdef inline bint _forgotten(self, int64_t since, double capacity, int number, int64_t line) noexcept nogil:
+        """Whether a table of so many entries has lost one that was put there so many others ago. With some ways a set
+        the first go at half the entries and half of them at all: a set gets its others at random."""
+        return since > capacity * (LEAST_FILLED + _drawn(number + 61, <uint64_t>line))
+
+    cdef inline bint _in_near(self, int number, Stream *stream, int64_t at) noexcept nogil:
+        if stream.near[at] != ABSENT and self._forgotten(
+                self.filled[0] - stream.near_age[at], self.capacity[0], number, at):
+            stream.near[at] = ABSENT
+        return stream.near[at] != ABSENT
+
+    cdef inline bint _in_far(self, int number, Stream *stream, int64_t at) noexcept nogil:
+        if stream.far[at] != ABSENT and self._forgotten(
+                self.filled[1] - stream.far_age[at], self.capacity[1], number, at):
+            stream.far[at] = ABSENT
+        return stream.far[at] != ABSENT
+
+    cdef inline void _put_near(self, Stream *stream, int64_t at, double done) noexcept nogil:
+        self.filled[0] += 1
+        stream.near[at], stream.near_age[at] = done, self.filled[0]
+
+    cdef inline void _put_far(self, Stream *stream, int64_t at, double done) noexcept nogil:
+        self.filled[1] += 1
+        stream.far[at], stream.far_age[at] = done, self.filled[1]
+
     cdef double _access(self, int number, Stream *stream, int64_t line, double t) noexcept nogil:
         """A load or store; when it is done."""
         cdef int64_t at = line - stream.low
@@ -390,14 +438,14 @@ cdef class Passes:
         t = self._translated(number, stream, line, t)
         self.latest = self._small_page(number, stream, line)
         start = t
-        if stream.near[at] != ABSENT:
+        if self._in_near(number, stream, at):
             done = max(t + self.latency[0], stream.near[at])
             missed = stream.near[at] > t
         else:
             start = self._entry(0, DEMAND, t)
             done = self._level_two(number, stream, line, &start, DEMAND, cause)
             self._keep(0, DEMAND, done)
-            stream.near[at] = done
+            self._put_near(stream, at, done)
             missed = True
             if self.in_order:
                 self.clock = max(self.clock, start)
@@ -414,7 +462,7 @@ cdef class Passes:
         """When a line that level 1 lacks is there; t becomes when it had its entry."""
         cdef int64_t at = line - stream.low
         cdef double done
-        if stream.far[at] != ABSENT:
+        if self._in_far(number, stream, at):
             done = max(t[0] + self.latency[1], stream.far[at])
             if self.prefetchers_count:
                 self._train(2, number, stream, line, False, by, t[0])
@@ -422,7 +470,7 @@ cdef class Passes:
         t[0] = self._entry(1, cause, t[0])
         done = t[0] + self._below(number, stream, line, t[0])
         self._keep(1, cause, done)
-        stream.far[at] = done
+        self._put_far(stream, at, done)
         if self.prefetchers_count:
             self._train(2, number, stream, line, True, by, t[0])
         return done
@@ -478,10 +526,16 @@ cdef class Passes:
             return 0
         where = (_floor_div(stream.low, stream.page_lines) * -1 + page) if stream.pattern != IRREGULAR else (
             line - stream.low)
-        missed = 1 if self.second_tlb and (
-            stream.seen[where] or _drawn(number + 31, <uint64_t>page) < stream.in_second_tlb) else 2
+        missed = 2
+        if self.second_tlb:
+            if stream.seen[where]:
+                missed += -1 if not self._forgotten(
+                    self.walked - stream.seen[where], self.second_entries, number, page) else 0
+            elif _drawn(number + 31, <uint64_t>page) < stream.in_second_tlb:
+                missed = 1
         if use:
-            stream.seen[where] = 1
+            self.walked += missed > 1
+            stream.seen[where] = self.walked + 1
             oldest = 0
             for k in range(1, self.tlb_entries):
                 if self.tlb_stamps[k] < self.tlb_stamps[oldest]:
@@ -529,7 +583,7 @@ cdef class Passes:
         if (missed and self.dropped_at_first) or (missed > 1 and self.dropped_at_second):
             return
         t = self._translated(number, stream, line, self.clock)
-        if stream.near[at] != ABSENT or (fills > 1 and stream.far[at] != ABSENT):
+        if self._in_near(number, stream, at) or (fills > 1 and self._in_far(number, stream, at)):
             return
         start = t
         if fills == 3:
@@ -542,7 +596,7 @@ cdef class Passes:
             start = self._entry(0, SOFTWARE, t)
             done = self._level_two(number, stream, line, &start, SOFTWARE, BY_PREFETCH)
             self._keep(0, SOFTWARE, done)
-            stream.near[at] = done
+            self._put_near(stream, at, done)
             if self.prefetchers_count:
                 self._train(1, number, stream, line, True, BY_PREFETCH, start)
         else:
@@ -567,7 +621,8 @@ cdef class Passes:
                 if missed:
                     self._neighbour(each, number, stream, line, t)
             elif stream.pattern == IRREGULAR:
-                continue
+                # a page that nobody comes back to takes a place in tables of pages all the same
+                each.allocated += missed and (each.kind == BY_STREAM or each.by_page)
             elif each.kind == BY_STRIDE:
                 self._by_stride(index, each, number, stream, line, t)
             else:
@@ -584,26 +639,39 @@ cdef class Passes:
 
     cdef void _by_stride(self, int index, Prefetcher *each, int number, Stream *stream, int64_t line,
                          double t) noexcept nogil:
-        cdef int64_t ahead
+        cdef int64_t ahead, where = index
         cdef int k
         if stream.step_lines > each.most_step:
             return
-        stream.watched[index] += 1
-        if stream.watched[index] < each.trigger:
+        if each.by_page:  # what was learned of one page is not known in the next
+            where += self.prefetchers_count * (
+                _floor_div(line, SMALL_PAGE_LINES) - _floor_div(stream.low, SMALL_PAGE_LINES))
+        self._displaced(each, stream, where)
+        stream.watched[where] += 1
+        if stream.watched[where] < each.trigger:
             return
         for k in range(1, each.reach + 1):
             ahead = line + k * stream.step_lines
             if each.crosses or _floor_div(ahead, SMALL_PAGE_LINES) == _floor_div(line, SMALL_PAGE_LINES):
                 self._fetch(each, number, stream, ahead - stream.low, t)
 
+    cdef void _displaced(self, Prefetcher *each, Stream *stream, int64_t where) noexcept nogil:
+        """Forget what was learned of a page if as many others came since as the table has places (LRU)."""
+        if each.allocated - stream.trained[where] >= each.streams:
+            stream.watched[where] = 0
+            stream.following[where] = 0
+        stream.trained[where] = each.allocated
+
     cdef void _by_stream(self, int index, Prefetcher *each, int number, Stream *stream, int64_t line, bint missed,
                          double t) noexcept nogil:
         """Batches of `degree` lines up to `reach` ahead, in a page where enough accesses missed."""
         cdef int64_t page = _floor_div(line, SMALL_PAGE_LINES)
         cdef int64_t where = (page - _floor_div(stream.low, SMALL_PAGE_LINES)) * self.prefetchers_count + index
-        cdef int64_t following = stream.following[where]  # relative to the lowest line, 0 for none
+        cdef int64_t following  # relative to the lowest line, 0 for none
         cdef int64_t at = line - stream.low, k, end
         cdef int needed
+        self._displaced(each, stream, where)
+        following = stream.following[where]
         if following == 0 or at >= following:
             if not missed:
                 return
@@ -629,11 +697,11 @@ cdef class Passes:
         """Bring a line that hardware asks for, where entries are free; -1 for one that nobody will use."""
         cdef bint own = 0 <= at < stream.count
         cdef double done
-        if own and stream.near[at] != ABSENT:
+        if own and self._in_near(number, stream, at):
             return
         if each.fills == 1 and self._entry(0, HARDWARE, t) > t:
             return
-        if own and stream.far[at] != ABSENT:
+        if own and self._in_far(number, stream, at):
             if each.fills > 1:
                 return
             done = max(t + self.latency[1], stream.far[at])
@@ -646,11 +714,15 @@ cdef class Passes:
                     stream.third[at] = done
                 return
             self._keep(1, HARDWARE, done)
-            if own:
-                stream.far[at] = done
+            if not own:
+                self.filled[1] += 1
+            else:
+                self._put_far(stream, at, done)
                 if each.level == 1:
                     self._train(2, number, stream, at + stream.low, True, BY_L1_PREFETCHER, t)
         if each.fills == 1:
             self._keep(0, HARDWARE, done)
             if own:
-                stream.near[at] = done
+                self._put_near(stream, at, done)
+            else:
+                self.filled[0] += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from setebench.loops.queues import Core, Queues
-from setebench.loops.rates import most_iterations, rates_of
+from setebench.loops.rates import latency_of, most_iterations, rates_of
 from setebench.loops.records import Loop, Policy, Strategy
 from setebench.loops.table import Table
 
@@ -39,25 +39,27 @@ class Advisor:
     loop: Loop
     table: Table
     observed: dict[Policy, float] = field(default_factory=dict)
-    core: Core = field(default_factory=Core)
+    cores: tuple[Core, ...] = ()
 
     def __post_init__(self) -> None:
+        self._far = latency_of(self.loop, self.table)
         self._queues = Queues(self.loop, rates_of(self.loop, self.table))
         self._known: dict[tuple[Core, Policy], float] = {}
         if self.loop.measured_cycles and Policy() not in self.observed:
             self.observed[Policy()] = self.loop.measured_cycles
-        self.core = self._fitted()
+        self.cores = self._fitted()
 
     def observe(self, seen: Iterable[tuple[Policy, float]]) -> None:
         """Take in what policies took, and fit the core again."""
         self.observed.update(seen)
-        self.core = self._fitted()
+        self.cores = self._fitted()
 
     # -- expecting ---------------------------------------------------------------------------------------------------
 
     def expected(self, policy: Policy) -> float:
-        """Cycles per iteration with a policy: as the model says, times what it was wrong by for the strategy before."""
-        return self._modelled(policy) * self._correction(policy)
+        """Cycles per iteration with a policy: as the model says, times what it was wrong by for the strategy before; no
+        less than the loop's work."""
+        return max(self.loop.cycles_per_iteration, self._modelled(policy) * self._correction(policy))
 
     def candidates(self) -> list[Candidate]:
         """Of every strategy and hint the policy that the model likes best, and no prefetching; the fastest first."""
@@ -111,10 +113,19 @@ class Advisor:
                     yield [Policy(l1_distance=a, l1_hint=near, l2_distance=b, l2_hint=hints[level]) for a, b in pairs]
 
     def _shortest(self, family: list[Policy]) -> Policy:
-        """Of the policies that are about as good as the best, the one with the shortest distances."""
+        """Of the policies that are about as good as the best, the one with the shortest distances; those that are a
+        whole latency ahead before others, which are as good only if the core overlaps what it is thought to."""
         best = min(self.expected(policy) for policy in family)
         good = [policy for policy in family if self.expected(policy) <= best * (1 + self.table.params.even)]
-        return min(good, key=lambda policy: policy.l1_distance + policy.l2_distance)
+        return min(good, key=lambda policy: (not self._in_time(policy), policy.l1_distance + policy.l2_distance))
+
+    def _in_time(self, policy: Policy) -> bool:
+        """Whether prefetches are issued as far ahead as their lines are away (Mowry et al. 1992)."""
+        cycles = self.expected(policy)
+        whole, short = self._far.value, self.table.quantity("latency.l2").value
+        if policy.l2_distance and policy.l2_distance * cycles < whole:
+            return False
+        return policy.l1_distance * cycles >= (short if policy.l2_distance else whole) or not policy.l1_distance
 
     def _candidate(self, policy: Policy) -> Candidate:
         return Candidate(
@@ -122,7 +133,9 @@ class Advisor:
         )
 
     def _modelled(self, policy: Policy) -> float:
-        return self._with(self.core, policy)
+        """The geometric mean of what the model says with each core that it may be."""
+        logs = [math.log(self._with(core, policy)) for core in self.cores]
+        return math.exp(sum(logs) / len(logs))
 
     def _with(self, core: Core, policy: Policy) -> float:
         if (core, policy) not in self._known:
@@ -130,29 +143,40 @@ class Advisor:
         return self._known[core, policy]
 
     def _correction(self, policy: Policy) -> float:
-        """Seen over modelled, the mean (in logarithms) of what was seen of the same strategy and hints."""
+        """Seen over modelled, the mean (in logarithms) of what was seen of the same strategy and hints; where nothing
+        was, that of no prefetching: what is wrong about the loop's memory is wrong with prefetches too."""
         own = [each for each in self.observed if family_of(each) == family_of(policy)]
         if policy in self.observed:
             own = [policy]
+        own = own or [each for each in self.observed if not each.stages]
         logs = [math.log(self.observed[each] / self._modelled(each)) for each in own]
         return math.exp(sum(logs) / len(logs)) if logs else 1.0
 
     # -- fitting -----------------------------------------------------------------------------------------------------
 
-    def _fitted(self) -> Core:
+    def _fitted(self) -> tuple[Core, ...]:
         """The core for which the model comes nearest to what was seen; of two about as near the likelier one. Without
-        anything seen, an ordinary core."""
+        anything seen, an ordinary core. Where only the loop without prefetches was seen, that often says little (a
+        chain takes the same time on any core): then the widest and the narrowest that come as near count too."""
         likely = list(cores(self.table))
         if not self.observed:
-            return likely[0]
+            return (likely[0],)
         none = {policy: cycles for policy, cycles in self.observed.items() if not policy.stages}
         kept = sorted(likely, key=lambda core: self._away(core, none))[:KEPT_CORES] if none else likely
+        if len(none) == len(self.observed):
+            return self._as_near(likely)
         best, nearest = likely[0], math.inf
         for core in sorted(kept, key=likely.index):
             away = self._away(core, self.observed)
             if away < nearest - NEAR * len(self.observed):
                 best, nearest = core, away
-        return best
+        return (best,)
+
+    def _as_near(self, likely: list[Core]) -> tuple[Core, ...]:
+        away = {core: self._away(core, self.observed) for core in likely}
+        near = [core for core in likely if away[core] <= min(away.values()) + NEAR]
+        by_window = sorted(near, key=lambda core: core.window)
+        return tuple(dict.fromkeys([near[0], by_window[0], by_window[-1]]))
 
     def _away(self, core: Core, seen: dict[Policy, float]) -> float:
         return sum(abs(math.log(self._with(core, policy) / cycles)) for policy, cycles in seen.items())

@@ -9,6 +9,7 @@ one is free, its line when the level that has it delivers, and what needs it goe
   page of the latest access. One that isn't dropped waits, and what comes behind it in the core waits for it in the end.
 * A page walk needs a walker. Pages of streams in order are the pages that their lines lie on; a stream that goes
   anywhere finds in each TLB as much of its pages as fit.
+* A cache or TLB forgets what was brought too early: as many others later as it has entries, about.
 * A store leaves the core once it has its entry; what reads memory leaves it with its line.
 
 How much a core overlaps by itself is no parameter of the memory system; it is fitted to what an iteration takes
@@ -27,6 +28,9 @@ from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
 
 WARM, TIMED, LEAST_TIMED, MANY_LINES = 64, 192, 16, 1500
 """Iterations before time is counted, iterations counted, and lines beyond which fewer are."""
+
+TURNS = 3
+"""Times the furthest distance that are counted at least."""
 
 CAUSES = {"load": 1, "store": 2, "prefetch": 4, "l1_prefetcher": 8}
 KINDS = {"pair": 0, "next_line": 1, "up_down": 1, "stride": 2, "stream": 3}
@@ -59,9 +63,12 @@ class Queues:
         work = self._loop.cycles_per_iteration + instructions
         window = core.window * self._loop.cycles_per_iteration / work  # it holds instructions, also those of prefetches
         lines = sum(stream.lines_per_iteration for stream in self._loop.streams)
-        timed = int(max(LEAST_TIMED, min(TIMED, MANY_LINES / lines)))
-        steps = max(stream.steps for stream in self._loop.streams)
-        warm = min(WARM, timed) + max(policy.l1_distance, policy.l2_distance) * steps
+        furthest = max(policy.l1_distance, policy.l2_distance)
+        least = int(max(LEAST_TIMED, min(TIMED, MANY_LINES / lines)))
+        # a slow stretch leaves time for all of its prefetches and makes the next one fast, and the other way round: the
+        # mean is that of some such turns
+        timed = max(least, TURNS * furthest)
+        warm = min(WARM, least) + furthest * max(stream.steps for stream in self._loop.streams)
         stages = [
             (distance, LEVELS.get(self._rates.fills.get(hint, "l1"), 1))
             for distance, hint in ((policy.l2_distance, policy.l2_hint), (policy.l1_distance, policy.l1_hint))
@@ -87,6 +94,7 @@ def _machine(rates: Rates) -> dict[str, Any]:
         "tlb_entries": int(min(rates.tlb.entries, MOST_TLB_ENTRIES)),
         "tlb_penalties": (rates.tlb.near, rates.tlb.far),
         "second_tlb": rates.tlb.second,
+        "capacity": [size / LINE_BYTES for size in rates.sizes],
         "dropped_on_tlb_miss": rates.tlb.dropped,
         "drops": rates.drops,
         "across_page": rates.across_page,
@@ -127,6 +135,10 @@ def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
 SMALL_PAGE_BYTES = 4096
 
 
+MANY_STREAMS = 1 << 30
+"""Of a prefetcher whose table nobody measured."""
+
+
 def _prefetchers(loop: Loop, rates: Rates) -> Iterator[dict[str, Any]]:
     """The prefetchers that were found and that have entries for all of the loop's streams."""
     regular = sum(stream.pattern in REGULAR for stream in loop.streams)
@@ -147,4 +159,6 @@ def _prefetchers(loop: Loop, rates: Rates) -> Iterator[dict[str, Any]]:
             "reach": int(own.get("max_distance", 1)),
             "most_step": int(own.get("max_stride", 2048)) // LINE_BYTES,
             "crosses": bool(own.get("crosses_4k") or own.get("crosses_4k_in_2m")),
+            "by_page": "page" in str(own.get("indexed_by", "")),
+            "streams": max(1, int(own.get("streams") or MANY_STREAMS) - regular + 1),
         }

@@ -17,14 +17,14 @@ MEANT_FILLS = {"t0": "l1", "t1": "l2", "t2": "l2", "nta": "l1", "w": "l1"}
 @dataclass(frozen=True, kw_only=True)
 class Tlb:
     """Translation of pages of one size: entries of the nearest table (0: nothing is known of it), cycles of what misses
-    that one (`near`) and both (`far`), whether there is a second, and whether a software prefetch is `dropped` that
-    misses the first or both."""
+    that one (`near`) and both (`far`), entries of the `second` (0: there is none), and whether a software prefetch is
+    `dropped` that misses the first or both."""
 
     page_bytes: int
     entries: float = 0.0
     near: float = 0.0
     far: float = 0.0
-    second: bool = False
+    second: float = 0.0
     dropped: tuple[bool, bool] = (False, False)
 
 
@@ -40,13 +40,15 @@ class Pages:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """The memory system for one loop. `latency` of level 1 to 3 in cycles; `demand` and `prefetch` entries of level 1
+    """The memory system for one loop. `latency` of level 1 to 3 in cycles; `sizes` of level 1 and 2 in
+    bytes; `demand` and `prefetch` entries of level 1
     and 2; `sources` per stream: the levels that serve it as (cumulated part, latency); `blocking_store` and
     `blocking_prefetch`: nothing begins before what one of them asks for is there."""
 
     latency: tuple[float, float, float]
     demand: tuple[float, float]
     prefetch: tuple[float, float]
+    sizes: tuple[float, float]
     drops: bool
     fills: dict[str, str]
     sources: tuple[tuple[tuple[float, float], ...], ...]
@@ -77,6 +79,10 @@ def rates_of(loop: Loop, table: Table) -> Rates:
         prefetch=(
             table.entries("l1").value / sharers(loop, table, "l1"),
             table.entries("l2").value / sharers(loop, table, "l2"),
+        ),
+        sizes=(
+            table.quantity("cache.l1.size").value / sharers(loop, table, "l1"),
+            table.quantity("cache.l2.size").value / sharers(loop, table, "l2"),
         ),
         drops=table.said("software_prefetch.when_full") == "drops",
         fills={
@@ -157,13 +163,12 @@ def _sources(loop: Loop, stream: Stream, table: Table) -> tuple[tuple[float, flo
 def _tlb(loop: Loop, table: Table) -> Tlb:
     large = loop.page_bytes >= PAGE_BYTES["2m"] or not loop.page_bytes
     pages = "2m" if large and table.said("tlb.l1.entries.2m") else "4k"
-    second = _number(table, f"tlb.l2.entries.{pages}") > 0
     return Tlb(
         page_bytes=PAGE_BYTES[pages],
         entries=_number(table, f"tlb.l1.entries.{pages}"),
         near=_number(table, f"tlb.l1.miss_penalty.{pages}"),
         far=_number(table, f"tlb.l2.miss_penalty.{pages}"),
-        second=second,
+        second=_number(table, f"tlb.l2.entries.{pages}"),
         dropped=(
             table.said("software_prefetch.on_tlb_miss.l1") is False,
             table.said("software_prefetch.on_tlb_miss.l2") is False,
@@ -176,10 +181,9 @@ def _pages(loop: Loop, stream: Stream, table: Table) -> Pages:
     doesn't hold them all; one in random order finds in each as many of its pages as fit."""
     tlb = _tlb(loop, table)
     extent = int(stream.extent_bytes or loop.working_set_bytes)
-    second = _number(table, f"tlb.l2.entries.{'2m' if tlb.page_bytes == PAGE_BYTES['2m'] else '4k'}")
-    reach = [min(1.0, entries * tlb.page_bytes / extent) for entries in (tlb.entries, second)]
+    reach = [min(1.0, entries * tlb.page_bytes / extent) for entries in (tlb.entries, tlb.second)]
     if stream.pattern in REGULAR:
-        whole = second * tlb.page_bytes >= loop.working_set_bytes
+        whole = tlb.second * tlb.page_bytes >= loop.working_set_bytes
         return Pages(extent_bytes=extent, missing=0.0, in_second_tlb=float(whole))
     missing = 1 - reach[0] if tlb.entries else 0.0
     kept = max(0.0, reach[1] - reach[0]) / missing if missing else 1.0

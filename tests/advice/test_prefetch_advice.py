@@ -16,6 +16,8 @@ from setebench.loops import Policy
 from setebench.loops.advice import advice_of, loop_of
 from setebench.loops.advisor import Advisor
 from setebench.loops.code import c_code
+from setebench.loops.queues import Core, Queues
+from setebench.loops.rates import rates_of
 from setebench.loops.shapes import shape
 from setebench.loops.table import Table
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
@@ -94,6 +96,36 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
     loop = msgspec.structs.replace(shape("hash_join"), measured_cycles=100.0)
     advisor = Advisor(loop, _table("plain", software_prefetch__across_page=False))
     assert advisor.choice().policy == Policy()
+
+
+def _alone(pages: int, distance: int) -> float:
+    """Cycles of a strided loop at a distance, on a machine whose TLB drops prefetches or whose pages hold them."""
+    table = _table("plain", software_prefetch__across_page=pages > 1)
+    return Queues(shape("strided"), rates_of(shape("strided"), table)).cycles(Policy(l1_distance=distance), Core(window=2.0))
+
+
+def test_a_prefetch_beyond_its_page_gets_nowhere_where_pages_hold_them() -> None:
+    """16 elements lie on a page of 4 KiB: 64 ahead is always another one."""
+    none = _alone(1, 0)
+    assert _alone(1, 64) > 0.95 * none and _alone(1, 4) < 0.8 * none
+    assert _alone(2, 64) < 0.6 * none
+
+
+def test_what_is_brought_too_early_is_forgotten() -> None:
+    """A level 2 of 128 lines has lost what 256 others came behind."""
+    loop, small = shape("list"), _table("plain", cache__l2__size=128 * 64)
+    own = [
+        Queues(loop, rates_of(loop, table)).cycles(Policy(l2_distance=256), Core())
+        for table in (small, _table("plain"))
+    ]
+    assert own[0] > 2 * own[1]
+
+
+def test_loads_and_prefetches_share_entries() -> None:
+    loop, few = shape("triad"), _table("knc", mshr__l1__prefetch=2, mshr__l1__demand=2)
+    rates = rates_of(loop, few)
+    lines_in_flight = 3 * rates.sources[0][-1][1] / Queues(loop, rates).cycles(Policy(l1_distance=16), Core())
+    assert lines_in_flight <= 2.05
 
 
 def test_threads_of_a_core_share_its_entries_unless_each_has_its_own() -> None:
