@@ -39,16 +39,21 @@ def _lines(loop: Loop, advice: Advice) -> Iterator[str]:
         return
     for distance, _, stage in stages:
         yield f"enum {{ {name}_{stage}_DISTANCE = {distance} }};"
-    furthest = max(stages)[2]
     yield ""
-    yield f"size_t last = n > {name}_{furthest}_DISTANCE ? n - {name}_{furthest}_DISTANCE : 0;"
     yield "size_t i = 0;"
-    yield "for (; i < last; i++) {"
-    for distance_stage in stages:
-        yield from _prefetches(loop, distance_stage, name)
+    ordered = sorted(stages, reverse=True)
+    for number in range(len(ordered)):
+        yield from _part(loop, ordered[number:], name)
+    yield "for (; i < n; i++) { /* the end: nothing further ahead to prefetch */"
     yield "    /* the work of iteration i */"
     yield "}"
-    yield "for (; i < n; i++) { /* the end: nothing further ahead to prefetch */"
+
+
+def _part(loop: Loop, stages: list[tuple[int, str, str]], name: str) -> Iterator[str]:
+    """The iterations in which all of these stages, furthest first, still have something ahead to prefetch."""
+    yield f"for (; i + {name}_{stages[0][2]}_DISTANCE < n; i++) {{"
+    for stage in stages:
+        yield from _prefetches(loop, stage, name)
     yield "    /* the work of iteration i */"
     yield "}"
 

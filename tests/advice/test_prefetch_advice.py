@@ -14,7 +14,7 @@ import setebench
 from setebench.errors import UsageError
 from setebench.loops import Policy
 from setebench.loops.advice import advice_of, loop_of
-from setebench.loops.advisor import Advisor
+from setebench.loops.advisor import Advisor, Candidate
 from setebench.loops.code import c_code
 from setebench.loops.queues import Core, Queues
 from setebench.loops.rates import rates_of
@@ -99,9 +99,11 @@ def test_prefetches_that_never_get_through_are_not_advised() -> None:
 
 
 def _alone(pages: int, distance: int) -> float:
-    """Cycles of a strided loop at a distance, on a machine whose TLB drops prefetches or whose pages hold them."""
+    """Cycles of a strided loop at a distance, on a machine whose prefetches reach over one page or more."""
     table = _table("plain", software_prefetch__across_page=pages > 1)
-    return Queues(shape("strided"), rates_of(shape("strided"), table)).cycles(Policy(l1_distance=distance), Core(window=2.0))
+    return Queues(shape("strided"), rates_of(shape("strided"), table)).cycles(
+        Policy(l1_distance=distance), Core(window=2.0)
+    )
 
 
 def test_a_prefetch_beyond_its_page_gets_nowhere_where_pages_hold_them() -> None:
@@ -197,7 +199,30 @@ def test_the_c_compiles_and_prefetches_as_advised(tmp_path: Path) -> None:
     )
     made = subprocess.run(["gcc", "-std=c11", "-Wall", "-Werror", "-O1", "-S", "-o", "-", source], capture_output=True)
     assert made.returncode == 0, made.stderr.decode()
-    assert made.stdout.decode().count("prefetcht") == advice.policy.stages
+    # two stages have a part in which the furthest has nothing ahead any more
+    assert made.stdout.decode().count("prefetcht") == {1: 1, 2: 3}[advice.policy.stages]
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 1000])
+def test_the_c_prefetches_all_that_lies_ahead_and_nothing_beyond(tmp_path: Path, count: int) -> None:
+    """Run with a prefetch that notes which key it is for: each once for a stage that begins before it, none beyond."""
+    loop = loop_of(PROBE)
+    advisor = Advisor(loop, _table("knc"))
+    policy = Policy(l1_distance=3, l2_distance=16)
+    code = c_code(loop, advice_of(advisor, Candidate(strategy="two_stage_sw", policy=policy, cycles=10.0)))
+    source, program = tmp_path / "loop.c", tmp_path / "loop"
+    body = code.replace("/* the work of iteration i */", "sum += keys[i];")
+    source.write_text(
+        "#include <stddef.h>\n#include <stdio.h>\n#include <stdlib.h>\nstatic long done[1000];\n"
+        "static long buckets_of(long key) { return key; }\nstatic void note(long key) { done[key]++; }\n"
+        "#define __builtin_prefetch(key, ...) note(key)\n"
+        f"int main(void) {{\nsize_t n = {count}; long sum = 0;\nlong *keys = malloc(n * sizeof *keys + 1);\n"
+        f"for (size_t k = 0; k < n; k++) keys[k] = (long)k;\n{body}\n"
+        'printf("%ld", sum);\nfor (size_t k = 0; k < n; k++) printf(" %ld", done[k]);\nfree(keys);\nreturn 0;\n}\n'
+    )
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-fsanitize=address", "-o", program, source], check=True)
+    found = [int(word) for word in subprocess.run([program], check=True, capture_output=True).stdout.split()]
+    assert found == [sum(range(count)), *((k >= 3) + (k >= 16) for k in range(count))]
 
 
 def test_an_answer_not_to_prefetch_is_said_in_the_c_too() -> None:
