@@ -10,10 +10,10 @@ from setebench.probe import BRACKETS, HINTS
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import SYSTEM_PAGES, Arrays, Ints, Space, aligned_zeros, lines_of, units
+from setebench.sim.build_prefetchers import FILLS, lay_out_prefetchers
 from setebench.sim.capacity import all_sets, usable_ways
 from setebench.sim.events import EVENT_WORDS
 from setebench.sim.frames import Frames
-from setebench.sim.prefetchers import KINDS
 from setebench.sim.replacement_ages import NAMED, ages
 
 REPLACEMENTS = {
@@ -27,13 +27,6 @@ REPLACEMENTS = {
     "qlru": at.AGES,
 }
 INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE}
-FILLS = {"none": 0, "l1": 1, "l2": 2, "l3": 3}
-TRAINED_BY = {
-    "load": at.BY_LOAD,
-    "store": at.BY_STORE,
-    "prefetch": at.BY_PREFETCH,
-    "l1_prefetcher": at.BY_L1_PREFETCHER,
-}
 HOST_NEAR_BYTES = 256 << 10
 """State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
@@ -55,7 +48,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     for index, table in enumerate(tables):
         _tlb(c, machine, index, table, space)
     _software_prefetch(c, machine)
-    _prefetchers(c, machine, space)
+    lay_out_prefetchers(c, machine, space)
     _coherence(c, machine)
     _ledger(c, machine, space)
     pages = machine.memory.bytes >> at.PAGE_BITS
@@ -262,29 +255,6 @@ def _software_prefetch(c: Ints, machine: spec.Machine) -> None:
         c[h + at.H_FILLS] = FILLS[hint.fills]
         c[h + at.H_EXCLUSIVE] = hint.exclusive
         c[h + at.H_BYPASS] = hint.bypasses_l2
-
-
-def _prefetchers(c: Ints, machine: spec.Machine, space: Space) -> None:
-    page_lines = 4096 // machine.line_size_bytes
-    c[at.C_PREFETCHERS] = len(machine.prefetchers)
-    for index, prefetcher in enumerate(machine.prefetchers):
-        p = at.C_PREFETCHER + index * at.P_WORDS
-        number, settings = KINDS[type(prefetcher)]
-        own, words = settings(prefetcher, page_lines)
-        c[p + at.P_KIND] = number
-        c[p + at.P_LEVEL] = prefetcher.level
-        c[p + at.P_FILLS] = FILLS[prefetcher.fills]
-        c[p + at.P_TRAINED] = sum(1 << TRAINED_BY[cause] for cause in set(prefetcher.trained_by))
-        c[p + at.P_CROSS] = prefetcher.crosses_4k
-        c[p + at.P_CROSS_HUGE] = prefetcher.crosses_4k_in_2m
-        c[p + at.P_OWNED] = not prefetcher.shared_by_smt
-        c[p + at.P_DROPS] = prefetcher.when_full == "drops"
-        c[p + at.P_STATE_WORDS] = words
-        c[p + at.P_ALL_CORES] = prefetcher.shared_by_cores
-        c[p + at.P_OFF] = 0
-        c[p + at.P_STATE] = space.take(words * machine.core.cores)
-        c[p + at.P_OWN : p + at.P_OWN + len(own)] = own
-        c[at.C_L1_PREFETCHERS if prefetcher.level == 1 else at.C_L2_PREFETCHERS] += 1
 
 
 def _coherence(c: Ints, machine: spec.Machine) -> None:

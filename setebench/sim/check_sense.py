@@ -160,8 +160,14 @@ def _prefetchers(machine: spec.Machine) -> Iterator[Problem]:
             yield from _streamer(prefetcher, path)
         elif isinstance(prefetcher, spec.Stride):
             yield from _stride(prefetcher, path)
-        elif isinstance(prefetcher, spec.Region):
+        elif isinstance(prefetcher, spec.Region | spec.SpatialPattern):
             yield from _region(machine, prefetcher, path)
+        elif isinstance(prefetcher, spec.NextPage) and prefetcher.level != 1:
+            yield Problem((*path, "level"), "2, but next_page is for level 1: physical pages have no order")
+        elif isinstance(prefetcher, spec.FeedbackStream) and prefetcher.low_percent > prefetcher.high_percent:
+            yield Problem(
+                (*path, "low_percent"), f"{prefetcher.low_percent} is more than high_percent {prefetcher.high_percent}"
+            )
 
 
 def _prefetcher_common(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, path: Path) -> Iterator[Problem]:
@@ -203,7 +209,7 @@ def _stride(prefetcher: spec.Stride, path: Path) -> Iterator[Problem]:
         )
 
 
-def _region(machine: spec.Machine, prefetcher: spec.Region, path: Path) -> Iterator[Problem]:
+def _region(machine: spec.Machine, prefetcher: spec.Region | spec.SpatialPattern, path: Path) -> Iterator[Problem]:
     lines = prefetcher.region_size_bytes // machine.line_size_bytes
     if not 2 <= lines <= 64:
         yield Problem(

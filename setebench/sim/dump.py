@@ -45,9 +45,22 @@ def _examples() -> Iterator[str]:
             yield f"#{line}" if line else "#"
 
 
+AT_LEVEL_ONE = (
+    spec.NextLine,
+    spec.Stride,
+    spec.Region,
+    spec.SpatialPattern,
+    spec.ReferencePrediction,
+    spec.LocalDeltas,
+    spec.InstructionClasses,
+    spec.NextPage,
+)
+"""Kinds that are usual at level 1; the others are at level 2."""
+
+
 def example(table: Table) -> Any:
     """A prefetcher of this kind with its default values, at the level where the kind is usual."""
-    level = 1 if table in (spec.NextLine, spec.Stride, spec.Region) else 2
+    level = 1 if table in AT_LEVEL_ONE else 2
     return table(level=level, fills=f"l{level}")
 
 

@@ -172,8 +172,9 @@ C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not w
     P_STATE_WORDS,
     P_ALL_CORES,
     P_OFF,
+    P_THREAD_WORDS,  # from one SMT thread's state to the next, 0 where they share it or a record's key tells them apart
     P_OWN,
-) = range(13)
+) = range(14)
 P_WORDS = P_OWN + 20  # a kind's own parameters start at P_OWN
 C_PREFETCHER = C_BRACKET + 5
 C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
@@ -196,8 +197,16 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
     S_FAULT,  # result: operation that touched an unmapped page, plus one
     S_FAULT_ADDRESS,
+    # the access that prefetchers are shown: its address, its line, the instruction's address, whether the prefetcher's
+    # level missed it, what it is (BY_), and its SMT thread where the prefetcher tells threads apart, else 0
+    S_SEEN_ADDRESS,
+    S_SEEN_LINE,
+    S_SEEN_IP,
+    S_SEEN_MISSES,
+    S_SEEN_SOURCE,
+    S_SEEN_OWNER,
     S_WORDS,
-) = range(11)
+) = range(17)
 
 # state of a hardware thread
 (

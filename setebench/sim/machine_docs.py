@@ -78,7 +78,8 @@ NAME is a shipped machine, `random:SEED`, or the path of a file (with a `/` in i
 - `random:SEED`: drawn from the ranges that `setebench/sim/random_ranges.py` lists with their reasons: in-order and
   out-of-order cores, two or three levels, with and without SMT, fine and coarse clocks, quiet to guest noise, every
   page arrangement, and each kind of prefetcher on its own, so that every combination comes up; with a PMU, half of
-  whose events are faulty.
+  whose events are faulty. Half of them have other prefetchers instead, after the literature
+  (`setebench/sim/random_published.py` has the shares and their reasons).
 
 ## A small example
 
@@ -114,6 +115,7 @@ RULES = """\
 - `access_sizes` holds 8 and `page_sizes` holds 4096. A core that blocks is in-order.
 - A prefetcher doesn't fill a level above its own, nor one the machine lacks; there is one of a kind per level. What
   crosses 4 KiB boundaries in small pages does so in 2 MiB pages.
+- `next_page` is for level 1. A `region` or `spatial` region has 2 to 64 lines.
 - `degree` doesn't exceed `max_distance`; `trigger_at_page_edge` has four numbers or none; `l1_prefetcher` trains
   prefetchers of level 2 only; two streams per page need both directions.
 - `distance_cycles` has a row per core and in it a number per core, or is empty.
@@ -145,7 +147,11 @@ Most parameters are a field's value. These are not:
 - `prefetcher.ID.max_distance` of a stream is the field: how far ahead of an access a batch may start, which is the
   paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. Of a stride it is in strides,
   and `degree` is what one access fetches until `max_distance` is reached.
-- A kind outside of the eight usual ones (`l2.up_down`) is told where a machine has it, and not as absent elsewhere.
+- `prefetcher.ID.lead` and all of `prefetcher.LEVEL.other` come from running the prefetchers' own rules on the sequences
+  of [parameters.md](parameters.md), in a level of endless size where everything arrives at once.
+- Kinds that no family stands for (`pair` at level 1, `region` and `up_down` where they are unusual, and all after
+  publications but `stream` and `next_line`) are `LEVEL.other`, and the families that the machine lacks are absent.
+  `l2.up_down` is told where a machine has it, and not as absent elsewhere.
 - `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not told.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
   narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues, misses

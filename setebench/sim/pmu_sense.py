@@ -92,6 +92,10 @@ def prefetches_come(machine: spec.Machine, role: str) -> bool:
     return any(int(each.fills[1]) <= deepest and _follows_lines(machine, each) for each in machine.prefetchers)
 
 
+UNSURE = (spec.SpatialPattern, spec.BestOffset, spec.NextPage)
+"""Prefetchers that follow lines if what they learned before lets them."""
+
+
 def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> bool:
     line = machine.line_size_bytes
     if "load" not in prefetcher.trained_by or isinstance(prefetcher, spec.Region):
@@ -100,7 +104,9 @@ def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> boo
         return prefetcher.trigger == 1
     if isinstance(prefetcher, spec.Stride):
         return prefetcher.directions != "down" and prefetcher.min_stride_bytes <= line <= prefetcher.max_stride_bytes
-    return not isinstance(prefetcher, spec.Streamer) or prefetcher.directions != "down"
+    if isinstance(prefetcher, spec.Streamer):
+        return prefetcher.directions != "down"
+    return not isinstance(prefetcher, UNSURE)
 
 
 def counted_role(role: str, faults: tuple[Fault, ...]) -> str:

@@ -10,6 +10,7 @@ from setebench.sim import spec
 from setebench.sim.random_caches import random_levels
 from setebench.sim.random_pmu import random_pmu
 from setebench.sim.random_prefetchers import random_prefetchers
+from setebench.sim.random_published import with_published
 from setebench.sim.random_ranges import RANGES, Draw
 
 MOST_REGION_LINES = 64
@@ -40,6 +41,7 @@ def random_machine(seed: int) -> spec.Machine:
         prefetchers=_of_lines(random_prefetchers(draw, core, memory), line),
         coherence=_coherence(draw, core, levels, memory),
     )
+    machine = with_published(seed, machine)
     return msgspec.structs.replace(machine, pmu=random_pmu(seed, machine))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from setebench.results import Finding, Value
 from setebench.sim import spec
+from setebench.sim.described import described, lead_of
 from setebench.sim.fields import kind_of
 from setebench.sim.truth_finding import absent, told
 
@@ -19,26 +20,77 @@ PREFETCHER_IDS = (
     "l2.stream",
     "l2.stride",
 )
-"""Prefetchers that every machine has or lacks; a machine's others (`l2.up_down`) are told where it has them."""
+"""Prefetchers that every machine has or lacks."""
 
+WHERE_PRESENT = ("l2.up_down",)
+"""Prefetchers that have a name too, but are only told where a machine has them."""
 
-def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
-    """Every parameter of the machine's prefetchers, and the absence of the usual ones that it lacks."""
-    present = {f"l{each.level}.{kind_of(type(each))}": each for each in machine.prefetchers}
-    for identity in (*PREFETCHER_IDS, *(identity for identity in present if identity not in PREFETCHER_IDS)):
-        name = f"prefetcher.{identity}"
-        if identity not in present:
-            yield absent(f"{name}.present")
-            continue
-        yield told(f"{name}.present", True, "bool")
-        for parameter, value, unit in _facts_of(machine, present[identity]):
-            yield told(f"{name}.{parameter}", value, unit)
-
+HUGE = 2097152
 
 Facts = Iterator[tuple[str, Value, str]]
 
 
-def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
+def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
+    """Every parameter of the machine's prefetchers, and the absence of the usual ones that it lacks. Those without a
+    name are described, all of a level together, as `LEVEL.other`."""
+    present = {identity_of(each): each for each in machine.prefetchers if isinstance(each, spec.Known)}
+    for identity in (*PREFETCHER_IDS, *WHERE_PRESENT):
+        name = f"prefetcher.{identity}"
+        if identity in present:
+            yield from _present(name, _facts_of(machine, present[identity]))
+        elif identity in PREFETCHER_IDS:
+            yield absent(f"{name}.present")
+    for level in (1, 2):
+        name = f"prefetcher.l{level}.other"
+        others = tuple(each for each in machine.prefetchers if identity_of(each) == f"l{level}.other")
+        if others:
+            yield from _present(name, _described(machine, others))
+        else:
+            yield absent(f"{name}.present")
+
+
+def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
+    """The name that findings have for a prefetcher: `l1.other` and `l2.other` for what scenarios know no family of."""
+    identity = f"l{prefetcher.level}.{kind_of(type(prefetcher))}"
+    return identity if identity in (*PREFETCHER_IDS, *WHERE_PRESENT) else f"l{prefetcher.level}.other"
+
+
+def _present(name: str, facts: Facts) -> Iterator[Finding]:
+    yield told(f"{name}.present", True, "bool")
+    for parameter, value, unit in facts:
+        yield told(f"{name}.{parameter}", value, unit)
+
+
+def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:
+    """What a level's prefetchers without a name do together."""
+    found = described(others, machine.line_size_bytes)
+    trains = [access for access in ("load", "store", "prefetch") if any(access in each.trained_by for each in others)]
+    yield "patterns", list(found.patterns), "list"
+    yield "trained_by", trains, "list"
+    if len({each.fills for each in others}) == 1:
+        yield "fills", others[0].fills, "string"
+    if found.trigger is not None:
+        yield "trigger", found.trigger, "accesses"
+    yield "lead", list(found.lead), "list"
+    yield "lead_after_runs", list(found.lead_after_runs), "list"
+    if found.max_distance:
+        yield "max_distance", found.max_distance, "lines"
+    if found.directions is not None:
+        yield "directions", found.directions, "string"
+    yield "crosses_4k", found.crosses_4k, "bool"
+    if HUGE in machine.memory.page_sizes:
+        yield "crosses_4k_in_2m", _crosses_in_huge(machine, others), "bool"
+    if found.stopped_by is not None:
+        yield "stopped_by", list(found.stopped_by), "list"
+
+
+def _crosses_in_huge(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> bool:
+    """Whether lines come past a boundary inside a 2 MiB page; those that may go no further there are not run again."""
+    further = any(each.crosses_4k_in_2m and not each.crosses_4k for each in others)
+    return described(others, machine.line_size_bytes, further).crosses_4k
+
+
+def _facts_of(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
     yield "trained_by", [access for access in ("load", "store", "prefetch") if access in prefetcher.trained_by], "list"
     yield "fills", prefetcher.fills, "string"
     if machine.core.threads_per_core > 1 and _remembers(prefetcher):
@@ -47,34 +99,44 @@ def _facts_of(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
         yield "shared_by_cores", prefetcher.shared_by_cores, "bool"
     if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
         yield "crosses_4k", prefetcher.crosses_4k, "bool"
-        if 2097152 in machine.memory.page_sizes:
+        if HUGE in machine.memory.page_sizes:
             yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m, "bool"
     yield from _own_facts(machine, prefetcher)
 
 
-def _remembers(prefetcher: spec.AnyPrefetcher) -> bool:
+def _remembers(prefetcher: spec.Known) -> bool:
     """Whether there is anything that threads could share: what follows from a single access keeps nothing."""
     one_access = isinstance(prefetcher, spec.NextLine) and prefetcher.trigger == 1
     return not one_access and not isinstance(prefetcher, spec.LinePair)
 
 
-def _own_facts(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> Facts:
+def _own_facts(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
     if isinstance(prefetcher, spec.Streamer):
         yield from _streamer(prefetcher)
+        yield "lead", _lead(machine, prefetcher, -1 if prefetcher.directions == "down" else 1), "list"
         yield from _woken_by_level_one(machine, prefetcher)
     elif isinstance(prefetcher, spec.Stride):
         yield from _stride(machine, prefetcher)
+        if prefetcher.min_stride_bytes <= machine.line_size_bytes <= prefetcher.max_stride_bytes:
+            yield "lead", _lead(machine, prefetcher, -1 if prefetcher.directions == "down" else 1), "list"
     elif isinstance(prefetcher, spec.Region):
         yield from _region(prefetcher)
     else:
-        yield from _one_line(prefetcher)
+        yield from _neighbours(prefetcher)
+        if isinstance(prefetcher, spec.NextLine):
+            yield "lead", _lead(machine, prefetcher, 1), "list"
 
 
-def _one_line(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Facts:
-    """Prefetchers that fetch one neighbouring line."""
+def _lead(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, step: int) -> list[int]:
+    return list(lead_of(prefetcher, machine.line_size_bytes, step))
+
+
+def _neighbours(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Facts:
+    """Prefetchers that fetch neighbouring lines, whatever was accessed before."""
+    lines = prefetcher.degree if isinstance(prefetcher, spec.NextLine) else 1
     yield "trigger", prefetcher.trigger if isinstance(prefetcher, spec.NextLine) else 1, "accesses"
-    yield "degree", 1, "lines"
-    yield "max_distance", 1, "lines"
+    yield "degree", lines, "lines"
+    yield "max_distance", lines, "lines"
     if isinstance(prefetcher, spec.NextLine):
         yield "directions", "up", "string"
         if prefetcher.trigger > 1:
@@ -89,6 +151,7 @@ def _streamer(prefetcher: spec.Streamer) -> Facts:
     yield "trigger_at_page_edge", list(edges), "list"
     yield "degree", prefetcher.degree, "lines"
     yield "max_distance", prefetcher.max_distance, "lines"
+    yield "leads_by", prefetcher.leads_by, "string"
     yield "directions", prefetcher.directions, "string"
     yield "streams", prefetcher.streams, "streams"
     yield from _replacement(prefetcher.streams, prefetcher.replacement)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import typing
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from setebench.sim.machine import SimulatedMachine
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
+PUBLISHED = typing.get_args(spec.Published)
+
 entries = st.integers(1, 24)
 prefetchers = st.lists(
     st.one_of(
@@ -25,6 +28,8 @@ prefetchers = st.lists(
         st.builds(spec.Stride, level=st.just(1), fills=st.sampled_from(["l1", "l2"]), max_distance=st.integers(1, 9)),
         st.builds(spec.Region, level=st.just(1), fills=st.just("l1"), active_regions=st.integers(1, 8)),
         st.builds(spec.UpDown, level=st.just(2)),
+        st.one_of([st.builds(table, level=st.just(1), fills=st.sampled_from(("l1", "l2"))) for table in PUBLISHED]),
+        st.one_of([st.builds(table, level=st.just(2)) for table in PUBLISHED if table is not spec.NextPage]),
     ),
     max_size=4,
 ).map(tuple)

@@ -19,6 +19,7 @@ from setebench.sim.random_machine import random_machine
 from setebench.sim.truth import truth
 
 LEVEL = r"(l[123]|memory)"
+OTHER = r"prefetcher\.l[12]\.other"
 ID = r"(l1\.next_line|l1\.stream|l1\.stride|l1\.region|l2\.pair|l2\.next_line|l2\.stream|l2\.stride|l2\.up_down)"
 PATTERNS = {
     r"clock\.step": "ticks",
@@ -48,6 +49,13 @@ PATTERNS = {
     rf"prefetcher\.{ID}\.(degree|max_distance)": "lines",
     rf"prefetcher\.{ID}\.(directions|indexed_by|fills|replacement)": "string",
     rf"prefetcher\.{ID}\.(streams|streams_per_page)": "streams",
+    rf"prefetcher\.{ID}\.lead": "list",
+    r"prefetcher\.l[12]\.stream\.leads_by": "string",
+    rf"{OTHER}\.(present|crosses_4k|crosses_4k_in_2m)": "bool",
+    rf"{OTHER}\.(patterns|trained_by|lead|lead_after_runs|stopped_by)": "list",
+    rf"{OTHER}\.(fills|directions)": "string",
+    rf"{OTHER}\.trigger": "accesses",
+    rf"{OTHER}\.max_distance": "lines",
     rf"prefetcher\.{ID}\.(min_stride|max_stride|region_size)": "bytes",
     r"bandwidth\.(l[123]|memory)\.(load|store)\.(scalar|16|32|64)\.threads_\d+(\.traffic)?": "GB/s",
     r"loaded_latency(\.prefetchers_off)?\.idle": "ns",
@@ -134,6 +142,8 @@ def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> No
         "streams": 16,
         "replacement": "lru",
         "streams_per_page": 1,
+        "leads_by": "batch",
+        "lead": [0, 0, 2, 4, 7, 10, 13, 16, 15, 18, 17, 16, 15, 18, 17, 16],
     }
     (streamer,) = loader.load("knc").prefetchers
     assert isinstance(streamer, spec.Streamer)
@@ -279,7 +289,7 @@ def _is_none(finding: Finding) -> bool:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_every_machine_says_of_the_eight_prefetchers_whether_it_has_them(name: str) -> None:
+def test_every_machine_says_of_the_usual_prefetchers_and_of_others_whether_it_has_them(name: str) -> None:
     found = values(loader.load(name))
     for identity in (
         "l1.next_line",
@@ -290,6 +300,8 @@ def test_every_machine_says_of_the_eight_prefetchers_whether_it_has_them(name: s
         "l2.next_line",
         "l2.stream",
         "l2.stride",
+        "l1.other",
+        "l2.other",
     ):
         assert isinstance(found[f"prefetcher.{identity}.present"], bool)
         told = [parameter for parameter in found if parameter.startswith(f"prefetcher.{identity}.")]

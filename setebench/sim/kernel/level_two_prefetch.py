@@ -35,10 +35,17 @@ from setebench.sim.layout import (
     P_OWNED,
     P_STATE,
     P_STATE_WORDS,
+    P_THREAD_WORDS,
     P_TRAINED,
     P_WORDS,
     PRESENT,
     S_FOUND_META,
+    S_SEEN_ADDRESS,
+    S_SEEN_IP,
+    S_SEEN_LINE,
+    S_SEEN_MISSES,
+    S_SEEN_OWNER,
+    S_SEEN_SOURCE,
 )
 from setebench.sim.prefetchers import silence, train
 
@@ -49,18 +56,25 @@ L1, L2, L3 = C_LEVEL, C_LEVEL + L_WORDS, C_LEVEL + 2 * L_WORDS
 def ask(c: Ints, s: Ints, cpu: int, level: int, address: int, ip: int, misses: bool, source: int, n: int) -> int:
     """Show an access to every prefetcher of a level; returns how many lines they ask for, fill levels beside them."""
     core = core_of(c, cpu)
+    s[S_SEEN_ADDRESS] = address
+    s[S_SEEN_LINE] = address >> c[C_LINE_BITS]
+    s[S_SEEN_IP] = ip
+    s[S_SEEN_MISSES] = misses
+    s[S_SEEN_SOURCE] = source
     for i in range(c[C_PREFETCHERS]):
         p = C_PREFETCHER + i * P_WORDS
         if c[p + P_LEVEL] != level or (c[p + P_OFF] >> core) & 1:
             continue
         owner = cpu // c[C_CORES] if c[p + P_OWNED] else 0
         table = 0 if c[p + P_ALL_CORES] else core
+        q = c[p + P_STATE] + table * c[p + P_STATE_WORDS] + owner * c[p + P_THREAD_WORDS]
+        s[S_SEEN_OWNER] = owner
         if source == BY_PREFETCH:
-            silence(c, s, p, c[p + P_STATE] + table * c[p + P_STATE_WORDS], owner, address)
+            silence(c, s, p, q)
         if not (c[p + P_TRAINED] >> source) & 1:
             continue
         before = n
-        n = train(c, s, p, c[p + P_STATE] + table * c[p + P_STATE_WORDS], owner, address, ip, misses, source, n)
+        n = train(c, s, p, q, n)
         for k in range(before, n):
             s[c[C_OUT] + k] = s[c[C_OUT] + k] * 8 + c[p + P_FILLS] * 2 + c[p + P_DROPS]
     return n

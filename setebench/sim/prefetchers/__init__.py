@@ -1,64 +1,111 @@
 """Hardware prefetchers.
 
-Adding a kind takes four steps: (1) a `spec.Prefetcher` subclass with its fields, added to `spec.AnyPrefetcher`; (2) a
-module here with `..._settings(kind, page_lines) -> (configuration words, words of state per core)` and a Numba function
-`train_...` that notes one access and hands out lines with `common.hand_out`; (3) its name in `KINDS` below;
-(4) a branch in `train`. Lines are virtual at level 1 and physical at level 2; the caller filters lines that are there
-already, finds miss entries and does the fetching.
+Adding a kind takes three steps: (1) a `spec.Prefetcher` subclass with its fields and its source, in the union of its
+file, and its ranges in `limits.py`; (2) a module here with `..._settings(kind, page_lines) -> (configuration words,
+words of state)` and a Numba function `train_...(c, s, p, q, n)`; (3) a row in `KINDS` below.
+
+`train_...` is shown one access, which the words `S_SEEN_...` describe. Its prefetcher's configuration begins at `p` of
+`c` (own words from `P_OWN` on), its state at `q` of `s`, zeros at first. It hands out lines with `common.hand_out`;
+`n` were handed out before, and it returns how many have been now. Lines are virtual at level 1 and physical at level 2;
+the caller filters lines that are there already, finds miss entries and does the fetching.
+
+Where SMT threads are not to share what a prefetcher learns, a kind of `BY_KEY` has the thread in its records' keys
+(`common.page_key`), so that threads share its capacity; of the other kinds every thread gets a state of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from setebench.sim import spec
-from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_KIND
+from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.layout import P_KIND
 from setebench.sim.prefetchers.next_line import next_line_settings, pair_settings, train_next_line, train_pair
+from setebench.sim.prefetchers.published.access_map import access_map_settings, train_access_map
+from setebench.sim.prefetchers.published.best_offset import best_offset_settings, train_best_offset
+from setebench.sim.prefetchers.published.feedback_stream import feedback_stream_settings, train_feedback_stream
+from setebench.sim.prefetchers.published.ip_classes import ip_classes_settings, train_ip_classes
+from setebench.sim.prefetchers.published.local_deltas import local_deltas_settings, train_local_deltas
+from setebench.sim.prefetchers.published.next_page import next_page_settings, train_next_page
+from setebench.sim.prefetchers.published.reference_prediction import (
+    reference_prediction_settings,
+    train_reference_prediction,
+)
+from setebench.sim.prefetchers.published.signature_path import signature_path_settings, train_signature_path
+from setebench.sim.prefetchers.published.spatial import spatial_settings, train_spatial
+from setebench.sim.prefetchers.published.stream_buffer import stream_buffer_settings, train_stream_buffer
 from setebench.sim.prefetchers.region import region_settings, train_region
 from setebench.sim.prefetchers.streamer import silence_streamer, streamer_settings, train_streamer
 from setebench.sim.prefetchers.stride import stride_settings, train_stride
 from setebench.sim.prefetchers.up_down import train_up_down, up_down_settings
 
-NEXT_LINE, PAIR, STREAM, STRIDE, REGION, UP_DOWN = range(6)
+Train = Callable[[Ints, Ints, int, int, int], int]
 
-KINDS: dict[type[spec.Prefetcher], tuple[int, Callable[[Any, int], tuple[list[int], int]]]] = {
-    spec.NextLine: (NEXT_LINE, next_line_settings),
-    spec.LinePair: (PAIR, pair_settings),
-    spec.Streamer: (STREAM, streamer_settings),
-    spec.Stride: (STRIDE, stride_settings),
-    spec.Region: (REGION, region_settings),
-    spec.UpDown: (UP_DOWN, up_down_settings),
-}
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of prefetcher: its table of the machine file, its configuration, and what it does with an access."""
+
+    table: type[spec.Prefetcher]
+    settings: Callable[[Any, int], tuple[list[int], int]]
+    train: Train
+
+
+KINDS = (
+    Kind(spec.Streamer, streamer_settings, train_streamer),
+    Kind(spec.Stride, stride_settings, train_stride),
+    Kind(spec.NextLine, next_line_settings, train_next_line),
+    Kind(spec.LinePair, pair_settings, train_pair),
+    Kind(spec.Region, region_settings, train_region),
+    Kind(spec.UpDown, up_down_settings, train_up_down),
+    Kind(spec.StreamBuffer, stream_buffer_settings, train_stream_buffer),
+    Kind(spec.BestOffset, best_offset_settings, train_best_offset),
+    Kind(spec.SpatialPattern, spatial_settings, train_spatial),
+    Kind(spec.ReferencePrediction, reference_prediction_settings, train_reference_prediction),
+    Kind(spec.AccessMap, access_map_settings, train_access_map),
+    Kind(spec.LocalDeltas, local_deltas_settings, train_local_deltas),
+    Kind(spec.FeedbackStream, feedback_stream_settings, train_feedback_stream),
+    Kind(spec.SignaturePath, signature_path_settings, train_signature_path),
+    Kind(spec.InstructionClasses, ip_classes_settings, train_ip_classes),
+    Kind(spec.NextPage, next_page_settings, train_next_page),
+)
+NUMBERS = {kind.table: number for number, kind in enumerate(KINDS)}
+STREAM = NUMBERS[spec.Streamer]
+
+BY_KEY = (spec.NextLine, spec.LinePair, spec.Streamer, spec.Stride, spec.Region, spec.UpDown)
+
+
+def _among(number: int, rest: Train | None) -> Train:
+    """`train` of the kinds from `number` on, where `rest` is that of the kinds after it: Numba knows no table of
+    functions, so the choice is a chain of comparisons."""
+    own = KINDS[number].train
+    if rest is None:
+        return own
+
+    @inlined
+    def train_one(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+        if c[p + P_KIND] == number:
+            return own(c, s, p, q, n)
+        return rest(c, s, p, q, n)
+
+    return train_one
+
+
+def _chain() -> Train:
+    train = _among(len(KINDS) - 1, None)
+    for number in reversed(range(len(KINDS) - 1)):
+        train = _among(number, train)
+    return train
+
+
+train = _chain()
+"""Show one access to the prefetcher with configuration at `p` and state at `q`."""
 
 
 @compiled
-def train(
-    c: Ints, s: Ints, p: int, q: int, owner: int, address: int, ip: int, misses: bool, source: int, n: int
-) -> int:
-    """Show one access to the prefetcher with configuration at `p` and state at `q`.
-
-    `owner` is the SMT thread where threads have entries of their own, else 0; `n` lines were handed out before.
-    Returns how many have been handed out now.
-    """
-    line = address >> c[C_LINE_BITS]
-    kind = c[p + P_KIND]
-    if kind == STREAM:
-        return train_streamer(c, s, p, q, owner, line, misses, source, n)
-    if kind == STRIDE:
-        return train_stride(c, s, p, q, owner, address, ip, n)
-    if kind == NEXT_LINE:
-        return train_next_line(c, s, p, q, line * 8 + owner, line, misses, n)
-    if kind == PAIR:
-        return train_pair(c, s, line, misses, n)
-    if kind == REGION:
-        return train_region(c, s, p, q, owner, line, ip, n)
-    return train_up_down(c, s, p, q, owner, line, misses, n)
-
-
-@compiled
-def silence(c: Ints, s: Ints, p: int, q: int, owner: int, address: int) -> None:
+def silence(c: Ints, s: Ints, p: int, q: int) -> None:
     """Show a software prefetch to a prefetcher that it may put to silence."""
     if c[p + P_KIND] == STREAM:
-        silence_streamer(c, s, p, q, owner, address >> c[C_LINE_BITS])
+        silence_streamer(c, s, p, q)

@@ -20,6 +20,7 @@ from setebench.sim.layout import (
     P_CROSS_HUGE,
     P_LEVEL,
     PAGE_BITS,
+    S_SEEN_OWNER,
     S_STAMP,
 )
 
@@ -38,6 +39,12 @@ def find_record(s: Ints, table: int, records: int, words: int, key: int) -> int:
         if s[table + i * words] == key + 1:
             return table + i * words
     return -1
+
+
+@compiled
+def page_key(c: Ints, s: Ints, line: int) -> int:
+    """Key of a line's page and of the SMT thread that is seen, where threads have entries of their own."""
+    return (line >> c[C_PAGE_LINES_BITS]) * 8 + s[S_SEEN_OWNER]
 
 
 @compiled

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import P_OWN
+from setebench.sim.layout import P_OWN, S_SEEN_IP, S_SEEN_LINE, S_SEEN_OWNER
 from setebench.sim.prefetchers.common import (
     BY_IP,
     BY_IP_OFFSET,
@@ -72,9 +72,10 @@ def _fetch(c: Ints, s: Ints, p: int, q: int, key: int, line: int, offset: int, n
 
 
 @compiled
-def train_region(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, ip: int, n: int) -> int:
+def train_region(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Note the access in its active region, or open the region and fetch what earlier visits touched."""
     lines = c[p + G_LINES]
+    line, owner = s[S_SEEN_LINE], s[S_SEEN_OWNER]
     region = (line // lines) * 8 + owner
     offset = line & (lines - 1)
     active = find_record(s, q, c[p + G_ACTIVE], A_WORDS, region)
@@ -88,7 +89,7 @@ def train_region(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, ip: in
             oldest = q + i * A_WORDS
     if s[oldest] > 0:
         _learn(c, s, p, q, oldest)
-    masked = ip & c[p + G_IP_MASK]
+    masked = s[S_SEEN_IP] & c[p + G_IP_MASK]
     key = offset
     if c[p + G_INDEX] == BY_IP:
         key = masked

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import BY_L1_PREFETCHER, C_PAGE_LINES_BITS, NEVER, P_OWN
+from setebench.sim.layout import (
+    BY_L1_PREFETCHER,
+    C_PAGE_LINES_BITS,
+    NEVER,
+    P_OWN,
+    S_SEEN_LINE,
+    S_SEEN_MISSES,
+    S_SEEN_OWNER,
+    S_SEEN_SOURCE,
+)
 from setebench.sim.prefetchers.common import (
     DIRECTIONS,
     DOWN,
@@ -18,6 +27,7 @@ from setebench.sim.prefetchers.common import (
     claim,
     hand_out,
     may_go,
+    page_key,
     use,
 )
 
@@ -36,8 +46,11 @@ from setebench.sim.prefetchers.common import (
     M_RAMPS,
     M_REPLACEMENT,
     M_SILENCED,
+    M_LEADS_BY,
     M_RAMP,
-) = range(P_OWN, P_OWN + 15)
+) = range(P_OWN, P_OWN + 16)
+LEADS_BY = ("batch", "new_line", "access")
+BY_BATCH, BY_NEW_LINE = 0, 1
 (R_DIRECTION, R_COUNT, R_NEEDED, R_LAST, R_ACTIVE, R_FIRST, R_NEXT, R_BATCHES, R_WORDS) = range(2, 11)
 
 
@@ -47,7 +60,8 @@ def streamer_settings(kind: spec.Streamer, _page_lines: int) -> tuple[list[int],
     ramp = [*kind.ramp, 0, 0, 0, 0][:4]
     own = [kind.trigger, *edges, kind.trigger_by_l1_prefetcher, kind.degree, kind.max_distance]
     own += [DIRECTIONS[kind.directions], kind.streams, kind.streams_per_page, len(kind.ramp)]
-    own += [REPLACEMENTS.index(kind.replacement), int(kind.silenced_by_software), *ramp]
+    own += [REPLACEMENTS.index(kind.replacement), int(kind.silenced_by_software), LEADS_BY.index(kind.leads_by)]
+    own += ramp
     return own, kind.streams * R_WORDS
 
 
@@ -85,16 +99,20 @@ def _begin(c: Ints, s: Ints, p: int, record: int, line: int) -> None:
 
 @compiled
 def _batch(c: Ints, s: Ints, p: int, record: int, line: int, n: int) -> int:
-    """Fetch the next batch of an active stream if it starts near enough ahead of the access."""
+    """Fetch on in an active stream: the next batch if it starts near enough ahead of the access, or the lines of this
+    access as far as they lie near enough."""
     step = s[record + R_DIRECTION]
     start = s[record + R_NEXT]
-    if (start - line) * step >= c[p + M_DISTANCE]:
+    by_batch = c[p + M_LEADS_BY] == BY_BATCH
+    if by_batch and (start - line) * step >= c[p + M_DISTANCE]:
         return n
     batches = s[record + R_BATCHES]
     size = c[p + M_RAMP + batches] if batches < c[p + M_RAMPS] else c[p + M_DEGREE]
     s[record + R_BATCHES] += 1
     for _ in range(size):
         target = s[record + R_NEXT]
+        if not by_batch and (target - line) * step > c[p + M_DISTANCE]:
+            break
         if not may_go(c, s, p, target - step, target):
             break
         n = hand_out(c, s, n, target)
@@ -191,11 +209,12 @@ def _record_for(c: Ints, s: Ints, p: int, q: int, key: int, line: int) -> tuple[
 
 
 @compiled
-def silence_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int) -> None:
+def silence_streamer(c: Ints, s: Ints, p: int, q: int) -> None:
     """A software prefetch ends every stream whose lines it wants: those fetched, and the next ones up to the stream's
     distance ahead (Fang et al. 2014, 5.3.1)."""
     if not c[p + M_SILENCED]:
         return
+    line, owner = s[S_SEEN_LINE], s[S_SEEN_OWNER]
     reach = c[p + M_DISTANCE]
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
@@ -208,8 +227,9 @@ def silence_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int) ->
 
 
 @compiled
-def train_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, misses: bool, source: int, n: int) -> int:
+def train_streamer(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines that an access makes the streamer ask for; see the module's text."""
+    line, misses, owner = s[S_SEEN_LINE], s[S_SEEN_MISSES], s[S_SEEN_OWNER]
     for i in range(c[p + M_STREAMS]):
         record = q + i * R_WORDS
         if _owns(s, record, line, owner):
@@ -218,15 +238,17 @@ def train_streamer(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, miss
                 break  # fetched, used, and gone again: a new run
             if ahead:
                 s[record + R_LAST] = line
-            s[record] = ((line >> c[C_PAGE_LINES_BITS]) * 8 + owner) + 1
+            s[record] = page_key(c, s, line) + 1
             _note_use(c, s, p, record)
+            if c[p + M_LEADS_BY] == BY_NEW_LINE and not ahead:
+                return n
             return _batch(c, s, p, record, line, n)
     if not misses:
         return n
-    key = (line >> c[C_PAGE_LINES_BITS]) * 8 + owner
+    key = page_key(c, s, line)
     record, first = _record_for(c, s, p, q, key, line)
     _note_use(c, s, p, record)
-    if source == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
+    if s[S_SEEN_SOURCE] == BY_L1_PREFETCHER and c[p + M_BY_PREFETCHER] > 0 and not s[record + R_ACTIVE]:
         return _by_l1_prefetcher(c, s, p, record, line, first, n)
     if first:
         if s[record + R_COUNT] >= s[record + R_NEEDED] and s[record + R_DIRECTION] != 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_LINE_BITS, P_OWN, PAGE_BITS
+from setebench.sim.layout import C_LINE_BITS, P_OWN, PAGE_BITS, S_SEEN_ADDRESS, S_SEEN_IP, S_SEEN_OWNER
 from setebench.sim.prefetchers.common import (
     BY_IP,
     BY_PAGE,
@@ -45,9 +45,10 @@ def stride_settings(kind: spec.Stride, _page_lines: int) -> tuple[list[int], int
 
 
 @compiled
-def _key(c: Ints, p: int, owner: int, address: int, ip: int) -> int:
-    masked = ip & c[p + D_IP_MASK]
-    page = address >> PAGE_BITS
+def _key(c: Ints, s: Ints, p: int) -> int:
+    masked = s[S_SEEN_IP] & c[p + D_IP_MASK]
+    page = s[S_SEEN_ADDRESS] >> PAGE_BITS
+    owner = s[S_SEEN_OWNER]
     if c[p + D_INDEX] == BY_IP:
         return masked * 8 + owner
     if c[p + D_INDEX] == BY_PAGE:
@@ -56,9 +57,10 @@ def _key(c: Ints, p: int, owner: int, address: int, ip: int) -> int:
 
 
 @compiled
-def train_stride(c: Ints, s: Ints, p: int, q: int, owner: int, address: int, ip: int, n: int) -> int:
+def train_stride(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """Lines up to `max_distance` strides ahead, `degree` per access at most, once the distance repeats."""
-    key = _key(c, p, owner, address, ip)
+    address = s[S_SEEN_ADDRESS]
+    key = _key(c, s, p)
     record = find_record(s, q, c[p + D_ENTRIES], R_WORDS, key)
     if record < 0:
         record = claim(s, q, c[p + D_ENTRIES], R_WORDS, key)

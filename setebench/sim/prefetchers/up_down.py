@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from setebench.sim import spec
 from setebench.sim.kernel.compiler import Ints, compiled
-from setebench.sim.layout import C_PAGE_LINES_BITS, P_OWN
-from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
+from setebench.sim.layout import P_OWN, S_SEEN_LINE, S_SEEN_MISSES
+from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, page_key, use
 
 U_STREAMS = P_OWN
 (R_LAST, R_STEP, R_WORDS) = range(2, 5)
@@ -17,9 +17,10 @@ def up_down_settings(kind: spec.UpDown, _page_lines: int) -> tuple[list[int], in
 
 
 @compiled
-def train_up_down(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, misses: bool, n: int) -> int:
+def train_up_down(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
     """One neighbour of a line that missed; upwards as long as a page has no history."""
-    key = (line >> c[C_PAGE_LINES_BITS]) * 8 + owner
+    line = s[S_SEEN_LINE]
+    key = page_key(c, s, line)
     record = find_record(s, q, c[p + U_STREAMS], R_WORDS, key)
     if record < 0:
         record = claim(s, q, c[p + U_STREAMS], R_WORDS, key)
@@ -29,6 +30,6 @@ def train_up_down(c: Ints, s: Ints, p: int, q: int, owner: int, line: int, misse
     use(s, record)
     s[record + R_LAST] = line
     target = line + s[record + R_STEP]
-    if misses and may_go(c, s, p, line, target):
+    if s[S_SEEN_MISSES] and may_go(c, s, p, line, target):
         n = hand_out(c, s, n, target)
     return n

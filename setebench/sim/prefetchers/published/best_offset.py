@@ -1,0 +1,104 @@
+"""Best-offset prefetching: see `spec.BestOffset`.
+
+State: the offset in use less one (so that zeros mean the next line) and whether it is out of use, where in the list of
+offsets and in which round learning is, accesses so far, scores by offset, lines not yet there, recent addresses.
+"""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import P_OWN, S_SEEN_LINE
+from setebench.sim.prefetchers.common import hand_out, may_go
+
+(O_MAX, O_SCORE, O_ROUNDS, O_BAD, O_RECENT, O_DELAY) = range(P_OWN, P_OWN + 6)
+MOST_OFFSET, MOST_DELAY = 63, 31
+(R_OFFSET, R_OFF, R_TESTED, R_ROUND, R_ACCESSES, R_SCORES) = range(6)
+R_PENDING = R_SCORES + MOST_OFFSET + 1
+R_RECENT = R_PENDING + MOST_DELAY + 1
+
+
+def best_offset_settings(kind: spec.BestOffset, _page_lines: int) -> tuple[list[int], int]:
+    """The kind's own configuration words and how many words of state it needs."""
+    own = [kind.max_offset, kind.score_max, kind.round_max, kind.bad_score, kind.recent_entries, kind.arrives_after]
+    return own, R_RECENT + kind.recent_entries
+
+
+@compiled
+def _after(offset: int, most: int) -> int:
+    """The next larger offset in the list, `most` + 1 behind the last."""
+    while offset < most:
+        offset += 1
+        rest = offset
+        while rest % 2 == 0:
+            rest //= 2
+        while rest % 3 == 0:
+            rest //= 3
+        while rest % 5 == 0:
+            rest //= 5
+        if rest == 1:
+            return offset
+    return most + 1
+
+
+@compiled
+def _recent(c: Ints, p: int, q: int, line: int) -> int:
+    """Where a line stands if it was accessed not long ago."""
+    return q + R_RECENT + ((line ^ (line >> 8)) & (c[p + O_RECENT] - 1))
+
+
+@compiled
+def _choose(c: Ints, s: Ints, p: int, q: int) -> None:
+    """Use the offset with the best score, the smallest of several, and learn anew."""
+    best = 1
+    for offset in range(1, c[p + O_MAX] + 1):
+        if s[q + R_SCORES + offset] > s[q + R_SCORES + best]:
+            best = offset
+    s[q + R_OFFSET] = best - 1
+    s[q + R_OFF] = 1 if s[q + R_SCORES + best] <= c[p + O_BAD] else 0
+    for offset in range(1, c[p + O_MAX] + 1):
+        s[q + R_SCORES + offset] = 0
+    s[q + R_ROUND] = 0
+
+
+@compiled
+def _learn(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
+    """Test the next offset of the list; a round's end may be that of learning."""
+    offset = _after(s[q + R_TESTED], c[p + O_MAX])
+    if s[_recent(c, p, q, line - offset)] == line - offset + 1:
+        s[q + R_SCORES + offset] += 1
+    s[q + R_TESTED] = offset
+    if _after(offset, c[p + O_MAX]) <= c[p + O_MAX]:
+        return
+    s[q + R_TESTED] = 0
+    s[q + R_ROUND] += 1
+    ends = s[q + R_ROUND] >= c[p + O_ROUNDS]
+    for tried in range(1, c[p + O_MAX] + 1):
+        ends = ends or s[q + R_SCORES + tried] >= c[p + O_SCORE]
+    if ends:
+        _choose(c, s, p, q)
+
+
+@compiled
+def _remember(c: Ints, s: Ints, p: int, q: int, line: int) -> None:
+    """What was fetched for this access arrives some accesses later; from then on the access counts."""
+    arrived = line + 1
+    if c[p + O_DELAY] > 0:
+        pending = q + R_PENDING + s[q + R_ACCESSES] % c[p + O_DELAY]
+        arrived = s[pending]
+        s[pending] = line + 1
+    s[q + R_ACCESSES] += 1
+    if arrived > 0:
+        s[_recent(c, p, q, arrived - 1)] = arrived
+
+
+@compiled
+def train_best_offset(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """Learn from the access, then fetch the line at the offset in use."""
+    line = s[S_SEEN_LINE]
+    _learn(c, s, p, q, line)
+    _remember(c, s, p, q, line)
+    target = line + s[q + R_OFFSET] + 1
+    if not s[q + R_OFF] and may_go(c, s, p, line, target):
+        n = hand_out(c, s, n, target)
+    return n

@@ -1,0 +1,117 @@
+"""Instruction-pointer classes: see `spec.InstructionClasses`.
+
+State: a table of instructions, one of regions with the lines touched, one of distances after the latest distances of an
+instruction (its signature).
+"""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_IP, S_SEEN_LINE
+from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_go, use
+
+(I_INSTRUCTIONS, I_REGIONS, I_DENSE, I_STREAM, I_STRIDE, I_COMPLEX) = range(P_OWN, P_OWN + 6)
+(R_TAG, R_LAST, R_DELTA, R_SURE, R_SIGNATURE, R_WORDS) = range(6)
+(D_TOUCHED, D_LAST, D_UPWARDS, D_WORDS) = range(2, 6)
+SIGNATURES, P_WORDS = 128, 2
+MOST_SURE, SURE = 3, 2
+REGION_BITS = 11
+"""Regions of 2 KiB, as in the paper."""
+
+
+def ip_classes_settings(kind: spec.InstructionClasses, _page_lines: int) -> tuple[list[int], int]:
+    """The kind's own configuration words and how many words of state it needs."""
+    own = [kind.instructions, kind.regions, kind.dense_percent]
+    own += [kind.stream_degree, kind.stride_degree, kind.complex_degree]
+    return own, kind.instructions * R_WORDS + kind.regions * D_WORDS + SIGNATURES * P_WORDS
+
+
+@compiled
+def _direction_of_dense(c: Ints, s: Ints, p: int, q: int) -> int:
+    """Note the access in its region; 1 or -1 where the region is dense, by the way that it is gone through, else 0."""
+    line, bits = s[S_SEEN_LINE], REGION_BITS - c[C_LINE_BITS]
+    table = q + c[p + I_INSTRUCTIONS] * R_WORDS
+    region = find_record(s, table, c[p + I_REGIONS], D_WORDS, line >> bits)
+    if region < 0:
+        region = claim(s, table, c[p + I_REGIONS], D_WORDS, line >> bits)
+        s[region + D_LAST] = line
+    use(s, region)
+    s[region + D_TOUCHED] |= 1 << (line & ((1 << bits) - 1))
+    if line != s[region + D_LAST]:
+        s[region + D_UPWARDS] += 1 if line > s[region + D_LAST] else -1
+    s[region + D_LAST] = line
+    touched = 0
+    for k in range(1 << bits):
+        touched += (s[region + D_TOUCHED] >> k) & 1
+    if touched * 100 < c[p + I_DENSE] << bits:
+        return 0
+    return 1 if s[region + D_UPWARDS] >= 0 else -1
+
+
+@compiled
+def _surer(s: Ints, at: int, delta: int) -> None:
+    """A distance (word `at`) and its confidence (the word behind) after one more distance."""
+    if s[at] == delta:
+        s[at + 1] = min(s[at + 1] + 1, MOST_SURE)
+    elif s[at + 1] > 0:
+        s[at + 1] -= 1
+    else:
+        s[at] = delta
+
+
+@compiled
+def _steps(c: Ints, s: Ints, p: int, step: int, degree: int, n: int) -> int:
+    line = s[S_SEEN_LINE]
+    for k in range(1, degree + 1):
+        if not may_go(c, s, p, line, line + k * step):
+            break
+        n = hand_out(c, s, n, line + k * step)
+    return n
+
+
+@compiled
+def _pattern(c: Ints, p: int, q: int, signature: int) -> int:
+    """Where the distance after a signature lies."""
+    return q + c[p + I_INSTRUCTIONS] * R_WORDS + c[p + I_REGIONS] * D_WORDS + signature * P_WORDS
+
+
+@compiled
+def _complex(c: Ints, s: Ints, p: int, q: int, signature: int, n: int) -> int:
+    """The predicted distances one after the other, as far as they are sure."""
+    target = s[S_SEEN_LINE]
+    for _ in range(c[p + I_COMPLEX]):
+        pattern = _pattern(c, p, q, signature)
+        delta = s[pattern]
+        if delta == 0 or s[pattern + 1] == 0 or not may_go(c, s, p, target, target + delta):
+            break
+        target += delta
+        n = hand_out(c, s, n, target)
+        signature = ((signature << 1) ^ delta) & (SIGNATURES - 1)
+    return n
+
+
+@compiled
+def train_ip_classes(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """Class of the access's instruction, and what that class fetches."""
+    line, ip = s[S_SEEN_LINE], s[S_SEEN_IP]
+    dense = _direction_of_dense(c, s, p, q)
+    entry = q + ((ip ^ (ip >> 10)) & (c[p + I_INSTRUCTIONS] - 1)) * R_WORDS
+    if s[entry + R_TAG] != ip + 1:
+        for k in range(R_WORDS):
+            s[entry + k] = 0
+        s[entry + R_TAG] = ip + 1
+        s[entry + R_LAST] = line
+        return n
+    delta = line - s[entry + R_LAST]
+    s[entry + R_LAST] = line
+    if delta == 0:
+        return n
+    _surer(s, entry + R_DELTA, delta)
+    _surer(s, _pattern(c, p, q, s[entry + R_SIGNATURE]), delta)
+    s[entry + R_SIGNATURE] = ((s[entry + R_SIGNATURE] << 1) ^ delta) & (SIGNATURES - 1)
+    if dense != 0:
+        return _steps(c, s, p, dense, c[p + I_STREAM], n)
+    if s[entry + R_SURE] >= SURE:
+        return _steps(c, s, p, s[entry + R_DELTA], c[p + I_STRIDE], n)
+    return _complex(c, s, p, q, s[entry + R_SIGNATURE], n)

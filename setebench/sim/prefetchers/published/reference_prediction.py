@@ -1,0 +1,55 @@
+"""The reference prediction table: see `spec.ReferencePrediction`. Its state machine is that of the paper's Figure 2."""
+
+from __future__ import annotations
+
+from setebench.sim import spec
+from setebench.sim.kernel.compiler import Ints, compiled
+from setebench.sim.layout import C_LINE_BITS, P_OWN, S_SEEN_ADDRESS, S_SEEN_IP
+from setebench.sim.prefetchers.common import hand_out, may_go
+
+(T_ENTRIES, T_LOOKAHEAD, T_STARTS) = range(P_OWN, P_OWN + 3)
+(R_TAG, R_LAST, R_STRIDE, R_STATE, R_WORDS) = range(5)
+NO_PREDICTION, INITIAL, TRANSIENT, STEADY = range(4)
+STARTS = {"transient": TRANSIENT, "steady": STEADY}
+
+
+def reference_prediction_settings(kind: spec.ReferencePrediction, _page_lines: int) -> tuple[list[int], int]:
+    """The kind's own configuration words and how many words of state it needs."""
+    return [kind.entries, kind.lookahead, STARTS[kind.starts]], kind.entries * R_WORDS
+
+
+@compiled
+def _next_state(state: int, correct: bool) -> int:
+    if correct:
+        return TRANSIENT if state == NO_PREDICTION else STEADY
+    if state == STEADY:
+        return INITIAL
+    return TRANSIENT if state == INITIAL else NO_PREDICTION
+
+
+@compiled
+def train_reference_prediction(c: Ints, s: Ints, p: int, q: int, n: int) -> int:
+    """Compare the access with what its instruction's entry predicts, and fetch what it predicts then."""
+    address, ip = s[S_SEEN_ADDRESS], s[S_SEEN_IP]
+    entry = q + ((ip ^ (ip >> 10)) & (c[p + T_ENTRIES] - 1)) * R_WORDS
+    if s[entry + R_TAG] != ip + 1:
+        s[entry + R_TAG] = ip + 1
+        s[entry + R_LAST] = address
+        s[entry + R_STRIDE] = 0
+        s[entry + R_STATE] = INITIAL
+        return n
+    stride = address - s[entry + R_LAST]
+    state = s[entry + R_STATE]
+    correct = stride == s[entry + R_STRIDE]
+    if not correct and state != STEADY:
+        s[entry + R_STRIDE] = stride
+    state = _next_state(state, correct)
+    s[entry + R_STATE] = state
+    s[entry + R_LAST] = address
+    if state < c[p + T_STARTS] or s[entry + R_STRIDE] == 0:
+        return n
+    line = address >> c[C_LINE_BITS]
+    target = (address + c[p + T_LOOKAHEAD] * s[entry + R_STRIDE]) >> c[C_LINE_BITS]
+    if target != line and may_go(c, s, p, line, target):
+        n = hand_out(c, s, n, target)
+    return n

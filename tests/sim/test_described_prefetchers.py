@@ -1,0 +1,65 @@
+"""The truth about prefetchers without a name is what machines do: of random ones, line by line."""
+
+from __future__ import annotations
+
+from watched_levels import WatchedLevel
+
+from setebench.sim import spec
+from setebench.sim.described import REPEATED, SEQUENCES, described, lead, lead_of
+from setebench.sim.random_machine import random_machine
+from setebench.sim.truth_prefetchers import identity_of
+
+SEEDS = range(40)
+
+
+def others() -> list[tuple[int, spec.AnyPrefetcher, int]]:
+    """(seed, prefetcher, line size) of random machines' prefetchers without a name, alone at their level."""
+    found = []
+    for seed in SEEDS:
+        machine = random_machine(seed)
+        for level in (1, 2):
+            own = [each for each in machine.prefetchers if identity_of(each) == f"l{level}.other"]
+            if len(own) == 1:
+                found.append((seed, own[0], machine.line_size_bytes))
+    return found
+
+
+def streamers() -> list[tuple[int, spec.AnyPrefetcher, int]]:
+    """The same of prefetchers that findings know the lead of."""
+    return [
+        (seed, each, random_machine(seed).line_size_bytes)
+        for seed in SEEDS
+        for each in random_machine(seed).prefetchers
+        if isinstance(each, spec.Streamer | spec.NextLine) and "load" in each.trained_by
+    ]
+
+
+def practise(level: WatchedLevel, name: str) -> None:
+    made = 0
+    while made < REPEATED:
+        sequence = SEQUENCES[name](level.fresh_page(), level.page_lines)
+        level.load(sequence)
+        made += len(sequence)
+
+
+def test_leads_of_other_prefetchers_are_those_of_machines() -> None:
+    seen = set()
+    for seed, prefetcher, line in others():
+        told = described((prefetcher,), line)
+        step = -1 if told.directions == "down" else 1
+        level = WatchedLevel(prefetcher, line=line)
+        level.scatter()
+        assert tuple(lead(level, step)[0]) == told.lead, (seed, prefetcher)
+        level = WatchedLevel(prefetcher, line=line)
+        level.scatter()
+        practise(level, "up" if step > 0 else "down")
+        assert tuple(lead(level, step)[0]) == told.lead_after_runs, (seed, prefetcher)
+        seen.add(type(prefetcher))
+    assert len(seen) >= 8
+
+
+def test_leads_of_named_prefetchers_are_those_of_machines() -> None:
+    for seed, prefetcher, line in streamers()[::4]:
+        step = -1 if getattr(prefetcher, "directions", "up") == "down" else 1
+        level = WatchedLevel(prefetcher, line=line)
+        assert tuple(lead(level, step)[0]) == lead_of(prefetcher, line, step), (seed, prefetcher)

@@ -1,0 +1,272 @@
+"""Prefetchers as published, each against its source: which lines come by which access."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from quiet_machines import HUGE
+from watched_levels import WatchedLevel
+
+from setebench.sim import spec
+
+
+def came(level: WatchedLevel, lines: Sequence[int], ip: int = 0x40, page: int | None = None) -> list[list[int]]:
+    """For each access to a line of a page (a fresh one), which lines came, as numbers of lines in that page."""
+    first = level.fresh_page() if page is None else page
+    return [[each - first for each in level.access(first + line, ip)] for line in lines]
+
+
+@pytest.mark.parametrize(("level", "degree"), [(1, 2), (1, 4), (2, 3)])
+def test_next_lines_up_to_the_pages_end(level: int, degree: int) -> None:
+    watched = WatchedLevel(spec.NextLine(level=level, fills=f"l{level}", degree=degree))
+    assert came(watched, [30]) == [[*range(31, 31 + degree)]]
+    assert came(watched, [62, 63]) == [[63], []]
+
+
+def test_pair_of_the_first_level() -> None:
+    watched = WatchedLevel(spec.LinePair(level=1, fills="l1"))
+    assert came(watched, [30, 31, 41]) == [[31], [], [40]]
+
+
+def streamer(**changes: object) -> WatchedLevel:
+    return WatchedLevel(spec.Streamer(level=2, trigger=3, **changes))  # type: ignore[arg-type]
+
+
+def test_a_stream_that_leads_by_new_lines() -> None:
+    by_line = streamer(degree=2, max_distance=9, leads_by="new_line")
+    fetched = came(by_line, [*range(10, 24)])
+    assert fetched[:5] == [[], [], [13, 14], [15, 16], [17, 18]]
+    assert fetched[-1] == [32]  # nine lines ahead of the last access, one more for each
+    assert came(by_line, [10, 11, 12, 12, 12, 13]) == [[], [], [13, 14], [], [], [15, 16]]
+
+
+def test_a_stream_of_one_line_per_new_line_never_reaches_its_limit() -> None:
+    fetched = came(streamer(degree=1, max_distance=9, leads_by="new_line"), [*range(10, 30)])
+    assert fetched == [[], [], *([line + 1] for line in range(12, 30))]
+
+
+def test_a_stream_that_leads_by_accesses() -> None:
+    by_access = streamer(degree=2, max_distance=5, leads_by="access")
+    page = by_access.fresh_page()
+    assert came(by_access, [10, 11, 12], page=page) == [[], [], [13, 14]]
+    by_access.load([(page + 13, 1)])
+    assert {page + 15, page + 16} <= by_access.there
+    assert came(by_access, [13, 14], page=page)[0] == []  # a hit of level 1 is not seen by level 2
+
+
+def test_a_stream_of_the_first_level_leads_by_repeated_accesses() -> None:
+    watched = WatchedLevel(spec.Streamer(level=1, fills="l1", trigger=3, degree=2, max_distance=9, leads_by="access"))
+    assert came(watched, [10, 11, 12, 13, 13, 13, 13]) == [[], [], [13, 14], [15, 16], [17, 18], [19, 20], [21, 22]]
+
+
+def test_a_stream_ramps_up_to_three_lines_per_access() -> None:
+    ramps = streamer(ramp=(1, 2), degree=3, max_distance=20, leads_by="new_line")
+    assert [len(each) for each in came(ramps, [*range(4, 12)])] == [0, 0, 1, 2, 3, 3, 3, 3]
+
+
+def test_a_stream_buffer_is_kept_full_from_its_head() -> None:
+    watched = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=4))
+    assert came(watched, [20, 21, 22]) == [[21, 22, 23, 24], [25], [26]]
+    assert came(watched, [20, 23, 21, 25]) == [[21, 22, 23, 24], [], [25], []]
+    any_entry = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=4, head_only=False))
+    assert came(any_entry, [20, 23]) == [[21, 22, 23, 24], [25, 26, 27]]
+
+
+def test_stream_buffers_are_as_many_as_there_are() -> None:
+    for streams, goes_on in ((4, True), (5, False)):
+        watched = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=2))
+        pages = [watched.fresh_page() for _ in range(streams)]
+        for page in pages:
+            came(watched, [20], page=page)
+        assert bool(came(watched, [21], page=pages[0])[0]) == goes_on
+
+
+def test_filtered_stream_buffers_wait_for_a_neighbouring_miss() -> None:
+    watched = WatchedLevel(spec.StreamBuffer(level=2, depth=3, filter=True))
+    assert came(watched, [20, 40, 21]) == [[], [], [22, 23, 24]]
+
+
+def test_best_offset_learns_an_offset_that_is_in_time() -> None:
+    watched = WatchedLevel(spec.BestOffset(level=2, max_offset=16, round_max=50, arrives_after=6))
+    assert came(watched, [20]) == [[21]]  # the next line before anything was learned
+    for _ in range(14):
+        came(watched, range(64))
+    assert came(watched, [20, 21]) == [[28], [29]]  # 8: six accesses are not there yet, 7 is no offset
+
+
+def test_best_offset_follows_strides_and_is_off_where_nothing_scores() -> None:
+    watched = WatchedLevel(spec.BestOffset(level=2, max_offset=16, round_max=50))
+    for _ in range(24):
+        came(watched, range(0, 64, 3))
+    assert came(watched, [20]) == [[23]]
+    watched.scatter()
+    assert came(watched, range(20, 30)) == [[]] * 10
+
+
+FOOTPRINT = (5, 2, 9, 14)
+
+
+def visits(watched: WatchedLevel, footprints: Sequence[Sequence[int]], ips: Sequence[int] = (0x10, 0x20)) -> None:
+    """Visit pages whose first access is by one instruction, the others by another."""
+    for lines in footprints:
+        page = watched.fresh_page()
+        came(watched, lines[:1], ips[0], page)
+        came(watched, lines[1:], ips[1], page)
+
+
+def test_spatial_patterns_are_recalled_by_instruction_and_place() -> None:
+    watched = WatchedLevel(spec.SpatialPattern(level=1, fills="l1", active_regions=4, region_size_bytes=1024))
+    visits(watched, [FOOTPRINT] * 6)
+    assert came(watched, [5], 0x10) == [[2, 9, 14]]
+    assert came(watched, [5], 0x30) == [[]]  # another instruction
+    assert came(watched, [6], 0x10) == [[]]  # another place in the region
+    assert came(watched, [16 + 5], 0x10) == [[16 + 2, 16 + 9, 16 + 14]]
+
+
+def test_spatial_patterns_of_an_address_come_before_those_of_its_place() -> None:
+    watched = WatchedLevel(
+        spec.SpatialPattern(level=2, fills="l2", active_regions=2, region_size_bytes=1024, vote_percent=60)
+    )
+    page = watched.fresh_page()
+    came(watched, [5], 0x10, page)
+    came(watched, [7, 8], 0x20, page)
+    visits(watched, [FOOTPRINT] * 4)
+    assert came(watched, [5], 0x10) == [[2, 9, 14]]  # three of four such visits
+    watched.flush(range(page, page + 64))
+    assert came(watched, [5], 0x10, page) == [[7, 8]]
+
+
+def reference_prediction(**changes: object) -> WatchedLevel:
+    return WatchedLevel(spec.ReferencePrediction(level=1, fills="l1", **changes))  # type: ignore[arg-type]
+
+
+def test_reference_prediction_goes_through_its_states() -> None:
+    steady = reference_prediction(starts="steady")
+    assert came(steady, [0, 5, 10, 15]) == [[], [], [15], [20]]
+    assert came(steady, [0, 5, 10, 12, 17, 22], 0x44) == [[], [], [15], [], [22], [27]]  # steady keeps its stride
+    assert came(steady, [0, 5, 7, 10, 13, 16, 19], 0x48) == [[], [], [], [], [], [19], [22]]  # from no prediction
+    early = reference_prediction(lookahead=2)
+    assert came(early, [0, 5, 10]) == [[], [15], [20]]
+
+
+def test_reference_prediction_is_by_instruction() -> None:
+    watched = reference_prediction(starts="steady")
+    page = watched.fresh_page()
+    for line in (0, 5):
+        came(watched, [line], 0x40, page)
+        came(watched, [60 - line], 0x44, page)
+    assert came(watched, [10], 0x40, page) == [[15]]
+    assert came(watched, [50], 0x44, page) == [[45]]
+
+
+def test_access_maps_see_strides_in_any_order_and_by_any_instruction() -> None:
+    watched = WatchedLevel(spec.AccessMap(level=2, degree=2))
+    page = watched.fresh_page()
+    fetched = [came(watched, [line], 0x40 + 4 * line, page)[0] for line in (14, 8, 11)]
+    assert fetched == [[], [], []]  # 8, 11, 14, but 11 was last
+    assert came(watched, [17], 0x99, page) == [[20]]
+    assert came(watched, [8, 16, 12, 4], page=watched.fresh_page()) == [[], [], [], [0]]  # downwards too
+
+
+def test_access_maps_are_as_many_as_there_are() -> None:
+    for pages, remembered in ((3, True), (4, False)):
+        watched = WatchedLevel(spec.AccessMap(level=2, maps=4, degree=1))
+        page = watched.fresh_page()
+        came(watched, [10, 13], page=page)
+        for _ in range(pages):
+            came(watched, [0])
+        assert bool(came(watched, [16], page=page)[0]) == remembered
+
+
+def test_local_deltas_come_from_one_instructions_accesses() -> None:
+    watched = WatchedLevel(spec.LocalDeltas(level=1, fills="l1", history=4, learns_over=16, coverage_percent=80))
+    page = watched.fresh_page()
+    for number in range(16):  # one instruction goes in threes, others lie between
+        came(watched, [3 * number], 0x40, page)
+        came(watched, [(7 * number) % 64], 0x80 + 4 * number, page)
+    assert {3, 6, 9} <= set(came(watched, [0], 0x40)[0])
+    assert came(watched, [0], 0x44) == [[]]
+
+
+def test_local_deltas_leave_out_what_would_be_late() -> None:
+    watched = WatchedLevel(spec.LocalDeltas(level=1, fills="l1", history=4, not_before=3, learns_over=16))
+    came(watched, range(16))
+    assert came(watched, [0]) == [[3, 4]]
+
+
+def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
+    watched = WatchedLevel(spec.FeedbackStream(level=2, start_level=3, interval=32))
+    at_first = came(watched, range(8))
+    assert [len(each) for each in at_first] == [0, 0, 2, 2, 2, 2, 2, 2]
+    for _ in range(4):
+        came(watched, range(64))
+    assert max(len(each) for each in came(watched, range(8))) == 4
+    for _ in range(60):  # streams that end where they begin
+        came(watched, [3, 4, 5])
+    assert max(len(each) for each in came(watched, range(8))) == 1
+
+
+def test_signature_paths_foresee_a_pattern_of_distances() -> None:
+    watched = WatchedLevel(spec.SignaturePath(level=2, max_depth=4))
+    lines = [line for line in range(64) if line % 5 in (0, 2)]
+    for _ in range(6):
+        came(watched, lines)
+    page = watched.fresh_page()
+    came(watched, [0, 2, 5], page=page)
+    assert came(watched, [7], page=page)[0] == [17] or {10, 12, 15, 17} <= watched_lines(watched, page)
+    assert not {11, 13, 14, 16} & watched_lines(watched, page)
+
+
+def watched_lines(watched: WatchedLevel, page: int) -> set[int]:
+    return {line - page for line in watched.there if page <= line < page + watched.page_lines}
+
+
+def test_signature_paths_stop_where_they_are_no_longer_sure() -> None:
+    sure = WatchedLevel(spec.SignaturePath(level=2, trust_percent=100, max_depth=16))
+    doubtful = WatchedLevel(spec.SignaturePath(level=2, trust_percent=50, max_depth=16))
+    for watched in (sure, doubtful):
+        for _ in range(4):
+            came(watched, range(64))
+    assert len(came(sure, [0, 1])[1]) == 16
+    assert len(came(doubtful, [0, 1])[1]) == 3  # 100, 50, 25 % and no more
+
+
+def test_instructions_are_of_one_class() -> None:
+    watched = WatchedLevel(spec.InstructionClasses(level=1, fills="l1", stride_degree=3, stream_degree=6))
+    assert came(watched, [0, 5, 10, 15, 20], 0x40)[-2:] == [[20, 25, 30], [35]]  # a constant stride
+    fetched = came(watched, range(30), 0x44)  # three quarters of 32 lines: the region is dense
+    assert max(max(each, default=0) - number for number, each in enumerate(fetched)) == 6
+
+
+def test_complex_instructions_follow_their_distances() -> None:
+    watched = WatchedLevel(spec.InstructionClasses(level=1, fills="l1", complex_degree=2))
+    lines = [line for line in range(64) if line % 9 in (0, 2)]
+    for _ in range(5):
+        came(watched, lines, 0x40)
+    assert came(watched, [0, 2, 9, 11], 0x40)[-1][-1] in (18, 20)
+
+
+def test_the_next_page_comes_near_a_pages_end() -> None:
+    watched = WatchedLevel(spec.NextPage(level=1, fills="l1", trigger=3, reach=4, degree=2))
+    assert came(watched, range(54, 64)) == [[]] * 6 + [[64, 65]] + [[]] * 3
+    assert came(watched, [6, 5, 4, 3, 2]) == [[], [], [], [-2, -1], []]
+    assert came(watched, [20, 40, 62]) == [[], [], []]  # not a run
+
+
+def test_what_threads_do_not_share_each_learns_alone() -> None:
+    for share, expected in ((True, True), (False, False)):
+        kind = spec.ReferencePrediction(level=1, fills="l1", starts="steady", shared_by_smt=share)
+        watched = WatchedLevel(kind, core=spec.Core(threads_per_core=2))
+        page = watched.fresh_page()
+        watched.load([(page, 0x40), (page + 5, 0x40)])
+        watched.load([(page + 10, 0x40)], cpu=1)
+        assert (page + 15 in watched.there) == expected
+
+
+@pytest.mark.parametrize("kind", [spec.StreamBuffer, spec.BestOffset])
+def test_page_boundaries_are_kept_but_where_the_file_says_otherwise(kind: type[spec.Prefetcher]) -> None:
+    kept = WatchedLevel(kind(level=2), page=HUGE)
+    crossing = WatchedLevel(kind(level=2, crosses_4k_in_2m=True), page=HUGE)
+    assert all(line < 64 for each in came(kept, [62, 63]) for line in each)
+    assert any(line >= 64 for each in came(crossing, [62, 63]) for line in each)
