@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,9 @@ RENAMED: dict[Table, dict[str, str]] = {
 }
 """Fields that findings call something else; all others have the finding's name."""
 
-BY_RULE = frozenset({"present", "ip_bits", "trained_by", "trigger_at_page_edge", "trigger_by_l1_prefetcher"})
+BY_RULE = frozenset({"present", "ip_bits", "trained_by", "trigger_at_page_edge", "trigger_by_l1_prefetcher", "lead"})
+MOST_RAMP = 4
+"""First batches of a stream that a machine file takes."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ def _prefetcher(readings: Readings, draft: Draft, known: _Known) -> None:
         draft.assume(known.path("fills"), f"l{level}", "open: its own level")
     _trained_by(readings, draft, known)
     _bits_and_edges(readings, draft, known)
+    _from_lead(readings, draft, known)
     _consistent(draft, known)
 
 
@@ -97,6 +101,22 @@ def _bits_and_edges(readings: Readings, draft: Draft, known: _Known) -> None:
         trigger = draft.get(known.path("trigger"))
         same = all(edge == trigger for edge in edges.value)
         draft.put(known.path("trigger_at_page_edge"), edges, [] if same else list(edges.value))
+
+
+def _from_lead(readings: Readings, draft: Draft, known: _Known) -> None:
+    """What the lead of a run shows: first batches of a stream that are smaller than the later ones (an access takes
+    a line from the lead, and its batch adds to it), and next lines that come after misses only."""
+    led = readings.get(f"{START}{known.identity}.lead")
+    degree = draft.get(known.path("degree"))
+    if led is None or not degree:
+        return
+    if known.table is spec.NextLine and led.value[0] > 0:
+        draft.put(known.path("only_misses"), led, led.value[1] < led.value[0])
+    if "ramp" not in table_fields(known.table):
+        return
+    batches = [lines - max(before - 1, 0) for before, lines in itertools.pairwise([0, *led.value]) if lines or before]
+    if degree in batches[: MOST_RAMP + 1] and batches[0] < degree:
+        draft.put(known.path("ramp"), led, batches[: batches.index(degree)])
 
 
 def _consistent(draft: Draft, known: _Known) -> None:
