@@ -145,13 +145,15 @@ Most parameters are a field's value. These are not:
   depends on the line's past, and nothing is told.
 - `software_prefetch.store_after.*` is a level-1 hit, after a shared prefetch plus `invalidate_cycles`.
 - `prefetcher.ID.max_distance` of a stream is the field: how far ahead of an access a batch may start, which is the
-  paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. Of a stride it is in strides,
-  and `degree` is what one access fetches until `max_distance` is reached.
+  paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. One that leads by lines
+  or accesses goes to `max_distance` and no further. Of a stride it is in strides, and `degree` is what one access
+  fetches until `max_distance` is reached.
 - `prefetcher.ID.lead` and all of `prefetcher.LEVEL.other` come from running the prefetchers' own rules on the sequences
   of [parameters.md](parameters.md), in a level of endless size where everything arrives at once.
 - Kinds that no family stands for (`pair` at level 1, `region` and `up_down` where they are unusual, and all after
   publications but `stream` and `next_line`) are `LEVEL.other`, and the families that the machine lacks are absent.
   `l2.up_down` is told where a machine has it, and not as absent elsewhere.
+- `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
 - `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not told.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
   narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues, misses

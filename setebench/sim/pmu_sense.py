@@ -92,10 +92,6 @@ def prefetches_come(machine: spec.Machine, role: str) -> bool:
     return any(int(each.fills[1]) <= deepest and _follows_lines(machine, each) for each in machine.prefetchers)
 
 
-UNSURE = (spec.SpatialPattern, spec.BestOffset, spec.NextPage)
-"""Prefetchers that follow lines if what they learned before lets them."""
-
-
 def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> bool:
     line = machine.line_size_bytes
     if "load" not in prefetcher.trained_by or isinstance(prefetcher, spec.Region):
@@ -106,7 +102,7 @@ def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> boo
         return prefetcher.directions != "down" and prefetcher.min_stride_bytes <= line <= prefetcher.max_stride_bytes
     if isinstance(prefetcher, spec.Streamer):
         return prefetcher.directions != "down"
-    return not isinstance(prefetcher, UNSURE)
+    return not isinstance(prefetcher, spec.SHORT_RUNS_UNSURE)
 
 
 def counted_role(role: str, faults: tuple[Fault, ...]) -> str:

@@ -23,6 +23,7 @@ from setebench.sim.spec_prefetchers import Streamer as Streamer
 from setebench.sim.spec_prefetchers import Stride as Stride
 from setebench.sim.spec_prefetchers import UpDown as UpDown
 from setebench.sim.spec_prefetchers import WhenFull as WhenFull
+from setebench.sim.spec_published import SHORT_RUNS_UNSURE as SHORT_RUNS_UNSURE
 from setebench.sim.spec_published import AccessMap as AccessMap
 from setebench.sim.spec_published import BestOffset as BestOffset
 from setebench.sim.spec_published import FeedbackStream as FeedbackStream

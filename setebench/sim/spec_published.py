@@ -161,3 +161,6 @@ Published = (
     | InstructionClasses
     | NextPage
 )
+
+SHORT_RUNS_UNSURE = (SpatialPattern, BestOffset, NextPage)
+"""Kinds of which a short run shows nothing, or what was learned elsewhere."""

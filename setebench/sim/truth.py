@@ -16,13 +16,15 @@ from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, work
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
 from setebench.sim.truth_counters import counters
 from setebench.sim.truth_finding import between, count, told
-from setebench.sim.truth_prefetchers import prefetchers
+from setebench.sim.truth_prefetchers import prefetchers, prefetches_train
 
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores latency is told for every ordered pair; beyond, for reads by core 0 (the paper's Figure 3)."""
 
 REPLACEMENT_NAMES = {name: name for name in ("lru", "tree_plru", "bit_plru", "random", "srrip", "qlru")}
 """Replacement policies as findings name them; all others are `other`."""
+
+TRAINS = "software_prefetch.trains_hardware"
 
 PAGES = (("4k", 4096), ("2m", 2097152))
 
@@ -50,8 +52,10 @@ def truth(machine: spec.Machine) -> list[Finding]:
 
 def left_open(machine: spec.Machine) -> frozenset[str]:
     """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
-    prefetchers may add too much for a rate to be known, and with other widths and numbers of threads."""
-    return frozenset(bandwidth_parameters(machine))
+    prefetchers may add too much for a rate to be known, and with other widths and numbers of threads; and whether
+    software prefetches have lines fetched where that depends on what was learned."""
+    unsure = {TRAINS} if prefetches_train(machine) is None else set()
+    return frozenset(bandwidth_parameters(machine)) | unsure
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:
@@ -193,8 +197,9 @@ def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
     yield told("software_prefetch.across_page", prefetch.across_page, "bool")
     if not machine.core.blocking_prefetch:  # else one is in flight at most, and nothing is ever full
         yield told("software_prefetch.when_full", prefetch.when_full, "string")
-    trains = any("prefetch" in each.trained_by for each in machine.prefetchers)
-    yield told("software_prefetch.trains_hardware", trains, "bool")
+    trained = prefetches_train(machine)
+    if trained is not None:
+        yield told(TRAINS, trained, "bool")
 
 
 def _store_after(machine: spec.Machine) -> Iterator[Finding]:

@@ -49,6 +49,14 @@ def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
             yield absent(f"{name}.present")
 
 
+def prefetches_train(machine: spec.Machine) -> bool | None:
+    """Whether software prefetches alone have a hardware prefetcher fetch lines; None where that depends on what it
+    learned before."""
+    trained = [each for each in machine.prefetchers if "prefetch" in each.trained_by]
+    sure = [each for each in trained if not isinstance(each, spec.SHORT_RUNS_UNSURE)]
+    return None if trained and not sure else bool(sure)
+
+
 def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
     """The name that findings have for a prefetcher: `l1.other` and `l2.other` for what scenarios know no family of."""
     identity = f"l{prefetcher.level}.{kind_of(type(prefetcher))}"

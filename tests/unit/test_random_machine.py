@@ -5,10 +5,11 @@ from __future__ import annotations
 import typing
 from collections import Counter
 
+import msgspec
 import numpy as np
 import pytest
 
-from setebench.sim import loader, random_ranges, spec
+from setebench.sim import loader, random_published, random_ranges, spec
 from setebench.sim import random_machine as random_machine_module
 from setebench.sim.dump import dump
 from setebench.sim.fields import PREFETCHERS
@@ -139,3 +140,30 @@ def test_every_range_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(100):
         random_machine(seed)
     assert used == set(random_ranges.RANGES)
+
+
+def test_published_prefetchers_change_nothing_else(
+    machines: list[spec.Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have random numbers of their own; half of the machines have some of them."""
+    monkeypatch.setitem(random_published.PUBLISHED, "machines", (0.0,))
+    without = [random_machine(seed) for seed in SEEDS]
+    alike = {"prefetchers": (), "pmu": None}
+    for one, other in zip(machines, without, strict=True):
+        assert msgspec.structs.replace(one, **alike) == msgspec.structs.replace(other, **alike)
+    kept = sum(one.prefetchers == other.prefetchers for one, other in zip(machines, without, strict=True))
+    assert 0.35 * len(machines) < kept < 0.75 * len(machines)  # and some of the other half keep both levels
+
+
+def test_every_range_of_published_prefetchers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    used = set()
+
+    class Watched(dict[str, tuple[object, ...]]):
+        def __getitem__(self, name: str) -> tuple[object, ...]:
+            used.add(name)
+            return super().__getitem__(name)
+
+    monkeypatch.setattr(random_published, "PUBLISHED", Watched(random_published.PUBLISHED))
+    for seed in SEEDS:
+        random_machine(seed)
+    assert used == set(random_published.PUBLISHED)
