@@ -27,5 +27,5 @@ def prepare() -> None:
         return
     for path in indexes:
         path.unlink(missing_ok=True)
-    print("compiling the simulator; this happens once and takes a minute or less", file=sys.stderr)
+    print("compiling the simulator; this happens once and takes half a minute or less", file=sys.stderr)
     compiler.compile_all(execute)

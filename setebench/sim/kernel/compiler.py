@@ -22,6 +22,8 @@ from numba.core.datamodel.models import PointerModel
 from numba.core.datamodel.registry import register_default
 from numba.extending import intrinsic, lower_builtin
 
+from setebench.sim.kernel.linked import only_linked
+
 Ints = MutableSequence[int]
 """In a helper: a bare pointer to 64-bit integers, without bounds or reference counts: no negative index, no slice."""
 Floats = MutableSequence[float]
@@ -214,8 +216,9 @@ def entry(function: F) -> Any:
 
 def compile_all(main: Any) -> None:
     """Compile every helper, then `main`, each with its one signature."""
-    for dispatcher in _helpers:
-        _compile(dispatcher, _HELPER_TYPES)
+    with only_linked():
+        for dispatcher in _helpers:
+            _compile(dispatcher, _HELPER_TYPES)
     load(main)
 
 
