@@ -28,7 +28,7 @@ from scipy import stats
 
 from setebench.fleet.columns import Columns
 from setebench.fleet.comparison import Fleet, of_columns
-from setebench.fleet.reading import Result, Told
+from setebench.fleet.reading import Reported, Result
 from setebench.results import Finding
 from setebench.score import fleet as made
 
@@ -41,18 +41,18 @@ def judged(nodes: list[made.Node], bare: bool) -> Fleet:
         for node in nodes:
             for run in node.runs:
                 columns.add(
-                    Result(node=node.name, findings=[told(each, bare) for each in run], version="", settings={})
+                    Result(node=node.name, findings=[reported(each, bare) for each in run], version="", settings={})
                 )
         return of_columns(columns)
 
 
-def told(finding: Finding, bare: bool) -> Told:
+def reported(finding: Finding, bare: bool) -> Reported:
     """What a comparison reads of a finding; `bare`: all but a hair of its interval is left out."""
     low, high = finding.low, finding.high
     if bare and low is not None and high is not None:
         hair = 1e-12 * abs(float(finding.value))  # type: ignore[arg-type]
         low, high = float(finding.value) - hair, float(finding.value) + hair  # type: ignore[arg-type]
-    return Told(
+    return Reported(
         parameter=finding.parameter,
         outcome=str(finding.outcome),
         value=finding.value,

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.fleet.reading import Result, Told
+from setebench.fleet.reading import Reported, Result
 from setebench.results import Outcome
 
 ROWS_OF_A_BLOCK = 1 << 16
@@ -110,12 +110,12 @@ class Columns:
         node = self.nodes.setdefault(result.node, len(self.nodes))
         self.runs += 1
         take = self._pending.append
-        for told in result.findings:
-            known = self._parameters.get(told.parameter) or self._new(told.parameter)
+        for finding in result.findings:
+            known = self._parameters.get(finding.parameter) or self._new(finding.parameter)
             if known is None or known.last_run == self.runs:
                 continue
             known.last_run = self.runs
-            take((known.number, node, *_row(told, known)))
+            take((known.number, node, *_row(finding, known)))
         if len(self._pending) >= ROWS_OF_A_BLOCK:
             self._put_away()
 
@@ -155,26 +155,31 @@ class Columns:
         self._end += rows.nbytes
 
 
-def _row(told: Told, known: _Parameter) -> tuple[int, float, float]:
+def _row(finding: Reported, known: _Parameter) -> tuple[int, float, float]:
     """Kind, value and stated standard error of a finding. The first lines are for nine findings of ten."""
-    value = told.value
-    if type(value) is float and told.outcome == _MEASURED and told.unit == known.unit and -LARGEST < value < LARGEST:
-        return _NUMBER, value, _error(told.low, told.high)
-    if value is None or told.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
-        return Kind.OPEN, known.code(f"{told.outcome}: {told.reason or 'no reason given'}"), 0.0
-    if told.outcome == Outcome.ABSENT:
+    value = finding.value
+    if (
+        type(value) is float
+        and finding.outcome == _MEASURED
+        and finding.unit == known.unit
+        and -LARGEST < value < LARGEST
+    ):
+        return _NUMBER, value, _error(finding.low, finding.high)
+    if value is None or finding.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
+        return Kind.OPEN, known.code(f"{finding.outcome}: {finding.reason or 'no reason given'}"), 0.0
+    if finding.outcome == Outcome.ABSENT:
         return Kind.ABSENT, known.code("absent"), 0.0
     if known.unit is None:
-        known.unit = told.unit
-    elif told.unit != known.unit:
-        return Kind.OPEN, known.code(f"another unit: {told.unit}"), 0.0
+        known.unit = finding.unit
+    elif finding.unit != known.unit:
+        return Kind.OPEN, known.code(f"another unit: {finding.unit}"), 0.0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return Kind.ANSWER, known.code(_answer_text(value)), 0.0
     if not -LARGEST < value < LARGEST:
         return Kind.OPEN, known.code("no measurement is so large"), 0.0
-    if told.outcome == Outcome.AT_LEAST:
+    if finding.outcome == Outcome.AT_LEAST:
         return Kind.BOUND, float(value), 0.0
-    return Kind.NUMBER, float(value), _error(told.low, told.high)
+    return Kind.NUMBER, float(value), _error(finding.low, finding.high)
 
 
 def _error(low: float | None, high: float | None) -> float:

@@ -22,7 +22,7 @@ Numbers = NDArray[np.float64]
 
 CHANGED = " (changed)"
 PRESENCE = " (there or absent)"
-"""Behind a parameter's name: the question whether it is there, where numbers are told of some nodes only."""
+"""Behind a parameter's name: the question whether it is there, where numbers are reported of some nodes only."""
 
 FEWEST_NODES = 3
 """Of fewer, none is odder than the other."""
@@ -72,16 +72,16 @@ class Spreads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tests_of(column: Column, nodes: int) -> list[Tested]:
-    """The tests of one parameter: none where fewer than `FEWEST_NODES` answer, two where numbers are told of some nodes
+    """The tests of one parameter: none where fewer than `FEWEST_NODES` answer, two where some nodes have numbers
     and others lack what they describe. `nodes` is how many nodes there are in all."""
-    numbers, told = column.of(Kind.NUMBER), column.of(Kind.ANSWER, Kind.ABSENT)
+    numbers, said = column.of(Kind.NUMBER), column.of(Kind.ANSWER, Kind.ABSENT)
     found = []
     if len(numbers) and (numbers["error"] > 0).any():
-        if len(told):
+        if len(said):
             there = column.of(Kind.NUMBER, Kind.BOUND, Kind.ABSENT)
             found.append(_presence(column, there, nodes))
         found.append(_number(column, numbers, nodes))
-    elif len(numbers) or len(told):
+    elif len(numbers) or len(said):
         found.append(_answer(column, column.of(Kind.NUMBER, Kind.ANSWER, Kind.ABSENT), nodes))
     return [each for each in found if len(each.nodes) >= FEWEST_NODES]
 
@@ -136,14 +136,13 @@ def _tested(
     of: str = "",
 ) -> Tested:
     runs, found = summed
-    degrees = found.means.degrees
     away = runs.mean - centre
     error = np.sqrt(found.variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         in_errors = np.where(away == 0, 0.0, away / error)
-    p = robust.tail(in_errors, degrees)
+    p = robust.tail(in_errors, found.degrees)
     one_run = np.sqrt(found.between + max(found.within, float(np.median(runs.stated))))
-    reach = robust.limit(0.05, degrees) * one_run
+    reach = robust.limit(0.05, found.means.degrees) * one_run
     return Tested(
         parameter=column.parameter + of,
         unit=column.unit,

@@ -20,7 +20,7 @@ _OWN_FILES = frozenset(("fleet.json", "plan.json", "recorded.json", "truth.json"
 """What lies beside results in a fleet's folder and is none."""
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class Reported(msgspec.Struct, frozen=True, gc=False):
     """What a finding says, without how it was found."""
 
     parameter: str
@@ -37,7 +37,7 @@ class _Tool(msgspec.Struct, frozen=True):
 
 
 class _Light(msgspec.Struct, frozen=True):
-    findings: list[Told]
+    findings: list[Reported]
     tool: _Tool = _Tool()
     settings: dict[str, Any] = {}
 
@@ -46,7 +46,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one node: its findings, the version that found them, and how it was asked."""
 
     node: str
-    findings: list[Told]
+    findings: list[Reported]
     version: str
     settings: dict[str, Any]
 

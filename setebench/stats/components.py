@@ -31,13 +31,22 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 class Components(msgspec.Struct, frozen=True, kw_only=True):
     """`within`: variance of one run about its node. `between`: of nodes about the centre; with single runs it includes
     whatever differs from run to run and is not stated. `repeated`: whether nodes had several runs to judge by. `means`
-    is how the nodes' means lie, and `variance` that of each node's distance from their centre."""
+    is how the nodes' means lie, and `variance` that of each node's distance from their centre. `explained`: whether
+    what is known of the errors within nodes explains as much of their scatter as it leaves open."""
 
     within: float
     between: float
     repeated: bool
+    explained: bool
     means: robust.Spread
     variance: Numbers
+
+    @property
+    def degrees(self) -> int:
+        """Of Student's t for a node's distance. Where single runs scatter more than they say themselves, a disturbed
+        run looks like an odd node, and how far disturbed ones lie out nobody knows: one degree, by which hardly
+        anything stands out. With repeated runs each node's own scatter guards against that."""
+        return self.means.degrees if self.repeated or self.explained else min(1, self.means.degrees)
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,9 +110,16 @@ def between_nodes(mean: Numbers, error: Error, within: float, repeated: bool) ->
     A node whose own runs scatter more than those of others, or state a larger error, carries that itself: its distance
     is judged by it, so that one disturbed run of several makes no odd node."""
     means = robust.spread(mean)
-    between = max(0.0, means.spread**2 - float(np.median(error.typical)))
-    variance = between + np.maximum(error.typical, error.own)
-    return Components(within=within, between=between, repeated=repeated, means=means, variance=variance)
+    known = float(np.median(error.typical))
+    between = max(0.0, means.spread**2 - known)
+    return Components(
+        within=within,
+        between=between,
+        repeated=repeated,
+        explained=between <= known,
+        means=means,
+        variance=between + np.maximum(error.typical, error.own),
+    )
 
 
 def _pooled(own: Numbers, runs: Counts) -> float:
@@ -121,7 +137,7 @@ def smallest_change(found: Components, runs: Runs, probability: float, power: fl
     `probability`. Infinite where the test has no degrees of freedom.
 
     Over the distribution of the node's own variance, as it raises the limit where runs happen to scatter."""
-    limit = robust.limit(probability, found.means.degrees)
+    limit = robust.limit(probability, found.degrees)
     if not np.isfinite(limit):
         return float("inf")
     count = int(np.median(runs.runs))

@@ -8,6 +8,7 @@ from setebench.cli.lazy import LazyCommands
 
 COMMANDS = {
     "compare": ("setebench.cli.fleet.compare:compare_nodes", "Say which nodes stand out, in what, and what is usual."),
+    "run": ("setebench.cli.fleet.run:run", "Measure many nodes, on a Dask cluster, through Slurm or ssh."),
     "simulate": ("setebench.cli.fleet.simulate:simulate", "Make simulated nodes, of which the odd ones are known."),
 }
 """Where each command lives, and its line in `--help`."""

@@ -1,0 +1,134 @@
+"""`setebench fleet run`: measure many nodes, on a Dask cluster that is there or one that is started."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from setebench import registry
+from setebench.campaign import NAME
+from setebench.cli.progress import Progress
+from setebench.errors import INTERRUPTED, SetebenchError, UsageError
+from setebench.fleet import engine, launch
+from setebench.fleet.plan import Folder, Plan
+
+_SECONDS = {"": 1, "s": 1, "min": 60, "h": 3600}
+
+
+def duration(text: str) -> float:
+    """Seconds as people write them: 90, 90s, 5min, 2h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|min|h)?", text.strip())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no duration; write 90s, 5min or 2h")
+    return float(found[1]) * _SECONDS[found[2] or ""]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """The scheduler's address, and the nodes whose workers are still to come."""
+
+    address: str
+    expected: tuple[str, ...] = ()
+
+
+@click.command()
+@click.option("--on", "address", metavar="ADDRESS", help="Nodes are the hosts of this Dask cluster's workers.")
+@click.option("--slurm", is_flag=False, flag_value="", metavar="[PARTITION]", help="Nodes of Slurm, a job for each.")
+@click.option("--hosts", metavar="FILE", type=click.Path(path_type=Path), help="Hosts to reach by ssh, one a line.")
+@click.option("-o", "--output", "folder", required=True, metavar="DIR", type=click.Path(path_type=Path), help="To it.")
+@click.option("--scenario", "scenarios", multiple=True, metavar="NAME", help="What is asked.  [default: all]")
+@click.option("--machine", default="native", show_default=True, metavar="NAME", help="May hold {node}.")
+@click.option("--runs", default=1, show_default=True, type=click.IntRange(1, 1000), help="Of each scenario on a node.")
+@click.option("--every", type=duration, default="0s", help="Time between the begins of runs: 30min, 6h.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Of the first run.")
+@click.option("--fast", is_flag=True, help="Take fewer samples.")
+@click.option("--limit", type=duration, default="1h", show_default=True, help="Time for one scenario on one node.")
+@click.option("--at-once", type=click.IntRange(1), help="So many nodes at a time.  [default: all]")
+@click.option("--wait", type=duration, default="10min", show_default=True, help="Time for workers to come.")
+@click.option("--workers-are-nodes", is_flag=True, help="With --on: each worker is a node, by its name; not each host.")
+@click.option("--scheduler-host", metavar="HOST", help="This computer, as nodes reach it.  [default: its name]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress messages.")
+def run(**values: Any) -> None:
+    """Measure many nodes: one worker on each, asked by name, one thing at a time.
+
+    Results come to DIR as they are found, a file for each node, scenario and run; `fleet compare DIR` takes them. The
+    same command goes on with what is missing: what is there is not asked again. A node that is slow, dead or answers
+    nonsense costs itself.
+
+    Exit status: 0 all answered, 1 some answers are missing, 2 bad use, 130 interrupted.
+    """
+    if sum(values[name] is not None for name in ("address", "slurm", "hosts")) != 1:
+        raise UsageError("name one place: --on ADDRESS, --slurm [PARTITION] or --hosts FILE")
+    progress = Progress(quiet=values["quiet"])
+    listener = engine.Listener(progress=progress, problem=lambda line: _say(progress, line))
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in a line each
+    try:
+        tally = _measured(values, listener)
+    except KeyboardInterrupt:
+        progress.close()
+        click.echo(f"\nInterrupted; the same command goes on with what is missing in {values['folder']}.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    finally:
+        progress.close()
+    progress.result(_summary(tally))
+    if tally.failed:
+        raise SetebenchError(f"{tally.failed} answers are missing; the same command asks for them again")
+
+
+def _say(progress: Progress, line: str) -> None:
+    """Problems are said with --quiet too."""
+    progress.close()
+    click.echo(line, err=True)
+
+
+def _measured(values: dict[str, Any], listener: engine.Listener) -> engine.Tally:
+    scenarios = tuple(name if name == NAME else registry.command_name(name) for name in values["scenarios"])
+    for name in scenarios:
+        if name != NAME:
+            registry.scenario(name)
+    plan = Plan(
+        machine=values["machine"],
+        scenarios=scenarios or (NAME,),
+        runs=values["runs"],
+        seed=values["seed"],
+        fast=values["fast"],
+    )
+    with _place(values, listener) as place:
+        manner = engine.Manner(
+            by_worker=values["workers_are_nodes"],
+            limit_seconds=values["limit"],
+            at_once=values["at_once"],
+            every_seconds=values["every"],
+            expected=place.expected,
+            wait_seconds=values["wait"],
+        )
+        with engine.connected(place.address) as client:
+            return engine.carry_out(client, Folder.open(values["folder"], plan), manner, listener)
+
+
+@contextmanager
+def _place(values: dict[str, Any], listener: engine.Listener) -> Iterator[_Place]:
+    if values["address"] is not None:
+        yield _Place(address=values["address"])
+        return
+    hosts = values["hosts"]
+    starter: launch.Starter = launch.Ssh(launch.hosts_in(hosts)) if hosts else launch.Slurm(values["slurm"])
+    if not starter.nodes:
+        raise UsageError("there are no nodes that are up")
+    with launch.cluster(starter, values["scheduler_host"], listener.problem) as address:
+        yield _Place(address=address, expected=starter.nodes)
+
+
+def _summary(tally: engine.Tally) -> str:
+    cost = tally.engine_cpu_seconds / tally.seconds if tally.seconds else 0.0
+    return (
+        f"{tally.kept} answers of {len(tally.nodes)} nodes; beside measurements of {tally.seconds:.0f} s the engine "
+        f"took {cost:.1%} of a CPU on their nodes"
+    )

@@ -1,0 +1,283 @@
+"""`fleet run`: four workers with a simulated machine each, and what dead, slow and lying nodes cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from fleets import number, put
+
+from setebench.cli.fleet import fleet
+from setebench.errors import SetebenchError, UsageError
+from setebench.fleet import engine, launch, measure
+from setebench.fleet.comparison import compare
+from setebench.fleet.plan import Folder, Job, Plan
+from setebench.sim import spec
+from setebench.sim.compiled import prepare
+from setebench.sim.dump import dump
+from setebench.sim.loader import load
+
+distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
+pytestmark = pytest.mark.long(40)
+
+
+# -- real measurements, on real workers -------------------------------------------------------------------------------
+
+
+def tiny(memory: float) -> spec.Machine:
+    """A machine of two small levels, on which latency takes a second or two."""
+    replace, plain = msgspec.structs.replace, load("plain")
+    hints = {
+        name: replace(hint, fills="l2") if hint.fills == "l3" else hint
+        for name, hint in plain.software_prefetch.hints.items()
+    }
+    return replace(
+        plain,
+        name="tiny",
+        levels=(replace(plain.levels[0], sets=32), replace(plain.levels[1], sets=64)),
+        memory=replace(plain.memory, latency_cycles=memory),
+        software_prefetch=replace(plain.software_prefetch, hints=hints),
+    )
+
+
+FAKE_SSH = """#!/bin/sh
+# in place of ssh: the last argument is the command, the one before it the host, each with a folder of its own
+for last; do host=$command; command=$last; done
+mkdir -p "{folder}/$host"
+TMPDIR="{folder}/$host" exec sh -c "$command"
+"""
+
+
+def test_the_degraded_one_of_four_nodes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare()  # else each node would compile the simulator
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ssh").write_text(FAKE_SSH.format(folder=tmp_path / "hosts"))
+    (programs / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "hosts.txt").write_text("n1\nn2  # a comment\nn3\nn4\n")
+    for name in ("n1", "n2", "n3", "n4"):
+        (tmp_path / f"{name}.toml").write_text(dump(tiny(375.0 if name == "n3" else 250.0)))
+    command = ["run", "--hosts", str(tmp_path / "hosts.txt"), "-o", str(tmp_path / "out"), "--scenario", "latency"]
+    command += ["--machine", f"sim:{tmp_path}/{{node}}.toml", "--fast", "--scheduler-host", "127.0.0.1"]
+    result = CliRunner().invoke(fleet, command, catch_exceptions=False)
+    assert result.exit_code == 0 and "4 answers of 4 nodes" in result.stderr
+    found = compare([tmp_path / "out"])
+    assert found.nodes == ["n1", "n2", "n3", "n4"]
+    assert {mark.node for mark in found.alarms} == {"n3"}
+    assert "latency.memory" in {mark.parameter for mark in found.alarms}
+    assert all(mark.parameter.startswith("latency.memory") for mark in found.marks)
+    document = json.loads((tmp_path / "out/n3/latency.run-1.json").read_text())
+    assert document["settings"]["node"] == "n3" and document["settings"]["seed"] == 1
+
+
+# -- workers in this process, whose measurements are small programs ---------------------------------------------------
+
+SAYS: dict[str, str] = {
+    "good": "",
+    "garbage": "print('[1, 2')",
+    "other": "print('{\"schema\": 1}')",
+    "fails": "import sys; sys.exit('Error: no such register')",
+    "slow": "import time; time.sleep(60)",
+}
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine's name says is what its measurement does."""
+    put(tmp_path / "document.json", [number("latency.l1", 4.0)])
+    good = f"print(open({str(tmp_path / 'document.json')!r}).read())"
+
+    def command(request: dict[str, Any]) -> list[str]:
+        return [sys.executable, "-S", "-c", SAYS[str(request["machine"]).rpartition(":")[2]] or good]
+
+    monkeypatch.setattr(measure, "_command", command)
+    monkeypatch.setattr(engine, "POLL_SECONDS", 0.1)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.fixture
+def cluster(program: None) -> Iterator[Any]:
+    """Three workers, with numbers for names."""
+    options = {"processes": False, "dashboard_address": None, "protocol": "inproc://", "threads_per_worker": 1}
+    with distributed.LocalCluster(n_workers=3, **options) as opened:
+        yield opened
+
+
+MANNER = engine.Manner(by_worker=True, limit_seconds=20)
+
+
+def carried_out(
+    cluster: Any, folder: Path, machine: str, manner: engine.Manner = MANNER, runs: int = 1
+) -> tuple[engine.Tally, list[str]]:
+    problems: list[str] = []
+    plan = Plan(machine=machine, scenarios=("latency",), runs=runs)
+    with engine.connected(cluster.scheduler_address) as client:
+        listener = engine.Listener(problem=problems.append)
+        return engine.carry_out(client, Folder.open(folder, plan), manner, listener), problems
+
+
+def test_results_come_and_are_not_asked_again(cluster: Any, tmp_path: Path) -> None:
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:good", runs=2)
+    assert (tally.kept, tally.failed, problems) == (6, 0, [])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["0", "1", "2", "plan.json"]
+    (tmp_path / "out/1/latency.run-2.json").unlink()
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:good", runs=2)
+    assert (tally.kept, problems) == (1, [])
+    assert compare([tmp_path / "out"]).runs == 6
+
+
+@pytest.mark.parametrize(
+    ("machine", "line"),
+    [
+        ("garbage", "the answer is no result"),
+        ("other", "the answer is no result"),
+        ("fails", "exit status 1: Error: no such register"),
+        ("slow", "not done after 0.5 seconds"),
+    ],
+)
+def test_each_failure_costs_its_node_a_line(cluster: Any, tmp_path: Path, machine: str, line: str) -> None:
+    SAYS["0"] = SAYS[machine]
+    SAYS["1"] = SAYS["2"] = ""
+    manner = msgspec_like(MANNER, limit_seconds=0.5 if machine == "slow" else 20)
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:{node}", manner)
+    assert (tally.kept, tally.failed) == (2, 1)
+    (problem,) = problems
+    assert problem.startswith("0: latency, run 1: ") and line in problem and "\n" not in problem
+
+
+def msgspec_like(manner: engine.Manner, **changes: Any) -> engine.Manner:
+    """The manner with other fields."""
+    from dataclasses import replace
+
+    return replace(manner, **changes)
+
+
+def test_a_worker_that_dies_costs_itself(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SAYS["0"] = SAYS["slow"]
+    SAYS["1"] = SAYS["2"] = ""
+    closed = []
+    kept = Folder.keep
+
+    def keep(folder: Folder, job: Job, answer: bytes) -> None:
+        kept(folder, job, answer)
+        if not closed:
+            closed.append(cluster.workers[0].address)
+            cluster.sync(cluster.scheduler.remove_worker, address=closed[0], stimulus_id="test")
+
+    monkeypatch.setattr(Folder, "keep", keep)
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:{node}", msgspec_like(MANNER, limit_seconds=3))
+    assert closed and (tally.kept, tally.failed) == (2, 1)
+    assert problems == ["0: latency, run 1: its worker has gone"]
+
+
+def test_a_node_that_is_being_measured_is_left_alone(cluster: Any, tmp_path: Path) -> None:
+    with measure._alone("1"):
+        tally, problems = carried_out(cluster, tmp_path / "out", "is:good")
+    assert (tally.kept, tally.failed) == (2, 1) and "another measurement is running on this node" in problems[0]
+
+
+def test_a_full_disk_costs_a_line(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(document: Any, path: Path, force: bool = False) -> None:
+        raise UsageError(f"can't write {str(path)!r}: No space left on device")
+
+    monkeypatch.setattr("setebench.fleet.plan.store.save", full)
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:good")
+    assert (tally.kept, tally.failed) == (0, 3) and all("No space left" in line for line in problems)
+
+
+def test_other_versions_are_said(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def describe() -> dict[str, Any]:
+        return {"host": "x", "load": 0.0, "version": "9.9"}
+
+    monkeypatch.setattr(engine, "describe", describe)
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:good")
+    assert tally.kept == 3 and len(problems) == 3 and "version of setebench, 9.9; here" in problems[0]
+
+
+def test_hosts_are_nodes_unless_workers_are(cluster: Any, tmp_path: Path) -> None:
+    tally, _ = carried_out(cluster, tmp_path / "out", "is:good", msgspec_like(MANNER, by_worker=False))
+    assert tally.kept == 1 and tally.nodes == {os.uname().nodename}
+
+
+def test_runs_wait_for_their_time_and_nodes_for_their_turn(cluster: Any, tmp_path: Path) -> None:
+    begin = time.monotonic()
+    manner = msgspec_like(MANNER, every_seconds=1.5, at_once=1)
+    tally, _ = carried_out(cluster, tmp_path / "out", "is:good", manner, runs=2)
+    assert tally.kept == 6 and time.monotonic() - begin >= 1.5
+
+
+def test_a_node_that_never_comes_costs_a_line(cluster: Any, tmp_path: Path) -> None:
+    manner = msgspec_like(MANNER, expected=("0", "1", "2", "n9"), wait_seconds=0.5)
+    tally, problems = carried_out(cluster, tmp_path / "out", "is:good", manner)
+    assert tally.kept == 3 and problems == ["n9: no worker has come from it within 0.5 seconds"]
+
+
+def test_nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "CONNECT_SECONDS", 0.2)
+    with pytest.raises(SetebenchError, match=r"no Dask scheduler can be reached at 'tcp://127\.0\.0\.1:1'"):
+        engine.connected("tcp://127.0.0.1:1")
+
+
+# -- plans, and starting workers --------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
+    Folder.open(tmp_path / "out", Plan(seed=1))
+    Folder.open(tmp_path / "out", Plan(seed=1, runs=5))
+    with pytest.raises(UsageError, match="begun with another seed: 1, not 2"):
+        Folder.open(tmp_path / "out", Plan(seed=2))
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/file").write_text("x")
+    with pytest.raises(UsageError, match="holds other files"):
+        Folder.open(tmp_path / "used", Plan())
+
+
+FAKE_SLURM = """#!/bin/sh
+case "$0" in
+*sinfo) echo "n1 allocated"; echo "n2 idle"; echo "n3 down*"; echo "n4 idle~" ;;
+*sbatch) echo "$@" >> "{log}"; case "$*" in *nodelist=n4*) echo "not today" >&2; exit 1 ;; esac; echo "7;cluster" ;;
+*scancel) echo "cancel $@" >> "{log}" ;;
+esac
+"""
+
+
+def test_slurm_is_asked_for_each_node_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    for name in ("sinfo", "sbatch", "scancel"):
+        (tmp_path / name).write_text(FAKE_SLURM.format(log=log))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    slurm, problems = launch.Slurm("big"), []
+    assert slurm.nodes == ("n2", "n4", "n1")  # idle ones first, and none that is down
+    with launch.cluster(slurm, "127.0.0.1", problems.append) as address:
+        assert address.startswith("tcp://127.0.0.1:")
+    lines = log.read_text().splitlines()
+    assert ["--nodelist=n2" in lines[0], "--nodelist=n1" in lines[2]] == [True, True]
+    assert "--exclusive" in lines[0] and "--partition big" in lines[0] and f"{address} --name n2" in lines[0]
+    assert lines[-1] == "cancel 7 7" and problems == ["n4: no worker could be started: sbatch: not today"]
+
+
+def test_names_of_hosts_are_no_options(tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text("n1\n-oProxyCommand=evil\n")
+    with pytest.raises(UsageError, match="is no name of a host"):
+        launch.hosts_in(file)
+    file.write_text("# none\n")
+    with pytest.raises(UsageError, match="names no host"):
+        launch.hosts_in(file)
+
+
+def test_one_place_is_named() -> None:
+    for places in ([], ["--on", "x", "--hosts", "y"]):
+        result = CliRunner().invoke(fleet, ["run", *places, "-o", "out"])
+        assert isinstance(result.exception, UsageError) and "name one place" in str(result.exception)
