@@ -150,8 +150,9 @@ def _scheduler(host: str | None) -> Iterator[str]:
         from distributed import LocalCluster, Security
     except ImportError as error:
         raise UsageError("measuring a fleet needs Dask: pip install 'setebench[cluster]'") from error
-    security: Any = Security()
     begin: Any = LocalCluster
+    secured: Any = Security
+    security = secured()
     options: Mapping[str, Any] = {"host": host or os.uname().nodename, "dashboard_address": None}
     if security.require_encryption:
         options = {**options, "protocol": "tls://", "security": security}
