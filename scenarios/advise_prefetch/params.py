@@ -32,8 +32,8 @@ class Params:
     at which advice counts as right. Of the speed-up it may be twice that."""
 
     trial_error: float = 0.02
-    """Standard error of a policy's time in a trial, in parts of it, at which the trial ends: less than what the model is
-    right to (`least_gain` of the advice); the proof decides, and all that was tried takes part in it."""
+    """Standard error of a policy's time in a trial, in parts of it, at which the trial ends: less than what the model
+    is right to (`least_gain` of the advice); the proof decides, and all that was tried takes part in it."""
 
     work_seconds: float = 0.2
     """Seconds of work, at the pace that the machine says it has (`Facts.lines_per_second`), that decide between least
