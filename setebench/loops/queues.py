@@ -114,7 +114,10 @@ def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
         far_apart = stream.pattern == "strided" and abs(stream.stride_bytes) >= LINE_BYTES
         pattern = STRIDED if far_apart else CONTIGUOUS
         step_lines = abs(stream.stride_bytes) // LINE_BYTES if far_apart else 1
-    pages = rates.pages[number]
+    pages, page_lines = rates.pages[number], rates.tlb.page_bytes // LINE_BYTES
+    if step_lines > SMALL_PAGE_LINES:  # further apart than small pages are: as few lines as tell pages apart will do
+        page_lines = max(SMALL_PAGE_LINES, page_lines * SMALL_PAGE_LINES // step_lines)
+        step_lines = SMALL_PAGE_LINES
     return {
         "pattern": pattern,
         "steps": stream.steps,
@@ -126,13 +129,14 @@ def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
         "lines": lines,
         "step_lines": step_lines,
         "pages": max(1, pages.extent_bytes // rates.tlb.page_bytes),
-        "page_lines": rates.tlb.page_bytes // LINE_BYTES,
+        "page_lines": page_lines,
         "in_second_tlb": pages.in_second_tlb,
         "sources": rates.sources[number],
     }
 
 
 SMALL_PAGE_BYTES = 4096
+SMALL_PAGE_LINES = SMALL_PAGE_BYTES // LINE_BYTES
 
 
 MANY_STREAMS = 1 << 30

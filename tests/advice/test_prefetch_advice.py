@@ -123,6 +123,19 @@ def test_what_is_brought_too_early_is_forgotten() -> None:
     assert own[0] > 2 * own[1]
 
 
+def test_strides_beyond_a_page_take_as_long_however_far_apart() -> None:
+    """Each access is on a page of its own; a model of all lines between them would not fit any memory."""
+    near, far = (
+        msgspec.structs.replace(shape("strided").streams[0], stride_bytes=stride, extent_bytes=1 << 40)
+        for stride in (1 << 22, 1 << 28)
+    )
+    cycles = [
+        Queues(loop, rates_of(loop, _table("plain"))).cycles(Policy(l1_distance=256), Core())
+        for loop in (msgspec.structs.replace(shape("strided"), streams=(stream,)) for stream in (near, far))
+    ]
+    assert cycles[0] == pytest.approx(cycles[1]) and cycles[0] > 0
+
+
 def test_loads_and_prefetches_share_entries() -> None:
     loop, few = shape("triad"), _table("knc", mshr__l1__prefetch=2, mshr__l1__demand=2)
     rates = rates_of(loop, few)
