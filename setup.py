@@ -119,6 +119,7 @@ setup(
     ],
     extras_require={
         "cluster": ["distributed>=2024.1"],
+        "reframe": ["ReFrame-HPC>=4.6"],
         "docs": ["mkdocs>=1.6"],
         "test": [
             "pytest>=8",

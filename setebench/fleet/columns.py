@@ -174,7 +174,7 @@ def _row(finding: Reported, known: _Parameter) -> tuple[int, float, float]:
     elif finding.unit != known.unit:
         return Kind.OPEN, known.code(f"another unit: {finding.unit}"), 0.0
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return Kind.ANSWER, known.code(_answer_text(value)), 0.0
+        return Kind.ANSWER, known.code(answer_text(value)), 0.0
     if not -LARGEST < value < LARGEST:
         return Kind.OPEN, known.code("no measurement is so large"), 0.0
     if finding.outcome == Outcome.AT_LEAST:
@@ -189,8 +189,8 @@ def _error(low: float | None, high: float | None) -> float:
     return error if error < _LARGEST_ERROR else 0.0
 
 
-def _answer_text(value: Any) -> str:
-    """A list of names is a set; of numbers, the order says something."""
+def answer_text(value: Any) -> str:
+    """An answer as text. A list of names is a set; of numbers, the order says something."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         value = sorted(set(value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -17,7 +17,7 @@ from setebench import registry
 CARRYING = frozenset(
     (
         *("campaign", "cli", "compare", "core", "doctor", "errors", "export", "fleet", "host", "judge", "recording"),
-        *("references", "registry", "report", "score", "session", "sim", "store"),
+        *("integrations", "references", "registry", "report", "score", "session", "sim", "store"),
     )
 )
 """Rooms below setebench that only carry, run, judge or show; what is in all others takes part in inference."""

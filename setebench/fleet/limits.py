@@ -1,0 +1,106 @@
+"""What one run of a healthy node may say, from a comparison of a fleet: prediction intervals and usual answers.
+
+The interval of a mean would fail healthy nodes: what counts is where the next run of another node may lie. And many
+parameters of many nodes are looked at, so the limits are as wide as keeps any false alarm rare.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+
+from setebench.errors import UsageError
+from setebench.fleet.columns import answer_text
+from setebench.fleet.comparison import SCHEMA, Parameter
+from setebench.fleet.examine import CHANGED, PRESENCE
+from setebench.results import Document, Finding, Outcome
+from setebench.stats import robust
+
+FALSE_ALARM = 0.05
+"""Probability that any parameter of any node of the fleet is outside, where all are healthy."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What is usual of one parameter: a number between `low` and `high` about the `centre`, or the answer `centre`."""
+
+    unit: str
+    centre: float | str
+    low: float = -math.inf
+    high: float = math.inf
+
+
+class _Compared(msgspec.Struct, frozen=True):
+    """Of the document of `fleet compare --format json`."""
+
+    schema: int
+    tests: int
+    parameters: list[Parameter]
+
+
+def read(path: str | Path, false_alarm: float = FALSE_ALARM) -> dict[str, Limits]:
+    """Limits of all parameters, from the JSON of `setebench fleet compare`. Raises `UsageError` for anything else."""
+    try:
+        compared = msgspec.json.decode(Path(path).read_bytes(), type=_Compared)
+    except OSError as error:
+        raise UsageError(f"can't read {str(path)!r}: {error.strerror or error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{str(path)!r} is no comparison of a fleet in JSON: {error}") from error
+    if compared.schema != SCHEMA:
+        raise UsageError(f"{str(path)!r} has schema {compared.schema}; this version reads {SCHEMA}")
+    chance = false_alarm / max(compared.tests, 1)
+    return {
+        each.parameter: _limits(each, chance)
+        for each in compared.parameters
+        if not each.parameter.endswith((CHANGED, PRESENCE))
+    }
+
+
+def _limits(parameter: Parameter, chance: float) -> Limits:
+    """The comparison's interval is that of one run in twenty; by the same distribution, that of `chance`."""
+    centre, low, high = parameter.centre, parameter.low, parameter.high
+    if isinstance(centre, str) or low is None or high is None:
+        return Limits(unit=parameter.unit, centre=centre)
+    degrees = parameter.nodes // 2
+    reach = (high - low) / 2 * robust.limit(chance, degrees) / robust.limit(0.05, degrees)
+    return Limits(unit=parameter.unit, centre=centre, low=centre - reach, high=centre + reach)
+
+
+def number_of(finding: Finding) -> float | None:
+    """The number that a finding measured, else None."""
+    value = finding.value
+    if finding.outcome is not Outcome.MEASURED or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value)
+
+
+def outside(document: Document, limits: dict[str, Limits]) -> list[str]:
+    """A line for each finding that a healthy node doesn't give. What is open, or has no limits, is not judged."""
+    lines = []
+    for finding in document.findings:
+        usual = limits.get(finding.parameter)
+        if usual is None or finding.value is None or finding.outcome is Outcome.AT_LEAST:
+            continue
+        line = _outside(finding, usual)
+        if line is not None:
+            lines.append(line)
+    return lines
+
+
+def _said(finding: Finding, number: float | None) -> str:
+    """As a comparison writes it."""
+    if finding.outcome is Outcome.ABSENT:
+        return "absent"
+    return answer_text(finding.value) if number is None else f"{number:.9g}"
+
+
+def _outside(finding: Finding, usual: Limits) -> str | None:
+    number = number_of(finding)
+    if isinstance(usual.centre, str):
+        said = _said(finding, number)
+        return None if said == usual.centre else f"{finding.parameter} is {said} instead of {usual.centre}"
+    if number is None or (finding.unit == usual.unit and usual.low <= number <= usual.high):
+        return None
+    between = f"between {usual.low:.5g} and {usual.high:.5g} {usual.unit}"
+    return f"{finding.parameter} is {number:.5g} {finding.unit}, not {between}"
