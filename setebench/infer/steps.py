@@ -53,9 +53,16 @@ class Step:
 
 def calm_level(times: NDArray[np.float64]) -> float:
     """Time in the calm part of the samples (any shape), see `CALM_FROM`."""
-    ordered = np.sort(times, axis=None)
-    begin, end = int(CALM_FROM * len(ordered)), max(int(CALM_TO * len(ordered)), 1)
-    return float(ordered[min(begin, end - 1) : end].mean())
+    return float(calm_levels(times[np.newaxis])[0])
+
+
+def calm_levels(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As `calm_level`, for each first index."""
+    ordered = np.sort(times.reshape(len(times), -1), axis=1)
+    size = ordered.shape[1]
+    begin, end = int(CALM_FROM * size), max(int(CALM_TO * size), 1)
+    part: NDArray[np.float64] = ordered[:, min(begin, end - 1) : end].mean(axis=1)
+    return part
 
 
 def curve(samples: Samples) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -112,15 +119,22 @@ def change_point(samples: Samples, unit: float, rng: np.random.Generator, resamp
     ceiling = whole.min() + CEILING_UNITS * unit
     times = np.minimum(whole, ceiling)
     models = _models(numbers)
-    last, height = _fit(numbers, times, models)
+    places, heights = _fits(models, times[np.newaxis])
+    last, height = int(numbers[places[0]]), float(heights[0])
     if height < LEAST_RISE * unit or not _sudden(numbers, times, last, unit):
         return None
-    found = []
-    for _ in range(resamples):
-        again = {n: own[rng.integers(0, len(own), len(own))] for n, own in samples.items()}
-        found.append(_fit(numbers, np.minimum(curve(again)[1], ceiling), models)[0])
+    found = numbers[_fits(models, np.minimum(_resampled(samples, rng, resamples), ceiling))[0]]
     low, high = np.quantile(found, (0.025, 0.975), method="inverted_cdf")
     return Step(last, min(int(low), last), max(int(high), last), height)
+
+
+def _resampled(samples: Samples, rng: np.random.Generator, resamples: int) -> NDArray[np.float64]:
+    """Calm times of all numbers, in ascending order, with rounds drawn anew; shape (resamples, numbers)."""
+    drawn = {number: np.empty((resamples, len(own)), dtype=np.int64) for number, own in samples.items()}
+    for resample in range(resamples):
+        for number, own in samples.items():
+            drawn[number][resample] = rng.integers(0, len(own), len(own))
+    return np.stack([calm_levels(samples[number][drawn[number]]) for number in sorted(samples)], axis=1)
 
 
 def _sudden(numbers: NDArray[np.int64], times: NDArray[np.float64], last: int, unit: float) -> bool:
@@ -131,8 +145,25 @@ def _sudden(numbers: NDArray[np.int64], times: NDArray[np.float64], last: int, u
     return bool(rises[at] > max(LEAST_RISE * unit, SLOPE_RATIO * before))
 
 
-def _models(numbers: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-    """One design matrix per possible place of the jump, columns (1, jump, number)."""
+@dataclass(frozen=True)
+class _Models:
+    """For every possible place of the jump what takes times to what the model leaves unexplained, shape (places,
+    numbers, numbers), and to the height of its jump, shape (places, numbers)."""
+
+    rest: NDArray[np.float64]
+    height: NDArray[np.float64]
+
+
+def _models(numbers: NDArray[np.int64]) -> _Models:
+    """Least squares with columns (1, jump, number)."""
+    designs = _designs(numbers)
+    inverses = [np.linalg.pinv(design) for design in designs]
+    rest = [np.eye(len(numbers)) - design @ inverse for design, inverse in zip(designs, inverses, strict=True)]
+    return _Models(np.stack(rest), np.stack([inverse[1] for inverse in inverses]))
+
+
+def _designs(numbers: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    """One design matrix per possible place of the jump."""
     centred = (numbers - numbers.mean()).astype(np.float64)
     found = []
     for place in range(len(numbers) - 1):
@@ -143,16 +174,8 @@ def _models(numbers: NDArray[np.int64]) -> list[NDArray[np.float64]]:
     return found
 
 
-def _fit(
-    numbers: NDArray[np.int64], times: NDArray[np.float64], models: list[NDArray[np.float64]]
-) -> tuple[int, float]:
-    """(number before the jump, its height) of the model that leaves least unexplained."""
-    best = (int(numbers[0]), -np.inf)
-    least = np.inf
-    for place, model in enumerate(models):
-        fitted, *_ = np.linalg.lstsq(model, times, rcond=None)
-        left = float(((times - model @ fitted) ** 2).sum())
-        if left < least:
-            least = left
-            best = (int(numbers[place]), float(fitted[1]))
-    return best
+def _fits(models: _Models, times: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Of times in rows, (index of the number before the jump, its height) of the best model: least is unexplained."""
+    left = (np.tensordot(times, models.rest, axes=(1, 2)) ** 2).sum(axis=2)
+    places = left.argmin(axis=1)
+    return places, (models.height[places] * times).sum(axis=1)
