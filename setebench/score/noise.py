@@ -17,7 +17,7 @@ def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
     """The machine with its disturbances replaced; see `NOISES`."""
     if noise == "drawn":
         return machine
-    calm = msgspec.structs.replace(machine.clock, drift=0.0, jitter_cycles=0.0)
+    calm = msgspec.structs.replace(machine.clock, drift=0.0, jump=0.0, jitter_cycles=0.0)
     if noise == "quiet":
         return msgspec.structs.replace(machine, clock=calm, noise=spec.Noise())
     guest = load("zen-like")
@@ -26,6 +26,7 @@ def with_noise(machine: spec.Machine, noise: str) -> spec.Machine:
         machine.clock,
         drift=guest.clock.drift,
         drift_period_cycles=guest.clock.drift_period_cycles,
+        jump=guest.clock.jump,
         jitter_cycles=guest.clock.jitter_cycles,
     )
     machine = msgspec.structs.replace(machine, clock=noisy, noise=guest.noise)

@@ -26,7 +26,8 @@ REPLACEMENTS = {
     "brrip": at.AGES,
     "qlru": at.AGES,
 }
-INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE}
+INCLUSIONS = {"neither": at.NEITHER, "inclusive": at.INCLUSIVE, "exclusive": at.EXCLUSIVE, "victim": at.VICTIM}
+TLB_INDEXES = {"linear": at.BY_TLB_BITS, "hashed": at.BY_TLB_HASH, "skewed": at.BY_TLB_SKEW}
 HOST_NEAR_BYTES = 256 << 10
 """State of a cache up to this size stays in the host's own second cache beside all else: no result depends on it."""
 SERIALIZE_CYCLES = 100.0  # a cpuid where the machine file gives no bracket of that name
@@ -44,9 +45,7 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     for index, level in enumerate(machine.levels):
         _level(c, machine, index, level, space)
     c[at.C_FAR_LEVEL] = _far_level(c)
-    tables = (machine.tlb.l1_4k, machine.tlb.l1_2m, machine.tlb.l2_4k, machine.tlb.l2_2m)
-    for index, table in enumerate(tables):
-        _tlb(c, machine, index, table, space)
+    _tlbs(c, machine, space)
     _software_prefetch(c, machine)
     lay_out_prefetchers(c, machine, space)
     _coherence(c, machine)
@@ -55,15 +54,16 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     # last, as most of it is never used; a first block for pages without links
     c[at.C_LINKS] = space.take(pages + 1 << int(c[at.C_PAGE_LINES_BITS]))
     s = _state(c, machine, space, rng)
-    small = Frames(SYSTEM_PAGES, pages, 1, rng)
+    run = machine.memory.frame_run_pages
+    small = Frames(SYSTEM_PAGES, pages // run, run, rng)
     huge = Frames(_huge_base(pages), max(pages // 512, 1), 512, rng)
     return Arrays(c, s, _clock(machine, rng), small, huge)
 
 
 def check(machine: spec.Machine) -> None:
     """Raise `UsageError` for settings that the kernel cannot express."""
-    if not 2 <= len(machine.levels) <= 3:
-        raise UsageError(f"{machine.name}: a machine has two or three cache levels, not {len(machine.levels)}")
+    if not 2 <= len(machine.levels) <= at.MOST_LEVELS:
+        raise UsageError(f"{machine.name}: a machine has two to four cache levels, not {len(machine.levels)}")
     if machine.line_size_bytes not in (32, 64, 128):
         raise UsageError(f"{machine.name}: line_size_bytes must be 32, 64 or 128, not {machine.line_size_bytes}")
     for number, level in enumerate(machine.levels, 1):
@@ -112,6 +112,12 @@ def _core(c: Ints, machine: spec.Machine) -> None:
     c[at.C_TENANT] = units(noise.tenant_cycles)
     c[at.C_TENANT_ENTRIES] = noise.tenant_entries
     c[at.C_TENANT_ISSUE] = round(c[at.C_ISSUE] * noise.tenant_issue_share / (1 - noise.tenant_issue_share))
+    c[at.C_TENANT_LINES] = units(noise.tenant_line_interval_cycles * at.TENANT_BATCH)
+    c[at.C_STEAL_EVERY] = units(noise.steal_interval_cycles)
+    c[at.C_STEAL] = units(noise.steal_cycles)
+    c[at.C_STEAL_LINES] = noise.steal_lines
+    c[at.C_EPISODE_EVERY] = units(noise.episode_interval_cycles)
+    c[at.C_EPISODE] = units(noise.episode_cycles)
     c[at.C_JITTER] = units(machine.clock.jitter_cycles)
     c[at.C_CPUID] = units(machine.clock.brackets.get("cpuid", SERIALIZE_CYCLES))
     for index, name in enumerate(BRACKETS):
@@ -139,6 +145,9 @@ def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_BANKS] = memory.banks
     c[at.C_BANK_BUSY] = units(memory.bank_busy_cycles)
     c[at.C_BANK_PORTS] = space.take(at.PORT_WORDS * memory.banks)
+    c[at.C_ROW_LINES] = memory.row_bytes // machine.line_size_bytes * memory.banks
+    c[at.C_ROW_HIT_SAVES] = units(memory.row_hit_saves_cycles)
+    c[at.C_OPEN_ROWS] = space.take(memory.banks)
     c[at.C_FAULT_4K] = units(memory.page_fault_4k_cycles)
     c[at.C_FAULT_2M] = units(memory.page_fault_2m_cycles)
 
@@ -185,6 +194,7 @@ def _level(c: Ints, machine: spec.Machine, index: int, level: spec.Level, space:
     c[v + at.L_SLOTS] = space.take(int(c[v + at.L_SLOT_WORDS]) * owners * machine.core.threads_per_core)
     _sets(c, v, level, owners, space)
     _ages(c, v, machine, level)
+    _directory(c, v, level, space)
     c[v + at.L_PORTS] = space.take(at.PORT_WORDS * owners)
     c[v + at.L_FILLS] = space.take(at.PORT_WORDS * owners)
 
@@ -227,6 +237,24 @@ def _sets(c: Ints, v: int, level: spec.Level, owners: int, space: Space) -> None
     c[v + at.L_LINES] = space.take(owners * all_sets(level) * int(c[v + at.L_SET_WORDS]), at.HOST_LINE_WORDS)
 
 
+def _directory(c: Ints, v: int, level: spec.Level, space: Space) -> None:
+    entries = level.directory_sets * level.directory_ways
+    if entries:
+        c[v + at.L_DIRECTORY] = space.take(2 * entries, at.HOST_LINE_WORDS)
+        c[v + at.L_DIRECTORY_BITS] = level.directory_sets.bit_length() - 1
+        c[v + at.L_DIRECTORY_WAYS] = level.directory_ways
+
+
+def _tlbs(c: Ints, machine: spec.Machine, space: Space) -> None:
+    """All tables of translations, in the order of the layout."""
+    tlb, none = machine.tlb, spec.TlbTable(entries=0)
+    c[at.C_STORE_TLB] = tlb.l1_4k_store is not None
+    upper = spec.TlbTable(entries=tlb.walk_cache_entries, miss_penalty_cycles=tlb.walk_cache_miss_cycles)
+    tables = (tlb.l1_4k, tlb.l1_2m, tlb.l2_4k, tlb.l2_2m, tlb.l1_4k_store or none, tlb.l1_2m_store or none, upper)
+    for index, table in enumerate(tables):
+        _tlb(c, machine, index, table, space)
+
+
 def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space: Space) -> None:
     x = at.C_TLB + index * at.X_WORDS
     ways = table.ways or table.entries
@@ -236,6 +264,9 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
     c[x + at.X_SETS] = max(sets, 1)
     c[x + at.X_WAYS] = ways
     c[x + at.X_PENALTY] = units(table.miss_penalty_cycles)
+    c[x + at.X_INDEX] = TLB_INDEXES[table.index]
+    c[x + at.X_SET_BITS] = max(sets, 1).bit_length() - 1
+    c[x + at.X_GROUP_BITS] = table.pages_per_entry.bit_length() - 1
     c[x + at.X_TAGS] = space.take(machine.core.cores * table.entries)
     c[x + at.X_STAMPS] = space.take(machine.core.cores * table.entries)
 
@@ -277,7 +308,8 @@ def _state(c: Ints, machine: spec.Machine, space: Space, rng: np.random.Generato
     s[at.S_RANDOM] = rng.integers(1, 2**62)
     s[at.S_NOW] = units(float(rng.uniform(1e6, 2e6)))
     cpus = machine.core.cores * machine.core.threads_per_core
-    s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)[:, at.T_PAGE] = -1
+    threads = s[c[at.C_THREADS] :][: cpus * at.T_WORDS].reshape(cpus, at.T_WORDS)
+    threads[:, [at.T_PAGE, at.T_STORE_PAGE]] = -1
     for index in range(len(machine.levels)):
         lines_of(c, s, index)[:] = at.EMPTY
     pages = np.arange(SYSTEM_PAGES)
@@ -293,6 +325,8 @@ def _clock(machine: spec.Machine, rng: np.random.Generator) -> NDArray[np.float6
     f[at.F_STEP] = clock.step_ticks
     f[at.F_DRIFT] = clock.drift
     f[at.F_PERIOD] = clock.drift_period_cycles
+    f[at.F_JUMP] = clock.jump
+    f[at.F_JUMP_PERIOD] = clock.jump_period_cycles
     f[at.F_PHASE] = rng.uniform(0.0, clock.step_ticks)
     f[at.F_DRIFT_PHASE] = rng.uniform(0.0, 2.0 * np.pi)
     return f

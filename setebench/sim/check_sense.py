@@ -17,6 +17,9 @@ MOST_LINES = 10 << 20
 """Cache lines of all caches together: 512 MiB of the last level and all private ones. Keeps a simulated machine's tag
 arrays within about 200 MB."""
 
+MOST_CHANGE = 0.2
+"""How much of its mean a core's frequency may change, up or down, in all."""
+
 MOST_TLB_WAYS = 4096
 """Ways of a fully associative TLB, which is searched one by one."""
 
@@ -31,6 +34,8 @@ def _clock(machine: spec.Machine) -> Iterator[Problem]:
     clock = machine.clock
     if clock.step_ticks > 0.01 * clock.ticks_per_second:
         yield Problem(("clock", "step_ticks"), "a step of more than 10 ms; the clock would stand still")
+    if clock.drift + clock.jump > MOST_CHANGE:
+        yield Problem(("clock", "jump"), f"{clock.jump:g} and a drift of {clock.drift:g} are more than {MOST_CHANGE:g}")
 
 
 def _core(machine: spec.Machine) -> Iterator[Problem]:
@@ -77,18 +82,33 @@ def _level_details(machine: spec.Machine) -> Iterator[Problem]:
         path: Path = ("levels", index)
         if index and level.physical_index:
             yield Problem((*path, "physical_index"), "true is for level 1; the others' index is always physical")
-        if level.slices > 1 and index < 2:
+        if level.slices > 1 and index != 2:
             yield Problem((*path, "slices"), f"{level.slices} slices are for level 3")
         if level.slices > 1 and level.hashed_index:
             yield Problem((*path, "hashed_index"), "true is for a level without slices, whose choice is a hash already")
         if level.allocated_ways > level.ways:
             yield Problem((*path, "allocated_ways"), f"{level.allocated_ways} of only {level.ways} ways")
+        if level.inclusion == "victim" and index != 2:
+            yield Problem((*path, "inclusion"), '"victim" is for level 3')
         yield from _variant(level, path)
+        yield from _directory(machine, index)
         for name in ("mshr_demand_limit", "mshr_prefetch_limit", "mshr_hardware_limit"):
             if 0 < level.mshr_entries < getattr(level, name):
                 yield Problem(
                     ("levels", index, name), f"{getattr(level, name)} of only {level.mshr_entries} mshr_entries"
                 )
+
+
+def _directory(machine: spec.Machine, index: int) -> Iterator[Problem]:
+    level = machine.levels[index]
+    path: Path = ("levels", index)
+    lines = level.directory_sets * level.directory_ways
+    if bool(level.directory_sets) != bool(level.directory_ways):
+        yield Problem((*path, "directory_ways"), "directory_sets and directory_ways are both 0 or neither")
+    elif lines and (index != 2 or level.inclusion == "inclusive"):
+        yield Problem((*path, "directory_sets"), "a directory is for a level 3 that isn't inclusive")
+    elif lines and lines <= sum(usable_lines(private) for private in machine.levels[:2]):
+        yield Problem((*path, "directory_sets"), f"a directory of {lines} lines can't hold those of one core's caches")
 
 
 def _variant(level: spec.Level, path: Path) -> Iterator[Problem]:
@@ -100,17 +120,12 @@ def _variant(level: spec.Level, path: Path) -> Iterator[Problem]:
 
 def _tlbs(machine: spec.Machine) -> Iterator[Problem]:
     tlb = machine.tlb
-    for name in ("l1_4k", "l2_4k", "l1_2m", "l2_2m"):
-        table: spec.TlbTable = getattr(tlb, name)
-        if not table.ways and table.entries > MOST_TLB_WAYS:
-            yield Problem(
-                ("tlb", name, "ways"),
-                f"0 (fully associative) is for at most {MOST_TLB_WAYS} entries, not {table.entries}",
-            )
-        if table.entries and table.ways and not _power_of_two(table.entries / table.ways):
-            yield Problem(
-                ("tlb", name, "ways"), f"{table.entries} entries / {table.ways} ways is not a power of two of sets"
-            )
+    if (tlb.l1_4k_store is None) != (tlb.l1_2m_store is None):
+        yield Problem(("tlb",), "l1_4k_store and l1_2m_store are given both or not at all")
+    for name in ("l1_4k", "l2_4k", "l1_2m", "l2_2m", "l1_4k_store", "l1_2m_store"):
+        table: spec.TlbTable | None = getattr(tlb, name)
+        if table is not None:
+            yield from _tlb_table(table, ("tlb", name))
     for size in ("4k", "2m"):
         first, second = getattr(tlb, f"l1_{size}"), getattr(tlb, f"l2_{size}")
         if first.entries and second.entries and second.entries < first.entries:
@@ -124,14 +139,32 @@ def _tlbs(machine: spec.Machine) -> Iterator[Problem]:
             )
 
 
+def _tlb_table(table: spec.TlbTable, path: Path) -> Iterator[Problem]:
+    if not table.ways and table.entries > MOST_TLB_WAYS:
+        yield Problem(
+            (*path, "ways"), f"0 (fully associative) is for at most {MOST_TLB_WAYS} entries, not {table.entries}"
+        )
+    if table.entries and table.ways and not _power_of_two(table.entries / table.ways):
+        yield Problem((*path, "ways"), f"{table.entries} entries / {table.ways} ways is not a power of two of sets")
+    if not table.ways and table.index != "linear":
+        yield Problem((*path, "index"), f'"{table.index}" is for a table of sets, with ways of 1 or more')
+    if table.pages_per_entry > 1 and "2m" in str(path[-1]):
+        yield Problem((*path, "pages_per_entry"), "only 4 KiB pages share an entry")
+
+
 def _memory(machine: spec.Machine) -> Iterator[Problem]:
     memory, last = machine.memory, machine.levels[-1]
-    if memory.latency_cycles - memory.spread_cycles <= last.latency_cycles:
+    saved = f" and row_hit_saves_cycles {memory.row_hit_saves_cycles:g}" if memory.row_bytes else ""
+    if memory.latency_cycles - memory.spread_cycles - memory.row_hit_saves_cycles <= last.latency_cycles:
         yield Problem(
             ("memory", "latency_cycles"),
-            f"{memory.latency_cycles:g} less spread_cycles {memory.spread_cycles:g} is not more than the "
+            f"{memory.latency_cycles:g} less spread_cycles {memory.spread_cycles:g}{saved} is not more than the "
             f"{last.latency_cycles:g} of level {len(machine.levels)}",
         )
+    if memory.row_bytes and (not memory.banks or memory.row_bytes < machine.line_size_bytes):
+        yield Problem(("memory", "row_bytes"), "rows are of banks (1 or more), and hold at least a line")
+    if memory.row_hit_saves_cycles and not memory.row_bytes:
+        yield Problem(("memory", "row_hit_saves_cycles"), "needs rows (row_bytes)")
     if 4096 not in memory.page_sizes:
         yield Problem(("memory", "page_sizes"), "4096 must be among them")
     if memory.bytes % (1 << 21):

@@ -16,6 +16,8 @@ IDLE_CYCLES = 60  # what the loop around a probe takes between two repetitions
 MAX_PREFETCHERS = 16
 MOST_WAYS = 32
 HOST_LINE_WORDS = 8  # of the caches that the simulator itself runs in
+MOST_LEVELS = 4
+TENANT_BATCH = 16
 MAX_INTERVALS = 64
 
 PORT_SLOTS = 2048
@@ -62,9 +64,12 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_MEMORY_INTERVAL,
     C_BANKS,
     C_BANK_BUSY,
+    C_ROW_LINES,  # lines of an open row in every bank together, 0 where rows make no difference
+    C_ROW_HIT_SAVES,
     C_FAULT_4K,
     C_FAULT_2M,
     C_WALKERS,
+    C_STORE_TLB,  # whether stores have first-level TLBs of their own
     C_PF_TLB1,
     C_PF_TLB2,
     C_PF_FAULT,
@@ -85,6 +90,12 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_TENANT,
     C_TENANT_ENTRIES,
     C_TENANT_ISSUE,  # what each instruction takes longer meanwhile
+    C_TENANT_LINES,  # time between two batches of TENANT_BATCH lines that it brings
+    C_STEAL_EVERY,
+    C_STEAL,
+    C_STEAL_LINES,
+    C_EPISODE_EVERY,
+    C_EPISODE,
     C_JITTER,
     C_CPUID,
     C_PREFETCHERS,
@@ -100,6 +111,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_WALK_SLOTS,
     C_MEMORY_PORT,
     C_BANK_PORTS,
+    C_OPEN_ROWS,
     C_OUT,
     C_PAGE_TABLE,
     C_FRAME_TABLE,
@@ -112,7 +124,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted that need the cycle ledger
     C_LAST,
-) = range(75)
+) = range(85)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -147,15 +159,20 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     L_VICTIM,
     L_UPDATE,
     L_UPDATE_ON_MISS,
+    L_DIRECTORY,  # offset into s: for each set a line number plus one and when it was used, way by way
+    L_DIRECTORY_BITS,  # of its set's number
+    L_DIRECTORY_WAYS,
     L_WORDS,
-) = range(32)
+) = range(35)
 C_LEVEL = C_LAST
 
-(X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_WORDS) = range(6)
-C_TLB = C_LEVEL + 3 * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m
+(X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_INDEX, X_SET_BITS, X_GROUP_BITS, X_WORDS) = range(9)
+BY_TLB_BITS, BY_TLB_HASH, BY_TLB_SKEW = range(3)
+C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m, then
+STORE_TABLES, WALK_CACHE, TLB_TABLES = 4, 6, 7  # those of stores, 4k and 2m, and upper levels of page tables
 
 (H_FILLS, H_EXCLUSIVE, H_BYPASS, H_WORDS) = range(4)
-C_HINT = C_TLB + 4 * X_WORDS
+C_HINT = C_TLB + TLB_TABLES * X_WORDS
 
 C_BRACKET = C_HINT + 5 * H_WORDS  # overhead per bracket, -1 where it does not work
 
@@ -181,7 +198,7 @@ C_WORDS = C_PREFETCHER + MAX_PREFETCHERS * P_WORDS
 
 LRU, RANDOM, FIFO, TREE_PLRU, BIT_PLRU, AGES = range(6)
 BY_BITS, BY_VIRTUAL_BITS, BY_HASH, BY_SLICE = range(4)
-NEITHER, INCLUSIVE, EXCLUSIVE = range(3)
+NEITHER, INCLUSIVE, EXCLUSIVE, VICTIM = range(4)
 DEMAND, SOFTWARE, HARDWARE = range(3)
 BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
 
@@ -193,7 +210,7 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     S_USES,  # uses of lines in caches so far, renumbered before they outgrow a line's word
     S_ACTIVE,  # bit mask of the cores that ever ran
     S_ENTRY,  # result of an access: when it got its miss entry (or started, on a hit)
-    S_SERVED,  # result: level that served it, 1 to 4 (memory), 5 another core
+    S_SERVED,  # result: who served it: level 1 to 3, memory (4), another core (5), level 4 (6)
     S_FOUND_META,  # result of a lookup below: DIRTY and OWNED of the line found
     S_FAULT,  # result: operation that touched an unmapped page, plus one
     S_FAULT_ADDRESS,
@@ -222,6 +239,7 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_LOAD_POS,
     T_STORE_POS,
     T_PAGE,
+    T_STORE_PAGE,
     T_ROW,
     T_LOOP_ROW,
     T_LOOP_LEFT,
@@ -229,14 +247,17 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_CHASE_ADDRESS,
     T_CHASE_LEFT,
     T_CHASE_READY,
+    T_DISTURBED,  # when the first of these is due: 0 where none was set yet
     T_INTERRUPT,
     T_STALL,
-    T_TENANT,  # when somebody comes to another thread of the core
+    T_TENANT,  # when somebody comes to another thread of the core, or brings lines there
     T_TENANT_LEAVES,
+    T_STEAL,  # when the hypervisor takes the thread's time, or an episode of that begins
+    T_EPISODE_ENDS,
     T_WAITING,
     T_RUNNING,
     T_STARTED,
-) = range(26)
+) = range(30)
 T_WORDS = T_STARTED + MAX_INTERVALS
 
 # The cycle ledger of a thread (kernel/ledger.py): totals, then a ring of two words for each of the latest cycles.
@@ -282,4 +303,4 @@ MAPPED, PRESENT, HUGE, HUGE_TLB = 1, 2, 4, 8
 FRAME_BITS = 4
 
 # floating-point settings of the clock
-(F_TICKS_PER_CYCLE, F_STEP, F_DRIFT, F_PERIOD, F_PHASE, F_DRIFT_PHASE, F_WORDS) = range(7)
+(F_TICKS_PER_CYCLE, F_STEP, F_DRIFT, F_PERIOD, F_PHASE, F_DRIFT_PHASE, F_JUMP, F_JUMP_PERIOD, F_WORDS) = range(9)

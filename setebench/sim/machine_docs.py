@@ -76,9 +76,9 @@ NAME is a shipped machine, `random:SEED`, or the path of a file (with a `/` in i
   prefetchers. What nobody has published about them is chosen.
 - `plain`: an out-of-order core with a fine and quiet clock and no prefetchers, to start with.
 - `random:SEED`: drawn from the ranges that `setebench/sim/random_ranges.py` lists with their reasons: in-order and
-  out-of-order cores, two or three levels, with and without SMT, fine and coarse clocks, quiet to guest noise, every
-  page arrangement, and each kind of prefetcher on its own, so that every combination comes up; with a PMU, half of
-  whose events are faulty. Half of them have other prefetchers instead, after the literature
+  out-of-order cores, two to four levels of every policy and index, with and without SMT, fine and coarse clocks, quiet
+  to guest noise, every page arrangement, and each kind of prefetcher on its own, so that every combination comes up;
+  with a PMU, half of whose events are faulty. Half of them have other prefetchers instead, after the literature
   (`setebench/sim/random_published.py` has the shares and their reasons).
 
 ## A small example
@@ -107,11 +107,14 @@ RULES = """\
 - Each level holds more lines (`sets` times `slices` times the ways that the program may fill) and has a longer latency
   than the one above, and memory, less its spread, is slower than the last level. All caches together hold at most
   10485760 lines.
-- `slices` is for level 3, `physical_index` for level 1. Slices are a hash, so a level with more than one has no
-  `hashed_index`. `qlru` is given where `replacement` is `qlru`, and only there. A miss queue's limits don't exceed its
-  `mshr_entries`.
+- `slices`, `inclusion = "victim"` and a directory are for level 3, `physical_index` for level 1. A directory is for a
+  level that isn't inclusive, and holds more lines than a core's private caches do. Slices are a hash, so a level with
+  more than one has no `hashed_index`. `qlru` is given where `replacement` is `qlru`, and only there. A miss queue's
+  limits don't exceed its `mshr_entries`.
 - A TLB's `entries` divided by its `ways` is a power of two; level 2 is not smaller and not cheaper to miss than
-  level 1. A fully associative one has at most 4096 entries.
+  level 1. A fully associative one has at most 4096 entries and no hashed index. Stores have tables of their own for
+  both page sizes or for none.
+- Rows of memory need banks. `drift` and `jump` are at most 0.2 together.
 - `access_sizes` holds 8 and `page_sizes` holds 4096. A core that blocks is in-order.
 - A prefetcher doesn't fill a level above its own, nor one the machine lacks; there is one of a kind per level. What
   crosses 4 KiB boundaries in small pages does so in 2 MiB pages.
@@ -141,8 +144,11 @@ Most parameters are a field's value. These are not:
   for `fifo` and `brrip`.
 - `tlb.*.2m` of a machine with splintered pages are those of its tables for 4 KiB pages.
 - `latency.core_to_core.A-B.STATE` is told for all ordered pairs of up to 8 cores, beyond that for reads by core 0. A
-  shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is exclusive that
-  depends on the line's past, and nothing is told.
+  shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is for victims
+  (exclusive or not) that depends on the line's past, and nothing is told.
+- `tlb.lN.pages_per_entry.4k` is 1 where fewer frames lie in a row (`frame_run_pages`) than an entry may hold pages.
+- `latency.memory.row_hit` is `latency_cycles` less `row_hit_saves_cycles`; `latency.memory` is without an open row.
+- `cache.l3.inclusive_in_l4` is not told: level 4 knows nothing of the levels above.
 - `software_prefetch.store_after.*` is a level-1 hit, after a shared prefetch plus `invalidate_cycles`.
 - `prefetcher.ID.max_distance` of a stream is the field: how far ahead of an access a batch may start, which is the
   paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. One that leads by lines
@@ -156,10 +162,10 @@ Most parameters are a field's value. These are not:
 - `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
 - `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not told.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
-  narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues, misses
-  in flight over latency. It is a range where prefetchers may help or hinder or TLB misses may show, and left out where
-  that leaves more than a factor of two. Other kernels mix loads and stores, whose queues limit each other, and have no
-  truth.
+  narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues,
+  misses in flight over latency. It is a range where prefetchers may help or hinder or TLB misses may show, and left
+  out where that leaves more than a factor of two, and past level 3 of a machine with four. Other kernels mix loads
+  and stores, whose queues limit each other, and have no truth.
 - `loaded_latency.peak_bandwidth` is told where memory has an `interval_cycles` and the miss queues can keep it busy.
 - `counter.ROLE.verdict` lists the faults of the event that can be seen on the machine: none that needs prefetchers,
   levels or threads that it lacks. `no_counter` is `unavailable`; `no_stores`, `background` and `nonlinear` are

@@ -26,6 +26,7 @@ class MemoryMap:
         total = int(arrays.c[at.C_PAGES])
         self._free = [(SYSTEM_PAGES, total - SYSTEM_PAGES)]
         self._left = machine.memory.bytes
+        self._run = machine.memory.frame_run_pages
         self._regions: dict[int, Region] = {}
         self._free_blocks: list[int] = []  # of links, for pages that get some
         self._used_blocks = 1  # the first one is that of all pages without
@@ -37,11 +38,11 @@ class MemoryMap:
         if size <= 0:
             raise UsageError(f"a region needs a positive size, not {size}")
         size = -(-size // page_size) * page_size
-        if size > self._left:
+        if self._room(size) > self._left:
             raise UnsupportedError(f"{self._machine.name} has {self._left} bytes left, not {size}")
-        first = self._take_pages(size >> at.PAGE_BITS, page_size >> at.PAGE_BITS)
+        first = self._take_pages(size >> at.PAGE_BITS, max(page_size >> at.PAGE_BITS, self._run))
         self._map(first, size >> at.PAGE_BITS, page_size, populate)
-        self._left -= size
+        self._left -= self._room(size)
         address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
         region = Region(address, size, page_size, self._machine.line_size_bytes)
         self._regions[address] = region
@@ -56,8 +57,13 @@ class MemoryMap:
         pages = region.size >> at.PAGE_BITS
         self._forget(first, pages)
         self._unmap(first, pages, region.page_size)
-        self._left += region.size
+        self._left += self._room(region.size)
         self._give_back(first, pages)
+
+    def _room(self, size: int) -> int:
+        """Bytes of physical memory that a region of this size takes: whole runs of frames."""
+        run = self._run << at.PAGE_BITS
+        return -(-size // run) * run
 
     def link(self, region: Region, addresses: Ints) -> None:
         """Let each line point to the next address, the last to the first; all must lie in the region."""
@@ -105,7 +111,8 @@ class MemoryMap:
     def _map(self, first: int, pages: int, page_size: int, populate: bool) -> None:
         c, s = self._arrays.c, self._arrays.s
         if self._scattered(page_size):
-            frames = self._arrays.small_frames.take(pages)
+            runs = self._arrays.small_frames.take(-(-pages // self._run))
+            frames = (runs[:, None] + np.arange(self._run)).ravel()[:pages]
         else:
             blocks = self._arrays.huge_frames.take(pages // PARTS)
             frames = (blocks[:, None] + np.arange(PARTS)).ravel()
@@ -125,7 +132,7 @@ class MemoryMap:
         words[:] = 0
         self._unlink(first, pages)
         if self._scattered(page_size):
-            self._arrays.small_frames.give_back(frames)
+            self._arrays.small_frames.give_back(frames[:: self._run])
         else:
             self._arrays.huge_frames.give_back(frames[::PARTS])
 
@@ -151,12 +158,20 @@ class MemoryMap:
             lines = lines_of(c, s, level)
             numbers = lines >> at.LINE_SHIFT
             lines[(numbers >= first << bits) & (numbers < (first + pages) << bits)] = at.EMPTY
-        for index in range(4):
-            x = at.C_TLB + index * at.X_WORDS
-            shift = 0 if index % 2 == 0 else at.HUGE_BITS - at.PAGE_BITS
-            keys = slice(int(c[x + at.X_TAGS]), int(c[x + at.X_STAMPS]))
-            numbers = (s[keys] - 1) << shift
-            gone = np.flatnonzero((numbers >= first) & (numbers < first + pages))
-            s[keys][gone] = 0
-            s[int(c[x + at.X_STAMPS]) + gone] = 0
-        s[int(c[at.C_THREADS]) + at.T_PAGE : int(c[at.C_WINDOW_RING]) : at.T_WORDS] = -1
+        for index in range(at.TLB_TABLES):
+            self._forget_translations(index, first, pages)
+        threads = slice(int(c[at.C_THREADS]), int(c[at.C_WINDOW_RING]))
+        s[threads].reshape(-1, at.T_WORDS)[:, [at.T_PAGE, at.T_STORE_PAGE]] = -1
+
+    def _forget_translations(self, index: int, first: int, pages: int) -> None:
+        """Take what has to do with these pages out of one table of translations."""
+        c, s = self._arrays.c, self._arrays.s
+        x = at.C_TLB + index * at.X_WORDS
+        shift = at.HUGE_BITS - at.PAGE_BITS if index % 2 or index == at.WALK_CACHE else 0
+        begin, entries = int(c[x + at.X_TAGS]), int(c[x + at.X_STAMPS]) - int(c[x + at.X_TAGS])
+        tags = s[begin : begin + entries]
+        numbers = np.where(tags > 0, tags - 1, -tags - 1) << shift
+        before = (1 << max(shift, int(c[x + at.X_GROUP_BITS]))) - 1  # pages of a piece or group whose first is named
+        gone = np.flatnonzero((tags != 0) & (numbers + before >= first) & (numbers < first + pages))
+        tags[gone] = 0
+        s[begin + entries + gone] = 0

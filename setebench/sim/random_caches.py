@@ -18,7 +18,10 @@ def random_levels(draw: Draw, core: spec.Core) -> tuple[spec.Level, ...]:
     second = _second(draw, core, first)
     if not draw.chance("l3.present"):
         return (first, second)
-    return (first, second, _third(draw, second))
+    third = _third(draw, core, second)
+    if not draw.chance("l4.present") or LEAST_GROWTH * usable_lines(third) > draw.most("l4.least_lines"):
+        return (first, second, third)
+    return (first, second, third, _fourth(draw, third))
 
 
 def _first(draw: Draw, core: spec.Core) -> spec.Level:
@@ -65,21 +68,43 @@ def _second(draw: Draw, core: spec.Core, first: spec.Level) -> spec.Level:
     )
 
 
-def _third(draw: Draw, second: spec.Level) -> spec.Level:
+def _third(draw: Draw, core: spec.Core, second: spec.Level) -> spec.Level:
     ways = draw.one("l3.ways")
     allocated = draw.one("l3.allocated_ways") if draw.chance("l3.partitioned") else 0
-    least = LEAST_GROWTH * usable_lines(second) / (allocated or ways)
-    slices, sets = draw.fitting("l3.shape", lambda shape: shape[0] * shape[1] >= least)
+    least, most = LEAST_GROWTH * usable_lines(second) / (allocated or ways), draw.most("l3.most_lines") / ways
+    slices, sets = draw.fitting("l3.shape", lambda shape: least <= shape[0] * shape[1] <= most)
+    inclusion = draw.one("l3.inclusion")
+    directory = inclusion != "inclusive" and draw.chance("l3.directory")
     return spec.Level(
         sets=sets,
         ways=ways,
         slices=slices,
         allocated_ways=allocated,
         latency_cycles=float(draw.whole("l3.latency")),
-        inclusion=draw.one("l3.inclusion"),
+        inclusion=inclusion,
+        directory_sets=_directory_sets(draw, core, second) if directory else 0,
+        directory_ways=draw.most("l3.directory_ways") if directory else 0,
         hashed_index=slices == 1 and draw.chance("l3.hashed"),
         mshr_entries=draw.one("l3.mshr"),
         **_replacement(draw, "l3", allocated or ways),
+    )
+
+
+def _directory_sets(draw: Draw, core: spec.Core, second: spec.Level) -> int:
+    """As many as give a place to so many times the lines of all second levels, at least."""
+    lines = core.cores * usable_lines(second) * draw.real("l3.directory_room")
+    return 1 << max(0, int(lines / draw.most("l3.directory_ways"))).bit_length()
+
+
+def _fourth(draw: Draw, third: spec.Level) -> spec.Level:
+    sets, ways = draw.one("l4.shape")
+    return spec.Level(
+        sets=sets,
+        ways=ways,
+        latency_cycles=third.latency_cycles + draw.whole("l4.latency_more"),
+        hashed_index=draw.chance("l3.hashed"),
+        mshr_entries=0,
+        **_replacement(draw, "l4", ways),
     )
 
 

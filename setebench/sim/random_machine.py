@@ -11,7 +11,10 @@ from setebench.sim.random_caches import random_levels
 from setebench.sim.random_pmu import random_pmu
 from setebench.sim.random_prefetchers import random_prefetchers
 from setebench.sim.random_published import with_published
-from setebench.sim.random_ranges import RANGES, Draw
+from setebench.sim.random_ranges import Draw
+
+LEAST_MEMORY = 2.0
+"""Latency of memory over that of the last level, at least."""
 
 MOST_REGION_LINES = 64
 """Lines of a region prefetcher's footprint."""
@@ -31,7 +34,7 @@ def random_machine(seed: int) -> spec.Machine:
         name=f"random:{seed}",
         description=f"drawn from seed {seed}: {order}, {len(levels)} levels, {kind}",
         clock=_clock(draw, kind),
-        noise=_noise(draw, kind),
+        noise=_noise(draw, kind, levels, core),
         core=core,
         levels=levels,
         tlb=_tlb(draw),
@@ -56,7 +59,7 @@ def _of_lines(prefetchers: tuple[Any, ...], line: int) -> tuple[Any, ...]:
 
 
 def _clock(draw: Draw, kind: str) -> spec.Clock:
-    cpuid = "clock.cpuid_trapped_cycles" if kind == "guest" else "clock.cpuid_cycles"
+    cpuid = "clock.cpuid_trapped_cycles" if kind in ("guest", "stolen") else "clock.cpuid_cycles"
     fine = draw.chance("clock.fine")
     return spec.Clock(
         ticks_per_cycle=draw.real("clock.ticks_per_cycle", 4),
@@ -67,23 +70,46 @@ def _clock(draw: Draw, kind: str) -> spec.Clock:
             "rdtscp": draw.real("clock.rdtscp_cycles", 1),
             "cpuid": draw.real(cpuid, 0),
         },
-        drift=draw.real("noise.drift", 3) if kind == "guest" else 0.0,
+        drift=draw.real("noise.drift", 3) if kind in ("guest", "stolen") else 0.0,
         drift_period_cycles=draw.real("noise.drift_period_cycles", -8),
+        jump=draw.real("noise.jump", 3) if kind != "quiet" and draw.chance("noise.jumps") else 0.0,
+        jump_period_cycles=draw.real("noise.jump_period_cycles", -6),
         jitter_cycles=0.0 if kind == "quiet" else draw.real("clock.jitter_cycles", 1),
     )
 
 
-def _noise(draw: Draw, kind: str) -> spec.Noise:
+def _noise(draw: Draw, kind: str, levels: tuple[spec.Level, ...], core: spec.Core) -> spec.Noise:
     if kind == "quiet":
         return spec.Noise()
     stalls = draw.real("noise.stall_interval_cycles", 0)
-    return spec.Noise(
+    usual = spec.Noise(
         interrupt_interval_cycles=draw.real("noise.interrupt_interval_cycles", 0),
         interrupt_cycles=draw.real("noise.interrupt_cycles", 0),
         interrupt_lines=draw.whole("noise.interrupt_lines"),
-        stall_interval_cycles=stalls if kind == "guest" else 0.0,
+        stall_interval_cycles=0.0 if kind == "normal" else stalls,
         stall_cycles=draw.real("noise.stall_cycles", 0),
     )
+    if kind == "shared":
+        return msgspec.structs.replace(usual, **_tenant(draw, levels[0], core))
+    return msgspec.structs.replace(usual, **_steal(draw)) if kind == "stolen" else usual
+
+
+def _tenant(draw: Draw, first: spec.Level, core: spec.Core) -> dict[str, Any]:
+    """Each thread of a core may get one, and an entry is left at least."""
+    beside = core.threads_per_core if first.mshr_shared_by_smt else 1
+    part = draw.real("noise.tenant_entries")
+    return {
+        "tenant_interval_cycles": draw.real("noise.tenant_interval_cycles", 0),
+        "tenant_cycles": draw.real("noise.tenant_cycles", 0),
+        "tenant_entries": min(round(first.mshr_entries * part), (first.mshr_entries - 1) // beside),
+        "tenant_issue_share": draw.real("noise.tenant_issue_share"),
+        "tenant_line_interval_cycles": draw.real("noise.tenant_line_interval_cycles", 0),
+    }
+
+
+def _steal(draw: Draw) -> dict[str, Any]:
+    names = ("steal_interval_cycles", "steal_cycles", "episode_interval_cycles", "episode_cycles")
+    return {name: draw.real(f"noise.{name}", 0) for name in names} | {"steal_lines": draw.whole("noise.steal_lines")}
 
 
 def _core(draw: Draw, line: int) -> spec.Core:
@@ -120,7 +146,13 @@ def _tlb(draw: Draw) -> spec.Tlb:
     first, ways = draw.one("tlb.l1_shape")
     second, second_ways = draw.fitting("tlb.l2_shape", lambda shape: shape[0] > first)
     huge = draw.fitting("tlb.l1_2m_entries", lambda entries: entries <= second)
-    small = spec.TlbTable(entries=first, ways=ways, miss_penalty_cycles=penalty)
+    small = spec.TlbTable(
+        entries=first,
+        ways=ways,
+        index=draw.one("tlb.l1_index") if ways else "linear",
+        pages_per_entry=draw.one("tlb.l1_pages_per_entry"),
+        miss_penalty_cycles=penalty,
+    )
     if draw.chance("tlb.l2_2m_missing"):  # then a miss in level 1 is a walk
         l1_2m = spec.TlbTable(entries=huge, miss_penalty_cycles=walk)
         l2_2m = spec.TlbTable(entries=0, miss_penalty_cycles=0.0)
@@ -129,18 +161,39 @@ def _tlb(draw: Draw) -> spec.Tlb:
         l2_2m = spec.TlbTable(entries=second, ways=second_ways, miss_penalty_cycles=walk - 5.0)
     return spec.Tlb(
         l1_4k=small,
-        l2_4k=spec.TlbTable(entries=second, ways=second_ways, miss_penalty_cycles=walk),
+        l2_4k=spec.TlbTable(
+            entries=second,
+            ways=second_ways,
+            index=draw.one("tlb.l2_index"),
+            pages_per_entry=draw.one("tlb.l2_pages_per_entry"),
+            miss_penalty_cycles=walk,
+        ),
         l1_2m=l1_2m,
         l2_2m=l2_2m,
         walkers=draw.one("tlb.walkers"),
+        walk_cache_entries=draw.one("tlb.walk_cache_entries") if draw.chance("tlb.walk_cache") else 0,
+        walk_cache_miss_cycles=float(draw.whole("tlb.walk_cache_miss")),
+        **_store_tlbs(draw, small, l1_2m),
     )
 
 
+def _store_tlbs(draw: Draw, small: spec.TlbTable, huge: spec.TlbTable) -> dict[str, Any]:
+    """First-level tables of stores, no larger than those of loads, that cost as much to miss."""
+    if not draw.chance("tlb.own_for_stores"):
+        return {}
+    entries = min(small.entries, draw.one("tlb.store_entries")), min(huge.entries, draw.one("tlb.store_2m_entries"))
+    return {
+        "l1_4k_store": spec.TlbTable(entries=entries[0], miss_penalty_cycles=small.miss_penalty_cycles),
+        "l1_2m_store": spec.TlbTable(entries=entries[1], miss_penalty_cycles=huge.miss_penalty_cycles),
+    }
+
+
 def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memory:
-    latency = float(draw.whole("memory.latency"))
+    latency = float(max(draw.whole("memory.latency"), LEAST_MEMORY * levels[-1].latency_cycles))
     interval = draw.one("memory.interval")
     fillable = interval * max(level.mshr_entries for level in levels[:2]) < 0.5 * latency
     banks = draw.one("memory.banks")
+    rows = draw.chance("memory.rows") and banks > 0
     return spec.Memory(
         bytes=1 << 34,
         latency_cycles=latency,
@@ -148,6 +201,9 @@ def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memo
         interval_cycles=interval if fillable else 0.0,
         banks=banks,
         bank_busy_cycles=draw.real("memory.bank_busy", 0) if banks else 0.0,
+        row_bytes=draw.one("memory.row_bytes") if rows else 0,
+        row_hit_saves_cycles=float(draw.whole("memory.row_saves")) if rows else 0.0,
+        frame_run_pages=draw.one("memory.frame_run"),
         page_sizes=(4096,) if pages == "small" else (4096, 2097152),
         huge_pages_splintered=pages == "splintered",
         huge_pages_contiguous=pages != "splintered" or not draw.chance("memory.scattered"),
@@ -185,11 +241,12 @@ def _lower_hint(draw: Draw, levels: tuple[spec.Level, ...]) -> Any:
 
 def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memory: spec.Memory) -> spec.Coherence:
     """Another core's caches answer later than the slowest own one and before memory."""
-    slowest = round(0.9 * memory.latency_cycles) - RANGES["coherence.distance"][1]
-    remote = min(levels[-1].latency_cycles + draw.real("coherence.extra", 0), slowest)
+    nearest, slowest = levels[-1].latency_cycles, round(0.9 * (memory.latency_cycles - memory.row_hit_saves_cycles))
     distances: tuple[tuple[float, ...], ...] = ()
     if core.cores > 2 and draw.chance("coherence.distances"):
-        distances = tuple(tuple(_distance(draw, a, b) for b in range(core.cores)) for a in range(core.cores))
+        distances = _distances(draw, core.cores, (slowest - nearest) / 2)
+    furthest = max((max(row) for row in distances), default=0.0)
+    remote = min(nearest + draw.real("coherence.extra", 0), slowest - furthest)
     return spec.Coherence(
         modified_cycles=remote + draw.one("coherence.modified_extra"),
         exclusive_cycles=remote,
@@ -198,6 +255,15 @@ def _coherence(draw: Draw, core: spec.Core, levels: tuple[spec.Level, ...], memo
         invalidate_per_sharer_cycles=draw.one("coherence.per_sharer"),
         distance_cycles=distances,
     )
+
+
+def _distances(draw: Draw, cores: int, most: float) -> tuple[tuple[float, ...], ...]:
+    """How much further than the nearest cores are, up to `most`: each pair by itself, or by clusters."""
+    if draw.chance("coherence.clusters"):
+        size = draw.fitting("coherence.cluster_cores", lambda size: size < cores)
+        apart = min(float(draw.whole("coherence.cluster_distance")), float(round(most)))
+        return tuple(tuple(0.0 if a // size == b // size else apart for b in range(cores)) for a in range(cores))
+    return tuple(tuple(min(_distance(draw, a, b), float(round(most))) for b in range(cores)) for a in range(cores))
 
 
 def _distance(draw: Draw, reader: int, owner: int) -> float:

@@ -25,12 +25,27 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "clock.cpuid_trapped_cycles": (2000.0, 16000.0),  # in a guest: the call leaves to the hypervisor
     "clock.jitter_cycles": (0.0, 4.0),
     # noise: from a quiet machine to a guest with neighbours
-    "noise.kind": ("quiet", "normal", "guest"),
+    "noise.kind": ("quiet", "normal", "normal", "guest", "shared", "stolen"),
     "noise.interrupt_interval_cycles": (3e6, 2e7),  # a tick of 250 to 1000 Hz
     "noise.interrupt_cycles": (3000.0, 20000.0),
     "noise.interrupt_lines": (16, 128),
     "noise.stall_interval_cycles": (1e5, 1e6),
     "noise.stall_cycles": (100.0, 800.0),
+    # shared: somebody on the core's other thread for a part of the time, with entries, issue slots and lines
+    "noise.tenant_interval_cycles": (2e8, 3e9),
+    "noise.tenant_cycles": (1e8, 1e9),
+    "noise.tenant_entries": (0.1, 0.5),  # of the level-1 miss entries
+    "noise.tenant_issue_share": (0.1, 0.5),
+    "noise.tenant_line_interval_cycles": (50.0, 2000.0),
+    # stolen: whole milliseconds go to other guests in episodes, 2 to 20 % of the time in them
+    "noise.steal_interval_cycles": (2e7, 2e8),
+    "noise.steal_cycles": (2e6, 1.2e7),  # 1 to 4 ms at 2 to 3 GHz
+    "noise.steal_lines": (256, 8192),
+    "noise.episode_interval_cycles": (1e9, 1e10),
+    "noise.episode_cycles": (5e8, 5e9),
+    "noise.jumps": (0.25,),  # share of all but quiet machines whose frequency goes up and down in steps
+    "noise.jump": (0.005, 0.04),  # one or two steps of 100 MHz (Haswell-EP: Hackenberg et al., IPDPSW 2015)
+    "noise.jump_period_cycles": (5e7, 3e9),
     "noise.drift_period_cycles": (1e9, 1e10),  # a second or so
     "noise.drift": (0.0, 0.04),  # guests drift with their neighbours' power
     "line_size": (64,) * 18 + (32, 128),  # 128: POWER, Apple M1; 32: first levels of Cortex-A5 to A9
@@ -114,7 +129,17 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "l3.ways": (8, 11, 12, 12, 15, 16, 16, 16, 20),
     "l3.partitioned": (0.1,),  # share of machines: cache allocation, or what other guests leave
     "l3.allocated_ways": (2, 3, 4, 6),
+    "l3.most_lines": (1 << 23,),  # 512 MiB of 64-byte lines
     "l3.hashed": (0.8,),  # of those with one slice
+    "l3.directory": (0.5,),  # of those that aren't inclusive: Skylake-SP (Yan et al., IEEE S&P 2019)
+    "l3.directory_ways": (12,),
+    "l3.directory_room": (1.1, 2.0),  # times the lines of all second levels
+    # a cache of memory, as the eDRAM of Haswell and Broadwell: 128 MiB; of POWER8's memory buffers
+    "l4.present": (0.12,),  # share of machines whose third level isn't too large
+    "l4.shape": ((65536, 16), (131072, 16), (131072, 12)),  # 64 to 128 MiB
+    "l4.least_lines": (1 << 20,),
+    "l4.latency_more": (40, 100),  # over the third level
+    "l4.replacement": ("lru", "random", "fifo", "srrip"),
     "l3.latency": (30, 70),
     "l3.present": (0.7,),  # share of machines with three levels
     "l1.ports": (2, 2, 3, 4),
@@ -122,7 +147,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "fill_interval": (0.5, 1.0),  # 64 or 128 bytes per cycle into a level
     "l2.inclusion": ("inclusive", "neither", "neither", "exclusive"),
     "l2.hashed": (0.3,),  # share of machines
-    "l3.inclusion": ("inclusive", "exclusive", "neither"),
+    "l3.inclusion": ("inclusive", "inclusive", "exclusive", "victim", "neither"),  # victim: Skylake-SP, Zen
     # Tree-PLRU: first levels of all Intel cores; random: ARM; FIFO: XScale's; bit-PLRU: last levels of Nehalem and
     # Sandy Bridge; QLRU: second and last levels from Ivy Bridge on, by nanoBench on uops.info; SRRIP and BRRIP: Jaleel
     # et al., ISCA 2010
@@ -194,12 +219,32 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "tlb.walk_extra": (15, 60),  # over the level-1 penalty
     "tlb.l1_2m_entries": (8, 16, 32, 48, 64, 72, 96),
     "tlb.l2_2m_missing": (0.15,),  # share of machines without a level 2 for 2 MiB pages (Sandy Bridge)
+    "tlb.l1_index": ("linear", "linear", "linear", "hashed", "skewed"),  # of sets; skewed: Seznec, ISCA 1993
+    "tlb.l2_index": (
+        "linear",
+        "linear",
+        "hashed",
+        "skewed",
+    ),  # hashed: Skylake's, by XOR (Gras et al., USENIX Sec. 2018)
+    "tlb.l1_pages_per_entry": (1, 1, 1, 4),  # 4: Zen's coalescing (AMD's optimization guide); Pham et al., MICRO 2012
+    "tlb.l2_pages_per_entry": (1, 1, 1, 4, 8),
+    "tlb.own_for_stores": (0.25,),  # share of machines
+    "tlb.store_entries": (16, 32, 64),  # 16: Golden Cove
+    "tlb.store_2m_entries": (8, 16),
     "tlb.walkers": (1, 2, 4, 6),
+    # upper levels of page tables at hand (Barr, Cox and Rixner, ISCA 2010; van Schaik et al., 2017, by measurement)
+    "tlb.walk_cache": (0.5,),  # share of machines on which it shows
+    "tlb.walk_cache_entries": (16, 24, 32, 64),
+    "tlb.walk_cache_miss": (10, 60),
     # memory
     "memory.latency": (150, 500),
     "memory.spread_share": (0.0, 0.08),  # of the latency
     "memory.interval": (0.0, 0.5, 1.0, 2.0),  # up to 100 GB/s; small enough for the miss queues to fill
-    "memory.banks": (0, 0, 0, 64, 128),
+    "memory.frame_run": (1, 1, 4, 16),  # small pages in a row that a buddy allocator had in a row
+    "memory.banks": (0, 0, 64, 128, 256),
+    "memory.rows": (0.6,),  # share of machines with banks that keep rows open
+    "memory.row_bytes": (2048, 8192, 8192, 16384),  # 8 KiB: DDR4 of 8 chips (JESD79-4)
+    "memory.row_saves": (15, 50),  # tRP and tRCD of 14 ns each are twice as much at 3 GHz and more
     "memory.bank_busy": (10.0, 40.0),
     "memory.scattered": (0.5,),  # share of splintered 2 MiB pages whose parts are scattered over memory
     "memory.pages": ("small", "real", "real", "splintered"),
@@ -268,6 +313,9 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "coherence.per_sharer": (0.0, 0.0, 5.0),
     "coherence.distances": (0.4,),  # share of machines where some cores are further than others
     "coherence.distance": (0, 15),
+    "coherence.clusters": (0.4,),  # share of those whose cores are in clusters, all equally far from the others
+    "coherence.cluster_cores": (2, 4, 8),
+    "coherence.cluster_distance": (10, 80),  # core complexes of Zen; sub-NUMA clusters
     "coherence.invalidate": (20.0, 150.0),
 }
 

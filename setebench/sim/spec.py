@@ -52,6 +52,9 @@ class Clock(Table, frozen=True, kw_only=True):
     # overhead of an empty interval in cycles for each bracket that works; the first is the machine's own choice
     drift: float = 0.0  # the core's frequency swings by this fraction around its mean, 0 to 0.2
     drift_period_cycles: float = 1.0e9  # one swing up and down
+    jump: float = 0.0
+    # the core's frequency jumps between this fraction above and below its mean, 0 to 0.2; with drift at most 0.2
+    jump_period_cycles: float = 1.0e9  # how long it stays; of each two such times one is fast, one slow, in any order
     jitter_cycles: float = 0.0  # each reading takes up to this much longer or shorter, uniformly
 
 
@@ -68,6 +71,14 @@ class Noise(Table, frozen=True, kw_only=True):
     tenant_cycles: float = 1e8  # mean cycles that this lasts (exponential)
     tenant_entries: int = 2  # level-1 miss entries that it holds all the time; fewer than there are
     tenant_issue_share: float = 0.4  # share of the issue slots that it takes, 0 to 0.9
+    tenant_line_interval_cycles: float = 0.0
+    # cycles between two lines that it brings into the core's caches, which come in batches; 0 = it brings none
+    steal_interval_cycles: float = 0.0
+    # mean cycles between two times that the hypervisor runs somebody else, within an episode (exponential); 0 = never
+    steal_cycles: float = 4e6  # cycles that one such time takes, half to one and a half times as long
+    steal_lines: int = 512  # lines that it brings into the core's caches
+    episode_interval_cycles: float = 0.0  # mean cycles without steal between episodes (exponential); 0 = none
+    episode_cycles: float = 1e9  # mean cycles of an episode (exponential)
 
 
 class VectorExtra(Table, frozen=True, kw_only=True):
@@ -103,7 +114,8 @@ class Core(Table, frozen=True, kw_only=True):
 
 
 class Level(Table, frozen=True, kw_only=True):
-    """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all."""
+    """One cache level. Level 1 and 2 are private to a core, level 3 is shared by all. Level 4 is a cache of memory: it
+    is filled by what is read from memory and written to it, and knows nothing of the levels above."""
 
     sets: int  # power of two; in each slice
     ways: int  # 1 to 32
@@ -113,15 +125,20 @@ class Level(Table, frozen=True, kw_only=True):
     qlru: str = ""
     # the variant, where replacement is qlru, as "H11_M1_R0_U0": ages of two bits in the notation of Abel and Reineke
     # (ISPASS 2020), which `replacement_ages.py` explains; srrip is "H00_M2_R0_U0_UMO" and brrip "H00_MR322_R0_U0_UMO"
-    inclusion: Literal["inclusive", "exclusive", "neither"] = "neither"
+    inclusion: Literal["inclusive", "exclusive", "victim", "neither"] = "neither"
     # with respect to the levels above: inclusive = a line evicted here leaves them; exclusive = filled by their victims
-    # and emptied by a hit; ignored at level 1
+    # and emptied by a hit; victim (level 3 only) = filled by their victims, and a hit leaves the line; ignored at level
+    # 1 and 4
     hashed_index: bool = False  # the set is a hash of the whole physical line number
     physical_index: bool = False
     # level 1 only (the others always are): the set is bits of the physical line number, not of the virtual one, which
     # is something else where a way is larger than a page
-    slices: int = 1  # last level only: parts with `sets` each; a hash of the physical line number says which, 1 to 64
+    slices: int = 1  # level 3 only: parts with `sets` each; a hash of the physical line number says which, 1 to 64
     allocated_ways: int = 0  # of `ways` those that this program may fill, as a partition leaves it; 0 = all
+    directory_sets: int = 0
+    # level 3 only, power of two: of a directory of the lines that private caches hold, hashed, LRU; a line that loses
+    # its place there leaves them; 0 = one without limits
+    directory_ways: int = 0  # lines in each of its sets
     ports: int = 2  # accesses that may start here per cycle, 1 to 12
     fill_interval_cycles: float = 1.0  # least time between two lines arriving in this level of one core
     mshr_entries: int = 10  # misses of this level in flight, all causes together; 0 = no limit; at most 512
@@ -136,33 +153,49 @@ class TlbTable(Table, frozen=True, kw_only=True):
 
     entries: int = 64  # 0 = there is no such table: every lookup misses it at no cost of its own
     ways: int = 0  # 0 = fully associative; else entries / ways must be a power of two
+    index: Literal["linear", "hashed", "skewed"] = "linear"
+    # the set is low bits of the page number, a hash of all of it, or for each way a hash of its own
+    pages_per_entry: int = 1
+    # 4 KiB pages that share an entry where they are neighbours, aligned, in virtual and in physical memory; 1 to 16
     miss_penalty_cycles: float = 7.0
     # level 1: a load that misses here and hits level 2 takes this much longer than with a hit;
     # level 2: a load that misses both takes this much longer than with a level-1 hit (the page walk included)
 
 
 class Tlb(Table, frozen=True, kw_only=True):
-    """Data TLBs, private to a core, LRU."""
+    """Data TLBs, private to a core, LRU. Stores look into l1_4k and l1_2m, or, where they are given, into tables of
+    their own, which count as level 1; the page of the latest access is then that of the latest load."""
 
     l1_4k: TlbTable = TlbTable()
     l2_4k: TlbTable = TlbTable(entries=1536, ways=12, miss_penalty_cycles=40.0)
     l1_2m: TlbTable = TlbTable(entries=32)
     l2_2m: TlbTable = TlbTable(entries=1024, ways=8, miss_penalty_cycles=30.0)
+    l1_4k_store: TlbTable | None = None  # of stores, both or none
+    l1_2m_store: TlbTable | None = None  # the same for 2 MiB pages
     walkers: int = 2  # page walks of a core at once, 1 to 16
+    walk_cache_entries: int = 0
+    # 2 MiB pieces of address space whose upper levels of the page table a core keeps at hand (LRU); 0 = of all
+    walk_cache_miss_cycles: float = 30.0  # what the walk to a 4 KiB page in any other piece takes longer
 
 
 class Memory(Table, frozen=True, kw_only=True):
     """Main memory and its pages."""
 
     bytes: int = 1 << 34  # what may be allocated; only what is used takes memory of the host
-    latency_cycles: float = 300.0  # load to use of a miss in every cache, the mean
+    latency_cycles: float = 300.0
+    # load to use of a miss in every cache, the mean; where rows matter, in another row than its bank had open
     spread_cycles: float = 0.0  # latency varies uniformly by up to this much up or down
     interval_cycles: float = 0.0  # least time between two lines from memory (all cores together); 0 = no limit
     banks: int = 0  # 0 = no bank conflicts; else at most 1024
     bank_busy_cycles: float = 0.0  # an access keeps its bank busy so long
+    row_bytes: int = 0  # power of two: what a bank keeps open since its last access; 0 = rows make no difference
+    row_hit_saves_cycles: float = 0.0  # an access to a row that is open takes so much less
     page_sizes: tuple[int, ...] = (4096, 2097152)  # page sizes on offer, of 4096 and 2097152
     huge_pages_splintered: bool = False  # True: 2 MiB pages count as 4 KiB pages in the TLBs (a hypervisor's doing)
     huge_pages_contiguous: bool = True  # False: the 4 KiB parts of a 2 MiB page are scattered over physical memory
+    frame_run_pages: int = 1
+    # power of two: so many neighbouring 4 KiB pages lie in one piece of physical memory, as aligned, as a buddy
+    # allocator often has them; 1 to 512
     page_fault_4k_cycles: float = 2000.0  # first touch of a page that was not populated, over a TLB miss
     page_fault_2m_cycles: float = 100000.0
 
@@ -217,7 +250,7 @@ class Machine(Table, frozen=True, kw_only=True):
     clock: Clock = Clock()
     noise: Noise = Noise()
     core: Core = Core()
-    levels: tuple[Level, ...]  # two or three; the first is level 1
+    levels: tuple[Level, ...]  # two to four; the first is level 1
     tlb: Tlb = Tlb()
     memory: Memory = Memory()
     software_prefetch: SoftwarePrefetch = SoftwarePrefetch()

@@ -59,9 +59,10 @@ def left_open(machine: spec.Machine) -> frozenset[str]:
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:
-    """What is told in ticks holds at the time of measuring, which may be any part of the core clock's drift."""
+    """What is told in ticks holds at the time of measuring, which may be any part of the core clock's changes."""
     clock = machine.clock
-    slowest, fastest = 1 - clock.drift, 1 + clock.drift
+    change = clock.drift + clock.jump
+    slowest, fastest = 1 - change, 1 + change
     yield told("clock.step", clock.step_ticks, "ticks")
     for method, cycles in clock.brackets.items():
         ticks = cycles * clock.ticks_per_cycle
@@ -83,6 +84,9 @@ def _latency(machine: spec.Machine) -> Iterator[Finding]:
         for size, more in ((16, extra.bytes16), (32, extra.bytes32), (64, extra.bytes64)):
             if size in core.access_sizes:
                 yield told(f"latency.{name}.vector{size}", cycles + more, "cycles")
+    if machine.memory.row_hit_saves_cycles:
+        fast = machine.memory.latency_cycles - machine.memory.row_hit_saves_cycles
+        yield told("latency.memory.row_hit", fast, "cycles")
 
 
 def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
@@ -99,16 +103,16 @@ def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
 
 def _transfer_states(machine: spec.Machine) -> dict[str, tuple[float, bool]]:
     """Cycles per state, and whether the distance between the cores adds to them."""
-    coherence, last = machine.coherence, machine.levels[-1]
+    coherence, third = machine.coherence, machine.levels[min(len(machine.levels), 3) - 1]
     states = {"modified": (coherence.modified_cycles, True), "exclusive": (coherence.exclusive_cycles, True)}
     if coherence.shared_cycles:
         states["shared"] = (coherence.shared_cycles, True)
     elif len(machine.levels) < 3:
         states["shared"] = (machine.memory.latency_cycles, False)
-    elif last.inclusion != "exclusive" or machine.core.cores == 2:
-        # an exclusive one may or may not hold the line, by the line's past; of two cores the reader itself must have
-        # had the line, and what its private caches lose is there
-        states["shared"] = (last.latency_cycles, False)
+    elif third.inclusion not in ("exclusive", "victim") or machine.core.cores == 2:
+        # one that is filled by victims may or may not hold the line, by the line's past; of two cores the reader itself
+        # must have had the line, and what its private caches lose is there
+        states["shared"] = (third.latency_cycles, False)
     return states
 
 
@@ -125,7 +129,7 @@ def _caches(machine: spec.Machine) -> Iterator[Finding]:
         yield told(f"cache.l{number}.replacement", REPLACEMENT_NAMES.get(level.replacement, "other"), "string")
         hashed = level.hashed_index or level.slices > 1
         yield told(f"cache.l{number}.index", "hashed" if hashed else "linear", "string")
-    for inner, level in enumerate(machine.levels[1:], 1):
+    for inner, level in enumerate(machine.levels[1:3], 1):
         yield told(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
 
 
@@ -140,6 +144,15 @@ def _tlb(machine: spec.Machine) -> Iterator[Finding]:
             yield count(f"tlb.{level}.entries.{pages}", table.entries, "entries")
             if table.entries:
                 yield told(f"tlb.{level}.miss_penalty.{pages}", table.miss_penalty_cycles, "cycles")
+        stores: spec.TlbTable | None = getattr(tlb, f"l1_{source}_store")
+        yield count(f"tlb.l1.store_entries.{pages}", stores.entries if stores else 0, "entries")
+    for level, table in (("l1", tlb.l1_4k), ("l2", tlb.l2_4k)):
+        if table.entries:
+            neighbours = table.pages_per_entry <= memory.frame_run_pages
+            yield told(f"tlb.{level}.pages_per_entry.4k", table.pages_per_entry if neighbours else 1, "pages")
+    yield count("tlb.walk_cache.entries", tlb.walk_cache_entries, "entries")
+    if tlb.walk_cache_entries:
+        yield told("tlb.walk_cache.miss_penalty", tlb.walk_cache_miss_cycles, "cycles")
 
 
 def _page_faults(machine: spec.Machine) -> Iterator[Finding]:

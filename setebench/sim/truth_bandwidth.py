@@ -25,7 +25,7 @@ WIDEST_RANGE = 2.0
 LOOP_INSTRUCTIONS = 2
 """Of the loop, for every block: a subtraction and a branch."""
 
-PAGE_BYTES = 4096
+PAGE_BYTES, HUGE_BYTES = 4096, 2097152
 
 NEIGHBOURS = 8
 """Two places that are equally narrow, with requests in bursts between, give a twelfth less than one (the norm of their
@@ -43,8 +43,13 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
     cpus = machine.core.cores * machine.core.threads_per_core
     for threads in sorted({1, cpus}):
         for kernel in (KERNELS[name] for name in TOLD):
-            for number in range(1, len(machine.levels) + 2):
+            for number in _known_levels(machine):
                 yield from _told(_Stream(machine, kernel, width, threads, number))
+
+
+def _known_levels(machine: spec.Machine) -> range:
+    """Levels whose rate follows from what `_Stream` knows, one more than there are for memory; not past three."""
+    return range(1, len(machine.levels) + 2 if len(machine.levels) < 4 else 4)
 
 
 def bandwidth_parameters(machine: spec.Machine) -> Iterator[str]:
@@ -128,9 +133,12 @@ class _Stream:
         """Instructions per line, those of the loop included."""
         return self._accesses + LOOP_INSTRUCTIONS * self.machine.line_size_bytes / BLOCK_BYTES
 
-    def _latency(self, number: int) -> float:
-        levels = self.machine.levels
-        return self.machine.memory.latency_cycles if number > len(levels) else levels[number - 1].latency_cycles
+    def _latency(self, number: int, best: bool = False) -> float:
+        """Of a level or memory; the best that memory does is an access to an open row."""
+        levels, memory = self.machine.levels, self.machine.memory
+        if number <= len(levels):
+            return levels[number - 1].latency_cycles
+        return memory.latency_cycles - (memory.row_hit_saves_cycles if best else 0.0)
 
     def _pipeline(self) -> float:
         """What the core and its first level allow, wherever the lines are."""
@@ -177,39 +185,43 @@ class _Stream:
         """What misses in flight allow: so many lines per latency."""
         if self.number == 1:
             return 0.0
-        demand = max(self._core_waits(), self._queues(self.number, "mshr_demand_limit"))
+        demand = max(self._core_waits(prefetched), self._queues(self.number, "mshr_demand_limit", prefetched))
         near = [each for each in self.machine.prefetchers if int(each.fills[1]) < self.number]
         if prefetched:
-            return min([demand, *(self._queues(int(each.fills[1]), "") for each in near)])
+            return min([demand, *(self._queues(int(each.fills[1]), "", best=True) for each in near)])
         # one that waits for an entry takes over all lines, and brings them as fast as its own entries allow
         waiting = [
-            self._queues(int(each.fills[1]), "mshr_hardware_limit") for each in near if each.when_full == "stalls"
+            self._queues(int(each.fills[1]), "mshr_hardware_limit", best=False)
+            for each in near
+            if each.when_full == "stalls"
         ]
         return max([demand, *waiting])
 
-    def _queued(self) -> float:
+    def _queued(self, best: bool = False) -> float:
         """What the core's load or store queue and its window allow while they wait for lines."""
-        core, latency = self.machine.core, self._latency(self.number)
+        core, latency = self.machine.core, self._latency(self.number, best)
         if self.kernel.writes:
             return latency * self._accesses / core.store_queue
         window = self._instructions / core.reorder_window if core.out_of_order else 0.0
         return latency * max(self._accesses / core.load_queue, window)
 
-    def _core_waits(self) -> float:
+    def _core_waits(self, best: bool) -> float:
         """What the core itself allows while it waits for lines."""
         core = self.machine.core
         blocks = core.blocking_store if self.kernel.writes else core.blocking_load
-        return max(self._queued(), self._latency(self.number) + self._pipeline() if blocks else 0.0)
+        return max(self._queued(best), self._latency(self.number, best) + self._pipeline() if blocks else 0.0)
 
     def _translation(self) -> float:
         """Cycles per line of a TLB miss on every page."""
         tlb, memory = self.machine.tlb, self.machine.memory
         huge = max(memory.page_sizes) > PAGE_BYTES and not memory.huge_pages_splintered
         near, far = (tlb.l1_2m, tlb.l2_2m) if huge else (tlb.l1_4k, tlb.l2_4k)
-        penalty = max(near.miss_penalty_cycles, far.miss_penalty_cycles)
-        return penalty * self.machine.line_size_bytes / (max(memory.page_sizes) if huge else PAGE_BYTES)
+        stores = (tlb.l1_2m_store if huge else tlb.l1_4k_store) or near
+        penalty = max(near.miss_penalty_cycles, far.miss_penalty_cycles, stores.miss_penalty_cycles)
+        upper = tlb.walk_cache_miss_cycles / HUGE_BYTES if tlb.walk_cache_entries and not huge else 0.0
+        return self.machine.line_size_bytes * (penalty / (HUGE_BYTES if huge else PAGE_BYTES) + upper)
 
-    def _queues(self, filled: int, limit: str) -> float:
+    def _queues(self, filled: int, limit: str, best: bool) -> float:
         """What miss queues allow, of which requests may take as much as the field `limit` says ("" for all), for lines
         that come to level `filled` ahead of the loads (level 1, or the lines' own level: no other than the loads' own
         misses)."""
@@ -217,7 +229,7 @@ class _Stream:
         for place, level in enumerate(self.machine.levels[: self.number - 1], 1):
             entries = (getattr(level, limit) if limit else 0) or level.mshr_entries
             ahead = 1 < filled < self.number and place < filled
-            latency = self._latency(filled if ahead else self.number)
+            latency = self._latency(filled if ahead else self.number, best)
             sharing = self.threads if place == 3 else self._per_core if level.mshr_shared_by_smt else 1
             if entries:
                 limits.append(sharing * latency / entries)

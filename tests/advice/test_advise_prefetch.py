@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from setebench.scenarios.advise_prefetch import words
+from setebench.scenarios.advise_prefetch.figure import advice_figure
+from setebench.scenarios.advise_prefetch.params import Params
+from setebench.scenarios.advise_prefetch.proof import Proof
+from setebench.scenarios.advise_prefetch.race import Race
 
 from setebench import store
 from setebench.cli.main import setebench
 from setebench.loops import Policy
 from setebench.loops.shapes import shape
 from setebench.results import Document, MachineRecord, Outcome, Tool
-from setebench.scenarios.advise_prefetch import words
-from setebench.scenarios.advise_prefetch.figure import advice_figure
-from setebench.scenarios.advise_prefetch.params import Params
-from setebench.scenarios.advise_prefetch.proof import Proof
-from setebench.scenarios.advise_prefetch.race import Race
 from setebench.score.advice import advice_truths, regrets
 from setebench.sim.loader import load
 from setebench.sim.truth import truth

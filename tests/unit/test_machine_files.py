@@ -166,7 +166,7 @@ MISTAKES = [
     (
         "ways = 4",
         "way = 4",
-        "levels[0].way: unknown field (did you mean ways?); allowed: allocated_ways, fill_interval_cycles",
+        "levels[0].way: unknown field (did you mean ways?); allowed: allocated_ways, directory_sets",
     ),
     ("sets = 256", "sets = 255", "levels[1].sets: 255 is not allowed; allowed: power of two"),
     (

@@ -18,7 +18,7 @@ from setebench.sim import loader, spec
 from setebench.sim.random_machine import random_machine
 from setebench.sim.truth import truth
 
-LEVEL = r"(l[123]|memory)"
+LEVEL = r"(l[1234]|memory)"
 OTHER = r"prefetcher\.l[12]\.other"
 ID = r"(l1\.next_line|l1\.stream|l1\.stride|l1\.region|l2\.pair|l2\.next_line|l2\.stream|l2\.stride|l2\.up_down)"
 PATTERNS = {
@@ -26,14 +26,19 @@ PATTERNS = {
     r"clock\.overhead\.\w+": "ticks",
     r"clock\.cycles_per_tick": "cycles/tick",
     rf"latency\.{LEVEL}(\.vector(16|32|64))?": "cycles",
+    r"latency\.memory\.row_hit": "cycles",
     r"latency\.core_to_core\.\d+-\d+\.(modified|exclusive|shared)": "cycles",
     r"latency\.smt\.l1": "cycles",
-    r"cache\.l[123]\.(size|line_size)": "bytes",
-    r"cache\.l[123]\.ways": "ways",
-    r"cache\.l[123]\.(replacement|index)": "string",
+    r"cache\.l[1234]\.(size|line_size)": "bytes",
+    r"cache\.l[1234]\.ways": "ways",
+    r"cache\.l[1234]\.(replacement|index)": "string",
     r"cache\.l(1\.inclusive_in_l2|2\.inclusive_in_l3)": "bool",
     r"tlb\.l[12]\.entries\.(4k|2m)": "entries",
     r"tlb\.l[12]\.miss_penalty\.(4k|2m)": "cycles",
+    r"tlb\.l1\.store_entries\.(4k|2m)": "entries",
+    r"tlb\.l[12]\.pages_per_entry\.4k": "pages",
+    r"tlb\.walk_cache\.entries": "entries",
+    r"tlb\.walk_cache\.miss_penalty": "cycles",
     r"page_fault\.minor\.(4k|2m)": "cycles",
     r"blocking\.(load|store|prefetch)": "string",
     r"mshr\.l[12]\.(demand|prefetch)": "entries",

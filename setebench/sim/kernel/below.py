@@ -15,8 +15,19 @@ from setebench.sim.events import (
     E_OTHER_CORE,
 )
 from setebench.sim.kernel.basics import count, random_below, reserve
-from setebench.sim.kernel.caches import drop, find, first_way, physical_line, put_l3, ready_at, remove, write_back_to_l3
+from setebench.sim.kernel.caches import (
+    drop,
+    find,
+    first_way,
+    physical_line,
+    put_l3,
+    put_l4,
+    ready_at,
+    remove,
+    write_back_to_l3,
+)
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.directory import enter_directory
 from setebench.sim.kernel.miss_entries import keep_entry, take_entry
 from setebench.sim.kernel.replacement import touch
 from setebench.sim.layout import (
@@ -34,12 +45,16 @@ from setebench.sim.layout import (
     C_MEMORY_PORT,
     C_MEMORY_SPREAD,
     C_MODIFIED,
+    C_OPEN_ROWS,
     C_PER_SHARER,
+    C_ROW_HIT_SAVES,
+    C_ROW_LINES,
     C_SHARED,
     DEMAND,
     DIRTY,
     EXCLUSIVE,
     HARDWARE,
+    L_DIRECTORY_WAYS,
     L_FILL,
     L_FILLS,
     L_INCLUSION,
@@ -54,8 +69,8 @@ from setebench.sim.layout import (
     S_SERVED,
 )
 
-MEMORY = 4
-"""S_SERVED of a line that memory delivered."""
+MEMORY, LEVEL_FOUR = 4, 6
+"""S_SERVED of a line that memory or its cache delivered."""
 
 
 @inlined
@@ -151,27 +166,52 @@ def distance(c: Ints, a: int, b: int) -> int:
 
 
 @compiled
+def _row_hit(c: Ints, s: Ints, where: int, bank: int) -> int:
+    """What an access to memory saves by the row that its bank has open, which is the line's from now on."""
+    row = where // c[C_ROW_LINES] + 1
+    opened = c[C_OPEN_ROWS] + bank
+    if s[opened] == row:
+        return c[C_ROW_HIT_SAVES]
+    s[opened] = row
+    return 0
+
+
+@compiled
+def _from_bank(c: Ints, s: Ints, line: int, t: int) -> int:
+    """As an access at t to memory in banks; returns when it would have begun in a memory without."""
+    where = physical_line(c, s, line)
+    bank = (where ^ (where >> 7) ^ (where >> 15)) % c[C_BANKS]
+    saved = _row_hit(c, s, where, bank) if c[C_ROW_LINES] > 0 else 0
+    return reserve(s, c[C_BANK_PORTS] + PORT_WORDS * bank, t, c[C_BANK_BUSY]) - saved
+
+
+@compiled
 def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
-    """When memory delivers a line that was asked for at t."""
+    """When memory, or the cache that it has, delivers a line that was asked for at t."""
+    if c[C_LEVELS] > 3:
+        first = first_way(c, s, 3, core, line)
+        at = find(c, s, 3, line, first)
+        if at >= 0:
+            touch(c, s, 3, first, at)
+            s[S_SERVED] = LEVEL_FOUR
+            return max(t + c[C_LEVEL + 3 * L_WORDS + L_LATENCY], s[ready_at(c, 3, at)])
     count(c, s, core, E_MEMORY_READS, 1)
     s[S_SERVED] = MEMORY
-    start = t
-    if c[C_BANKS] > 0:
-        where = physical_line(c, s, line)
-        bank = (where ^ (where >> 7) ^ (where >> 15)) % c[C_BANKS]
-        start = reserve(s, c[C_BANK_PORTS] + PORT_WORDS * bank, start, c[C_BANK_BUSY])
+    start = _from_bank(c, s, line, t) if c[C_BANKS] > 0 else t
     start = reserve(s, c[C_MEMORY_PORT], start, c[C_MEMORY_INTERVAL])
     spread = c[C_MEMORY_SPREAD]
     if spread > 0:
         start += random_below(s, 2 * spread + 1) - spread
-    return start + c[C_MEMORY_LATENCY]
+    done = start + c[C_MEMORY_LATENCY]
+    if c[C_LEVELS] > 3:
+        put_l4(c, s, core, line, 0, done)
+    return done
 
 
 @compiled
 def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: int, keep: bool) -> int:
-    """When level 3 or memory delivers a line; level 3 keeps a copy if it is not exclusive or `keep` says so."""
+    """When level 3 or memory delivers a line; level 3 keeps a copy if it isn't for victims or `keep` says so."""
     v = C_LEVEL + 2 * L_WORDS
-    exclusive = c[v + L_INCLUSION] == EXCLUSIVE and not keep
     start = port(c, s, 2, core, t)
     first = first_way(c, s, 2, core, line)
     at = find(c, s, 2, line, first)
@@ -179,7 +219,7 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
         count(c, s, core, E_L3_HITS if cause == DEMAND else E_L3_PF_HITS, 1)
         s[S_SERVED] = 3
         done = max(start + c[v + L_LATENCY], s[ready_at(c, 2, at)])
-        if exclusive:
+        if c[v + L_INCLUSION] == EXCLUSIVE and not keep:
             s[S_FOUND_META] |= remove(s, at) & DIRTY
         else:
             touch(c, s, 2, first, at)
@@ -188,7 +228,7 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
     start, entry_at, limited = take_entry(c, s, 2, cpu, cause, start)
     done = arrive(c, s, 2, core, memory(c, s, core, line, start))
     keep_entry(c, s, 2, cpu, cause, entry_at, limited, done)
-    if not exclusive:
+    if c[v + L_INCLUSION] < EXCLUSIVE or keep:
         put_l3(c, s, core, line, 0, done)
     return done
 
@@ -232,4 +272,6 @@ def fetch_below_l2(
         holders = 0
     if holders == 0:
         s[S_FOUND_META] |= OWNED
+    if c[C_LEVEL + 2 * L_WORDS + L_DIRECTORY_WAYS] > 0 and not keep:
+        enter_directory(c, s, core, line, done)
     return done

@@ -143,14 +143,37 @@ def _place(c: Ints, s: Ints, level: int, first: int, line: int, meta: int, ready
 
 
 @compiled
-def _write_memory(c: Ints, s: Ints, core: int, t: int) -> None:
+def _write_past_caches(c: Ints, s: Ints, core: int, t: int) -> None:
     count(c, s, core, E_MEMORY_WRITES, 1)
     reserve(s, c[C_MEMORY_PORT], t, c[C_MEMORY_INTERVAL])
 
 
 @compiled
-def _drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
-    """Take a line that level 3 loses out of a core's caches; returns whether it was modified there."""
+def put_l4(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
+    """Put a line into level 4, the cache of memory."""
+    victim = _place(c, s, 3, first_way(c, s, 3, core, line), line, meta, ready)
+    if victim != EMPTY and victim & DIRTY:
+        _write_past_caches(c, s, core, ready)
+
+
+@compiled
+def _write_memory(c: Ints, s: Ints, core: int, line: int, t: int) -> None:
+    """Modified data go to memory, or into the cache that it has."""
+    if c[C_LEVELS] < 4:
+        _write_past_caches(c, s, core, t)
+        return
+    first = first_way(c, s, 3, core, line)
+    at = find(c, s, 3, line, first)
+    if at >= 0:
+        s[at] |= DIRTY
+        touch(c, s, 3, first, at)
+    else:
+        put_l4(c, s, core, line, DIRTY, t)
+
+
+@compiled
+def drop_private(c: Ints, s: Ints, core: int, line: int) -> int:
+    """Take a line that level 3 or its directory loses out of a core's caches; returns whether it was modified there."""
     dirty = 1 if drop(c, s, 1, core, line) == DIRTY else 0
     above = drop(c, s, 0, core, line)
     if above >= 0:
@@ -174,20 +197,19 @@ def put_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     if c[C_LEVEL + 2 * L_WORDS + L_INCLUSION] == INCLUSIVE:
         for other in range(c[C_CORES]):
             if (s[S_ACTIVE] >> other) & 1:
-                dirty |= _drop_private(c, s, other, gone)
+                dirty |= drop_private(c, s, other, gone)
     if dirty:
-        _write_memory(c, s, core, ready)
+        _write_memory(c, s, core, gone, ready)
 
 
 @compiled
 def write_back_to_l3(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
-    """A level-2 victim goes down: dirty data always, clean data only into an exclusive level 3."""
+    """A level-2 victim goes down: dirty data always, clean data only into a level 3 that is for victims."""
     if c[C_LEVELS] < 3:
         if meta & DIRTY:
-            _write_memory(c, s, core, ready)
+            _write_memory(c, s, core, line, ready)
         return
-    exclusive = c[C_LEVEL + 2 * L_WORDS + L_INCLUSION] == EXCLUSIVE
-    if not (meta & DIRTY) and not exclusive:
+    if not (meta & DIRTY) and c[C_LEVEL + 2 * L_WORDS + L_INCLUSION] < EXCLUSIVE:
         return
     first = first_way(c, s, 2, core, line)
     at = find(c, s, 2, line, first)

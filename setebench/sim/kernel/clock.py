@@ -6,22 +6,23 @@ import math
 
 from setebench.sim.kernel.basics import random_below, random_bits
 from setebench.sim.kernel.compiler import Floats, Ints, compiled
-from setebench.sim.kernel.core import disturb
+from setebench.sim.kernel.disturbances import disturb
 from setebench.sim.layout import (
     C_BRACKET,
     C_CPUID,
     C_JITTER,
     F_DRIFT,
     F_DRIFT_PHASE,
+    F_JUMP,
+    F_JUMP_PERIOD,
     F_PERIOD,
     F_PHASE,
     F_STEP,
     F_TICKS_PER_CYCLE,
     T_CLOCK,
     T_COMPLETE,
+    T_DISTURBED,
     T_DRAINED,
-    T_INTERRUPT,
-    T_STALL,
     T_STARTED,
     UNIT,
 )
@@ -29,6 +30,17 @@ from setebench.sim.layout import (
 KIND, BASE, OFFSET, SIZE, VARIANT, COUNT, IP, AFTER, INTERVAL, DITHER, WORDS = range(11)
 FENCE_M, FENCE_L, FENCE_S, FENCE_SERIALIZE = range(4)
 BRACKET_MFENCE, BRACKET_CPUID = 2, 3
+
+
+@compiled
+def _ahead(cycles: float, period: float) -> float:
+    """By how many cycles of a core whose frequency jumps the counter is ahead, for a jump of one: of every two periods
+    it gains in one and loses in the other, which one comes first being as good as random."""
+    pair = math.floor(cycles / (2.0 * period))
+    inside = cycles - pair * 2.0 * period
+    turned = (int(pair) * 0x9E3779B1 >> 13) & 1
+    gained = min(inside, 2.0 * period - inside)
+    return gained if turned else -gained
 
 
 @compiled
@@ -40,6 +52,8 @@ def clock_ticks(f: Floats, t: int) -> int:
         turn = 2.0 * math.pi / f[F_PERIOD]
         swing = math.cos(f[F_DRIFT_PHASE]) - math.cos(cycles * turn + f[F_DRIFT_PHASE])
         ticks += f[F_TICKS_PER_CYCLE] * f[F_DRIFT] * swing / turn
+    if f[F_JUMP] > 0.0:
+        ticks += f[F_TICKS_PER_CYCLE] * f[F_JUMP] * _ahead(cycles, f[F_JUMP_PERIOD])
     steps = math.floor((ticks + f[F_PHASE]) / f[F_STEP])
     return math.floor(steps * f[F_STEP] + 0.5)
 
@@ -74,7 +88,7 @@ def stop(c: Ints, s: Ints, f: Floats, cpu: int, th: int, program: Ints, row: int
     t = all_done(s, th, program[row + VARIANT]) + c[C_BRACKET + program[row + VARIANT]]
     if c[C_JITTER]:
         t = max(all_done(s, th, program[row + VARIANT]), t + random_below(s, 2 * c[C_JITTER] + 1) - c[C_JITTER])
-    if t >= s[th + T_INTERRUPT] or t >= s[th + T_STALL]:
+    if t >= s[th + T_DISTURBED]:
         t = disturb(c, s, cpu, t)
     out[first + program[row + INTERVAL]] = clock_ticks(f, t) - s[th + T_STARTED + program[row + INTERVAL]]
     s[th + T_CLOCK] = t

@@ -175,6 +175,7 @@ _HELPER_TYPES = {
     "Ints": types.CPointer(types.int64),
     "Floats": types.CPointer(types.float64),
     "int": types.int64,
+    "float": types.float64,
     "bool": types.int64,
 }
 _ENTRY_TYPES = {

@@ -7,42 +7,19 @@ cycle, which is what makes plain streams fast.
 
 from __future__ import annotations
 
-from setebench.sim.events import E_INTERRUPTS, E_STALLS
-from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
-from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
-from setebench.sim.kernel.ledger import begin_chain, begins, mark
+from setebench.sim.kernel.ledger import begin_chain, begins
 from setebench.sim.layout import (
     C_COUNTING,
-    C_INTERRUPT,
-    C_INTERRUPT_EVERY,
-    C_INTERRUPT_LINES,
     C_ISSUE,
-    C_LEVEL,
     C_OUT_OF_ORDER,
-    C_PAGE_LINES_BITS,
-    C_STALL,
-    C_STALL_EVERY,
-    C_TENANT,
-    C_TENANT_ENTRIES,
-    C_TENANT_EVERY,
     C_TENANT_ISSUE,
     C_THREADS,
     C_WINDOW,
     C_WINDOW_RING,
-    EXECUTES,
-    L_ENTRIES,
-    L_SHARED,
-    L_SLOT_WORDS,
-    L_SLOTS,
-    NEVER,
-    OWNED,
     T_CLOCK,
     T_COMPLETE,
-    T_INTERRUPT,
     T_RETIRED,
-    T_STALL,
-    T_TENANT,
     T_TENANT_LEAVES,
     T_WINDOW_POS,
     T_WORDS,
@@ -142,64 +119,3 @@ def free_instructions(c: Ints, s: Ints, cpu: int, instructions: int, latency: in
         if c[C_COUNTING]:
             begins(c, s, cpu, t)
         complete(c, s, cpu, t + latency)
-
-
-@compiled
-def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
-    """Interrupts, stalls and tenants that come before t; returns when the thread goes on."""
-    th = c[C_THREADS] + cpu * T_WORDS
-    core = core_of(c, cpu)
-    if t >= s[th + T_STALL]:
-        count(c, s, core, E_STALLS, 1)
-        t += c[C_STALL]
-        s[th + T_STALL] = t + random_exponential(s, c[C_STALL_EVERY])
-    if t >= s[th + T_INTERRUPT]:
-        count(c, s, core, E_INTERRUPTS, 1)
-        if c[C_COUNTING]:  # the handler executes
-            mark(c, s, cpu, t, t + c[C_INTERRUPT], EXECUTES)
-        t += c[C_INTERRUPT]
-        s[th + T_INTERRUPT] = t + random_exponential(s, c[C_INTERRUPT_EVERY])
-        _pollute(c, s, core)
-    if t >= s[th + T_TENANT]:
-        leaves = t + random_exponential(s, c[C_TENANT])
-        s[th + T_TENANT_LEAVES] = leaves
-        s[th + T_TENANT] = leaves + random_exponential(s, c[C_TENANT_EVERY])
-        _share_entries(c, s, cpu, t, leaves)
-    return t
-
-
-@compiled
-def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
-    """A tenant on another thread of the core holds some of its level-1 miss entries until he leaves."""
-    owner = core_of(c, cpu) if c[C_LEVEL + L_SHARED] else cpu
-    base = c[C_LEVEL + L_SLOTS] + owner * c[C_LEVEL + L_SLOT_WORDS]
-    entries = c[C_LEVEL + L_ENTRIES]
-    for _ in range(min(c[C_TENANT_ENTRIES], entries - 1)):
-        hold_entry(s, base, entries, free_entry(s, base, entries, t), leaves)
-
-
-@compiled
-def _pollute(c: Ints, s: Ints, core: int) -> None:
-    """The handler's lines come into the core's caches: page 0 of the simulated memory is the system's."""
-    bits = c[C_PAGE_LINES_BITS]
-    for _ in range(c[C_INTERRUPT_LINES]):
-        line = random_below(s, 16 << bits)
-        if find(c, s, 1, line, first_way(c, s, 1, core, line)) < 0:
-            put_l2(c, s, core, line, OWNED, 0)
-        if find(c, s, 0, line, first_way(c, s, 0, core, line)) < 0:
-            put_l1(c, s, core, line, OWNED, 0)
-
-
-@compiled
-def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt, stall and tenant, NEVER where there are none."""
-    th = c[C_THREADS] + cpu * T_WORDS
-    s[th + T_INTERRUPT] = NEVER
-    s[th + T_STALL] = NEVER
-    s[th + T_TENANT] = NEVER
-    if c[C_INTERRUPT_EVERY]:
-        s[th + T_INTERRUPT] = s[th + T_CLOCK] + random_exponential(s, c[C_INTERRUPT_EVERY])
-    if c[C_STALL_EVERY]:
-        s[th + T_STALL] = s[th + T_CLOCK] + random_exponential(s, c[C_STALL_EVERY])
-    if c[C_TENANT_EVERY]:
-        s[th + T_TENANT] = s[th + T_CLOCK] + random_exponential(s, c[C_TENANT_EVERY])

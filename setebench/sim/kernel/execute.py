@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim.kernel.basics import core_of
 from setebench.sim.kernel.compiler import FloatArray, Floats, IntArray, Ints, Table, compiled, entry
-from setebench.sim.kernel.core import arm_noise
+from setebench.sim.kernel.disturbances import arm_noise
 from setebench.sim.kernel.ledger import close_ledger, ledger_of, mark, open_ledger
 from setebench.sim.kernel.rows import fetch_coming, step
 from setebench.sim.layout import (
@@ -22,7 +22,7 @@ from setebench.sim.layout import (
     T_CHASE_READY,
     T_CLOCK,
     T_COMPLETE,
-    T_INTERRUPT,
+    T_DISTURBED,
     T_ROW,
     T_RUNNING,
     T_WAITING,
@@ -199,7 +199,7 @@ def _run(
         cpu = threads[i * D_WORDS + D_CPU]
         s[S_ACTIVE] |= 1 << (core_of(c, cpu))
         s[th + T_RUNNING] = 1
-        if s[th + T_INTERRUPT] == 0:
+        if s[th + T_DISTURBED] == 0:
             s[th + T_CLOCK] = s[S_NOW]
             arm_noise(c, s, cpu)
         if c[C_COUNTING]:

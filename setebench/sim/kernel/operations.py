@@ -9,7 +9,7 @@ from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.hierarchy import access
 from setebench.sim.kernel.ledger import begins, mark
-from setebench.sim.kernel.translation import translate
+from setebench.sim.kernel.translation import translate, translate_store
 from setebench.sim.layout import (
     BASE_ADDRESS,
     C_BLOCKING_LOAD,
@@ -129,7 +129,7 @@ def store(c: Ints, s: Ints, cpu: int, address: int, ip: int, operand: int) -> No
     ready = max(t, operand)
     if c[C_COUNTING]:
         note_store(c, s, cpu, entered, t, ready)
-    known = translate(c, s, cpu, core, address, ready)
+    known = translate_store(c, s, cpu, core, address, ready)
     written = max(access(c, s, cpu, core, address, ip, True, known), s[th + T_STORED] + c[C_ISSUE])
     s[th + T_STORED] = written
     s[th + T_DRAINED] = max(s[th + T_DRAINED], written)
@@ -163,8 +163,8 @@ def purge(c: Ints, s: Ints, line: int) -> int:
         if (s[S_ACTIVE] >> core) & 1:
             found = max(found, drop(c, s, 0, core, line))
             found = max(found, drop(c, s, 1, core, line))
-    if c[C_LEVELS] > 2:
-        found = max(found, drop(c, s, 2, 0, line))
+    for level in range(2, c[C_LEVELS]):
+        found = max(found, drop(c, s, level, 0, line))
     return found
 
 

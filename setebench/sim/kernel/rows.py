@@ -22,7 +22,8 @@ from setebench.sim.kernel.clock import (
     stop,
 )
 from setebench.sim.kernel.compiler import Floats, Ints, compiled, fetch, inlined
-from setebench.sim.kernel.core import block, chain, complete, disturb, enter, free_instructions, hold
+from setebench.sim.kernel.core import block, chain, complete, enter, free_instructions, hold
+from setebench.sim.kernel.disturbances import disturb
 from setebench.sim.kernel.ledger import begins, mark
 from setebench.sim.kernel.operations import flush, load, load_value, store
 from setebench.sim.kernel.software_prefetch import prefetch
@@ -55,12 +56,10 @@ from setebench.sim.layout import (
     T_CHASE_LEFT,
     T_CHASE_READY,
     T_CLOCK,
-    T_INTERRUPT,
+    T_DISTURBED,
     T_LOOP_LEFT,
     T_LOOP_ROW,
     T_ROW,
-    T_STALL,
-    T_TENANT,
     T_WAITING,
     T_WORDS,
     UNIT,
@@ -278,7 +277,7 @@ def step(
     at = s[th + T_ROW]
     row = at * WORDS
     clock = s[th + T_CLOCK]
-    if clock >= s[th + T_INTERRUPT] or clock >= s[th + T_STALL] or clock >= s[th + T_TENANT]:
+    if clock >= s[th + T_DISTURBED]:
         s[th + T_CLOCK] = disturb(c, s, cpu, clock)
     if program[row + KIND] == K_LOAD:
         _load_row(c, s, cpu, th, program, row, addresses, column, values)
