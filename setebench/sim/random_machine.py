@@ -202,7 +202,7 @@ def _memory(draw: Draw, pages: str, levels: tuple[spec.Level, ...]) -> spec.Memo
         banks=banks,
         bank_busy_cycles=draw.real("memory.bank_busy", 0) if banks else 0.0,
         row_bytes=draw.one("memory.row_bytes") if rows else 0,
-        row_hit_saves_cycles=float(draw.whole("memory.row_saves")) if rows else 0.0,
+        row_hit_saves_cycles=float(round(latency * draw.real("memory.row_saves"))) if rows else 0.0,
         frame_run_pages=draw.one("memory.frame_run"),
         page_sizes=(4096,) if pages == "small" else (4096, 2097152),
         huge_pages_splintered=pages == "splintered",

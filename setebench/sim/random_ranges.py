@@ -244,7 +244,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "memory.banks": (0, 0, 64, 128, 256),
     "memory.rows": (0.6,),  # share of machines with banks that keep rows open
     "memory.row_bytes": (2048, 8192, 8192, 16384),  # 8 KiB: DDR4 of 8 chips (JESD79-4)
-    "memory.row_saves": (15, 50),  # tRP and tRCD of 14 ns each are twice as much at 3 GHz and more
+    "memory.row_saves": (0.1, 0.3),  # of the latency: precharge and activation, 14 ns each, of 80 to 150 ns
     "memory.bank_busy": (10.0, 40.0),
     "memory.scattered": (0.5,),  # share of splintered 2 MiB pages whose parts are scattered over memory
     "memory.pages": ("small", "real", "real", "splintered"),
