@@ -11,21 +11,26 @@ from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
 from setebench.truth.twin.shapes import MOST_SLICES, Shape, at_least, of_size, of_size_and_ways
 
-ASSUMED_BYTES = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}
-ASSUMED_LATENCIES = {1: 4.0, 2: 14.0, 3: 50.0}
+ASSUMED_BYTES = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20, 4: 128 << 20}
+ASSUMED_LATENCIES = {1: 4.0, 2: 14.0, 3: 50.0, 4: 120.0}
 """Where nothing was found of a level that the result shows: what many cores of the 2020s have."""
 
 GROWTH = 2
 """A level whose size is open is assumed to hold at least so many times the lines of the one before."""
 
 LEAST_LEVELS = 2
+SLICED = 3
+"""The only level that may be in slices."""
+
 QLRU = "H11_M1_R0_U0"
 """The variant that stands for an unnamed one of the family: Ivy Bridge's L3 (Abel and Reineke, ISPASS 2020)."""
 
 
 def levels(readings: Readings) -> int:
     """How many levels of cache the result shows; a machine file has two at least."""
-    shown = [level for level in (1, 2, 3) if readings.names(f"cache.l{level}.") or readings.names(f"latency.l{level}")]
+    shown = [
+        level for level in ASSUMED_BYTES if readings.names(f"cache.l{level}.") or readings.names(f"latency.l{level}")
+    ]
     return max([*shown, LEAST_LEVELS])
 
 
@@ -34,7 +39,7 @@ def caches(readings: Readings, draft: Draft) -> None:
     before: Shape | None = None
     count = levels(readings)
     for level in range(1, count + 1):
-        before = _shape(readings, draft, level, before, last=level == count)
+        before = _shape(readings, draft, level, before)
         _latency(readings, draft, level)
         _replacement(readings, draft, level)
         _index(readings, draft, level)
@@ -53,9 +58,9 @@ def _at(level: int) -> Path:
 # -- size and ways -------------------------------------------------------------------------------------------------
 
 
-def _shape(readings: Readings, draft: Draft, level: int, before: Shape | None, *, last: bool) -> Shape:
+def _shape(readings: Readings, draft: Draft, level: int, before: Shape | None) -> Shape:
     size, ways = readings.get(f"cache.l{level}.size"), readings.get(f"cache.l{level}.ways")
-    slices = MOST_SLICES if last and level > LEAST_LEVELS else 1
+    slices = MOST_SLICES if level == SLICED else 1
     if size is not None and ways is not None and size.kind == ways.kind == "measured":
         exact = of_size_and_ways(int(size.value) // readings.line, int(ways.value), slices)
         if exact is not None:

@@ -22,6 +22,9 @@ FLAGS = {
 LEAST_ABOVE_CACHES = 2.0
 """Memory whose latency is open is assumed to be so many times as far as the last cache, or at its default."""
 
+ROW_BYTES, BANKS = 8192, 64
+"""Of DDR4 with 8 chips, and of two channels with two ranks each (JESD79-4)."""
+
 Pair = tuple[int, int]
 
 
@@ -33,6 +36,7 @@ def memory(readings: Readings, draft: Draft) -> None:
         usual = table_fields(spec.Memory)["latency_cycles"].default
         far = max(float(usual), LEAST_ABOVE_CACHES * float(last))
         draft.assume(("memory", "latency_cycles"), far, "the latency is open: a usual one")
+    _rows(readings, draft)
     for pages in ("4k", "2m"):
         draft.put(("memory", f"page_fault_{pages}_cycles"), readings.get(f"page_fault.minor.{pages}"))
     peak, ratio = readings.get("loaded_latency.peak_bandwidth"), readings.get("clock.cycles_per_tick")
@@ -43,6 +47,17 @@ def memory(readings: Readings, draft: Draft) -> None:
             lambda giga, cycles: line * cycles * rate / (giga * GIGA), peak, ratio, why="line over peak"
         )
         draft.put(("memory", "interval_cycles"), interval)
+
+
+def _rows(readings: Readings, draft: Draft) -> None:
+    """What an open row saves; how large rows are and in how many banks is assumed."""
+    hit, miss = readings.get("latency.memory.row_hit"), readings.get("latency.memory")
+    if hit is None or miss is None:
+        return
+    saved = computed(lambda near, far: max(far - near, 0.0), hit, miss, why="memory less its open rows")
+    draft.put(("memory", "row_hit_saves_cycles"), saved)
+    draft.assume(("memory", "row_bytes"), ROW_BYTES, "how large rows are is not reported: a usual size")
+    draft.assume(("memory", "banks"), BANKS, "how many banks there are is not reported: a usual number")
 
 
 def _size(readings: Readings, draft: Draft) -> None:
