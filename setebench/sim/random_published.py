@@ -47,7 +47,7 @@ PUBLISHED: dict[str, tuple[Any, ...]] = {
     "offset.round_max": (50, 100),
     "offset.recent_entries": (64, 128, 256),
     "offset.arrives_after": (0, 2, 4, 7),
-    # spatial patterns: regions of both papers, tables scaled to what a probe can fill
+    # spatial patterns: the 2 KiB of both papers and around, tables small enough for a probe to fill
     "spatial.region_lines": (16, 32, 32, 64),
     "spatial.active": (8, 16, 32),
     "spatial.entries": (64, 128, 256),

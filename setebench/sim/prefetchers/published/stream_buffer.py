@@ -13,7 +13,7 @@ from setebench.sim.prefetchers.common import claim, find_record, hand_out, may_g
 (B_BUFFERS, B_DEPTH, B_HEAD_ONLY, B_FILTER) = range(P_OWN, P_OWN + 4)
 (R_HEAD, R_NEXT, R_WORDS) = range(2, 5)
 RECENT, RECENT_WORDS = 8, 2
-"""Misses that the filter remembers, as in Palacharla and Kessler's smallest one."""
+"""Misses that the filter remembers."""
 
 
 def stream_buffer_settings(kind: spec.StreamBuffer, _page_lines: int) -> tuple[list[int], int]:
