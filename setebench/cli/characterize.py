@@ -48,6 +48,7 @@ class Request:
     reference: str | None
     force: bool
     raw: bool
+    verify: float | None = None
     left_out: Mapping[str, Step] = field(default_factory=dict)
     casualty: Casualty | None = None
     logbook: Logbook = field(default_factory=Logbook)
@@ -62,6 +63,7 @@ def _callback(**values: Any) -> None:
     progress = Progress(quiet=values["quiet"], verbose=values["verbose"])
     try:
         document, saver = _measure(request, progress)
+        document = _verified(request, document, progress)
         progress.close()
         _deliver(request, document, saver, progress)
     except KeyboardInterrupt:
@@ -125,6 +127,7 @@ def _request(values: dict[str, Any]) -> Request:
         reference=values["reference"],
         force=values["force"],
         raw=saved is not None and not values["no_raw"],
+        verify=values["verify"],
         left_out=left_out,
     )
 
@@ -216,6 +219,27 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
     return document, saver
 
 
+def _verified(request: Request, document: Document, progress: Progress) -> Document:
+    """The document with what its twin is worth on this machine, where that was asked. What keeps a twin from being made
+    or asked costs that alone."""
+    if request.verify is None:
+        return document
+    from setebench.truth.twin import make_twin
+    from setebench.truth.verify import Request as Asked
+    from setebench.truth.verify import as_document, verify
+
+    plan = request.plan
+    asked = Asked(machine=plan.machine, cpu=plan.cpu, seed=plan.seed, minutes=request.verify)
+    try:
+        made = as_document(verify(make_twin(document), asked, progress), [], document)
+    except SetebenchError as error:
+        progress.result(f"not verified: {error}")
+        return document
+    return msgspec.structs.replace(
+        document, findings=[*document.findings, *made.findings], evidence={**document.evidence, **made.evidence}
+    )
+
+
 class _Saver:
     """Writes a document to its file again and again; after the first time it replaces what is its own."""
 
@@ -264,6 +288,12 @@ def _parameters() -> list[click.Parameter]:
         ),
         click.Option(
             ["--no-raw"], is_flag=True, help="Don't keep in FILE what the machine answered (see setebench infer)."
+        ),
+        click.Option(
+            ["--verify"],
+            type=click.FloatRange(0.01),
+            metavar="MINUTES",
+            help="Hold a twin made of the results against the machine for so long; one line says what it is worth.",
         ),
         click.Option(["--report"], metavar="FILE", type=path, help="Write the HTML report to FILE too."),
         click.Option(

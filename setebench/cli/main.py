@@ -37,6 +37,10 @@ TOOLS = {
         "Make a machine file of a result: a simulated machine that has what was found.",
     ),
     "sim": ("setebench.cli.sim:sim", "List simulated machines and print what is true of them."),
+    "verify": (
+        "setebench.cli.verify:verify_command",
+        "Hold a result's twin against the machine, on random probes.",
+    ),
 }
 """Commands that are no scenarios: where each lives, and its line in `--help`."""
 

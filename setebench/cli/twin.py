@@ -20,8 +20,8 @@ SUFFIX = ".toml"
 def twin_command(result: Path, output: Path | None, force: bool) -> None:
     """Make a complete machine file of the result file RESULT: a simulated machine that has what was found.
 
-    Each field says whether it was measured, with its interval, or bounded, or assumed and why: as a comment above it, and
-    as data in [origins].
+    Each field says whether it was measured, with its interval, or bounded, or assumed and why: as a comment above it,
+    and as data in [origins].
     """
     from setebench.truth.twin import as_toml, make_twin
 

@@ -18,7 +18,7 @@ from setebench.report import numbers
 from setebench.report.sections import Reference, Section
 from setebench.report.terminal import terminal_table
 from setebench.report.text import latex_symbols, latex_text, markdown_text, visible
-from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title
+from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
 
 _NATURAL_WIDTH = 100_000
@@ -81,7 +81,7 @@ def _markdown(view: View) -> str:
     """One table under each heading, and what is missing as a list."""
     from tabulate import tabulate
 
-    blocks = [markdown_text(title(view.document))]
+    blocks = [markdown_text(line) for line in (title(view.document), *verified(view.document))]
     for section in _parts(view):
         if section.heading:
             blocks.append(f"## {markdown_text(visible(section.heading))}")

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING
 
 from setebench.report.text import visible
-from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title
+from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document, Outcome
 
 if TYPE_CHECKING:  # rich is only loaded where a table is made
@@ -41,6 +41,8 @@ def terminal_table(view: View, width: int, colour: bool) -> str:
     )
     with console.capture() as captured:
         console.print(Text(title(view.document), style="bold"), soft_wrap=True)
+        for line in verified(view.document):
+            console.print(Text(line), soft_wrap=True)
         console.print(_rich_table(view, notes=notes_fit) if view.document.findings else "no findings")
         for line in [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)]:
             console.print(Text(line), soft_wrap=True)

@@ -97,6 +97,13 @@ class View:
         return [self.cells(finding) for section in self.sections() for finding in section.findings]
 
 
+def verified(document: Document) -> list[str]:
+    """What the table is worth on its machine, where it was held against it; nothing else."""
+    checked = document.evidence.get("verify")
+    line = checked.get("headline") if isinstance(checked, dict) else None
+    return [visible(line)] if isinstance(line, str) else []
+
+
 def shortcomings(document: Document) -> list[str]:
     """One line for each scenario that failed, or that was not reached before the run was interrupted."""
     steps = document.evidence.get("steps")

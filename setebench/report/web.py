@@ -23,7 +23,7 @@ from setebench.errors import SetebenchError
 from setebench.report import plot
 from setebench.report.sections import Reference, Section, condensed, sections
 from setebench.report.text import visible
-from setebench.report.view import View, cycles_per_ns, shortcomings, title
+from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
 from setebench.results import Document, Finding
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
         "number": number,
         "name": visible(entry.name),
         "title": title(document),
+        "verified": verified(document),
         "machine": _machine_rows(document),
         "settings": _pairs(document.settings),
         "facts": _pairs(document.machine.facts),

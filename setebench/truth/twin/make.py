@@ -15,6 +15,7 @@ from setebench.sim.check_fields import Problem, field_problems
 from setebench.sim.check_sense import sense_problems
 from setebench.sim.fields import table_fields
 from setebench.sim.limits import LIMITS
+from setebench.sim.loader import origins, parse
 from setebench.sim.origins import Origin, field_name
 from setebench.sim.toml_lines import Path
 from setebench.truth.twin import caches, core, memory, prefetchers, tlbs
@@ -48,6 +49,13 @@ class Twin:
     def named(self) -> dict[str, Origin]:
         """Origins by the names that a machine file gives fields."""
         return {field_name(path): origin for path, origin in self.origins.items()}
+
+
+def twin_of_file(text: str, file: str) -> Twin:
+    """A machine file as a twin: its own `[origins]`, and all other fields assumed. Raises `UsageError`."""
+    machine, told = parse(text, file), origins(text, file)
+    unknown = Origin(origin="assumed", why="the machine file does not say where it is from")
+    return Twin(machine, {path: told.get(field_name(path), unknown) for path, _ in fields_of(machine)}, {})
 
 
 def make_twin(document: Document) -> Twin:

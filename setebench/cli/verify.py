@@ -1,0 +1,100 @@
+"""`setebench verify`: the twin of a result against the machine, on random probes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from setebench import store
+from setebench.cli.options import output_options
+from setebench.cli.output import Output
+from setebench.results import Document
+
+DIFFERS = 3
+"""Exit status with --exit-code where the twin is contradicted."""
+
+EXPLAINING = 0.5
+"""Part of the minutes that may be spent on looking for a field that explains the worst probes."""
+
+LONGEST_LINE = 240
+
+
+@click.command("verify")
+@click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
+@click.option("--machine", default="native", show_default=True, metavar="NAME", help="The machine that was measured.")
+@click.option("--twin", "file", metavar="FILE", type=click.Path(path_type=Path), help="This machine file as the twin.")
+@click.option("--cpu", type=click.IntRange(min=0), metavar="N", help="CPU to ask.  [default: the machine's choice]")
+@click.option("--minutes", type=click.FloatRange(0.01), default=2.0, show_default=True, help="How long to ask.")
+@click.option("--probes", type=click.IntRange(1), metavar="N", help="Ask so many probes, however long that takes.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the probes.")
+@click.option("--exit-code", is_flag=True, help="Exit with status 3 where the twin is contradicted.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@output_options
+def verify_command(
+    result: Path,
+    machine: str,
+    file: Path | None,
+    cpu: int | None,
+    minutes: float,
+    probes: int | None,
+    seed: int,
+    exit_code: bool,
+    quiet: bool,
+    form: str | None,
+    output: str | None,
+    force: bool,
+) -> None:
+    """Hold the twin of the result file RESULT against the machine, on random probes that nobody chose.
+
+    Each probe runs on the machine, on the machine again, and on the twin. The first two say how far the machine agrees
+    with itself, which no twin can surpass.
+
+    Exit status: 0 checked, 1 it could not be run, 2 bad use; with --exit-code 3 where the twin is contradicted.
+    """
+    from setebench.sim.loader import read_file
+    from setebench.truth.twin import make_twin, twin_of_file
+    from setebench.truth.verify import Request, as_document, verify
+    from setebench.truth.verify.explain import explanations
+
+    target = Output.choose(output, form, force)
+    target.check()
+    document = store.load(result)
+    request = Request(machine=machine, cpu=cpu, seed=seed, minutes=None if probes else minutes, trials=probes)
+
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(text, err=True)
+
+    twin = make_twin(document) if file is None else twin_of_file(read_file(str(file)), str(file))
+    checked = verify(twin, request, say)
+    seconds = 60 * EXPLAINING * minutes
+    explained = explanations(checked, seconds, say) if checked.contradicted else []
+    made = as_document(checked, explained, document)
+    target.deliver(made)
+    if target.path is None and target.form == "table":
+        click.echo("\n".join(_below(made)))
+    if exit_code and checked.contradicted:
+        raise click.exceptions.Exit(DIFFERS)
+
+
+def _below(document: Document) -> list[str]:
+    """The headline, what would explain the worst probes, and the worst probes."""
+    found = document.evidence["verify"]
+    lines = ["", *map(_explained, found["explanations"]), *map(_worst, found["worst"])]
+    return [line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in lines]
+
+
+def _explained(each: dict[str, Any]) -> str:
+    instead = "" if each["instead_of"] is None else f" instead of {each['instead_of']}"
+    return f"{each['field']} = {each['value']}{instead} explains {each['explains']} of {each['of']} worst probes"
+
+
+def _worst(bad: dict[str, Any]) -> str:
+    start = f"#{bad['number']} {bad['family']}: "
+    if "cycles" in bad:
+        cycles = bad["cycles"]
+        return f"{start}{cycles['machine']:.1f} cycles, twin {cycles['twin']:.1f}: {bad['probe']}"
+    wrong = bad["lines"][0]
+    return f"{start}{wrong['machine']}, twin {wrong['twin']}: {wrong['probe']}"

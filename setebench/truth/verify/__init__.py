@@ -1,0 +1,12 @@
+"""A machine and its twin, held against each other on random probes that nobody chose.
+
+`families` draw trials by a seed; `asking` runs them on any machine and answers in levels and cycles; `agreement` says
+how often twin and machine agree, beside the machine with itself; `explain` looks for the field that would explain the
+rest.
+"""
+
+from setebench.truth.verify.check import Request as Request
+from setebench.truth.verify.check import Verified as Verified
+from setebench.truth.verify.check import verify as verify
+from setebench.truth.verify.document import as_document as as_document
+from setebench.truth.verify.families import FAMILIES as FAMILIES

@@ -1,0 +1,241 @@
+"""Which single field of the twin, changed within what is plausible, would explain the worst trials best."""
+
+from __future__ import annotations
+
+import copy
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from setebench.sim import spec
+from setebench.sim.check_fields import field_problems
+from setebench.sim.check_sense import sense_problems
+from setebench.sim.dump import dump
+from setebench.sim.fields import PREFETCHERS, Field, kind_of, literals, table_fields
+from setebench.sim.origins import Origin, field_name
+from setebench.sim.toml_lines import Path
+from setebench.truth.twin import Twin
+from setebench.truth.twin.make import fields_of
+from setebench.truth.verify.asking import Answer, Asker
+from setebench.truth.verify.check import Row, Verified, answers, badness, labels, opened_twin, surroundings
+from setebench.truth.verify.trials import Levels, Trial
+
+WORST = 20
+NOT_ASKED = frozenset({"name", "description", "line_size_bytes", "clock", "noise", "pmu"})
+"""Tables and fields that no trial asks about."""
+
+NOT_CHANGED = frozenset(
+    {("core", "cores"), ("core", "threads_per_core"), ("core", "access_sizes"), ("memory", "bytes")}
+)
+FACTORS = (0.5, 2.0, 4.0)
+NEAR = (0.9, 1.1)
+STEPS = (-1, 1)
+MOST_BY_STEPS = 32
+"""Whole numbers up to that are also changed by one."""
+
+EXPLAINED = 0.5
+"""A time is explained by a change that halves its error at least."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A field with another value: how many of the worst trials it explains, and how many others it would spoil."""
+
+    field: str
+    value: Any
+    instead_of: Any
+    explains: int
+    spoils: int
+    of: int
+    path: Path = ()
+
+
+def worst(checked: Verified, number: int = WORST) -> list[Row]:
+    """The trials on which the twin is most wrong: those first on which it stays wrong when both are asked again; none
+    on which it is right."""
+    ranked = sorted(checked.rows, key=lambda row: (not checked.parted.get(row.number), -badness(row), row.number))
+    return [row for row in ranked[:number] if badness(row) > 0]
+
+
+def variants(twin: Twin) -> Iterator[tuple[Path, Any, spec.Machine]]:
+    """Machines that differ from the twin in one field, within what is plausible: a measured number within its
+    interval, or by one; others by factors; every other word and flag; a prefetcher more or less."""
+    data = tomllib.loads(dump(twin.machine))
+    for path, value in fields_of(twin.machine):
+        if path[0] in NOT_ASKED or path in NOT_CHANGED:
+            continue
+        field = _field(twin.machine, path)
+        for other in _others(field, value, twin.origins.get(path)) if field is not None else ():
+            changed = changed_at(data, path, other)
+            if changed is not None:
+                yield path, other, changed
+    yield from _prefetchers(twin.machine)
+
+
+def _prefetchers(machine: spec.Machine) -> Iterator[tuple[Path, Any, spec.Machine]]:
+    """One prefetcher less, or one more with its kind's defaults."""
+    for index in range(len(machine.prefetchers)):
+        less = tuple(each for number, each in enumerate(machine.prefetchers) if number != index)
+        kind = kind_of(type(machine.prefetchers[index]))
+        yield ("prefetchers", index), f"no l{machine.prefetchers[index].level}.{kind}", _with(machine, less)
+    there = {(each.level, type(each)) for each in machine.prefetchers}
+    for level in (1, 2):
+        for table in PREFETCHERS:
+            if (level, table) not in there:
+                more: Any = table(level=level, fills=f"l{level}")
+                changed = _with(machine, (*machine.prefetchers, more))
+                if not sense_problems(changed):
+                    yield ("prefetchers",), f"l{level}.{kind_of(table)}", changed
+
+
+def _with(machine: spec.Machine, prefetchers: tuple[Any, ...]) -> spec.Machine:
+    return msgspec.structs.replace(machine, prefetchers=prefetchers)
+
+
+def _field(machine: spec.Machine, path: Path) -> Field | None:
+    """The field of the schema that a path leads to; None for keys of a dictionary."""
+    node = _at(machine, path[:-1])
+    return table_fields(type(node)).get(str(path[-1])) if isinstance(node, msgspec.Struct) else None
+
+
+def _at(machine: spec.Machine, path: Path) -> Any:
+    node: Any = machine
+    for part in path:
+        node = getattr(node, str(part)) if isinstance(node, msgspec.Struct) else node[part]
+    return node
+
+
+def _others(field: Field, value: Any, origin: Origin | None) -> list[Any]:
+    words = literals(field.type)
+    if isinstance(value, bool):
+        return [not value]
+    if words:
+        return [word for word in words if word != value]
+    if isinstance(value, (int, float)):
+        return _numbers(field, value, origin)
+    return []
+
+
+def _numbers(field: Field, value: float, origin: Origin | None) -> list[Any]:
+    whole = isinstance(value, int)
+    if origin is not None and origin.origin == "measured":
+        ends = [end for end in (origin.low, origin.high) if end is not None and end != value]
+        near = [value + step for step in STEPS] if whole else [value * factor for factor in NEAR]
+        found: list[float] = ends or near
+    else:
+        found = [value * factor for factor in FACTORS]
+        found += [value + step for step in STEPS] if whole and value <= MOST_BY_STEPS else []
+    if field.limit.power_of_two:
+        found = [value / 2, value * 2]
+    numbers = {round(each) if whole else float(each) for each in found}
+    return sorted(number for number in numbers if number != value)
+
+
+def changed_at(data: dict[str, Any], path: Path, value: Any) -> spec.Machine | None:
+    """The machine of a parsed machine file, with another value in one field; None where that makes no machine."""
+    data = copy.deepcopy(data)
+    node: Any = data
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+    if field_problems(data):
+        return None
+    changed = msgspec.convert(data, spec.Machine)
+    return None if sense_problems(changed) else changed
+
+
+# -- trying them --------------------------------------------------------------------------------------------------
+
+
+def explanations(
+    checked: Verified, seconds: float, progress: Callable[[str], None] = lambda _: None
+) -> list[Explanation]:
+    """The best changes first, of those that there was time for; none where nothing is wrong for good."""
+    twin, seed = checked.twin, checked.request.seed
+    bad = [row for row in worst(checked) if checked.parted.get(row.number)]
+    if not bad:
+        return []
+    good = [row for row in checked.rows if not badness(row)]
+    good = good[:: max(1, len(good) // WORST)][:WORST]
+    end = time.monotonic() + seconds
+    found = []
+    for path, value, machine in sorted(variants(twin), key=lambda change: _likely(twin, change[0])):
+        if time.monotonic() > end:
+            break
+        progress(f"trying {field_name(path)} = {value}")
+        found.append(_tried(twin, (path, value, machine), (bad, good), seed))
+    useful = [each for each in found if each.explains > each.spoils]
+    return sorted(useful, key=lambda each: (each.spoils - each.explains, each.field))
+
+
+LIKELY = ("bounded", "assumed", "measured")
+
+
+def _likely(twin: Twin, path: Path) -> tuple[int, int]:
+    """What is less sure is tried first, and prefetchers before the rest: most of what is known of them is a rule."""
+    origin = twin.origins.get(path)
+    return path[0] != "prefetchers", LIKELY.index(origin.origin if origin is not None else "bounded")
+
+
+def _tried(
+    twin: Twin, change: tuple[Path, Any, spec.Machine], asked: tuple[list[Row], list[Row]], seed: int
+) -> Explanation:
+    path, value, machine = change
+    bad, good = asked
+    said = reply(machine, twin.machine, bad, seed)
+    explains = sum(_better(row, said.get(row.number), twin.machine) for row in bad)
+    said = reply(machine, twin.machine, good, seed) if explains else {}
+    spoils = sum(not _as_good(row, said.get(row.number), twin.machine) for row in good) if explains else 0
+    before = _value(twin.machine, path)
+    return Explanation(field_name(path), value, before, explains, spoils, len(bad), path)
+
+
+def _value(machine: spec.Machine, path: Path) -> Any:
+    found = _at(machine, path)
+    return found if isinstance(found, (int, float, str, bool)) else None
+
+
+def reply(machine: spec.Machine, twin: spec.Machine, rows: list[Row], seed: int) -> dict[int, Answer]:
+    """What a changed machine says of trials that the twin was asked, by their numbers."""
+    held = (twin.levels[0].latency_cycles, twin.memory.latency_cycles)
+    with opened_twin(machine, seed) as model:
+        asker = Asker(model, surroundings(twin, model, model), held, seed + 1)
+        asker.calibrate()
+        return dict(answers(asker, {row.number: row.trial for row in rows}))
+
+
+def answered(machine: spec.Machine, trials: list[Trial], seed: int) -> dict[int, Answer]:
+    """What a machine of its own says of trials, by their places in the list."""
+    held = (machine.levels[0].latency_cycles, machine.memory.latency_cycles)
+    with opened_twin(machine, seed) as model:
+        asker = Asker(model, surroundings(machine, model, model), held, seed + 1)
+        asker.calibrate()
+        return dict(answers(asker, dict(enumerate(trials))))
+
+
+def _wrong(row: Row, answer: Answer, twin: spec.Machine) -> float:
+    """Lines on which an answer differs from what the machine said twice, or the relative error of its time."""
+    if isinstance(row.trial, Levels):
+        said = labels(answer, twin)
+        triples = zip(row.compared.first, row.compared.again, said, strict=True)
+        return float(sum(one == two and one != other for one, two, other in triples))
+    first = row.compared.first[0]
+    return abs(answer.cycles[0] - first) / first
+
+
+def _better(row: Row, answer: Answer | None, twin: spec.Machine) -> bool:
+    if answer is None:
+        return False
+    before, after = _wrong(row, row.twin, twin), _wrong(row, answer, twin)
+    return after == 0 if isinstance(row.trial, Levels) else after <= EXPLAINED * before
+
+
+def _as_good(row: Row, answer: Answer | None, twin: spec.Machine) -> bool:
+    if answer is None:
+        return False
+    before, after = _wrong(row, row.twin, twin), _wrong(row, answer, twin)
+    return after <= before if isinstance(row.trial, Levels) else after <= before + 0.1

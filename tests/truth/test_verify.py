@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setebench import store
+from setebench.cli.main import setebench
+from setebench.notation import parse
+from setebench.report.table import render
+from setebench.results import Document
+from setebench.sim import spec
+from setebench.sim.dump import dump
+from setebench.sim.loader import load
+from setebench.sim.truth_document import truth_document
+from setebench.truth.twin import twin_of_file
+from setebench.truth.verify import Request, Verified, as_document, verify
+from setebench.truth.verify.agreement import (
+    ASKED_AGAIN,
+    BY_CHANCE,
+    Compared,
+    contradicted,
+    doubt,
+    errors,
+    kappa,
+    percentile,
+    separated,
+    share,
+)
+from setebench.truth.verify.asking import Answer, mean
+from setebench.truth.verify.check import labels, opened_twin, surroundings
+from setebench.truth.verify.explain import changed_at, explanations, variants
+from setebench.truth.verify.families import FAMILIES, drawn, order
+from setebench.truth.verify.trials import Levels, Surroundings, Times
+
+PROBES = 70
+
+
+def surroundings_of(name: str) -> Surroundings:
+    machine = load(name)
+    with opened_twin(machine, 1) as model:
+        return surroundings(machine, model, model)
+
+
+def small() -> spec.Machine:
+    """Sandy Bridge's rules with small outer caches, whose working sets take little time."""
+    machine = load("sandybridge")
+    first, second, third = machine.levels
+    second = msgspec.structs.replace(second, sets=128)
+    third = msgspec.structs.replace(third, sets=512, ways=8)
+    return msgspec.structs.replace(machine, name="small", levels=(first, second, third))
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The machine file that stands for the machine to be verified."""
+    path = tmp_path_factory.mktemp("machine") / "small.toml"
+    path.write_text(dump(small()))
+    return path
+
+
+def checked(file: Path, machine: spec.Machine, probes: int = PROBES) -> Verified:
+    """The machine of a file held against another machine file as its twin."""
+    request = Request(machine=f"sim:{file}", minutes=None, trials=probes)
+    return verify(twin_of_file(dump(machine), "twin.toml"), request)
+
+
+def truth_of_small() -> Document:
+    return truth_document(small(), "small", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture(scope="module")
+def exact(file: Path) -> Verified:
+    return checked(file, small())
+
+
+@pytest.fixture(scope="module")
+def without_streamer(file: Path) -> Verified:
+    rest = tuple(each for each in small().prefetchers if not isinstance(each, spec.Streamer))
+    return checked(file, msgspec.structs.replace(small(), prefetchers=rest))
+
+
+# -- figures ------------------------------------------------------------------------------------------------------
+
+
+def test_kappa_is_agreement_beyond_chance() -> None:
+    """Cohen 1960: 20 and 15 agreements, 5 and 10 others of 50 give (0.7 - 0.5) / (1 - 0.5) = 0.4."""
+    pairs = [(1.0, 1.0)] * 20 + [(1.0, 2.0)] * 5 + [(2.0, 1.0)] * 10 + [(2.0, 2.0)] * 15
+    rows = [Compared((one,), (one,), (other,)) for one, other in pairs]
+    assert kappa(rows, "twin").value == pytest.approx(0.4)
+    assert kappa(rows, "again").value == pytest.approx(1.0)
+    assert share(rows, "twin").value == pytest.approx(70.0)
+
+
+def test_intervals_of_shares_hold_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(40):
+        rows = [Compared((1.0,), (1.0,), (1.0 if rng.random() < 0.8 else 2.0,)) for _ in range(120)]
+        found = share(rows, "twin")
+        held += found.low <= 80.0 <= found.high
+    assert 33 <= held <= 40
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_a_doubt_is_a_binomial_tail(parted: int, others: int) -> None:
+    asked = parted + others
+    below = sum(math.comb(asked, k) * BY_CHANCE**k * (1 - BY_CHANCE) ** (asked - k) for k in range(parted))
+    assert doubt(parted, asked) == pytest.approx(1 - below, abs=1e-12)
+
+
+def test_answers_of_machines_that_behave_alike_are_parted_as_seldom_as_it_says() -> None:
+    """Whatever the noise: here it has a heavy tail."""
+    said = np.random.default_rng(9).standard_cauchy((20000, 2, ASKED_AGAIN))
+    parts = [separated(own, twin) for own, twin in said.tolist()]
+    assert np.mean(parts) == pytest.approx(BY_CHANCE, abs=0.005)
+
+
+def test_what_differs_for_good_is_parted_and_contradicts() -> None:
+    assert separated((1.0, 1.0), (2.0, 2.0)) and separated((9.0, 2.0), (1.0, 1.0))
+    assert not separated((1.0, 2.0), (1.0, 2.0)) and not separated((10.0, 10.5), (10.6, 11.0), least=0.5)
+    assert contradicted([doubt(3, 3), 1.0, 1.0]) and not contradicted([doubt(1, 12), doubt(1, 1), 1.0])
+    assert not contradicted([]) and not contradicted([doubt(0, 0)])
+
+
+def test_errors_of_times_are_relative_to_the_machine() -> None:
+    slow = Compared((100.0,), (101.0,), (130.0,))
+    assert percentile(errors([slow] * 4, "twin"), 50).value == pytest.approx(30.0)
+    assert percentile(errors([slow] * 4, "again"), 90).value == pytest.approx(1.0)
+
+
+def test_means_leave_stalls_out_but_not_a_coarse_clocks_second_value() -> None:
+    assert mean(np.array([10, 10, 11, 10, 9, 5000])) == pytest.approx(10.0)
+    coarse = np.array([52] * 14 + [78] * 2)
+    assert mean(coarse, 26.0) == pytest.approx(coarse.mean())
+
+
+# -- families -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["plain", "sandybridge", "zen-like", "knc"])
+def test_trials_are_the_same_for_the_same_seed_and_can_be_written(name: str) -> None:
+    around = surroundings_of(name)
+    seen = set()
+    for number in range(len(order())):
+        trial = drawn(3, number, around)
+        assert trial == drawn(3, number, around)
+        if trial is None:
+            continue
+        seen.add(trial.family)
+        text = trial.shown(trial.targets[0]) if isinstance(trial, Levels) else trial.shown()
+        assert parse(text).intervals == 1
+        if isinstance(trial, Times):
+            assert trial.units >= 1
+    families = {family.name for family in FAMILIES}
+    assert seen >= families - {"others"}
+
+
+def test_other_seeds_draw_other_trials() -> None:
+    around = surroundings_of("plain")
+    assert [drawn(1, number, around) for number in range(20)] != [drawn(2, number, around) for number in range(20)]
+
+
+def test_every_family_is_due_as_often_as_its_weight_says() -> None:
+    due = order()
+    assert [due.count(index) for index in range(len(FAMILIES))] == [round(10 * family.weight) for family in FAMILIES]
+
+
+# -- the check ----------------------------------------------------------------------------------------------------
+
+
+def test_labels_part_in_the_middle_between_latencies() -> None:
+    machine = load("plain")
+    latencies = [*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles]
+    assert labels(Answer(tuple(latencies)), machine) == (1.0, 2.0, 3.0, 9.0)
+    middle = (latencies[0] + latencies[1]) / 2
+    assert labels(Answer((middle - 0.1, middle + 0.1)), machine) == (1.0, 2.0)
+
+
+def test_an_exact_twin_agrees_as_the_machine_with_itself(exact: Verified) -> None:
+    assert not exact.contradicted
+    rows = [row.compared for row in exact.rows if row.by_level]
+    own, ceiling = share(rows, "twin").value, share(rows, "again").value
+    assert own >= 0.97 * ceiling and ceiling > 90
+    assert {len({label for row in rows for label in row.first})} >= {3} or len(
+        {x for row in rows for x in row.first}
+    ) >= 3
+
+
+def test_a_twin_without_a_prefetcher_is_contradicted(without_streamer: Verified) -> None:
+    assert without_streamer.contradicted
+    assert sum(without_streamer.parted.values()) >= 3
+    assert without_streamer.doubts["runs"] < 1e-3
+    found = explanations(without_streamer, 4.0)
+    assert all(each.explains > each.spoils for each in found)
+
+
+def test_the_document_says_it_in_the_agreed_names(exact: Verified) -> None:
+    made = as_document(exact, [], truth_of_small())
+    assert made["verify.runs.agreement"].unit == "%" and made["verify.bursts.time_error"].unit == "%"
+    assert made["verify.contradicted"].value is False
+    assert made["verify.all.defaults"].value < made["verify.all.agreement"].value
+    assert json.loads(store.dumps(made))["evidence"]["verify"]["headline"].startswith("this table predicts")
+    text = render(made, "table")
+    assert "this table predicts" in text.splitlines()[1]
+
+
+def test_changes_stay_machines_and_change_one_field() -> None:
+    twin = twin_of_file(dump(small()), "x")
+    names = {path for path, _, _ in variants(twin)}
+    assert len(names) > 60 and not any(path[0] in ("clock", "noise", "name") for path in names)
+    data = tomllib.loads(dump(twin.machine))
+    changed = changed_at(data, ("levels", 1, "latency_cycles"), 13.0)
+    assert changed is not None and changed.levels[1].latency_cycles == 13.0
+    assert changed_at(data, ("levels", 1, "latency_cycles"), 1e6) is None
+
+
+# -- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command_ends_with_3_where_the_twin_is_contradicted(file: Path, tmp_path: Path) -> None:
+    result, twin, target = tmp_path / "result.json", tmp_path / "twin.toml", tmp_path / "checked.json"
+    result.write_bytes(store.dumps(truth_of_small()))
+    twin.write_text(dump(msgspec.structs.replace(small(), prefetchers=())))
+    common = ["verify", str(result), "--machine", f"sim:{file}", "-q", "--exit-code", "--probes"]
+    wrong = CliRunner().invoke(setebench, [*common, "60", "--twin", str(twin), "--minutes", "0.02", "-o", str(target)])
+    assert wrong.exit_code == 3, wrong.output
+    found = json.loads(target.read_text())
+    assert found["evidence"]["verify"]["worst"] and found["settings"]["scenario"] == "verify"
+    assert CliRunner().invoke(setebench, ["verify", str(result), "--machine", "sim:nothing"]).exit_code == 2
+
+
+def test_a_campaign_gets_one_line_of_what_its_table_is_worth(file: Path) -> None:
+    from types import SimpleNamespace
+    from typing import Any, cast
+
+    from setebench.cli.characterize import _verified
+
+    plan = SimpleNamespace(machine=f"sim:{file}", cpu=None, seed=1)
+    request: Any = SimpleNamespace(plan=plan, verify=0.01)
+    document = truth_of_small()
+    found = _verified(request, document, cast(Any, lambda _: None))
+    assert len(found.findings) > len(document.findings) and "verify.all.ceiling" in found
+    assert render(found, "table").splitlines()[1].startswith("this table predicts")
+    assert render(found, "markdown").splitlines()[2].startswith("this table predicts")
+    assert _verified(cast(Any, SimpleNamespace(verify=None)), document, cast(Any, None)) is document
