@@ -25,8 +25,8 @@ from setebench.truth.twin.shapes import MOST_SLICES, at_least, of_size, of_size_
 
 NAMES = ("plain", "knc", "sandybridge", "zen-like", *(f"random:{seed}" for seed in range(1, 31)))
 FOLLOWS = ("bandwidth.", "counter.", "prefetcher.l1.other.", "prefetcher.l2.other.")
-"""Parameters that follow from fields which no finding names: ports, fills, the faults of a PMU, prefetchers that are only
-described."""
+"""Parameters that follow from fields which no finding names: ports, fills, the faults of a PMU, prefetchers that are
+only described."""
 
 
 def truth_of(name: str) -> Document:
