@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from setebench.sim.events import E_FAULTS, E_TLB1_MISSES, E_TLB2_MISSES, E_WALKS
 from setebench.sim.kernel.basics import count, free_entry, hold_entry
-from setebench.sim.kernel.compiler import Ints, compiled, inlined
+from setebench.sim.kernel.compiler import LANES, Ints, compiled, equal_words, first_bit, inlined, smallest_word
 from setebench.sim.layout import (
     BASE_ADDRESS,
     BY_TLB_BITS,
@@ -138,10 +138,11 @@ def _table_lookup(c: Ints, s: Ints, x: int, core: int, tag: int) -> int:
                 return at
         return -1
     first = (core * c[x + X_SETS] + _set_of(c, x, tag, 0)) * c[x + X_WAYS]
-    tags = c[x + X_TAGS] + first
-    for way in range(c[x + X_WAYS]):
-        if s[tags + way] == tag:
-            return first + way
+    tags, ways = c[x + X_TAGS] + first, c[x + X_WAYS]
+    for way in range(0, ways, LANES):  # what is compared beyond the ways are other sets' tags, or stamps
+        found = equal_words(s, tags + way, 0, tag) & ((1 << min(ways - way, LANES)) - 1)
+        if found:
+            return first + way + first_bit(found)
     return -1
 
 
@@ -172,8 +173,8 @@ def _table_insert(c: Ints, s: Ints, x: int, core: int, tag: int) -> int:
         first = (core * c[x + X_SETS] + _set_of(c, x, tag, 0)) * ways
         stamps = c[x + X_STAMPS] + first
         oldest = NEVER
-        for way in range(ways):  # as a minimum of numbers: branches would be guessed wrong
-            oldest = min(oldest, (s[stamps + way] << WAY_BITS) | way)
+        for way in range(0, ways, LANES):  # as a minimum of numbers: branches would be guessed wrong
+            oldest = min(oldest, smallest_word(s, stamps + way, ways - way, WAY_BITS, -1 << WAY_BITS) | way)
         at = first + (oldest & ((1 << WAY_BITS) - 1))
     s[c[x + X_TAGS] + at] = tag
     _table_use(c, s, x, at)
