@@ -264,7 +264,8 @@ def _tlb(c: Ints, machine: spec.Machine, index: int, table: spec.TlbTable, space
     c[x + at.X_SETS] = max(sets, 1)
     c[x + at.X_WAYS] = ways
     c[x + at.X_PENALTY] = units(table.miss_penalty_cycles)
-    c[x + at.X_INDEX] = TLB_INDEXES[table.index]
+    plain = table.index == "linear" and table.pages_per_entry == 1
+    c[x + at.X_INDEX] = at.BY_PAGE if plain else TLB_INDEXES[table.index]
     c[x + at.X_SET_BITS] = max(sets, 1).bit_length() - 1
     c[x + at.X_GROUP_BITS] = table.pages_per_entry.bit_length() - 1
     c[x + at.X_TAGS] = space.take(machine.core.cores * table.entries)

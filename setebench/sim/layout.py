@@ -167,7 +167,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
 C_LEVEL = C_LAST
 
 (X_SETS, X_WAYS, X_PENALTY, X_TAGS, X_STAMPS, X_INDEX, X_SET_BITS, X_GROUP_BITS, X_WORDS) = range(9)
-BY_TLB_BITS, BY_TLB_HASH, BY_TLB_SKEW = range(3)
+BY_PAGE, BY_TLB_BITS, BY_TLB_HASH, BY_TLB_SKEW = range(4)  # by page: by bits, and an entry holds one page
 C_TLB = C_LEVEL + MOST_LEVELS * L_WORDS  # tables in the order l1 4k, l1 2m, l2 4k, l2 2m, then
 STORE_TABLES, WALK_CACHE, TLB_TABLES = 4, 6, 7  # those of stores, 4k and 2m, and upper levels of page tables
 

@@ -12,6 +12,7 @@ from setebench.sim.kernel.basics import count, free_entry, hold_entry
 from setebench.sim.kernel.compiler import LANES, Ints, compiled, equal_words, first_bit, inlined, smallest_word
 from setebench.sim.layout import (
     BASE_ADDRESS,
+    BY_PAGE,
     BY_TLB_BITS,
     BY_TLB_SKEW,
     C_FAULT_2M,
@@ -99,8 +100,9 @@ def _group(c: Ints, s: Ints, page: int, bits: int) -> int:
 @inlined
 def _tag(c: Ints, s: Ints, x: int, key: int) -> int:
     """What a table holds for a page: its number plus one, or less than zero for a group of pages."""
-    bits = c[x + X_GROUP_BITS]
-    return _group(c, s, key, bits) if bits else key + 1
+    if c[x + X_INDEX] == BY_PAGE or c[x + X_GROUP_BITS] == 0:
+        return key + 1
+    return _group(c, s, key, c[x + X_GROUP_BITS])
 
 
 @inlined
@@ -109,9 +111,9 @@ def _page_of(tag: int) -> int:
     return tag - 1 if tag > 0 else -tag - 1
 
 
-@inlined
-def _set_of(c: Ints, x: int, tag: int, way: int) -> int:
-    """The set of a tag in one way of a table; the same in all ways but for a skewed one."""
+@compiled
+def _mixed_set(c: Ints, x: int, tag: int, way: int) -> int:
+    """As `_set_of`, of a table whose entries hold groups of pages or whose index is a hash."""
     number = _page_of(tag) >> c[x + X_GROUP_BITS]
     if c[x + X_INDEX] != BY_TLB_BITS:
         bits = c[x + X_SET_BITS]
@@ -120,6 +122,14 @@ def _set_of(c: Ints, x: int, tag: int, way: int) -> int:
             above *= 2 * way + 1
         number ^= above ^ (above >> bits)
     return number & (c[x + X_SETS] - 1)
+
+
+@inlined
+def _set_of(c: Ints, x: int, tag: int, way: int) -> int:
+    """The set of a tag in one way of a table; the same in all ways but for a skewed one."""
+    if c[x + X_INDEX] == BY_PAGE:
+        return (tag - 1) & (c[x + X_SETS] - 1)
+    return _mixed_set(c, x, tag, way)
 
 
 @compiled
@@ -275,15 +285,6 @@ def _translate_slow(c: Ints, s: Ints, core: int, page: int, stores: bool, t: int
     return _walk(c, s, core, penalty, t)
 
 
-@compiled
-def _touch_page(c: Ints, s: Ints, core: int, page: int) -> int:
-    """What the first touch of a page costs, 0 for any later one."""
-    if s[c[C_PAGE_TABLE] + page] & PRESENT:
-        return 0
-    count(c, s, core, E_FAULTS, 1)
-    return make_present(c, s, page)
-
-
 @inlined
 def translate(c: Ints, s: Ints, cpu: int, core: int, address: int, t: int) -> int:
     """When the physical address of a mapped address is known, given that the access starts at t.
@@ -295,7 +296,9 @@ def translate(c: Ints, s: Ints, cpu: int, core: int, address: int, t: int) -> in
     if s[last] == page:
         return t
     s[last] = page
-    t += _touch_page(c, s, core, page)
+    if not s[c[C_PAGE_TABLE] + page] & PRESENT:
+        count(c, s, core, E_FAULTS, 1)
+        t += make_present(c, s, page)
     return _translate_slow(c, s, core, page, False, t)
 
 
@@ -307,7 +310,9 @@ def _translate_by_own(c: Ints, s: Ints, cpu: int, core: int, address: int, t: in
     if s[last] == page:
         return t
     s[last] = page
-    t += _touch_page(c, s, core, page)
+    if not s[c[C_PAGE_TABLE] + page] & PRESENT:
+        count(c, s, core, E_FAULTS, 1)
+        t += make_present(c, s, page)
     return _translate_slow(c, s, core, page, True, t)
 
 
