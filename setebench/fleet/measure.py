@@ -22,6 +22,10 @@ from setebench import store
 
 _LONGEST_REASON = 400
 
+_ENDED_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+"""A program that runs another in its place, which the kernel kills when its parent ends (PR_SET_PDEATHSIG, 1): a node
+whose worker has died goes on measuring for nobody otherwise."""
+
 
 def describe() -> dict[str, Any]:
     """The node's name, how busy it is (load of the last minute per CPU), and its version of this package."""
@@ -50,10 +54,10 @@ def _command(request: Mapping[str, Any]) -> list[str]:
 
 
 def _run(command: list[str], limit: float, lock: int) -> dict[str, Any]:
-    """In a session of its own, so that all that it starts can be ended with it. It holds the lock too, and keeps it if
-    the worker dies before it."""
+    """In a session of its own, so that all that it starts can be ended with it; and it ends with the worker. It holds
+    the lock too, until it has."""
     with subprocess.Popen(
-        command,
+        [sys.executable, "-S", "-E", "-c", _ENDED_WITH_PARENT, *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

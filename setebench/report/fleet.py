@@ -26,6 +26,9 @@ SHOWN_REASONS = 30
 MAP_ROWS, MAP_COLUMNS = 48, 40
 """Of the heat map: what a person takes in at a glance. The nodes and parameters with the strongest marks come first."""
 
+_NEVER = 10.0
+"""A change of a parameter, as a fraction, that is none of the same thing any more."""
+
 SHADES = (2.0, 3.5, 5.0, 8.0)
 """Distances, in standard deviations, from which on a cell has the next shade."""
 
@@ -65,6 +68,8 @@ def _spread_text(value: float | None, centre: float | str) -> str:
     """A standard deviation, relative where there is something to be relative to."""
     if value is None or isinstance(centre, str):
         return "—"
+    if centre and abs(value / centre) >= _NEVER:
+        return "never"
     return f"{abs(value / centre):.2%}" if centre else f"{value:.3g}"
 
 

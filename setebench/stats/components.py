@@ -31,30 +31,25 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 class Components(msgspec.Struct, frozen=True, kw_only=True):
     """`within`: variance of one run about its node. `between`: of nodes about the centre; with single runs it includes
     whatever differs from run to run and is not stated. `repeated`: whether nodes had several runs to judge by. `means`
-    is how the nodes' means lie, and `variance` that of each node's distance from their centre. `explained`: whether
-    what is known of the errors within nodes explains as much of their scatter as it leaves open."""
+    is how the nodes' means lie; for each node `variance` is that of its distance from their centre, and `degrees` are
+    those of Student's t for it."""
 
     within: float
     between: float
     repeated: bool
-    explained: bool
     means: robust.Spread
     variance: Numbers
-
-    @property
-    def degrees(self) -> int:
-        """Of Student's t for a node's distance. Where single runs scatter more than they say themselves, a disturbed
-        run looks like an odd node, and how far disturbed ones lie out nobody knows: one degree, by which hardly
-        anything stands out. With repeated runs each node's own scatter guards against that."""
-        return self.means.degrees if self.repeated or self.explained else min(1, self.means.degrees)
+    degrees: Counts
 
 
 class Error(msgspec.Struct, frozen=True, kw_only=True):
-    """Variance of each node's mean: as that of any node with so many runs (`typical`), and by its own runs (`own`, 0
-    with a single one)."""
+    """Variance of each node's mean: as that of any node with so many runs (`typical`), by its own runs (`own`, 0 with a
+    single one), and as its runs state it (`stated`). `single`: whether there is but one run."""
 
     typical: Numbers
     own: Numbers
+    stated: Numbers
+    single: NDArray[np.bool_]
 
 
 def sum_up(node: NDArray[np.integer], value: Numbers, error: Numbers, nodes: int) -> tuple[NDArray[np.int64], Runs]:
@@ -84,7 +79,12 @@ def components(runs: Runs) -> Components:
 def changes(now: Runs, before: Runs) -> tuple[Runs, Components]:
     """As `components`, of the nodes' changes. Both have the same nodes; the change's runs are the fewer of both."""
     (within_now, error_now), (within_before, error_before) = within_nodes(now), within_nodes(before)
-    error = Error(typical=error_now.typical + error_before.typical, own=error_now.own + error_before.own)
+    error = Error(
+        typical=error_now.typical + error_before.typical,
+        own=error_now.own + error_before.own,
+        stated=error_now.stated + error_before.stated,
+        single=error_now.single | error_before.single,
+    )
     change = Runs(
         mean=now.mean - before.mean,
         runs=np.minimum(now.runs, before.runs),
@@ -101,24 +101,27 @@ def within_nodes(runs: Runs) -> tuple[float, Error]:
     repeated = runs.runs > 1
     within = _pooled(runs.own[repeated], runs.runs[repeated])
     own = np.where(repeated, runs.own, 0.0) / runs.runs
-    return within, Error(typical=np.maximum(within, runs.stated) / runs.runs, own=own)
+    typical = np.maximum(within, runs.stated) / runs.runs
+    return within, Error(typical=typical, own=own, stated=runs.stated / runs.runs, single=~repeated)
 
 
 def between_nodes(mean: Numbers, error: Error, within: float, repeated: bool) -> Components:
     """How far the means scatter beyond their errors, and the variance that each is judged by.
 
     A node whose own runs scatter more than those of others, or state a larger error, carries that itself: its distance
-    is judged by it, so that one disturbed run of several makes no odd node."""
+    is judged by it, so that one disturbed run of several makes no odd node. A single run has no such guard. Where it
+    states less than half of the variance that it has, a disturbed run looks like an odd node, and how far disturbed
+    ones lie out nobody knows: it has one degree of freedom, by which hardly anything stands out."""
     means = robust.spread(mean)
-    known = float(np.median(error.typical))
-    between = max(0.0, means.spread**2 - known)
+    between = max(0.0, means.spread**2 - float(np.median(error.typical)))
+    unguarded = error.single & (between + error.typical > 2 * error.stated)
     return Components(
         within=within,
         between=between,
         repeated=repeated,
-        explained=between <= known,
         means=means,
         variance=between + np.maximum(error.typical, error.own),
+        degrees=np.where(unguarded, min(1, means.degrees), means.degrees),
     )
 
 
@@ -137,7 +140,7 @@ def smallest_change(found: Components, runs: Runs, probability: float, power: fl
     `probability`. Infinite where the test has no degrees of freedom.
 
     Over the distribution of the node's own variance, as it raises the limit where runs happen to scatter."""
-    limit = robust.limit(probability, found.degrees)
+    limit = robust.limit(probability, int(np.median(found.degrees)))
     if not np.isfinite(limit):
         return float("inf")
     count = int(np.median(runs.runs))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 Numbers = NDArray[np.float64]
@@ -52,11 +52,10 @@ def spread(values: Numbers) -> Spread:
     return Spread(centre=centre, spread=unit * float(np.sqrt(squares.mean())) / _OF_NORMAL, count=len(values))
 
 
-def tail(distances: Numbers, degrees: float) -> Numbers:
+def tail(distances: Numbers, degrees: ArrayLike) -> Numbers:
     """How probable a distance at least so large is, to both sides, by Student's t; 1 without degrees of freedom."""
-    if degrees < 1:
-        return np.ones_like(distances)
-    found: Numbers = 2 * special.stdtr(degrees, -np.abs(distances))
+    known = np.asarray(degrees)
+    found: Numbers = np.where(known < 1, 1.0, 2 * special.stdtr(np.maximum(known, 1), -np.abs(distances)))
     return found
 
 

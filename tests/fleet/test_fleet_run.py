@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +283,51 @@ def test_one_place_is_named() -> None:
     for places in ([], ["--on", "x", "--hosts", "y"]):
         result = CliRunner().invoke(fleet, ["run", *places, "-o", "out"])
         assert isinstance(result.exception, UsageError) and "name one place" in str(result.exception)
+
+
+SLEEPER = """
+import os, time
+
+
+def here(cpu, seed):
+    open(os.path.join(os.environ["TMPDIR"], "pid"), "w").write(str(os.getpid()))
+    time.sleep(120)
+"""
+
+
+def test_a_worker_that_is_killed_takes_its_measurement_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real worker, with a measurement that would last two minutes."""
+    (tmp_path / "sleeper.py").write_text(SLEEPER)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Here:
+        nodes = ("n1",)
+
+        def start(self, node: str, command: Sequence[str]) -> None:
+            started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+
+        def stop(self) -> None:
+            started[0].wait(20)
+
+    def kill_when_measuring() -> int:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+            time.sleep(0.05)
+        started[0].kill()
+        return int((tmp_path / "pid").read_text())
+
+    problems: list[str] = []
+    manner = engine.Manner(expected=Here.nodes, wait_seconds=60)
+    folder = Folder.open(tmp_path / "out", Plan(machine="sleeper:here", scenarios=("latency",)))
+    with launch.cluster(Here(), "127.0.0.1", problems.append) as address, engine.connected(address) as client:
+        with ThreadPoolExecutor(1) as thread:
+            killing = thread.submit(kill_when_measuring)
+            tally = engine.carry_out(client, folder, manner, engine.Listener(problem=problems.append))
+        measured = killing.result()
+    assert tally.failed == 1 and problems == ["n1: latency, run 1: its worker has gone"]
+    until = time.monotonic() + 20
+    while Path(f"/proc/{measured}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{measured}").exists()

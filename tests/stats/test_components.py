@@ -115,6 +115,16 @@ def test_single_runs_that_scatter_more_than_they_say_raise_no_alarm() -> None:
         runs.mean[rng.uniform(size=100) < 1 / 40] += 30
         alarms += p_values(runs).min() * 100 <= 0.05
     assert alarms <= 100 * 0.05 + 3 * (100 * 0.05 * 0.95) ** 0.5
+    mixed = fleet(rng, 100, 3, between=0.0, within=1.0, stated=0.1)
+    several = np.arange(100) >= 10  # the first ten nodes have single runs
+    mixed = components.Runs(
+        mean=mixed.mean,
+        runs=np.where(several, 3, 1),
+        own=np.where(several, mixed.own, np.nan),
+        stated=mixed.stated,
+    )
+    mixed.mean[[3, 50]] += 30
+    assert p_values(mixed)[3] * 100 > 0.05 and p_values(mixed)[50] * 100 < 1e-6
     honest = fleet(rng, 100, 1, between=0.0, within=1.0, stated=1.0)
     honest.mean[3] += 30
     assert p_values(honest)[3] * 100 < 1e-6
