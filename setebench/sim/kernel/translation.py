@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from setebench.sim.events import E_FAULTS, E_TLB1_MISSES, E_TLB2_MISSES, E_WALKS
 from setebench.sim.kernel.basics import count, free_entry, hold_entry
-from setebench.sim.kernel.compiler import LANES, Ints, compiled, equal_words, first_bit, inlined, smallest_word
+from setebench.sim.kernel.compiler import LANES, Ints, compiled, equal_words, first_bit, inlined
 from setebench.sim.layout import (
     BASE_ADDRESS,
     BY_PAGE,
@@ -183,8 +183,8 @@ def _table_insert(c: Ints, s: Ints, x: int, core: int, tag: int) -> int:
         first = (core * c[x + X_SETS] + _set_of(c, x, tag, 0)) * ways
         stamps = c[x + X_STAMPS] + first
         oldest = NEVER
-        for way in range(0, ways, LANES):  # as a minimum of numbers: branches would be guessed wrong
-            oldest = min(oldest, smallest_word(s, stamps + way, ways - way, WAY_BITS, -1 << WAY_BITS) | way)
+        for way in range(ways):  # as a minimum of numbers: branches would be guessed wrong
+            oldest = min(oldest, (s[stamps + way] << WAY_BITS) | way)
         at = first + (oldest & ((1 << WAY_BITS) - 1))
     s[c[x + X_TAGS] + at] = tag
     _table_use(c, s, x, at)
