@@ -83,10 +83,13 @@ class _Parameter:
 
 
 class Columns:
-    """Takes results one by one, gives back columns. Close it, or use it in a `with`."""
+    """Takes results one by one, gives back columns. Close it, or use it in a `with`.
+
+    `nodes` are the numbers of nodes, which may be given beforehand; `seen` those that have results here."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, int] = {}
+        self.seen: set[str] = set()
         self.runs = 0
         self._parameters: dict[str, _Parameter] = {}
         self._pending: list[tuple[int, int, int, float, float]] = []
@@ -108,6 +111,7 @@ class Columns:
     def add(self, result: Result) -> None:
         """Take one run of a node; of a parameter that it mentions twice the first finding counts."""
         node = self.nodes.setdefault(result.node, len(self.nodes))
+        self.seen.add(result.node)
         self.runs += 1
         take = self._pending.append
         for finding in result.findings:

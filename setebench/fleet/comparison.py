@@ -153,7 +153,9 @@ def compare(paths: Iterable[str | Path], baseline: Iterable[str | Path] = (), he
 
 def _came_and_went(now: Columns, before: Columns) -> list[str]:
     gone = list(before.nodes)[len(now.nodes) :]
-    return [f"in the baseline alone: {folded(in_order(gone))}"] if gone else []
+    new = set(now.nodes) - before.seen
+    notes = [f"in the baseline alone: {folded(in_order(gone))}"] if gone else []
+    return [*notes, f"not in the baseline: {folded(in_order(new))}"] if new else notes
 
 
 Heard = Callable[[int, int], None]

@@ -169,7 +169,7 @@ POWER = 0.95
 
 
 def _normal(p: Numbers, sign: Numbers) -> Numbers:
-    found: Numbers = -np.sign(sign) * special.ndtri(np.maximum(p, np.finfo(float).tiny) / 2)
+    found: Numbers = np.abs(special.ndtri(np.maximum(p, np.finfo(float).tiny) / 2)) * np.sign(sign) + 0.0  # no -0
     return found
 
 

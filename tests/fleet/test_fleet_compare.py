@@ -84,12 +84,16 @@ def test_one_run_of_a_node_is_said_to_be_little(tmp_path: Path) -> None:
 def test_a_baseline_shows_what_changed(tmp_path: Path) -> None:
     before, now = made(tmp_path / "before", seed=2), made(tmp_path / "now", seed=3, shift=0.7)
     put(before / "n99.json", findings(np.random.default_rng(4), 99))
+    (before / "n07.run-0.json").unlink()
+    for run in (1, 2):
+        (before / f"n07.run-{run}.json").unlink()
     fleet = compare([now], [before])
+    assert "not in the baseline: n07" in fleet.notes
     assert len(fleet.nodes) == 40 and "in the baseline alone: n99" in fleet.notes
     changed = [mark for mark in fleet.marks if mark.parameter == "latency.l2 (changed)"]
-    assert len(changed) == 40 and all(0.4 < float(mark.value) < 1.0 and mark.alarm for mark in changed)
+    assert len(changed) == 39 and all(0.4 < float(mark.value) < 1.0 and mark.alarm for mark in changed)
     assert {mark.parameter for mark in fleet.marks if "(changed)" in mark.parameter} == {"latency.l2 (changed)"}
-    assert fleet.groups[0].nodes == "n[00-39]"
+    assert fleet.groups[0].nodes == "n[00-06,08-39]"
 
 
 def test_an_answer_that_changed_on_some_nodes(tmp_path: Path) -> None:
