@@ -24,8 +24,9 @@ from setebench.sim.prefetchers import KINDS
 SCATTERED = 3000
 """More than the longest learning phase of a best-offset prefetcher has within a page (26 offsets, 100 rounds)."""
 
-REPEATED = 1024
-"""Accesses of a sequence in other pages until it counts as practised: an offset's score of 31 takes 806 of them."""
+REPEATED, LEAST_COUNTED = 2048, 8
+"""Accesses of a sequence in other pages until it counts as practised, where those to one page count as eight at least:
+an offset's score of 31 takes 806 of them if every access scores."""
 
 LEAD_ACCESSES, LEAD_FROM = 16, 4
 """Accesses of the run whose lead is described, and the line of the page at which it begins, off the page's ends."""
@@ -39,8 +40,10 @@ MULTIPLIER, INCREMENT = 6364136223846793005, 1442695040888963407
 """Of the linear congruential generator that scatters (Knuth, MMIX)."""
 
 SEQUENCE_IP = 0x4000
-FOOTPRINT = (0, 5, 3, 11, 2, 14, 9, 13)
-"""Lines of a block of 16 in an order without a stride; each is accessed by an instruction of its own."""
+FOOTPRINT = (0, 5, 11, 3, 14)
+"""Lines of a block of 16 in an order without a stride; each is accessed by an instruction of its own. Five of them, and
+an odd number of alternating distances, because a best-offset prefetcher tests its 7, 12, 19 or 26 offsets in turn: they
+must not meet the same places of every page."""
 
 Access = tuple[int, int]
 """(line, instruction address)."""
@@ -50,6 +53,10 @@ class Accessed(Protocol):
     """Something whose lines can be accessed, and that says which others come by it."""
 
     page_lines: int
+
+    @property
+    def there(self) -> set[int]:
+        """Lines that are there."""
 
     def access(self, line: int, ip: int) -> list[int]:
         """Lines that weren't there and come because of an access."""
@@ -147,7 +154,8 @@ def _stride(page: int, lines: int) -> list[Access]:
 
 
 def _deltas(page: int, lines: int) -> list[Access]:
-    return [(page + line, SEQUENCE_IP + 8) for line in range(lines) if line % 5 in (0, 2)]
+    chosen = [line for line in range(lines) if line % 5 in (0, 2)]
+    return [(page + line, SEQUENCE_IP + 8) for line in chosen[: len(chosen) - 1 + len(chosen) % 2]]
 
 
 def _footprint(page: int, _lines: int) -> list[Access]:
@@ -196,7 +204,7 @@ class Visit:
         return 2 * sum(late) >= len(late)
 
 
-def visit(level: Level, sequence: Sequence[Access], page: int) -> Visit:
+def visit(level: Accessed, sequence: Sequence[Access], page: int) -> Visit:
     """Go through one page."""
     found, brought, crossed = [], [], False
     for line, ip in sequence:
@@ -214,7 +222,7 @@ def practised(level: Level, name: str) -> Visit:
         page = level.fresh_page()
         sequence = SEQUENCES[name](page, level.page_lines)
         seen = visit(level, sequence, page)
-        made += max(len(sequence), len(FOOTPRINT))
+        made += max(len(sequence), LEAST_COUNTED)
         if made >= REPEATED:
             return seen
 
@@ -311,12 +319,13 @@ STOPS = ("skip", "repeat", "other_instruction", "page")
 def _stopped_by(level: Level) -> tuple[str, ...] | None:
     """After what a run's next two accesses bring nothing, where otherwise they do: a line left out, its last line
     accessed twice again, a change of instruction, the page's end."""
-    if not _goes_on(level.copy(), ""):
+    if not goes_on(level.copy(), ""):
         return None
-    return tuple(event for event in STOPS if not _goes_on(level.copy(), event))
+    return tuple(event for event in STOPS if not goes_on(level.copy(), event))
 
 
-def _goes_on(level: Level, event: str) -> bool:
+def goes_on(level: Accessed, event: str) -> bool:
+    """Whether the two accesses after an event (one of STOPS, "" for none) bring lines."""
     page = level.fresh_page()
     run = _up(page, level.page_lines)
     reached = len(run) if event == "page" else 8

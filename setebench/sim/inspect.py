@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.arrays import lines_of
@@ -45,11 +48,11 @@ def cached_in(machine: SimulatedMachine, address: int, core: int = 0) -> set[int
     return levels
 
 
-def cached_lines(machine: SimulatedMachine, level: int, core: int = 0) -> set[int]:
+def cached_lines(machine: SimulatedMachine, level: int, core: int = 0) -> NDArray[np.int64]:
     """Numbers of the lines (addresses over the line size) that a core's cache of this level (1, 2, 3) holds."""
     arrays = simulation(machine._number).arrays
     c, s = arrays.c, arrays.s
     sets = int(c[at.C_LEVEL + (level - 1) * at.L_WORDS + at.L_SETS])
     begin = core * sets if level < 3 else 0
     held = lines_of(c, s, level - 1)[begin : begin + sets] >> at.LINE_SHIFT
-    return set((held[held >= 0] + (at.BASE_ADDRESS >> int(c[at.C_LINE_BITS]))).tolist())
+    return held[held >= 0] + (at.BASE_ADDRESS >> int(c[at.C_LINE_BITS]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from watched_levels import WatchedLevel
 
 from setebench.sim import spec
-from setebench.sim.described import REPEATED, SEQUENCES, described, lead, lead_of
+from setebench.sim.described import LEAST_COUNTED, REPEATED, SEQUENCES, STOPS, described, goes_on, lead, lead_of, visit
 from setebench.sim.random_machine import random_machine
 from setebench.sim.truth_prefetchers import identity_of
 
@@ -35,11 +35,9 @@ def streamers() -> list[tuple[int, spec.AnyPrefetcher, int]]:
 
 
 def practise(level: WatchedLevel, name: str) -> None:
-    made = 0
-    while made < REPEATED:
-        sequence = SEQUENCES[name](level.fresh_page(), level.page_lines)
-        level.load(sequence)
-        made += len(sequence)
+    sequence = SEQUENCES[name](0, level.page_lines)
+    counted = max(len(sequence), LEAST_COUNTED)
+    level.load_in_pages(sequence, -(-REPEATED // counted))
 
 
 def test_leads_of_other_prefetchers_are_those_of_machines() -> None:
@@ -56,6 +54,32 @@ def test_leads_of_other_prefetchers_are_those_of_machines() -> None:
         assert tuple(lead(level, step)[0]) == told.lead_after_runs, (seed, prefetcher)
         seen.add(type(prefetcher))
     assert len(seen) >= 8
+
+
+def practised(prefetcher: spec.AnyPrefetcher, line: int, name: str) -> WatchedLevel:
+    level = WatchedLevel(prefetcher, line=line)
+    level.scatter()
+    practise(level, name)
+    return level
+
+
+def test_patterns_of_other_prefetchers_are_those_of_machines() -> None:
+    for seed, prefetcher, line in others()[::6]:
+        told = described((prefetcher,), line)
+        for name, sequence in SEQUENCES.items():
+            level = practised(prefetcher, line, name)
+            page = level.fresh_page()
+            seen = visit(level, sequence(page, level.page_lines), page)
+            assert (seen.came if name == "single" else seen.covered) == (name in told.patterns), (seed, name)
+
+
+def test_what_stops_other_prefetchers_stops_them_on_machines() -> None:
+    for seed, prefetcher, line in others()[1::6]:
+        told = described((prefetcher,), line)
+        if told.stopped_by is not None:
+            for event in ("", *STOPS):
+                level = practised(prefetcher, line, "up")
+                assert goes_on(level, event) == (event not in told.stopped_by), (seed, event)
 
 
 def test_leads_of_named_prefetchers_are_those_of_machines() -> None:

@@ -13,7 +13,7 @@ from setebench.sim.described import SCATTER_INSTRUCTIONS, SCATTER_IP, SCATTERED,
 from setebench.sim.inspect import cached_lines
 
 WHERE = Base("line")
-PAGES, SCATTER_BYTES = 256, 1 << 26
+PAGES, SCATTER_BYTES = 1024, 1 << 26
 
 
 class WatchedLevel:
@@ -37,13 +37,14 @@ class WatchedLevel:
     @property
     def there(self) -> set[int]:
         """Lines of the region in a cache, numbered from its first."""
-        first = self.region.address // self.line
-        held = cached_lines(self.machine, 1) | cached_lines(self.machine, 2)
-        return {each - first for each in held if 0 <= each - first < PAGES * self.page_lines}
+        held = np.concatenate([cached_lines(self.machine, 1), cached_lines(self.machine, 2)])
+        held -= self.region.address // self.line
+        return set(held[(held >= 0) & (held < PAGES * self.page_lines)].tolist())
 
     def fresh_page(self) -> int:
         """First line of a page that nothing was accessed in or beside."""
         self.next_page += SPREAD
+        assert self.next_page + SPREAD < PAGES
         return self.next_page * self.page_lines
 
     def access(self, line: int, ip: int) -> list[int]:
@@ -54,10 +55,19 @@ class WatchedLevel:
 
     def load(self, accesses: list[tuple[int, int]], cpu: int = 0) -> None:
         """Load lines one after the other."""
+        self.machine.run(self._loads(accesses), {WHERE: [self.region.address]}, cpu=cpu)
+
+    def load_in_pages(self, accesses: list[tuple[int, int]], pages: int) -> None:
+        """The same accesses to lines of one fresh page after the other."""
+        firsts = [self.fresh_page() for _ in range(pages)]
+        addresses = self.region.address + np.array(firsts) * self.line
+        self.machine.run(self._loads(accesses), {WHERE: addresses})
+
+    def _loads(self, accesses: list[tuple[int, int]]) -> Probe:
         probe = Probe()
         for line, ip in accesses:
             probe = probe.load(WHERE + line * self.line, ip=f"at {ip:x}", ip_bits=ip).fence().wait(2000).fence()
-        self.machine.run(probe, {WHERE: [self.region.address]}, cpu=cpu)
+        return probe
 
     def flush(self, lines: Iterable[int]) -> None:
         """Take lines out of all caches."""
