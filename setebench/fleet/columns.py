@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.errors import SetebenchError
 from setebench.fleet.reading import Reported, Result
 from setebench.results import Outcome
 
@@ -153,8 +154,11 @@ class Columns:
         for name, values in zip(ROW.names or (), fields, strict=True):
             rows[name] = values[order]
         edges = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=len(self._parameters)))])
-        self._file.seek(self._end)
-        self._file.write(rows.tobytes())
+        try:
+            self._file.seek(self._end)
+            self._file.write(rows.tobytes())
+        except OSError as error:
+            raise SetebenchError(f"no room in {tempfile.gettempdir()!r} for what was read: {error.strerror}") from error
         self._blocks.append((self._end, edges))
         self._end += rows.nbytes
 

@@ -7,6 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from setebench.sim import spec
+from setebench.sim.loader import load
+
 RECORDED = Path(__file__).resolve().parents[1] / "fixtures/fleet/recorded.json"
 """24 runs of `setebench latency --fast` on one simulated machine with a guest's noise, each with another seed; made by
 `setebench fleet simulate` on the machine file in it."""
@@ -47,3 +52,19 @@ def put(path: Path, findings: Iterable[Mapping[str, Any]], version: str = "0.1.0
         "evidence": {"points": [[1, 2], [3, 4]]},
     }
     path.write_text(json.dumps(document))
+
+
+def tiny(memory: float) -> spec.Machine:
+    """A machine of two small levels, on which latency takes a second or two."""
+    replace, plain = msgspec.structs.replace, load("plain")
+    hints = {
+        name: replace(hint, fills="l2") if hint.fills == "l3" else hint
+        for name, hint in plain.software_prefetch.hints.items()
+    }
+    return replace(
+        plain,
+        name="tiny",
+        levels=(replace(plain.levels[0], sets=32), replace(plain.levels[1], sets=64)),
+        memory=replace(plain.memory, latency_cycles=memory),
+        software_prefetch=replace(plain.software_prefetch, hints=hints),
+    )

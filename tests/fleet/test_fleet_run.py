@@ -12,42 +12,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner
-from fleets import number, put
+from fleets import number, put, tiny
 
 from setebench.cli.fleet import fleet
 from setebench.errors import SetebenchError, UsageError
 from setebench.fleet import engine, launch, measure
 from setebench.fleet.comparison import compare
 from setebench.fleet.plan import Folder, Job, Plan
-from setebench.sim import spec
 from setebench.sim.compiled import prepare
 from setebench.sim.dump import dump
-from setebench.sim.loader import load
 
 distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
 pytestmark = pytest.mark.long(40)
 
 
 # -- real measurements, on real workers -------------------------------------------------------------------------------
-
-
-def tiny(memory: float) -> spec.Machine:
-    """A machine of two small levels, on which latency takes a second or two."""
-    replace, plain = msgspec.structs.replace, load("plain")
-    hints = {
-        name: replace(hint, fills="l2") if hint.fills == "l3" else hint
-        for name, hint in plain.software_prefetch.hints.items()
-    }
-    return replace(
-        plain,
-        name="tiny",
-        levels=(replace(plain.levels[0], sets=32), replace(plain.levels[1], sets=64)),
-        memory=replace(plain.memory, latency_cycles=memory),
-        software_prefetch=replace(plain.software_prefetch, hints=hints),
-    )
 
 
 FAKE_SSH = """#!/bin/sh

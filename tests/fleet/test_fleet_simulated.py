@@ -11,12 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from fleets import RECORDED, number, put
+from fleets import RECORDED, number, put, tiny
 
 from setebench.cli.fleet import fleet
 from setebench.errors import UsageError
 from setebench.fleet.comparison import compare
 from setebench.score import fleet as made
+from setebench.sim.dump import dump
 from setebench.sim.loader import parse
 
 PLAN = made.Plan(nodes=60, odd=2, seed=5)
@@ -80,6 +81,20 @@ def test_more_than_there_is_is_bad_use(recording: made.Recording) -> None:
         list(made.nodes(recording, msgspec.structs.replace(PLAN, odd=61)))
     with pytest.raises(UsageError, match="between 1 and 50"):
         made.record(made.Wanted(machine="plain", noise="quiet", scenarios=("latency",), fast=True, seed=1, count=51))
+
+
+def test_recorded_runs_are_those_of_equal_machines_with_other_seeds(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(dump(tiny(250.0)))
+    name = str(tmp_path / "tiny.toml")
+    wanted = made.Wanted(machine=name, noise="quiet", scenarios=("latency",), fast=True, seed=7, count=2)
+    done: list[int] = []
+    recording = made.record(wanted, done.append)
+    assert done == [1, 2] and [run.seed for run in recording.runs] == [7, 8]
+    made.save_recording(recording, tmp_path / "recorded.json")
+    assert made.read_recording(tmp_path / "recorded.json") == recording
+    for run in recording.runs:
+        values = {finding.parameter: finding.value for finding in run.findings}
+        assert values["latency.memory"] == pytest.approx(250, rel=0.01)
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
