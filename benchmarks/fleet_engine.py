@@ -41,8 +41,12 @@ def resting(seconds: float) -> Mapping[str, Any]:
     """On the worker: a measurement that sleeps."""
     from setebench.fleet import measure
 
-    measure._command = lambda _request: ["sleep", str(seconds)]
-    return measure.measure({"limit_seconds": seconds + 60})
+    program = [sys.executable, "-S", "-c", f"import time; time.sleep({seconds}); print(1)"]
+    measure._command = lambda _request: program
+    reply = measure.measure({"limit_seconds": seconds + 60})
+    if "error" in reply:
+        raise RuntimeError(reply["error"])
+    return reply
 
 
 def main() -> None:
