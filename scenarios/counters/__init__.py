@@ -22,7 +22,7 @@ from .battery import Battery
 from .cycles import judge_cycle_event
 from .findings import of_verdict
 from .lines import PAIRS, judge_instruction_event, judge_line_event
-from .observe import observe
+from .observe import observe, observe_epoch
 from .params import Params
 from .plot import draw
 from .readings import Evidence
@@ -47,10 +47,21 @@ def validate(context: Context) -> Iterable[Verdict]:
         raise UnsupportedError(f"{machine.facts.name} can count none of these events: {why}")
     params = Params().quicker() if context.fast else Params()
     with closing(Battery(context, params)) as battery:
-        observations = observe(context, battery.workloads, countable, params)
-        evidence = Evidence(observations, {work.name: work for work in battery.workloads}, params)
+        works = battery.workloads
+        evidence = Evidence(observe(context, works, countable, params), {work.name: work for work in works}, params)
+        for epoch in range(params.epochs, params.most_epochs):
+            still_open = tuple(role for role in countable if _needs_more(role, evidence))
+            if not still_open:
+                break
+            observe_epoch(context, works, still_open, evidence.observations, epoch)
     context.evidence["counts"] = evidence.table()
     return [_judge(role, offered.get(role, "this machine knows no event for it"), evidence) for role in wanted]
+
+
+def _needs_more(role: str, evidence: Evidence) -> bool:
+    """Whether further epochs may decide an event: its scale is known, but not well enough."""
+    verdict = _judge(role, "", evidence)
+    return not verdict.kinds and verdict.scale is not None
 
 
 def _is_checked(role: str) -> bool:

@@ -51,11 +51,13 @@ about it."""
 class Levels:
     """What the sweep says of the caches. `first_bytes`: the largest working set that the first one serves. `second` and
     `third`: working sets that lines from the second one and from one beyond it serve, None where none was found.
-    `beyond_second_bytes`: half of the lines of a working set of that size come from beyond the second one."""
+    `third_holds_bytes`: a working set that stays in the third one. `beyond_second_bytes`: half of the lines of a
+    working set of that size come from beyond the second one."""
 
     first_bytes: float
     second: float
     third: float | None
+    third_holds_bytes: float
     beyond_second_bytes: float
 
 
@@ -146,7 +148,7 @@ class Battery:
         for name, size in (("l2", self.levels.second), ("l3", self.levels.third)):
             if size is not None:
                 yield from make.served(name, self._ring(size), self._context.cpu, STALLS)
-        yield from self._driven_out()
+        yield from self._written_back()
 
     def _ascending(self) -> Region:
         """Lines that point to the next ones."""
@@ -165,15 +167,22 @@ class Battery:
         order = (lines + pages[:, None]).T.ravel()[: max(params.full_lines)]
         yield from make.full_queues(region, self._context.cpu, params.full_lines, order)
 
-    def _driven_out(self) -> Iterator[Workload]:
-        """Modified lines behind chases of several times the first level's and the second level's size."""
-        size = -(-self._params.dirty_lines * self._context.machine.facts.line_size // PAGE_BYTES) * PAGE_BYTES
-        memory = () if self.levels.third else ("mem_write", "home_write")
-        passed = self.levels.first_bytes, ("l1d_writeback",)
-        further = self.levels.beyond_second_bytes, ("l1d_writeback", "l2_writeback", *memory)
-        for level_bytes, beyond in (passed, further):
-            evictors = self._ring(self._params.beyond * level_bytes)
-            yield make.driven_out(self._allocate(size), evictors, self._context.cpu, beyond)
+    def _written_back(self) -> Iterator[Workload]:
+        """Modified lines that leave the first cache, and those that leave the second one."""
+        levels, params = self.levels, self._params
+        held, size = dict.fromkeys(("mem_write", "home_write"), 0.0), params.beyond * levels.beyond_second_bytes
+        # how many of them leave the second cache at once depends on its replacement, unless it is much larger
+        own = {"l1d_writeback": 1.0, **(held if levels.third else {})}
+        yield self._driven_out("l1d", params.beyond * levels.first_bytes, own)
+        if not levels.third:
+            held = dict.fromkeys(held, 1.0)
+        elif size > levels.third_holds_bytes:
+            held = {}
+        yield self._driven_out("l2", size, {"l1d_writeback": 1.0, "l2_writeback": 1.0, **held})
+
+    def _driven_out(self, level: str, size_bytes: float, known: dict[str, float]) -> Workload:
+        dirty = self._params.amounts[-1] * make.DIRTY_LINES * self._context.machine.facts.line_size
+        return make.driven_out(level, self._allocate(dirty), self._ring(size_bytes), self._context.cpu, known)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context
@@ -181,6 +190,8 @@ class Battery:
         region = self._allocate(span_bytes(size_bytes, context.machine.facts.line_size))
         order = by_windows(lay(region, size_bytes, rng), rng)
         context.machine.link(region, order)
+        # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted
+        context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
         context.machine.run(Probe().chase(TARGET, 2 * len(order)), {TARGET: order[:1]}, cpu=context.cpu)
         return Ring(order)
 
@@ -224,8 +235,13 @@ def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Param
         if params.slower * own < each.cycles < params.before_memory * memory_ticks and each.low_bytes > second
     ]
     third = max(further, key=lambda each: each.high_bytes / each.low_bytes, default=None)
-    half = (own + (third.cycles if third else memory_ticks)) / 2
+    beyond_second = _half_beyond(sizes, ticks, (own + (third.cycles if third else memory_ticks)) / 2)
+    beyond_third = _half_beyond(sizes, ticks, (third.cycles + memory_ticks) / 2) if third else 0.0
+    middle = third.middle_bytes if third else None
+    return Levels(first, second, middle, beyond_third / params.inside, beyond_second)
+
+
+def _half_beyond(sizes: Numbers, ticks: Numbers, half: float) -> float:
+    """The smallest working set whose loads take as long as half of them would that come from the next level."""
     beyond = sizes[ticks >= half]
-    return Levels(
-        first, second, third.middle_bytes if third else None, float(beyond.min() if len(beyond) else sizes[-1])
-    )
+    return float(beyond.min() if len(beyond) else sizes[-1])

@@ -8,6 +8,8 @@ multiplications lengthen a step without a load that waits (Molka et al. 2017, se
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from setebench.counters.verdicts import Kind, Verdict
@@ -24,6 +26,7 @@ from .readings import (
     common,
     ordered,
     scaled,
+    undecided,
     undercounts,
     unusable,
     wrapped,
@@ -36,19 +39,35 @@ PURE = ("stall_l1d_miss", "stall_load_any")
 """Events that should not count cycles in which arithmetic waits for arithmetic."""
 
 
+@dataclass(frozen=True)
+class Compared:
+    """What two workloads differ by, in events and in the cycles that a perfect event would count, shape (epochs,) each;
+    `unknown`: cycles of which it is not known whether such an event counts them, half of which are in `cycles`."""
+
+    counts: Numbers
+    cycles: Numbers
+    unknown: float = 0.0
+
+    def scale(self, exactness: float) -> Estimate:
+        """Events per cycle; with the doubt of known volumes (`Params.exactness`), and half of what is not known: its
+        interval then holds all of it."""
+        found = over_epochs(self.counts / self.cycles)
+        return found.doubted(exactness / 2).doubted(self.unknown / float(self.cycles.mean()) / 4)
+
+
 def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
     """The verdict on an event that counts cycles, or a sum over cycles."""
     observed = evidence.observations.roles[role]
     early = unusable(role, observed)
     if early is not None:
         return early
-    counts, cycles = _compared(role, evidence)
-    if not len(counts):
+    compared = _compared(role, evidence)
+    if not len(compared.counts):
         return Verdict(role=role, reason="no two levels were found whose latencies could be compared")
     kinds = set(wrapped(observed))
     if not _counts_anything(role, evidence):
         return _nothing(role, kinds)
-    scale = over_epochs(counts / cycles)
+    scale = compared.scale(evidence.params.exactness)
     noisy = background(role, evidence, max(scale.value, 1 / 4)) or _while_executing(role, evidence)
     if not noisy and role == "l1d_inflight_sum" and _floored(evidence):
         kinds.add(Kind.FLOOR_PER_CYCLE)
@@ -70,7 +89,7 @@ def _while_executing(role: str, evidence: Evidence) -> bool:
 def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) -> Verdict:
     found, reason = scaled(scale, evidence.params)
     if found is None:
-        return Verdict(role=role, reason=reason)
+        return undecided(role, scale, reason)
     kinds |= set(found)
     kinds |= {Kind.INCLUDES_OTHER_STALLS} if role in PURE and _includes_other(role, evidence, scale) else set()
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, _primary(role, evidence)) else set()
@@ -93,31 +112,30 @@ def _counts_anything(role: str, evidence: Evidence) -> bool:
     return any(np.nansum(series.counts) > 0 for series in evidence.observations.roles[role].series.values())
 
 
-def _compared(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
-    """What two workloads differ by, in events and in the cycles that a perfect event would count; by epoch."""
+def _compared(role: str, evidence: Evidence) -> Compared:
     if role in FULL:
         return _full(role, evidence)
     return _waiting(role, evidence) if role == "no_execute" else _longer(role, evidence)
 
 
-def _waiting(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
+def _waiting(role: str, evidence: Evidence) -> Compared:
     """Cycles in which nothing began to execute, for dependent multiplications: all that they take but one each."""
     near = evidence.workloads.get("l2_chase")
     if near is None:
-        return np.empty(0), np.empty(0)
+        return Compared(np.empty(0), np.empty(0))
     work = near.steps * CHASE_WORK
     cycles = common(evidence.cycles(role, "l2_chase_chained"), evidence.cycles(role, "l2_chase")) - work
-    return evidence.difference(role, "l2_chase_chained", "l2_chase"), cycles
+    return Compared(evidence.difference(role, "l2_chase_chained", "l2_chase"), cycles)
 
 
-def _full(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
-    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a store enters the
-    buffer, it is not full."""
+def _full(role: str, evidence: Evidence) -> Compared:
+    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a request is on its
+    way to the queue that just had an entry free, none waits; unless one behind it, which needs no turn, does."""
     fewer, more = evidence.params.full_lines
     few, many = (f"{FULL[role]}_{count}" for count in (fewer, more))
     cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
-    entering = (more - fewer) * _entering(evidence) if role == "stall_store_buffer" else 0.0
-    return evidence.difference(role, many, few), cycles - entering
+    entering = (more - fewer) * _entering(evidence)
+    return Compared(evidence.difference(role, many, few), cycles - entering / 2, entering)
 
 
 def _entering(evidence: Evidence) -> float:
@@ -130,17 +148,17 @@ def _entering(evidence: Evidence) -> float:
     return (steps[larger] - steps[smaller]) / (instructions[0] - instructions[1])
 
 
-def _longer(role: str, evidence: Evidence) -> tuple[Numbers, Numbers]:
+def _longer(role: str, evidence: Evidence) -> Compared:
     """Events, and cycles, of a step over flushed lines beyond those of a step that L2 serves."""
     few, many = (f"far_chase_{count}" for count in evidence.params.chase_lines)
     steps = evidence.params.chase_lines[1] - evidence.params.chase_lines[0]
     near = evidence.workloads.get("l2_chase")
     if near is None:
-        return np.empty(0), np.empty(0)
+        return Compared(np.empty(0), np.empty(0))
     far = evidence.difference(role, many, few) / steps
     far_cycles = common(evidence.cycles(role, many), evidence.cycles(role, few)) / steps
     counts = common(far, evidence.slope(role, near.name) / near.steps)
-    return counts, common(far_cycles, evidence.cycles(role, near.name) / near.steps)
+    return Compared(counts, common(far_cycles, evidence.cycles(role, near.name) / near.steps))
 
 
 def _includes_other(role: str, evidence: Evidence, scale: Estimate) -> bool:
@@ -165,5 +183,6 @@ def _floored(evidence: Evidence) -> bool:
     numbers, counts, errors = _burst_counts(evidence)
     if np.isnan(counts).any():
         return False
-    comparison = compare(counts, errors, {"all": numbers, "quarters": np.floor(numbers / 4)})
+    candidates = {"all": numbers, "quarters": np.floor(numbers / 4)}
+    comparison = compare(counts, dict.fromkeys(candidates, errors), candidates)
     return comparison.best == "quarters"

@@ -8,8 +8,8 @@ level is found, not looked up). What none explains is untrusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from setebench.counters.roles import ROLES, Quantity
@@ -17,6 +17,7 @@ from setebench.counters.verdicts import Kind, Verdict
 from setebench.stats.candidates import compare
 from setebench.stats.estimate import Estimate, over_epochs
 
+from .params import Params
 from .readings import (
     Evidence,
     Numbers,
@@ -26,6 +27,7 @@ from .readings import (
     lost,
     ordered,
     scaled,
+    undecided,
     undercounts,
     unusable,
     wrapped,
@@ -48,8 +50,8 @@ PRIMARY = {
     "l2_rfo_miss": "far_store",
     "mem_write": "far_store",
     "home_write": "far_store",
-    "l1d_writeback": "driven_out_l1d_writeback",
-    "l2_writeback": "driven_out_l2_writeback",
+    "l1d_writeback": "driven_out_l1d",
+    "l2_writeback": "driven_out_l2",
 }
 """The workload that a role is about; `far_load` for the others."""
 
@@ -64,10 +66,9 @@ PAIRS = {
 STREAMED = ("far_ascending", "stream_load")
 """Ascending lines, of which prefetchers bring a part."""
 
-
-PREFETCHED = 0.75
-"""An ascending chase that takes less than so much of an irregular one had its lines prefetched: without, the two differ
-by TLB misses and banks, a tenth at most; with, by what the prefetcher is ahead."""
+AND_FLUSHES = " and flushes"
+"""Behind the name of a candidate that also counts modified lines that are flushed: whether a flush is a write-back of
+one level to the next is for the core to say."""
 
 
 def judge_line_event(role: str, evidence: Evidence) -> Verdict:
@@ -77,31 +78,43 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     if early is not None:
         return early
     used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
-    primary = PRIMARY.get(role, "far_load")
     if not any(work.volumes[role] for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
-    scale = _scale(role, role, evidence, used)
     if _silent(role, evidence):
         return Verdict(role=role, kinds=ordered({Kind.ZERO}))
-    kinds = set(wrapped(observed))
-    chosen, fits = _candidate(role, evidence, used)
-    if not fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
-        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, fits))
-    level = evidence.level(chosen)
-    if chosen != role and level == evidence.level(role):
+    candidate = _candidate(role, evidence, used)
+    return _of_candidate(role, evidence, candidate, _scale(role, candidate.counted, evidence, used))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The role whose lines an event counts, the roles that explain its counts about as well, and whether it explains
+    all that was counted."""
+
+    counted: str
+    others: tuple[str, ...]
+    fits: bool
+
+
+def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Estimate) -> Verdict:
+    chosen, kinds = candidate.counted, set(wrapped(evidence.observations.roles[role]))
+    primary = PRIMARY.get(chosen, "far_load")
+    if not candidate.fits or background(role, evidence, scale.value) or bent(role, evidence, primary):
+        reason = _why(role, evidence, scale, candidate.fits)
+        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
+    if chosen != role and evidence.level(chosen) == evidence.level(role):
         reason = f"it counts what {chosen} should"
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
-    if chosen != role:
-        kinds.add(Kind.OTHER_LEVEL)
-        scale = _scale(role, chosen, evidence, used)
     found, reason = scaled(scale, evidence.params)
     if found is None:
-        return Verdict(role=role, reason=reason)
+        return undecided(role, scale, reason)
     includes = _includes_prefetch(role, evidence, scale, chosen)
     kinds |= set(found)
+    kinds |= {Kind.OTHER_LEVEL} if chosen != role else set()
     kinds |= {Kind.MISSES_PREFETCHES} if includes is False else set()
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, primary) else set()
-    return _verdict(role, kinds, scale, evidence.sure_level(chosen), includes)
+    levels = {evidence.sure_level(name) for name in (chosen, *candidate.others)}
+    return _verdict(role, kinds, scale, levels.pop() if len(levels) == 1 else "", includes)
 
 
 def _overlap(evidence: Evidence) -> bool:
@@ -126,8 +139,7 @@ def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes:
 def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
     """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
     apart = work.name.startswith("stream_") or work.name in STREAMED or work.name.endswith("_beside_sibling")
-    held = role in work.volumes and role not in work.aside
-    return held and not apart and len(evidence.slope(role, work.name)) > 0
+    return role in work.volumes and not apart and len(evidence.slope(role, work.name)) > 0
 
 
 def _silent(role: str, evidence: Evidence) -> bool:
@@ -142,25 +154,34 @@ def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) ->
     series = [evidence.slope(role, work.name) / work.volumes[counted] for work in exact]
     epochs = min((len(each) for each in series), default=0)
     scale = over_epochs(np.mean([each[:epochs] for each in series], axis=0) if epochs else [])
-    # the volumes themselves are known to `exactness` only, which no number of epochs makes better
-    return msgspec.structs.replace(
-        scale, error=float(np.hypot(scale.error, evidence.params.exactness / 2 * scale.value))
-    )
+    return scale.doubted(evidence.params.exactness / 2)
 
 
-def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> tuple[str, bool]:
-    """The role whose lines the event counts, and whether it explains all that was counted; its own where others explain
-    as much."""
+def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> Candidate:
+    """The role whose lines the event counts; its own where others explain as much."""
     family = next(each for each in FAMILIES if role in each)
-    used = [work for work in used if set(family) <= set(work.volumes)] or used
     observed = np.array([_counted(role, evidence, work) for work in used])
-    predicted = {name: np.array([work.volumes.get(name, 0.0) for work in used]) for name in family}
-    predicted = {name: each for name, each in predicted.items() if each.any()}
-    errors = _errors(role, evidence, used)
+    predicted = _predicted(family, used)
+    errors = {name: _errors(role, name.removesuffix(AND_FLUSHES), evidence, used) for name in predicted}
     comparison = compare(observed, errors, predicted)
     alike = comparison.equals(evidence.params.even_odds)
-    chosen = role if role in alike else comparison.best
-    return chosen, comparison.fits[chosen].fits >= evidence.params.least_fit
+    names = list(dict.fromkeys(name.removesuffix(AND_FLUSHES) for name in (comparison.best, *alike)))
+    chosen = role if role in names else names[0]
+    fits = max(fit.fits for name, fit in comparison.fits.items() if name.removesuffix(AND_FLUSHES) == chosen)
+    return Candidate(chosen, tuple(name for name in names if name != chosen), fits >= evidence.params.least_fit)
+
+
+def _predicted(family: tuple[str, ...], used: list[Workload]) -> dict[str, Numbers]:
+    """Events per repetition of each workload, by candidate; half of the most it could be where that is not known."""
+    predicted = {name: np.array([work.volumes.get(name, _most(work) / 2) for work in used]) for name in family}
+    flushes = {name: np.array([float(name in work.aside) for work in used]) for name in family}
+    predicted |= {f"{name}{AND_FLUSHES}": predicted[name] + more for name, more in flushes.items() if more.any()}
+    return {name: each for name, each in predicted.items() if each.any()}
+
+
+def _most(work: Workload) -> float:
+    """The most lines that any role counts, per repetition; one where none counts any."""
+    return max((*_known(work).values(), 1.0))
 
 
 def _counted(role: str, evidence: Evidence, work: Workload) -> float:
@@ -173,18 +194,25 @@ def _counted(role: str, evidence: Evidence, work: Workload) -> float:
     return min(counted, most) if most > 0 else counted
 
 
-def _errors(role: str, evidence: Evidence, used: list[Workload]) -> Numbers:
-    """Standard error of each workload's counts per repetition: between epochs, and of its volume as it is known."""
+def _errors(role: str, candidate: str, evidence: Evidence, used: list[Workload]) -> Numbers:
+    """Standard error of each workload's counts per repetition: between epochs, and of the candidate's volume."""
     params = evidence.params
     spread = [over_epochs(evidence.slope(role, work.name)).error for work in used]
-    size = [max((*_known(work).values(), 1.0)) for work in used]
+    size = [_most(work) for work in used]
     means = [abs(float(np.mean(evidence.slope(role, work.name)))) / n for work, n in zip(used, size, strict=True)]
     exact = [mean for mean, work in zip(means, used, strict=True) if role not in work.loose]
     level = max(exact, default=0.0) or max(means)
-    doubt = [params.looseness if role in work.loose else params.exactness for work in used]
+    doubt = [_doubt(candidate, work, params) for work in used]
     known = [level * n * each for n, each in zip(size, doubt, strict=True)]
     finite = [each if np.isfinite(each) else known[at] for at, each in enumerate(spread)]
     return np.hypot(finite, known)
+
+
+def _doubt(candidate: str, work: Workload, params: Params) -> float:
+    """How well a volume is known, in parts of the most that it could be."""
+    if candidate not in work.volumes:
+        return 0.5
+    return params.looseness if candidate in work.loose else params.exactness
 
 
 def _known(work: Workload) -> Mapping[str, float]:
@@ -213,7 +241,7 @@ def _prefetched(evidence: Evidence) -> bool:
     steps = evidence.observations.step_cycles
     if not {"far_ascending", "far_chase_16"} <= set(steps):
         return False
-    return steps["far_ascending"] < PREFETCHED * steps["far_chase_16"]
+    return steps["far_ascending"] < evidence.params.prefetched * steps["far_chase_16"]
 
 
 def _why(role: str, evidence: Evidence, scale: Estimate, fits: bool) -> str:
@@ -235,12 +263,12 @@ def judge_instruction_event(role: str, evidence: Evidence) -> Verdict:
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
     if not values.any():
         return Verdict(role=role, kinds=ordered({Kind.ZERO}))
-    kinds, scale = set(wrapped(observed)), over_epochs(values)
+    kinds, scale = set(wrapped(observed)), over_epochs(values).doubted(evidence.params.exactness / 2)
     if background(role, evidence, scale.value) or _by_time(role, evidence) or bent(role, evidence, larger):
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=_why(role, evidence, scale, True))
     found, reason = scaled(scale, evidence.params)
     if found is None:
-        return Verdict(role=role, reason=reason)
+        return undecided(role, scale, reason)
     kinds |= set(found)
     kinds |= {Kind.UNDERCOUNTS_SMT} if _loses(role, evidence, larger) else set()
     return _verdict(role, kinds, scale, evidence.sure_level(role), None)

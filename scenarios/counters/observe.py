@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
-from setebench.infer.ticks import undisturbed
+from setebench.infer.ticks import mean_ticks, undisturbed
 from setebench.measure.calibrate import step_ticks
-from setebench.measure.rings import cycles_per_tick
+from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.linear import bends, slopes
 
@@ -28,7 +28,7 @@ event a cycle it would take half a day."""
 @dataclass
 class Series:
     """Readings of one role under one workload: counts, and elapsed cycles of the same runs, of shape (epochs, amounts);
-    NaN where a reading wrapped or was not there, or where nothing was timed."""
+    NaN where a reading wrapped or was not there, in epochs not gone through, or where nothing was timed."""
 
     amounts: Numbers
     counts: Numbers
@@ -80,18 +80,45 @@ def observe(context: Context, workloads: Sequence[Workload], roles: Iterable[str
     observations = Observations({role: Observed() for role in wanted}, params)
     step_ticks(context)  # measured once, before anything is counted
     for epoch in range(params.epochs):
-        context.progress(f"counting, epoch {epoch + 1} of {params.epochs}")
-        per_tick = cycles_per_tick(context)
-        for number in context.rng(epoch).permutation(len(workloads)):
-            _count_all(context, workloads[number], observations, (epoch, per_tick))
+        observe_epoch(context, workloads, wanted, observations, epoch)
     return observations
 
 
-def _count_all(context: Context, workload: Workload, observations: Observations, moment: tuple[int, float]) -> None:
+def observe_epoch(
+    context: Context, workloads: Sequence[Workload], roles: tuple[str, ...], observations: Observations, epoch: int
+) -> None:
+    """One more epoch of some of the roles: all of their workloads, in an order of its own."""
+    context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
+    moment = Moment(epoch, _cycles_per_tick(context, observations.params))
+    for number in context.rng(epoch).permutation(len(workloads)):
+        _count_all(context, workloads[number], roles, observations, moment)
+
+
+def _cycles_per_tick(context: Context, params: Params) -> float:
+    """Cycles of a chain of additions per tick that passes meanwhile, what holds the core up for a moment included: it
+    is in the workloads' time as well, which can't be counted without it. Not so the gaps, with which a reading is taken
+    again."""
+    chains = [Probe().start().add(count).stop() for count in params.ruler_cycles]
+    ticks = [context.machine.run(chain, params.ruler_repetitions, cpu=context.cpu, warmup=4)[:, 0] for chain in chains]
+    short, long = (mean_ticks(each, step_ticks(context)) for each in ticks)
+    return (params.ruler_cycles[1] - params.ruler_cycles[0]) / (long - short)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Number of an epoch, and cycles per tick as they were at its begin."""
+
+    epoch: int
+    cycles_per_tick: float
+
+
+def _count_all(
+    context: Context, workload: Workload, wanted: tuple[str, ...], observations: Observations, moment: Moment
+) -> None:
     """One epoch of one workload under all groups of events."""
     machine = context.machine
     assert isinstance(machine, CountsEvents)
-    roles = [role for role in observations.roles if role in workload.roles]
+    roles = [role for role in wanted if role in workload.roles]
     if not roles:
         return
     run(context, workload, workload.unit)  # what the first repetitions bring in is there from then on
@@ -100,13 +127,13 @@ def _count_all(context: Context, workload: Workload, observations: Observations,
             missing = set(group)
             for _ in range(observations.params.tries):
                 reading = _read(context, workload, group, amount * workload.unit)
-                cycles = reading.ticks * moment[1]
+                cycles = reading.ticks * moment.cycles_per_tick
                 if not np.isnan(cycles):
                     observations.step_cycles[workload.name] = cycles / amount / workload.unit / workload.steps
                 for role in sorted(missing):
                     series = _series(observations, role, workload)
-                    series.cycles[moment[0], place] = cycles
-                    series.counts[moment[0], place] = _value(observations.roles[role], reading.counts[role])
+                    series.cycles[moment.epoch, place] = cycles
+                    series.counts[moment.epoch, place] = _value(observations.roles[role], reading.counts[role])
                 # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
                 if not reading.disturbed:
                     missing = {role for role in missing if _has_wrapped(reading.counts[role])}
@@ -127,6 +154,8 @@ class Reading:
 def _read(context: Context, workload: Workload, group: tuple[str, ...], repetitions: int) -> Reading:
     machine = context.machine
     assert isinstance(machine, CountsEvents)
+    for probe, placements in workload.before:
+        machine.run(probe, placements, cpu=context.cpu)
     with machine.count_events(group) as counting:
         ticks = run(context, workload, repetitions)
         counts = counting.read()
@@ -152,7 +181,7 @@ def _series(observations: Observations, role: str, workload: Workload) -> Series
     known = observations.roles[role].series
     if workload.name not in known:
         amounts = np.array(params.amounts, dtype=np.float64) * workload.unit
-        shape = (params.epochs, len(amounts))
+        shape = (params.most_epochs, len(amounts))
         known[workload.name] = Series(amounts, np.full(shape, np.nan), np.full(shape, np.nan))
     return known[workload.name]
 

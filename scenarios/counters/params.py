@@ -65,8 +65,9 @@ class Params:
     """Times the size of a cache that a pass over other lines must have, so that none of its lines are left: with random
     replacement exp(-5), 0.7 %, are at most: the size taken is where half of the lines are gone already."""
 
-    dirty_lines: int = 512
-    """Lines that are modified and then driven out. A multiple of what any page or prefetcher handles at once."""
+    inside: float = 1.5
+    """A working set smaller by this than the one of which half comes from beyond a cache stays in it, but for a few
+    lines that its index puts on top of one another."""
 
     stream_bytes: int = 32768
     """Of each array of a streaming kernel over flushed lines: 512 lines, beside which a prefetcher's overshoot past the
@@ -86,14 +87,26 @@ class Params:
     full_apart: int = 2
     """Lines from one of them to the next in a page: a next-line or pair prefetcher brings none of them."""
 
+    ruler_cycles: tuple[int, int] = (200, 4200)
+    """Of two chains of additions, whose difference calibrates cycles per tick: the longer one is about as long as the
+    timed workloads, so that what disturbs them disturbs it."""
+
+    ruler_repetitions: int = 2000
+    """Eight million cycles an epoch: stalls that come every million cycles take part as often as they should, within a
+    third, and take 0.1 % of the time then."""
+
     work_cycles: int = 2000
-    """Cycles of the idle workload per repetition, and of the chain that calibrates `cycles`."""
+    """Cycles of the idle workload per repetition."""
 
     smt_loss: float = 0.04
     """Least part of the events lost beside a busy sibling thread that is called undercounting: twice `trust`."""
 
     prefetch_loss: float = 0.04
     """Least part of a stream's lines missing that is called missing prefetches: twice `trust`."""
+
+    prefetched: float = 0.75
+    """An ascending chase that takes less than so much of an irregular one had its lines prefetched: without, the two
+    differ by TLB misses and banks, a tenth at most; with, by what the prefetcher is ahead."""
 
     stall_fraction: float = 0.25
     """Of the cycles that dependent multiplications add to a chase, the part that an event must count to include other
@@ -102,6 +115,13 @@ class Params:
     background: float = 0.01
     """Events that come while nothing happens, as a part of those of the workload that the event is for: half of
     `trust`, and 0.005 events a cycle for a line of 200 cycles."""
+
+    line_cycles: float = 200.0
+    """Cycles: about what a line from memory takes. In so many cycles of nothing, background events are counted."""
+
+    most_epochs: int = 12
+    """As many for events that are still open after `epochs`. Three times as many make an interval half as wide (1.7 by
+    their number, 1.25 by Student's t); what is open then would take very long."""
 
     def quicker(self) -> Params:
         """With --fast: as few epochs and repetitions as give an interval at all."""

@@ -18,9 +18,6 @@ from .workloads import Workload
 
 Numbers = NDArray[np.float64]
 
-LINE_CYCLES = 200.0
-"""About what a line from memory takes: in so many cycles of nothing, background events are counted."""
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -102,7 +99,7 @@ def background(role: str, evidence: Evidence, scale: float) -> bool:
     idle = evidence.slope(role, "idle")
     if not len(idle) or evidence.workloads["idle"].volumes.get(role) != 0:
         return False
-    per_line = over_epochs(idle / evidence.params.work_cycles * LINE_CYCLES)
+    per_line = over_epochs(idle / evidence.params.work_cycles * evidence.params.line_cycles)
     return per_line.low > evidence.params.background * scale
 
 
@@ -134,10 +131,17 @@ def scaled(scale: Estimate, params: Params) -> tuple[tuple[Kind, ...] | None, st
     """What a scale says: no kind where it is 1, SCALED where it is not, None and a reason where it is not known."""
     if scale.within(1 - params.trust, 1 + params.trust):
         return (), ""
-    if scale.outside(1 - params.trust, 1 + params.trust):
+    if scale.outside(1 - params.trust, 1 + params.trust) and scale.low > 0:
         return (Kind.SCALED,), ""
     interval = f"[{scale.low:.3f}, {scale.high:.3f}]"
     return None, f"counts {scale.value:.3f} per event, {interval}: neither within {params.trust:.0%} of one nor off it"
+
+
+def undecided(role: str, scale: Estimate, reason: str) -> Verdict:
+    """The verdict on an event whose scale's interval is too wide for one; more epochs may make it narrower."""
+    if not scale.low > 0:
+        return Verdict(role=role, reason=reason)
+    return Verdict(role=role, reason=reason, scale=1 / scale.value, scale_low=1 / scale.high, scale_high=1 / scale.low)
 
 
 def ordered(kinds: set[Kind]) -> tuple[Kind, ...]:

@@ -59,6 +59,7 @@ class Workload:
     elapsed: tuple[str, ...] = ()
     steps: int = 1
     unit: int = 96
+    before: tuple[tuple[Probe, Placements], ...] = ()
 
     @property
     def roles(self) -> set[str]:
@@ -85,8 +86,10 @@ class Targets:
         self._rng = rng
 
     def draw(self, count: int) -> Placements:
-        """`count` of the lines, at random."""
-        return {TARGET: self.lines[self._rng.integers(0, len(self.lines), count)]}
+        """`count` of the lines in random order, each as often as the others: what a prefetcher brings along beside a
+        line comes with its first use, so that all of them must have been used before anything is counted."""
+        rounds = -(-count // len(self.lines))
+        return {TARGET: np.concatenate([self._rng.permutation(self.lines) for _ in range(rounds)])[:count]}
 
     def first(self, count: int) -> Placements:
         """The first line, `count` times."""
@@ -188,6 +191,10 @@ def arithmetic(region: Region, cpu: int | None, widths: Iterable[int]) -> list[W
     ]
 
 
+DIRTY_LINES = 512
+"""Lines that are modified and then driven out: a multiple of what any page or prefetcher handles at once."""
+
+
 class Ring:
     """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
     soon."""
@@ -203,24 +210,25 @@ class Ring:
         return self.order[at]
 
 
-def driven_out(dirty: Region, evictors: Ring, cpu: int | None, beyond: tuple[str, ...]) -> Workload:
-    """Modified lines that a chase over evictor lines drives out of the caches whose write-backs are `beyond`: each line
-    leaves the last of them modified, once. It leaves those before about as often: a cache that includes another one may
-    take a line's data from there. No prefetcher follows the chase, which would take part of the cache for itself."""
-    lines = dirty.size // dirty.line_size
-    stores = Probe().repeat(lines, Probe().store(ARRAY), advance=dirty.line_size).fence()
-    known = {role: float(lines) * (role in beyond) for role in WRITES}
-    last = {"l1d_writeback": "l1d_writeback", "l2_writeback": "l2_writeback"}.get(beyond[-1], "l2_writeback")
+def driven_out(name: str, dirty: Region, evictors: Ring, cpu: int | None, known: Mapping[str, float]) -> Workload:
+    """Modified lines that a chase over evictor lines drives out of the caches whose write-backs are `known`, per line.
+    Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
+    cache, where that gives away what it holds, and might leave more than once. No prefetcher follows the chase, which
+    would take a part of the cache for itself."""
+    line, at_once = dirty.line_size, DIRTY_LINES
+    stores = Probe().repeat(at_once, Probe().store(ARRAY), advance=line).fence()
+    flushes = Probe().repeat(dirty.size // line, Probe().flush(ARRAY), advance=line).fence()
     return Workload(
-        name=f"driven_out_{last}",
+        name=f"driven_out_{name}",
         probes={cpu: stores.chase(EVICTOR, len(evictors.order)).fence()},
         placements=lambda count: {
-            ARRAY: np.full(count, dirty.address),
+            ARRAY: dirty.address + np.arange(count) * at_once * line,
             EVICTOR: np.full(count, evictors.order[0]),
         },
-        volumes=known,
-        loose=frozenset(WRITES) - {last},
+        volumes={role: at_once * volume for role, volume in known.items()},
+        loose=frozenset(WRITES) - {f"{name}_writeback"},
         unit=1,
+        before=((flushes, {ARRAY: np.array([dirty.address])}),),
     )
 
 
@@ -249,9 +257,7 @@ def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> 
 
 def _stores(level: str, ring: Ring, cpu: int | None) -> Workload:
     further = float(level == "l3")
-    known = {"l2_rfo": 1.0, "l2_rfo_miss": further, "l1d_writeback": 1.0, "mem_write": 0.0, "home_write": 0.0}
-    # the part of a working set that stays in a large second level differs from turn to turn
-    known |= {} if further else {"l2_writeback": 0.0}
+    known = {"l2_rfo": 1.0, "l2_rfo_miss": further}
     return Workload(
         name=f"{level}_store",
         probes={cpu: Probe().store(BESIDE_POINTER)},

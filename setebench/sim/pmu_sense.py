@@ -66,8 +66,12 @@ def level_of(machine: spec.Machine, role: str) -> str:
 
 
 def other_levels(machine: spec.Machine, role: str) -> tuple[str, ...]:
-    """What an event of this role may count instead so that it can be seen: lines of another level of the machine."""
-    return tuple(other for other in mistaken_for(role) if level_of(machine, other) != level_of(machine, role))
+    """What an event of this role may count instead so that it can be seen: lines of another level of the machine. What
+    leaves the last level is what memory takes, line for line; only of a flush do cores say different things."""
+    last = f"l{len(machine.levels)}_writeback"
+    alike = {last, "mem_write", "home_write"}
+    others = [other for other in mistaken_for(role) if level_of(machine, other) != level_of(machine, role)]
+    return tuple(other for other in others if not {role, other} <= alike)
 
 
 def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:

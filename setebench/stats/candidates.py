@@ -1,9 +1,10 @@
 """Which of several candidates predicts what was observed, up to a common scale; and whether any of them does.
 
 Each candidate predicts a vector of amounts. What was observed is that vector times an unknown scale, with errors that
-are known for each element. The likelihood at the best scale (weighted least squares) gives the posterior of the
-candidates, each as likely as the others beforehand; the smallest sum of squares gives how much even the best one leaves
-unexplained (chi-squared goodness of fit), so that "none of them" is an answer (Kass and Raftery 1995, JASA 90:430).
+are known for each element and candidate, as one may be vague where another one is sharp. The likelihood at the best
+scale (weighted least squares) gives the posterior of the candidates, each as likely as the others beforehand; the
+smallest sum of squares gives how much even the best one leaves unexplained (chi-squared goodness of fit), so that "none
+of them" is an answer (Kass and Raftery 1995, JASA 90:430).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ Numbers = NDArray[np.float64]
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate's fit: its best scale and that one's standard error, the sum of squared deviations in errors, and
-    the chance that a true candidate leaves as much (`fits`)."""
+    """One candidate's fit: its best scale and that one's standard error, the sum of squared deviations in errors, the
+    logarithm of its likelihood but for a constant, and the chance that a true candidate leaves as much (`fits`)."""
 
     scale: float
     error: float
     squares: float
+    likelihood: float
     fits: float
 
 
@@ -52,14 +54,20 @@ def fit(observed: Numbers, errors: Numbers, predicted: Numbers) -> Fit:
     scale = float(weights @ (predicted * observed)) / power if power > 0 else 0.0
     squares = float(weights @ (observed - scale * predicted) ** 2)
     degrees = max(len(observed) - 1, 1)
-    error = power**-0.5 if power > 0 else np.inf
-    return Fit(scale=scale, error=float(error), squares=squares, fits=float(stats.chi2.sf(squares, degrees)))
+    return Fit(
+        scale=scale,
+        error=float(power**-0.5 if power > 0 else np.inf),
+        squares=squares,
+        likelihood=float(-0.5 * squares - np.log(errors).sum()),
+        fits=float(stats.chi2.sf(squares, degrees)),
+    )
 
 
-def compare(observed: Numbers, errors: Numbers, candidates: Mapping[str, Numbers]) -> Comparison:
-    """Compare candidates (name -> predicted amounts, shape (n,)) on the same observations. Needs one candidate."""
-    fits = {name: fit(observed, errors, predicted) for name, predicted in candidates.items()}
-    exponents = np.array([-0.5 * each.squares for each in fits.values()])
+def compare(observed: Numbers, errors: Mapping[str, Numbers], candidates: Mapping[str, Numbers]) -> Comparison:
+    """Compare candidates (name -> predicted amounts, shape (n,)) on the same observations, each with its own errors
+    (shape (n,)). Needs one candidate."""
+    fits = {name: fit(observed, errors[name], predicted) for name, predicted in candidates.items()}
+    exponents = np.array([each.likelihood for each in fits.values()])
     weights = np.exp(exponents - exponents.max())
     posterior = dict(zip(fits, (weights / weights.sum()).tolist(), strict=True))
     return Comparison(fits=fits, posterior=posterior)

@@ -54,12 +54,12 @@ def test_the_candidate_that_made_the_data_is_found_at_its_scale() -> None:
     errors = np.full(3, 0.05)
     for name, predicted in candidates.items():
         observed = 4.0 * predicted + rng.normal(0, errors)
-        found = compare(observed, errors, candidates)
+        found = compare(observed, dict.fromkeys(candidates, errors), candidates)
         assert found.best == name and found.equals(100.0) == [name]
         assert found.fits[name].scale == pytest.approx(4.0, abs=0.2) and found.fits[name].fits > 1e-4
 
 
 def test_what_no_candidate_predicts_fits_none() -> None:
     candidates = {"near": np.array([1.0, 1.0, 1.0]), "far": np.array([0.0, 1.0, 1.0])}
-    found = compare(np.array([0.0, 1.0, 3.0]), np.full(3, 0.05), candidates)
+    found = compare(np.array([0.0, 1.0, 3.0]), dict.fromkeys(candidates, np.full(3, 0.05)), candidates)
     assert max(each.fits for each in found.fits.values()) < 1e-6
