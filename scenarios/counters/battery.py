@@ -30,6 +30,9 @@ SMALLEST_BYTES = 4096
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
 
+QUEUES = ("fb_full", "sq_full")
+"""Roles that count cycles in which loads wait for an entry."""
+
 BESIDE = (
     "far_load",
     "far_store",
@@ -128,7 +131,8 @@ class Battery:
         context.machine.link(chased.region, chased.lines[: max(params.chase_lines)])
         yield from make.flushed(stored, cpu, params.repetitions)
         yield from make.hot(targets, cpu, params.work_cycles, 24)
-        yield from make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
+        yield from make.flushed_chases(chased, cpu, params.chase_lines, (*STALLS, *QUEUES))
+        yield make.overtaken(chased, cpu, params.chase_lines[0], QUEUES)
         yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
         yield make.ascending_chase(self._ascending(), cpu, ("cycles",))
 

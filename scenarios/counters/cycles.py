@@ -130,12 +130,21 @@ def _waiting(role: str, evidence: Evidence) -> Compared:
 
 def _full(role: str, evidence: Evidence) -> Compared:
     """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a request is on its
-    way to the queue that just had an entry free, none waits; unless one behind it, which needs no turn, does."""
+    way to the queue that just had an entry free, none waits, as stores come in their turn and so do all loads of some
+    cores; whether that much is counted is not known."""
     fewer, more = evidence.params.full_lines
     few, many = (f"{FULL[role]}_{count}" for count in (fewer, more))
     cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
-    entering = (more - fewer) * _entering(evidence)
+    in_turn = FULL[role] == "full_store" or not _overtakes(evidence)
+    entering = (more - fewer) * _entering(evidence) if in_turn else 0.0
     return Compared(evidence.difference(role, many, few), cycles - entering / 2, entering)
+
+
+def _overtakes(evidence: Evidence) -> bool:
+    """Whether loads are issued before those that they stand behind: then the next one waits already."""
+    steps, few = evidence.observations.step_cycles, evidence.params.chase_lines[0]
+    chase = f"far_chase_{few}"
+    return {"overtaken", chase} <= set(steps) and steps["overtaken"] < 1.5 * few * steps[chase]
 
 
 def _entering(evidence: Evidence) -> float:

@@ -23,7 +23,7 @@ PAGE_BYTES = 4096
 PAGES = 16
 """Pages of the irregular lines: any first TLB holds their entries."""
 
-TARGET, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "array", "evictor", "busy"))
+TARGET, ARRAY, EVICTOR, BUSY, BEHIND = (Base(name) for name in ("target", "array", "evictor", "busy", "behind"))
 
 BESIDE_POINTER = TARGET + 8
 """Where stores go: the first 8 bytes of a line hold the pointer that chases follow."""
@@ -216,6 +216,8 @@ def driven_out(name: str, dirty: Region, evictors: Ring, cpu: int | None, known:
     cache, where that gives away what it holds, and might leave more than once. No prefetcher follows the chase, which
     would take a part of the cache for itself."""
     line, at_once = dirty.line_size, DIRTY_LINES
+    # a cache that includes the first one may take a line's data from there, without a write-back
+    nearer = "" if name == "l1d" else "l1d_writeback"
     stores = Probe().repeat(at_once, Probe().store(ARRAY), advance=line).fence()
     flushes = Probe().repeat(dirty.size // line, Probe().flush(ARRAY), advance=line).fence()
     return Workload(
@@ -226,7 +228,7 @@ def driven_out(name: str, dirty: Region, evictors: Ring, cpu: int | None, known:
             EVICTOR: np.full(count, evictors.order[0]),
         },
         volumes={role: at_once * volume for role, volume in known.items()},
-        loose=frozenset(WRITES) - {f"{name}_writeback"},
+        loose=frozenset(role for role, volume in known.items() if not volume or role == nearer),
         unit=1,
         before=((flushes, {ARRAY: np.array([dirty.address])}),),
     )
@@ -285,6 +287,21 @@ def flushed_chases(
         for count in lines
         for work in ("", "free", "chained")
     ]
+
+
+def overtaken(targets: Targets, cpu: int | None, lines: int, roles: tuple[str, ...]) -> Workload:
+    """A chase over so many flushed lines, and behind it another one over as many others, which a core that executes out
+    of order has gone through meanwhile. The region must be linked in the order of the lines."""
+    return Workload(
+        name="overtaken",
+        probes={cpu: _prepared(targets, 2 * lines).start().chase(TARGET, lines).chase(BEHIND, lines).stop()},
+        placements=lambda count: {
+            TARGET: np.full(count, targets.lines[0]),
+            BEHIND: np.full(count, targets.lines[lines]),
+        },
+        elapsed=roles,
+        unit=24,
+    )
 
 
 def ascending_chase(region: Region, cpu: int | None, stalls: tuple[str, ...]) -> Workload:
