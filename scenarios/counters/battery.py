@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from setebench.experiments.chases import SweepParams, region_for, sweep
 from setebench.infer.levels import plateaus
 from setebench.infer.ticks import mean_ticks
+from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import by_windows, lay, span_bytes
@@ -143,9 +144,17 @@ class Battery:
         if names:
             arrays = self._allocate(make.array_room(params.stream_bytes))
             yield from make.streams(arrays, cpu, names, params.stream_bytes, max(facts.access_sizes))
+            yield from self._level_streams([name for name in params.level_kernels if name in names])
         if "triad" in names:
             widths = sorted({min(facts.access_sizes), max(facts.access_sizes)})
             yield from make.arithmetic(arrays, cpu, widths)
+
+    def _level_streams(self, names: list[str]) -> Iterator[Workload]:
+        width = max(self._context.machine.facts.access_sizes)
+        for level, size in (("l2", self.levels.second), ("l3", self.levels.third)):
+            if size is not None:
+                arrays = self._allocate(max(stream_bytes(KERNELS[name], int(size)) for name in names))
+                yield from make.level_streams(level, arrays, self._context.cpu, names, (int(size), width))
 
     def _served(self) -> Iterator[Workload]:
         """What the second level and one beyond it serve, and what leaves them modified."""

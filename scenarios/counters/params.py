@@ -73,6 +73,10 @@ class Params:
     """Of each array of a streaming kernel over flushed lines: 512 lines, beside which a prefetcher's overshoot past the
     end (some 20 lines, resident after the first pass) is nothing."""
 
+    level_kernels: tuple[str, ...] = ("load", "store", "copy", "triad")
+    """Streaming kernels over data that the second and a third cache serve: reads, writes, one of each, and two reads
+    for a write. They decide no verdict, as prefetchers take part; they show how far an event is off there."""
+
     chase_lines: tuple[int, int] = (8, 16)
     """Lines of a flushed chase; the difference of the two is free of what a bracket costs. No more than a first TLB of
     16 pages holds, each line being in a page of its own."""
@@ -125,4 +129,4 @@ class Params:
 
     def quicker(self) -> Params:
         """With --fast: as few epochs and repetitions as give an interval at all."""
-        return replace(self, epochs=4, repetitions=48)
+        return replace(self, epochs=4, repetitions=48, level_kernels=("load", "copy"))

@@ -153,24 +153,53 @@ def hot(targets: Targets, cpu: int | None, cycles: int, unit: int) -> list[Workl
 
 def streams(region: Region, cpu: int | None, names: Iterable[str], array_bytes: int, width: int) -> list[Workload]:
     """One pass of each streaming kernel over flushed arrays, the number of lines of each kind known to the line."""
-    return [_stream(region, cpu, KERNELS[name], array_bytes, width) for name in names]
+    line, made = region.line_size, []
+    for name in names:
+        kernel = KERNELS[name]
+        read, written = _stream_lines(kernel, array_bytes, line)
+        known = dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), read)
+        known |= {"mem_write": written, "home_write": written}
+        away = Probe().repeat(stream_bytes(kernel, array_bytes) // line, Probe().flush(ARRAY), advance=line).fence()
+        made.append(_stream(f"stream_{name}", (away, kernel, array_bytes, width), region, cpu, known))
+    return made
 
 
-def _stream(region: Region, cpu: int | None, kernel: Kernel, array_bytes: int, width: int) -> Workload:
-    line = region.line_size
+def level_streams(
+    level: str, region: Region, cpu: int | None, names: Iterable[str], sizes: tuple[int, int]
+) -> list[Workload]:
+    """One pass of each streaming kernel over arrays that `level` serves, so that the level before it passes all lines
+    on; `sizes`: bytes of all arrays together, and of one access. How much stays in the nearer levels depends on their
+    replacement."""
+    made = []
+    for name in names:
+        kernel = KERNELS[name]
+        array_bytes = sizes[0] // kernel.arrays // BLOCK_BYTES * BLOCK_BYTES
+        read, written = _stream_lines(kernel, array_bytes, region.line_size)
+        beyond = float(level == "l3")
+        known = {"l1d_fill": read, "l1d_writeback": written, "l2_fill": beyond * read, "l2_writeback": beyond * written}
+        known |= dict.fromkeys(("mem_read", "home_read", "mem_write", "home_write"), 0.0)
+        made.append(_stream(f"stream_{name}_{level}", (Probe(), kernel, array_bytes, sizes[1]), region, cpu, known))
+    return made
+
+
+def _stream_lines(kernel: Kernel, array_bytes: int, line: int) -> tuple[float, float]:
+    """Lines that a pass brings in, and lines that it leaves modified."""
     blocks = array_bytes / BLOCK_BYTES
-    span = stream_bytes(kernel, array_bytes)
-    away = Probe().repeat(span // line, Probe().flush(ARRAY), advance=line).fence()
-    lines_in = blocks * (kernel.read_bytes + kernel.allocated_bytes) / line
-    lines_out = blocks * kernel.written_bytes / line
-    known = dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), lines_in)
-    known |= {"mem_write": lines_out, "home_write": lines_out}
-    known |= {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
+    return blocks * (kernel.read_bytes + kernel.allocated_bytes) / line, blocks * kernel.written_bytes / line
+
+
+def _stream(
+    name: str, what: tuple[Probe, Kernel, int, int], region: Region, cpu: int | None, known: dict[str, float]
+) -> Workload:
+    """`what`: operations before it, the kernel, and bytes of an array and of an access."""
+    before, kernel, array_bytes, width = what
+    blocks = array_bytes / BLOCK_BYTES
+    accesses = {"load": blocks * kernel.read_bytes / width, "store": blocks * kernel.written_bytes / width}
     return Workload(
-        name=f"stream_{kernel.name}",
-        probes={cpu: away.stream(ARRAY, kernel.name, array_bytes, width).fence()},
+        name=name,
+        probes={cpu: before.stream(ARRAY, kernel.name, array_bytes, width).fence()},
         placements=lambda count: {ARRAY: np.full(count, region.address)},
-        volumes=known,
+        volumes={**known, **accesses},
         unit=1,
     )
 
