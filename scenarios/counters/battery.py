@@ -173,7 +173,7 @@ class Battery:
         """One line of every few of each page, page after page: no prefetcher brings a line that is still to come, and
         none sees two lines of a page in a row."""
         rng, params = self._context.rng(23), self._params
-        region = self._allocate(PAGES * PAGE_BYTES)
+        region = self._allocate(2 * PAGES * PAGE_BYTES)
         pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES))
         apart = params.full_apart * region.line_size
         lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (len(pages), 1)), axis=1)
@@ -195,7 +195,9 @@ class Battery:
 
     def _driven_out(self, level: str, size_bytes: float, known: dict[str, float]) -> Workload:
         dirty = self._params.amounts[-1] * make.DIRTY_LINES * self._context.machine.facts.line_size
-        return make.driven_out(level, self._allocate(dirty), self._ring(size_bytes), self._context.cpu, known)
+        evictors = self._allocate(int(size_bytes))
+        self._context.machine.run(make.flushes(evictors), {make.ARRAY: np.array([evictors.address])})
+        return make.driven_out(level, self._allocate(dirty), evictors, self._context.cpu, known)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context

@@ -85,8 +85,9 @@ class Params:
     """Independent misses at once: around 4, where a count that is rounded down in each cycle (a quarter of what is in
     flight, as on some cores) begins to count at all."""
 
-    full_lines: tuple[int, int] = (256, 480)
-    """Misses at once that exceed every queue of misses or stores known (124 entries): beyond, each one waits."""
+    full_lines: tuple[int, int] = (480, 960)
+    """Misses at once that exceed every queue of misses or stores known (128 entries): four times as many, as it takes
+    some turns until a line that comes lets just one other go, and twice that, whose difference is such turns only."""
 
     full_apart: int = 2
     """Lines from one of them to the next in a page: a next-line or pair prefetcher brings none of them."""

@@ -220,6 +220,11 @@ def arithmetic(region: Region, cpu: int | None, widths: Iterable[int]) -> list[W
     ]
 
 
+def flushes(region: Region) -> Probe:
+    """All lines of a region that begins at `ARRAY` flushed."""
+    return Probe().repeat(region.size // region.line_size, Probe().flush(ARRAY), advance=region.line_size).fence()
+
+
 DIRTY_LINES = 512
 """Lines that are modified and then driven out: a multiple of what any page or prefetcher handles at once."""
 
@@ -239,27 +244,26 @@ class Ring:
         return self.order[at]
 
 
-def driven_out(name: str, dirty: Region, evictors: Ring, cpu: int | None, known: Mapping[str, float]) -> Workload:
-    """Modified lines that a chase over evictor lines drives out of the caches whose write-backs are `known`, per line.
+def driven_out(name: str, dirty: Region, evictors: Region, cpu: int | None, known: Mapping[str, float]) -> Workload:
+    """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are `known`, per line.
     Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
-    cache, where that gives away what it holds, and might leave more than once. No prefetcher follows the chase, which
-    would take a part of the cache for itself."""
+    cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
+    line, or it would be counted when it leaves."""
     line, at_once = dirty.line_size, DIRTY_LINES
     # a cache that includes the first one may take a line's data from there, without a write-back
     nearer = "" if name == "l1d" else "l1d_writeback"
     stores = Probe().repeat(at_once, Probe().store(ARRAY), advance=line).fence()
-    flushes = Probe().repeat(dirty.size // line, Probe().flush(ARRAY), advance=line).fence()
     return Workload(
         name=f"driven_out_{name}",
-        probes={cpu: stores.chase(EVICTOR, len(evictors.order)).fence()},
+        probes={cpu: stores.repeat(evictors.size // line, Probe().load(EVICTOR), advance=line).fence()},
         placements=lambda count: {
             ARRAY: dirty.address + np.arange(count) * at_once * line,
-            EVICTOR: np.full(count, evictors.order[0]),
+            EVICTOR: np.full(count, evictors.address),
         },
         volumes={role: at_once * volume for role, volume in known.items()},
         loose=frozenset(role for role, volume in known.items() if not volume or role == nearer),
         unit=1,
-        before=((flushes, {ARRAY: np.array([dirty.address])}),),
+        before=((flushes(dirty), {ARRAY: np.array([dirty.address])}),),
     )
 
 
