@@ -78,7 +78,7 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     if early is not None:
         return early
     used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
-    if not any(work.volumes[role] for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
+    if not any(work.volumes.get(role) for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
         return Verdict(role=role, reason="no workload of known volume could be run on this machine")
     if _silent(role, evidence):
         return Verdict(role=role, kinds=ordered({Kind.ZERO}))
@@ -139,7 +139,7 @@ def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes:
 def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
     """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
     apart = work.name.startswith("stream_") or work.name in STREAMED or work.name.endswith("_beside_sibling")
-    return role in work.volumes and not apart and len(evidence.slope(role, work.name)) > 0
+    return role in {*work.volumes, *work.unknown} and not apart and len(evidence.slope(role, work.name)) > 0
 
 
 def _silent(role: str, evidence: Evidence) -> bool:

@@ -60,11 +60,12 @@ class Workload:
     steps: int = 1
     unit: int = 96
     before: tuple[tuple[Probe, Placements], ...] = ()
+    unknown: frozenset[str] = frozenset()
 
     @property
     def roles(self) -> set[str]:
-        """Roles that this workload says something of."""
-        return {*self.volumes, *self.elapsed}
+        """Roles that are counted under this workload."""
+        return {*self.volumes, *self.elapsed, *self.unknown}
 
 
 def volumes(base: Mapping[str, float], **more: float) -> dict[str, float]:
@@ -264,6 +265,7 @@ def driven_out(name: str, dirty: Region, evictors: Region, cpu: int | None, know
         loose=frozenset(role for role, volume in known.items() if not volume or role == nearer),
         unit=1,
         before=((flushes(dirty), {ARRAY: np.array([dirty.address])}),),
+        unknown=frozenset(WRITES) - set(known),
     )
 
 
