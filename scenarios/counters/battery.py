@@ -152,7 +152,7 @@ class Battery:
     def _level_streams(self, names: list[str]) -> Iterator[Workload]:
         width = max(self._context.machine.facts.access_sizes)
         for level, size in (("l2", self.levels.second), ("l3", self.levels.third)):
-            if size is not None:
+            if names and size is not None:
                 arrays = self._allocate(max(stream_bytes(KERNELS[name], int(size)) for name in names))
                 yield from make.level_streams(level, arrays, self._context.cpu, names, (int(size), width))
 

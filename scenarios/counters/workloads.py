@@ -389,7 +389,7 @@ def _burst(name: str, probe: Probe, targets: Targets, cpu: int | None, roles: tu
         probes={cpu: probe},
         placements=targets.first,
         elapsed=roles,
-        unit=16,
+        unit=8,
     )
 
 
