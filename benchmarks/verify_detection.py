@@ -141,7 +141,7 @@ def _detected(
     machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Said, Said], askers: tuple[Asker, Asker]
 ) -> bool:
     rows = _rows(machine, trials, said)
-    again = parted(rows, *askers, machine)
+    again = parted(rows, askers, machine)
     request = Request(minutes=None, trials=len(rows))
     return Verified(twin_of_file(dump(machine), "machine"), request, rows, 0.0, again).contradicted
 

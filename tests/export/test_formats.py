@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from known_results import opened, plain_server, result, truth_of
+from known_results import measured, opened, plain_server, result, truth_of
 
 from setebench import store
 from setebench.cli.main import setebench
@@ -272,6 +272,16 @@ def test_champsim_latencies_add_up() -> None:
         total += config[name]["fill_latency"]
     assert (config["L1D"]["prefetcher"], config["L2C"]["prefetcher"]) == ("ip_stride", "va_ampm_lite")
     assert (config["STLB"]["sets"] * config["STLB"]["ways"], config["ooo_cpu"][0]["frequency"]) == (1536, 3000)
+
+
+def test_champsim_gets_no_sets_that_it_would_round() -> None:
+    document = plain_server()
+    odd = [
+        measured(each.parameter, 12 << 20, "bytes") if each.parameter == "cache.l3.size" else each
+        for each in document.findings
+    ]
+    config = json.loads(export(result(*odd), "champsim"))
+    assert "sets" not in config["LLC"] and "LLC.sets" in config["setebench"]["left_out"]
 
 
 GEM5_CACHE = {

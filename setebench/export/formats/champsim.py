@@ -18,7 +18,7 @@ from typing import Any
 from setebench.export.format import Format
 from setebench.export.prefetchers import nearest
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Sheet, assumed, derived, with_assumption
+from setebench.export.values import Known, Open, Sheet, Value, assumed, derived, with_assumption
 
 NAMES = {1: "L1D", 2: "L2C", 3: "LLC"}
 FILL = 1
@@ -73,7 +73,7 @@ def _machine(source: Source, sheet: Sheet) -> None:
 
 def _cache(source: Source, sheet: Sheet, level: int) -> None:
     name = NAMES[level]
-    sheet.put(f"{name}.sets", source.sets(level))
+    sheet.put(f"{name}.sets", _sets(source, level))
     sheet.put(f"{name}.ways", source.get(f"cache.l{level}.ways"))
     sheet.put(f"{name}.replacement", source.replacement(level, POLICIES))
     sheet.put(f"{name}.hit_latency", _hit_latency(source, level))
@@ -82,6 +82,14 @@ def _cache(source: Source, sheet: Sheet, level: int) -> None:
         sheet.put(f"{name}.mshr_size", source.count(f"mshr.l{level}.demand"))
         sheet.put(f"{name}.pq_size", source.count(f"mshr.l{level}.prefetch"))
         sheet.put(f"{name}.prefetcher", nearest(source, level, PREFETCHERS, "no"))
+
+
+def _sets(source: Source, level: int) -> Known:
+    """ChampSim rounds sets up to a power of two, which would make another cache of a sliced one."""
+    sets = source.sets(level)
+    if isinstance(sets, Value) and int(sets.value) & (int(sets.value) - 1):
+        return Open(sets.parameters[0], f"{sets.value} sets are no power of two, which ChampSim would make of them")
+    return sets
 
 
 def _hit_latency(source: Source, level: int) -> Known:

@@ -19,7 +19,7 @@ from setebench.export.values import Known, Open, Sheet, Value, assumed, derived,
 KIB = 1024
 TAGS = 1
 GIGA = 1e9
-POLICIES = {"lru": "lru", "tree_plru": "plru", "random": "random", "srrip": "srrip"}
+POLICIES = {"lru": "lru", "tree_plru": "plru", "bit_plru": "nru", "random": "random", "srrip": "srrip"}
 SECTIONS = {1: "l1_dcache", 2: "l2_cache", 3: "l3_cache"}
 
 

@@ -26,6 +26,9 @@ from setebench.truth.verify.trials import Levels, Surroundings, Times, Trial
 BATCH = 20
 """Trials between two calibrations: fewer than a second of this CPU's time."""
 
+DRAWING = 0.7
+"""Part of the minutes for new trials; the rest is for asking again where machine and twin differ."""
+
 MEMORY = 9.0
 """The label of memory, whatever the number of cache levels."""
 
@@ -33,7 +36,7 @@ LEAST_TIME_ERROR, LEAST_CYCLES = 0.05, 2.0
 """Times that differ by less, relatively or in cycles of the whole probe, are the same: a run knows its cycles per
 tick and an empty interval no better."""
 
-MOST_ASKED_AGAIN = 12
+MOST_ASKED_AGAIN = 6
 """Trials of each family, the worst, that are asked again to see whether they differ for good."""
 
 Progress = Callable[[str], None]
@@ -118,33 +121,49 @@ def _least(row: Row) -> float:
     return max(LEAST_TIME_ERROR * row.compared.first[0], LEAST_CYCLES / units)
 
 
-def parted(rows: list[Row], real: Asker, model: Asker, machine: spec.Machine) -> dict[int, bool]:
+Askers = tuple[Asker, Asker]
+"""Machine and twin."""
+
+
+def parted(rows: list[Row], askers: Askers, machine: spec.Machine, end: float | None = None) -> dict[int, bool]:
     """Of each family's worst trials by number, whether machine and twin differ on them for good: both are asked
-    again, on new places, and all answers of one must lie on one side of the other's."""
+    again, on new places, and all answers of one must lie on one side of the other's. A trial whose answers can't be
+    parted any more is not asked further; one that the time is over for says nothing."""
     chosen: list[Row] = []
     for name in dict.fromkeys(row.trial.family for row in rows):
         wrong = [row for row in rows if row.trial.family == name and badness(row) > 0]
         chosen += sorted(wrong, key=lambda row: (-badness(row), row.number))[:MOST_ASKED_AGAIN]
-    trials = {row.number: row.trial for row in chosen}
-    said: list[list[dict[int, Answer]]] = [[], []]
+    found: dict[int, bool] = {}
+    for begin in range(0, len(chosen), BATCH):
+        if end is not None and time.monotonic() > end:
+            break
+        found |= _asked_again(chosen[begin : begin + BATCH], askers, machine)
+    return found
+
+
+def _asked_again(rows: list[Row], askers: Askers, machine: spec.Machine) -> dict[int, bool]:
+    said: dict[int, tuple[list[Answer], list[Answer]]] = {row.number: ([], []) for row in rows}
+    found: dict[int, bool] = {}
+    left = {row.number: row for row in rows}
     for _ in range(ASKED_AGAIN):
-        for who, asker in enumerate((real, model)):
+        for who, asker in enumerate(askers):
             asker.calibrate()
-            said[who].append(dict(answers(asker, trials)))
-    every = [each for one in said for each in one]
-    complete = [row for row in chosen if all(row.number in each for each in every)]
-    return {row.number: _parted(row, said, machine) for row in complete}
+            for number, answer in answers(asker, {number: row.trial for number, row in left.items()}):
+                said[number][who].append(answer)
+        complete = {number: row for number, row in left.items() if len(said[number][0]) == len(said[number][1]) > 0}
+        found = found | {number: _parted(row, said[number], machine) for number, row in complete.items()}
+        left = {number: row for number, row in complete.items() if found[number]}
+    return found
 
 
-def _parted(row: Row, said: list[list[dict[int, Answer]]], machine: spec.Machine) -> bool:
+def _parted(row: Row, said: tuple[list[Answer], list[Answer]], machine: spec.Machine) -> bool:
     """On a line, or on the time, on which they differed before."""
     if not row.by_level:
-        own, twin = ([each[row.number].cycles[0] for each in one] for one in said)
+        own, twin = ([each.cycles[0] for each in one] for one in said)
         return separated(own, twin, _least(row))
-    by_ask = [[labels(each[row.number], machine) for each in one] for one in said]
     compared = zip(row.compared.first, row.compared.again, row.compared.twin, strict=True)
-    worst_line = next(index for index, (one, two, other) in enumerate(compared) if one == two != other)
-    own, twin = ([each[worst_line] for each in one] for one in by_ask)
+    line = next(index for index, (one, two, other) in enumerate(compared) if one == two != other)
+    own, twin = ([labels(each, machine)[line] for each in one] for one in said)
     return separated(own, twin)
 
 
@@ -228,7 +247,9 @@ class _Check:
             if not found:
                 raise SetebenchError("no trial could be asked of both machines")
             progress("asking again where they differ")
-            return found, parted(found, self._real, self._model, self._machine)
+            minutes = self._request.minutes
+            end = None if minutes is None else start + 60 * minutes
+            return found, parted(found, (self._real, self._model), self._machine, end)
         finally:
             self._real.close()
             self._model.close()
@@ -240,7 +261,7 @@ class _Check:
         if self._request.trials is not None and number >= self._request.trials:
             return True
         minutes = self._request.minutes
-        return minutes is not None and time.monotonic() - start > 60 * minutes and number > 0
+        return minutes is not None and time.monotonic() - start > DRAWING * 60 * minutes and number > 0
 
     def _batch(self, numbers: range) -> list[Row]:
         trials = {number: trial for number in numbers if (trial := drawn(self._request.seed, number, self._around))}

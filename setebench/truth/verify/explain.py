@@ -156,10 +156,10 @@ def explanations(
 ) -> list[Explanation]:
     """The best changes first, of those that there was time for; none where nothing is wrong for good."""
     twin, seed = checked.twin, checked.request.seed
-    bad = [row for row in worst(checked) if checked.parted.get(row.number)]
+    bad = _quick([row for row in worst(checked) if checked.parted.get(row.number)])
     if not bad:
         return []
-    good = [row for row in checked.rows if not badness(row)]
+    good = _quick([row for row in checked.rows if not badness(row)])
     good = good[:: max(1, len(good) // WORST)][:WORST]
     end = time.monotonic() + seconds
     found = []
@@ -170,6 +170,19 @@ def explanations(
         found.append(_tried(twin, (path, value, machine), (bad, good), seed))
     useful = [each for each in found if each.explains > each.spoils]
     return sorted(useful, key=lambda each: (each.spoils - each.explains, each.field))
+
+
+QUICK = 4096
+"""Lines that a trial touches for every change to be tried on it; larger ones are used where there are no others."""
+
+
+def _quick(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if _touched(row) <= QUICK] or rows
+
+
+def _touched(row: Row) -> int:
+    trial = row.trial
+    return trial.evicting if isinstance(trial, Levels) else max(trial.ring, trial.units)
 
 
 LIKELY = ("bounded", "assumed", "measured")
