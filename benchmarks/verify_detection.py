@@ -17,7 +17,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ from setebench.sim import spec
 from setebench.sim.dump import dump
 from setebench.sim.loader import load
 from setebench.truth.twin import twin_of_file
+from setebench.truth.verify import families
 from setebench.truth.verify.asking import Answer, Asker
 from setebench.truth.verify.check import (
     Request,
@@ -62,6 +63,7 @@ class Case:
 
 def main() -> None:
     options = _options()
+    families.PARAMS = replace(families.PARAMS, most_ring=options.most_ring)
     cases: list[Case] = []
     for seed in range(options.first, options.first + options.machines):
         cases += list(_machine(seed, options))
@@ -77,6 +79,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--changes", type=int, default=6)
     parser.add_argument("--probes", type=int, default=300)
+    parser.add_argument("--most-ring", type=int, default=families.PARAMS.most_ring, help="lines of the largest ring")
     parser.add_argument("-o", "--output", type=Path)
     return parser.parse_args()
 
@@ -120,11 +123,17 @@ def _changes(machine: spec.Machine, seed: int, count: int) -> Iterator[tuple[str
     """Changes of so many kinds of fields: tables and fields without indices."""
     rng = np.random.default_rng(seed)
     kinds = defaultdict(list)
-    for path, value, changed in variants(twin_of_file(dump(machine), "machine")):
-        kinds[".".join(part for part in path if isinstance(part, str))].append((str(value), changed))
-    for kind in rng.permutation(sorted(kinds))[:count]:
-        value, changed = kinds[kind][int(rng.integers(len(kinds[kind])))]
-        yield str(kind), value, changed
+    for path, value, make in variants(twin_of_file(dump(machine), "machine")):
+        kinds[".".join(part for part in path if isinstance(part, str))].append((str(value), make))
+    found = 0
+    for kind in rng.permutation(sorted(kinds)):
+        value, make = kinds[kind][int(rng.integers(len(kinds[kind])))]
+        changed = make()
+        if changed is not None and found < count:
+            found += 1
+            yield str(kind), value, changed
+        if found == count:
+            return
 
 
 def _rows(machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Said, Said]) -> list[Row]:
@@ -155,7 +164,7 @@ def _report(cases: list[Case], probes: int) -> None:
     exact = [case for case in cases if case.kind == "exact"]
     changed = [case for case in cases if case.kind != "exact"]
     visible = [case for case in changed if case.shifted >= VISIBLE]
-    print(f"{probes} probes each")
+    print(f"{probes} probes each, rings of at most {families.PARAMS.most_ring} lines")
     for text, chosen in (
         ("false alarms on exact twins", exact),
         ("changed twins detected, all", changed),

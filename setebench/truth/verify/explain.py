@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -33,9 +34,9 @@ NOT_CHANGED = frozenset(
 )
 FACTORS = (0.5, 2.0, 4.0)
 NEAR = (0.9, 1.1)
-STEPS = (-1, 1)
+STEPS = (-2, -1, 1, 2)
 MOST_BY_STEPS = 32
-"""Whole numbers up to that are also changed by one."""
+"""Whole numbers up to that are also changed by one and by two."""
 
 EXPLAINED = 0.5
 """A time is explained by a change that halves its error at least."""
@@ -61,7 +62,11 @@ def worst(checked: Verified, number: int = WORST) -> list[Row]:
     return [row for row in ranked[:number] if badness(row) > 0]
 
 
-def variants(twin: Twin) -> Iterator[tuple[Path, Any, spec.Machine]]:
+Make = Callable[[], spec.Machine | None]
+"""Makes a changed machine, or None where the change makes none: checking takes time, so it waits until it is wanted."""
+
+
+def variants(twin: Twin) -> Iterator[tuple[Path, Any, Make]]:
     """Machines that differ from the twin in one field, within what is plausible: a measured number within its
     interval, or by one; others by factors; every other word and flag; a prefetcher more or less."""
     data = tomllib.loads(dump(twin.machine))
@@ -70,30 +75,32 @@ def variants(twin: Twin) -> Iterator[tuple[Path, Any, spec.Machine]]:
             continue
         field = _field(twin.machine, path)
         for other in _others(field, value, twin.origins.get(path)) if field is not None else ():
-            changed = changed_at(data, path, other)
-            if changed is not None:
-                yield path, other, changed
+            yield path, other, functools.partial(changed_at, data, path, other)
     yield from _prefetchers(twin.machine)
 
 
-def _prefetchers(machine: spec.Machine) -> Iterator[tuple[Path, Any, spec.Machine]]:
+def _prefetchers(machine: spec.Machine) -> Iterator[tuple[Path, Any, Make]]:
     """One prefetcher less, or one more with its kind's defaults."""
     for index in range(len(machine.prefetchers)):
         less = tuple(each for number, each in enumerate(machine.prefetchers) if number != index)
         kind = kind_of(type(machine.prefetchers[index]))
-        yield ("prefetchers", index), f"no l{machine.prefetchers[index].level}.{kind}", _with(machine, less)
+        yield (
+            ("prefetchers", index),
+            f"no l{machine.prefetchers[index].level}.{kind}",
+            functools.partial(_with, machine, less),
+        )
     there = {(each.level, type(each)) for each in machine.prefetchers}
     for level in (1, 2):
         for table in PREFETCHERS:
             if (level, table) not in there:
                 more: Any = table(level=level, fills=f"l{level}")
-                changed = _with(machine, (*machine.prefetchers, more))
-                if not sense_problems(changed):
-                    yield ("prefetchers",), f"l{level}.{kind_of(table)}", changed
+                make = functools.partial(_with, machine, (*machine.prefetchers, more))
+                yield ("prefetchers",), f"l{level}.{kind_of(table)}", make
 
 
-def _with(machine: spec.Machine, prefetchers: tuple[Any, ...]) -> spec.Machine:
-    return msgspec.structs.replace(machine, prefetchers=prefetchers)
+def _with(machine: spec.Machine, prefetchers: tuple[Any, ...]) -> spec.Machine | None:
+    changed = msgspec.structs.replace(machine, prefetchers=prefetchers)
+    return None if sense_problems(changed) else changed
 
 
 def _field(machine: spec.Machine, path: Path) -> Field | None:
@@ -163,11 +170,13 @@ def explanations(
     good = good[:: max(1, len(good) // WORST)][:WORST]
     end = time.monotonic() + seconds
     found = []
-    for path, value, machine in sorted(variants(twin), key=lambda change: _likely(twin, change[0])):
+    for path, value, make in sorted(variants(twin), key=lambda change: _likely(twin, change[0])):
         if time.monotonic() > end:
             break
-        progress(f"trying {field_name(path)} = {value}")
-        found.append(_tried(twin, (path, value, machine), (bad, good), seed))
+        machine = make()
+        if machine is not None:
+            progress(f"trying {field_name(path)} = {value}")
+            found.append(_tried(twin, (path, value, machine), (bad, good), seed))
     useful = [each for each in found if each.explains > each.spoils]
     return sorted(useful, key=lambda each: (each.spoils - each.explains, each.field))
 
