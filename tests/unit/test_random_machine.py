@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from setebench.judge.questions import Answered, constant
 from setebench.sim import loader, random_published, random_ranges, spec
 from setebench.sim.dump import dump
 from setebench.sim.fields import PREFETCHERS
 from setebench.sim.random_machine import random_machine
-from setebench.sim.truth import demand_in_flight
+from setebench.sim.truth import demand_in_flight, truth
 
 SEEDS = range(300)
 
@@ -97,6 +98,16 @@ def test_every_listed_value_of_the_caches_comes_up(machines: list[spec.Machine])
     ]
     assert max(sizes) > 256 << 20 and np.median(sizes) < 64 << 20
     assert any(level.hashed_index for machine in machines for level in machine.levels[:1])
+
+
+def test_no_constant_is_right_of_all_machines(machines: list[spec.Machine]) -> None:
+    """Of all parameters but those of prefetchers and events, which are left out here."""
+    bare = [msgspec.structs.replace(machine, prefetchers=(), pmu=None) for machine in machines]
+    answers = [Answered(machine=machine.name, findings=[], truths=truth(machine)) for machine in bare]
+    depends = ("prefetcher.", "software_prefetch.trains_hardware")
+    assert [each["parameter"] for each in constant(answers) if not each["parameter"].startswith(depends)] == []
+    known = {each.parameter for answer in answers for each in answer.truths}
+    assert {"latency.l4", "latency.memory.row_hit", "tlb.walk_cache.miss_penalty", "cache.l4.replacement"} <= known
 
 
 def test_combinations_of_prefetchers_come_up(machines: list[spec.Machine]) -> None:
