@@ -33,8 +33,9 @@ class Words(list[int]):
 def reserve() -> Iterable[Reserve]:
     """`basics.reserve` and what it calls, without a compiler."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_next_gap", "_note_full"):
+        for name in ("_next_gap", "_gap", "_note_full", "_slot", "_divide_by"):
             patch.setattr(basics, name, getattr(basics, name).py_func)
+        patch.setattr(basics, "high_product", lambda a, b: (a % (1 << 64)) * (b % (1 << 64)) >> 64)
         yield lambda words, t: basics.reserve.py_func(words, 0, t, INTERVAL)
 
 
