@@ -28,7 +28,7 @@ check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core setebench/core/perf setebench/core/loops setebench/core/perf/program
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core setebench/core/perf setebench/core/loops setebench/core/perf/program setebench/loops
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md asm benchmarks docs scenarios setebench tests
 
 # the compiled simulator, once for all processes of the tests that find it missing at the same moment

@@ -140,7 +140,7 @@ def _count(
         seconds = max(float(each.max()) for each in ticks.values()) / machine.facts.ticks_per_second
         for role in group:
             count = counts[role]
-            if count.value is not None and not count.shared:
+            if count.value is not None and not (count.shared or count.wrapped):
                 rates[role].setdefault(f"{name} over {size >> 10} KiB", []).append(count.value / seconds)
 
 

@@ -20,10 +20,6 @@ from .workloads import Workload
 
 Numbers = NDArray[np.float64]
 
-LARGEST_COUNT = 1 << 47
-"""A difference of two readings of a 48-bit counter that is negative, or larger than half its range, has wrapped: at one
-event a cycle it would take half a day."""
-
 
 @dataclass
 class Series:
@@ -136,7 +132,7 @@ def _count_all(
                     series.counts[moment.epoch, place] = _value(observations.roles[role], reading.counts[role])
                 # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
                 if not reading.disturbed:
-                    missing = {role for role in missing if _has_wrapped(reading.counts[role])}
+                    missing = {role for role in missing if reading.counts[role].wrapped}
                 if not missing:
                     break
 
@@ -186,10 +182,6 @@ def _series(observations: Observations, role: str, workload: Workload) -> Series
     return known[workload.name]
 
 
-def _has_wrapped(count: Count) -> bool:
-    return count.value is not None and not 0 <= count.value < LARGEST_COUNT
-
-
 def _value(observed: Observed, count: Count) -> float:
     """A reading as a number, NaN where there is none or where it wrapped; notes what it says of itself."""
     observed.readings += 1
@@ -197,5 +189,5 @@ def _value(observed: Observed, count: Count) -> float:
         observed.missing = count.reason
         return np.nan
     observed.shared += count.shared
-    observed.wrapped += _has_wrapped(count)
-    return np.nan if _has_wrapped(count) else float(count.value)
+    observed.wrapped += count.wrapped
+    return np.nan if count.wrapped else float(count.value)
