@@ -33,3 +33,9 @@ def distance_bounds(final: Mapping[int, int], degree: int) -> tuple[int, int] | 
     low = max(line - degree + 1 - access + 1 for access, line in final.items())
     high = min(line + 1 - access for access, line in final.items())
     return (low, high) if low <= high else None
+
+
+def least_distance(final: Mapping[int, int], degree: int) -> int:
+    """What `max_distance` is at least, whatever made the stream fetch on: `final` as for `distance_bounds`. By the
+    batch rule a batch may end `degree` - 2 lines beyond it; other streams bring no line that lies further ahead."""
+    return max(line - access for access, line in final.items()) - max(degree - 2, 0)

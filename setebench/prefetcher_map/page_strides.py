@@ -20,6 +20,7 @@ from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Visit
 
 LED = "streams or next-line prefetchers bring the lines in question as well; switch those off and run again"
+NOT_APART = "what tells runs of several pages apart did not show, as not even two were followed at once for sure"
 HEARD = (
     "level 1's next-line prefetcher asks for lines of its own with a run's accesses, as level 1 can't hold all other "
     "lines of the page; switch it off and run again"
@@ -211,10 +212,15 @@ class PageRules:
         return low, self.run(self.trigger, high).leads(1) is False
 
     def crosses(self, lab: Laboratory) -> bool | None:
-        """Whether a run upwards to a page's end goes on in the next page."""
+        """Whether a run upwards to a page's end goes on in the next page. That it does not says something only if the
+        same run is led where the next line still lies in its page."""
         count = self.trigger + 1
         lines = [lab.page_lines - 3 - STRIDE * (count - 1 - number) for number in range(count)]
-        return Run(lab, lines, 2 * lab.page_lines).leads(1)
+        told = Run(lab, lines, 2 * lab.page_lines).leads(1)
+        if told is False:
+            within = [line - STRIDE for line in lines if line >= STRIDE]
+            return False if Run(lab, within, 2 * lab.page_lines).leads(1) else None
+        return told
 
 
 def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, told: Told) -> None:
@@ -235,7 +241,8 @@ def tell_page_stride(lab: Laboratory, huge: Laboratory | None, found: Stride, to
     entries = rules.entries()
     told.value("streams", entries, "runs in many pages, the first continued", UNCLEAR)
     tell_replacement(of_page_strides(rules), entries, told)
-    told.value("indexed_by", "page", "equal distances of many instructions", "")
+    apart = "page" if entries is not None and entries > 1 else None
+    told.value("indexed_by", apart, "runs in many pages, by many instructions", NOT_APART)
     _tell_limits(rules, degree or 1, told)
     if ways[False] is not True:
         told.unresolved("crosses_4k", "it runs downwards only, which is not asked at the page's end")

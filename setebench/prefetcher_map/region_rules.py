@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from setebench.prefetcher_map.instruction_bits import FAR_BITS_MATTER, bits_that_matter
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.regions import FIRST, Region, alone, lesson, test_visit
 from setebench.prefetcher_map.shared import siblings
@@ -11,7 +12,7 @@ from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Access, Kind, Visit
 
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
-FOLLOWER, FAR_BIT, MOST_BITS = 7, 1 << 25, 16
+FOLLOWER = 7
 
 
 def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
@@ -33,8 +34,9 @@ def tell_region(lab: Laboratory, found: Region, told: Told) -> None:
     index = _indexed_by(lab)
     told.value("indexed_by", index, "the first access from another address, and elsewhere in the region", UNCLEAR)
     if index is not None and "ip" in index:
-        bits = _ip_bits(lab)
-        told.value("ip_bits", None if bits is None else list(bits), "the first access from another address", UNCLEAR)
+        bits = bits_that_matter(FIRST, lambda address: _recalled(lab, FOLLOWER, first=address))
+        method = "the first access from another address"
+        told.value("ip_bits", None if bits is None else list(bits), method, f"{UNCLEAR}; or {FAR_BITS_MATTER}")
 
 
 def _recalled(lab: Laboratory, follower: int, shift: int = 0, first: int = FIRST, how: Kind = "load") -> bool | None:
@@ -87,16 +89,3 @@ def _indexed_by(lab: Laboratory) -> str | None:
     other = _recalled(lab, FOLLOWER, first=FIRST ^ 0x3F)
     names = {(True, False): "ip", (False, True): "offset", (False, False): "ip+offset"}
     return None if moved is None or other is None else names.get((moved, other))
-
-
-def _ip_bits(lab: Laboratory) -> tuple[int, ...] | None:
-    if _recalled(lab, FOLLOWER, first=FIRST ^ FAR_BIT) is not True:
-        return None
-    matter = []
-    for bit in range(MOST_BITS):
-        told = _recalled(lab, FOLLOWER, first=FIRST ^ FAR_BIT ^ (1 << bit))
-        if told is None:
-            return None
-        if not told:
-            matter.append(bit)
-    return tuple(matter)

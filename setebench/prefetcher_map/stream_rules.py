@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
-from setebench.infer.stream_rule import batches, distance_bounds, steady_degree
+from setebench.infer.stream_rule import batches, steady_degree
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.streams import DRAWN, HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
 from setebench.prefetcher_map.visit import Access, Visit
@@ -18,13 +19,15 @@ AMID = 8
 
 
 class Rules:
-    """Questions about one stream prefetcher that has been found. `inner`: it is level 1's."""
+    """Questions about one stream prefetcher that has been found. `inner`: it is level 1's. `slides`: each further line
+    that is hit brought one more, and no hit in between did, so that batches have one line or the limit cut them."""
 
     def __init__(self, lab: Laboratory, found: Stream, inner: bool) -> None:
         self.lab, self.found, self.inner = lab, found, inner
         self.down = found.down
         self.fills_l1 = False
         self.asked_along = False
+        self.slides = False
 
     # -- visits -------------------------------------------------------------------------------------------------------
 
@@ -99,18 +102,31 @@ class Rules:
                 return None
             final.append(reached)
             if len([step for step in batches(final) if step]) == ALIKE:
-                return steady_degree(sorted(set(final)))
+                found = steady_degree(sorted(set(final)))
+                self.slides = found == 1
+                return found
         return None
 
-    def distance(self, degree: int) -> tuple[int, int] | None:
-        """Bounds of the distance, from where hits on some neighbouring lines bring no more."""
+    def final(self, degree: int) -> dict[int, int] | None:
+        """The furthest lines when hits bring no more, by the line that is hit: as many neighbouring ones as a batch
+        has, all counted from the run's last line."""
         final: dict[int, int] = {}
         for hammered in range(1, degree + 1):
             reached = self.frontier(hammered, MOST_HITS)
             if reached is None:
                 return None
             final[hammered] = reached
-        return distance_bounds(final, degree)
+        return final
+
+    def limited(self, final: dict[int, int]) -> bool:
+        """Whether something held the stream back: hits on a line brought more, then no more, or accesses to a further
+        line brought nothing. A stream that only new lines lead on brings as much with each, and nothing between them,
+        which looks like a limit after the first."""
+        if self.frontier(1, 1) != final[1]:
+            return True
+        beyond = self.frontier(len(final) + 1, MOST_HITS)
+        reached = [final[line] for line in sorted(final)] + ([] if beyond is None else [beyond])
+        return any(before == after for before, after in pairwise(reached))
 
     def frontier_at_start(self) -> int | None:
         """Lines ahead of a run's last that are there when the run has just started the stream."""

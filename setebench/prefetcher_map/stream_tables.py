@@ -15,6 +15,9 @@ CROWDED_LOOKS, OFTEN = 120, 0.25
 """Repetitions that tell whether level 2 loses a line, and the share that counts: what is left of it beside a coarse
 clock's error, where about half of the lines of a page offset are lost once there are more than level 2 holds."""
 
+ASKED_PER_PAGE = 2
+"""Runs that are made in one page at most."""
+
 HITS = 2
 """Hits on the first line ahead of a run by which it is taken up again: a prefetcher of neighbouring lines may have
 brought what the first of them would."""
@@ -132,7 +135,7 @@ def _taken_up(rules: Rules, run: Run, times: int) -> list[Access]:
 
 
 def per_page(rules: Rules, directions: str) -> int | None:
-    """Whether two runs in one page are remembered at once: one each way where both are followed, else both alike.
+    """How many of two runs in one page are remembered at once: one each way where both are followed, else both alike.
 
     A run that isn't taken up again says that the other one took its place only if it is taken up where it is alone:
     a stream that already is as far ahead as it goes answers no hit on its first line."""
@@ -156,7 +159,7 @@ def per_page(rules: Rules, directions: str) -> int | None:
     if None in together or alone != [True, True]:
         return None
     if all(together):
-        return 2
+        return ASKED_PER_PAGE
     # lines that the walks miss take entries, and between a run's accesses there are more walks if there is another run
     return 1 if rules.inner or rules.lab.known.walks_fit else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setebench.infer.stream_rule import distance_bounds, least_distance
 from setebench.prefetcher_map.across_cores import tell_across_cores
 from setebench.prefetcher_map.kinds import ALL_KINDS, trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
@@ -9,7 +10,7 @@ from setebench.prefetcher_map.led_runs import UNCLEAR, directions
 from setebench.prefetcher_map.replacement import of_streams, tell_replacement
 from setebench.prefetcher_map.shared import tell_shared
 from setebench.prefetcher_map.stream_rules import Rules
-from setebench.prefetcher_map.stream_tables import led_on, may_be_pushed_out, per_page, streams
+from setebench.prefetcher_map.stream_tables import ASKED_PER_PAGE, led_on, may_be_pushed_out, per_page, streams
 from setebench.prefetcher_map.streams import Stream, gap_lines
 from setebench.prefetcher_map.tell import Told
 from setebench.prefetcher_map.visit import Visit
@@ -23,6 +24,7 @@ TABLES = "runs in many pages, the first continued"
 LED_ON = "level 2's streams lead these on, and their table may be the smaller one; switch those off and run again"
 OF_LEVEL_TWO = "prefetchers of level 2 may go on where this one stops; switch those off and run again"
 NOT_WHOLE = "level 2 loses some of the lines that push others out of level 1, and their misses take entries too"
+NOT_ONE_DISTANCE = "where hits bring no more, no one distance explains; look at the chart"
 NEEDS_TRIGGER = (
     *("trigger_at_page_edge", "degree", "max_distance"),
     *("streams", "replacement", "streams_per_page", "trained_by"),
@@ -57,7 +59,7 @@ def tell_stream(lab: Laboratory, huge: Laboratory | None, found: Stream, inner: 
     ways = _directions(rules)
     told.value("directions", ways, run, UNCLEAR)
     _tell_edges(rules, ways, told)
-    degree = _tell_reach(rules, told)
+    degree = tell_reach(rules, told)
     if not inner:
         tell_waking(lab, degree, told)
     _tell_tables(rules, ways, told)
@@ -83,7 +85,16 @@ def _tell_tables(rules: Rules, ways: str | None, told: Told) -> None:
         told.value("streams", entries, TABLES, UNCLEAR)
         tell_replacement(of_streams(rules), entries, told)
     if ways is not None:
-        told.value("streams_per_page", per_page(rules, ways), "two runs in turn in one page", ONE_RUN)
+        _tell_per_page(per_page(rules, ways), told)
+
+
+def _tell_per_page(streams: int | None, told: Told) -> None:
+    """Two runs that both go on say that there are two at least: more are not asked."""
+    method = "two runs in turn in one page"
+    if streams == ASKED_PER_PAGE:
+        told.at_least("streams_per_page", streams, method, "more runs in one page were not asked")
+    else:
+        told.value("streams_per_page", streams, method, ONE_RUN)
 
 
 def trigger_steps(visit: Visit, trigger: int) -> int:
@@ -125,7 +136,7 @@ def _tell_edges(rules: Rules, ways: str | None, told: Told) -> None:
     told.value("trigger_at_page_edge", None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
-def _tell_reach(rules: Rules, told: Told) -> int | None:
+def tell_reach(rules: Rules, told: Told) -> int | None:
     """Tell degree and distance; returns the degree."""
     method = "hits on one line that the stream has fetched"
     if led_on(rules):
@@ -137,29 +148,45 @@ def _tell_reach(rules: Rules, told: Told) -> int | None:
         for parameter in ("degree", "max_distance"):
             told.unresolved(parameter, ASKED_ALONG)
         return degree
-    told.value(
-        "degree",
-        degree,
-        method,
-        "hits on one line, and on the next ones, did not bring equal batches; look at the chart",
-    )
+    if degree is not None and rules.slides:
+        told.at_least(
+            "degree", degree, method, "where the limit holds a stream back, larger batches may be cut to a line"
+        )
+    else:
+        unequal = "hits on one line, and on the next ones, did not bring equal batches; look at the chart"
+        told.value("degree", degree, method, unequal)
     if degree is None:
         told.unresolved("max_distance", "the degree is not known, see there")
         return None
-    bounds = rules.distance(degree)
-    if bounds is None:
-        told.unresolved("max_distance", "where hits bring no more, no one distance explains; look at the chart", method)
-        return degree
-    low, high = bounds
-    reached = low + degree - 1
-    room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
-    if reached >= room - 1:
-        told.at_least("max_distance", low, method, "the page ends before the stream does")
-    elif low == high:
-        told.value("max_distance", low, method, "", low, high)
-    else:
-        told.unresolved("max_distance", f"between {low} and {high}", method)
+    _tell_distance(rules, degree, told)
     return degree
+
+
+def _tell_distance(rules: Rules, degree: int, told: Told) -> None:
+    """Tell the distance where a limit was seen, and otherwise how far the stream went at least."""
+    method = "hits on one line that the stream has fetched"
+    final = rules.final(degree)
+    if final is None:
+        told.unresolved("max_distance", NOT_ONE_DISTANCE, method)
+        return
+    least = least_distance(final, degree)
+    room = rules.lab.page_lines - 1 - (rules.found.trigger or 0) * 7 - 2
+    if least + degree - 1 >= room - 1:
+        why = "the page ends before the stream does"
+    elif degree == 1:
+        why = "of single lines one can't see whether the last was started or ended by the limit"
+    elif rules.limited(final):
+        bounds = distance_bounds(final, degree)
+        if bounds is None:
+            told.unresolved("max_distance", NOT_ONE_DISTANCE, method)
+        elif bounds[0] == bounds[1]:
+            told.value("max_distance", bounds[0], method, "", *bounds)
+        else:
+            told.unresolved("max_distance", f"between {bounds[0]} and {bounds[1]}", method)
+        return
+    else:
+        why = "every access to a further line brought more, so no limit shows"
+    told.at_least("max_distance", least, method, why)
 
 
 def _tell_crossing(rules: Rules, lab: Laboratory, huge: Laboratory | None, told: Told) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from setebench.prefetcher_map.instruction_bits import bits_that_matter
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.strides import SAME, Stride
 from setebench.prefetcher_map.table_size import bisect, others_first
 from setebench.prefetcher_map.visit import PAGE_BYTES, Access, Visit, fresh
 
-MOST_ACCESSES, FAR_BIT, MOST_BITS, MOST_ENTRIES, MOST_AHEAD = 8, 1 << 25, 16, 60, 8
+MOST_ACCESSES, MOST_ENTRIES, MOST_AHEAD = 8, 60, 8
 ACCESS_BYTES = 8
 REACH_STRIDES, SHORT_REACH_STRIDES = (3, 5), (2, 3)
 """Lines apart; what streams bring beside reaches as many lines, not as many strides, at each."""
@@ -193,17 +194,7 @@ class Rules:
 
     def ip_bits(self) -> tuple[int, ...] | None:
         """Bits of the instruction address that matter: those that, changed for the last access, end the run."""
-        if self._with_last_ip(SAME ^ FAR_BIT) is not True:
-            return None
-        matter = []
-        for bit in range(MOST_BITS):
-            # the far bit keeps the two instructions from overlapping and was seen not to matter
-            told = self._with_last_ip(SAME ^ FAR_BIT ^ (1 << bit))
-            if told is None:
-                return None
-            if not told:
-                matter.append(bit)
-        return tuple(matter)
+        return bits_that_matter(SAME, self._with_last_ip)
 
     def _with_last_ip(self, ip: int) -> bool | None:
         visit, target = self.run(self.trigger, self.found.stride if not self.found.down else -self.found.stride)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from setebench.prefetcher_map.instruction_bits import FAR_BITS_MATTER
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.led_runs import LEVEL_UNCLEAR, UNCLEAR, LedRun, tell_led_run
 from setebench.prefetcher_map.replacement import MOST_INSTRUCTIONS, of_strides, tell_replacement
@@ -58,7 +59,8 @@ def _tell_table(rules: Rules, told: Told) -> None:
     indexed = rules.indexed_by()
     told.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
     bits = rules.ip_bits()
-    told.value("ip_bits", None if bits is None else list(bits), "the last access from another address", UNCLEAR)
+    why = f"{UNCLEAR}; or {FAR_BITS_MATTER}"
+    told.value("ip_bits", None if bits is None else list(bits), "the last access from another address", why)
     largest = rules.largest(indexed != "ip")
     smallest = rules.smallest(False) or rules.smallest(True)
     if largest is None:

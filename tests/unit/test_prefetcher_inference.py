@@ -8,7 +8,7 @@ import pytest
 from setebench.errors import SetebenchError, UsageError
 from setebench.infer.footprint import Footprint
 from setebench.infer.mixture import Shares, mostly
-from setebench.infer.stream_rule import batches, distance_bounds, steady_degree
+from setebench.infer.stream_rule import batches, distance_bounds, least_distance, steady_degree
 from setebench.prefetcher_map.chart import led
 from setebench.prefetcher_map.pattern import parse
 from setebench.report.prefetcher_map_plot import map_figure
@@ -41,6 +41,16 @@ def streamed(access: int, distance: int, degree: int, following: int) -> int:
 def test_the_distance_follows_from_where_hits_on_neighbouring_lines_stop(distance: int, degree: int) -> None:
     final = {access: streamed(access, distance, degree, 1 + degree) for access in range(1, degree + 1)}
     assert distance_bounds(final, degree) == (distance, distance)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+@pytest.mark.parametrize("distance", [8, 12, 17, 32])
+def test_what_the_distance_is_at_least_exceeds_it_by_no_rule(distance: int, degree: int) -> None:
+    hit = range(1, degree + 1)
+    batch = least_distance({access: streamed(access, distance, degree, 1 + degree) for access in hit}, degree)
+    sliding = least_distance({access: access + distance for access in hit}, degree)
+    assert distance - degree <= batch <= distance
+    assert distance - degree <= sliding <= distance
 
 
 def test_no_distance_explains_what_no_stream_does() -> None:

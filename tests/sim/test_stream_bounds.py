@@ -1,0 +1,76 @@
+"""What is reported of how far streams run ahead, whatever makes them fetch on."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from quiet_machines import levels, quiet
+from test_prefetcher_map import L2_STREAM, L2_STRIDE, SHAPE, judged, laboratory
+
+from setebench.judge import Verdict, judge
+from setebench.prefetcher_map.laboratory import Laboratory
+from setebench.prefetcher_map.stream_rules import Rules
+from setebench.prefetcher_map.stream_tell import tell_reach
+from setebench.prefetcher_map.streams import find_l2_stream
+from setebench.prefetcher_map.tell import Told
+from setebench.results import Finding
+from setebench.sim import spec
+from setebench.sim.truth import truth
+
+pytestmark = pytest.mark.long(25)
+
+STREAMERS = st.builds(
+    spec.Streamer,
+    level=st.just(2),
+    trigger=st.integers(2, 4),
+    degree=st.integers(1, 4),
+    max_distance=st.integers(4, 24),
+    leads_by=st.sampled_from(["batch", "new_line", "access"]),
+)
+
+
+def reach_of(lab: Laboratory) -> list[Finding]:
+    """Degree and distance of the only prefetcher that there is."""
+    lab.known.next_in_l1 = lab.known.next_after_hits = lab.known.inner_streams = False
+    told = Told("l2.stream")
+    tell_reach(Rules(lab, find_l2_stream(lab), False), told)
+    return list(told)
+
+
+@settings(max_examples=4, deadline=None)
+@given(streamer=STREAMERS)
+def test_neither_degree_nor_distance_is_wrong_by_any_rule_of_fetching_on(streamer: spec.Streamer) -> None:
+    with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
+        told = reach_of(laboratory(machine))
+    file = spec.Machine(name="quiet", levels=levels(**SHAPE), prefetchers=(streamer,))
+    names = frozenset(finding.parameter for finding in told)
+    assert {name.rpartition(".")[2] for name in names} == {"degree", "max_distance"}
+    true = [finding for finding in truth(file) if finding.parameter in names]
+    assert [each for each in judge("quiet", told, true, names) if each.verdict is Verdict.WRONG] == []
+
+
+@settings(max_examples=2, deadline=None)
+@given(degree=st.integers(2, 4), distance=st.integers(10, 20))
+def test_a_limit_that_holds_back_batches_is_measured(degree: int, distance: int) -> None:
+    streamer = spec.Streamer(level=2, trigger=3, degree=degree, max_distance=distance)
+    with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
+        told = {finding.parameter: finding for finding in reach_of(laboratory(machine))}
+    found = told["prefetcher.l2.stream.max_distance"]
+    assert (found.outcome, found.value) == ("measured", distance)
+
+
+@pytest.mark.parametrize("entries", [1, 16])
+def test_page_strides_are_indexed_by_page_where_two_pages_are_followed(entries: int) -> None:
+    """A history of a single run, which any other page's ends, says nothing of what it is found by."""
+    judgements = judged(replace(L2_STRIDE, entries=entries))
+    verdict = Verdict.RIGHT if entries > 1 else Verdict.UNRESOLVED
+    assert judgements["prefetcher.l2.stride.indexed_by"].verdict is verdict
+    assert judgements["prefetcher.l2.stride.crosses_4k"].verdict is Verdict.RIGHT
+
+
+def test_two_streams_in_a_page_are_two_or_more() -> None:
+    assert judged(L2_STREAM)["prefetcher.l2.stream.streams_per_page"].outcome == "at_least"
