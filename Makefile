@@ -9,7 +9,7 @@ SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
 	$(wildcard setebench/loops/*.p[xy][xdi]) \
 	$(wildcard setebench/core/perf/*.p[xy][xdi] setebench/core/perf/*.h setebench/core/perf/program/*.p[xy][xdi] setebench/include/*.h)
 
-.PHONY: run test check kernel format docs clean
+.PHONY: run test check kernel format docs accuracy clean
 
 run: $(VENV)/installed
 	$(BIN)/setebench characterize --report report.html --force
@@ -23,6 +23,13 @@ test: $(VENV)/installed-for-development
 docs: $(VENV)/installed-for-development
 	$(BIN)/mkdocs build --quiet --strict
 	@echo "the site begins at build/site/index.html"
+
+# The accuracy page, from a sealed score; it takes hours, goes on from where it was stopped, and is no part of the tests.
+# make accuracy NONCE="of the judge" [MACHINES=300] [SCENARIOS="latency mshr"] [ACCURACY="--fast --workers 8"], or
+# make accuracy FROM="counters.jsonl advice.json", of scores that there are
+MACHINES := 300
+accuracy: $(VENV)/installed-for-development
+	$(BIN)/python benchmarks/accuracy.py $(if $(FROM),--from $(FROM),--nonce "$(NONCE)" --machines $(MACHINES) $(addprefix --scenario ,$(SCENARIOS)) $(ACCURACY))
 
 check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from setebench.cli.output import file_or_none
 from setebench.errors import INTERRUPTED, UsageError
 from setebench.report import scored
 from setebench.scenario import Scenario
-from setebench.score import NOISES, Answer, Asked, Plan, stream
-from setebench.score.run import Place, carry_out, document
+from setebench.score import NOISES, Answer, Plan, stream
+from setebench.score.published import sealing
+from setebench.score.run import Place, asked_of, carry_out, document
 from setebench.score.sealed_log import SealedLog, log_path
 from setebench.score.seeds import inference_hash, sealed_seeds, simulator_hash
 from setebench.score.stream import Done, Stream
@@ -103,18 +105,13 @@ def _scored(request: Request) -> dict[str, Any]:
             raise click.exceptions.Exit(INTERRUPTED) from None
         raise
     if log is not None:
-        made["sealed"] = {
-            "nonce": plan.nonce,
-            "inference": plan.inference,
-            "seeds": list(plan.machines.values()),
-            "log": str(log_path()),
-        }
+        made["sealed"] = sealing(plan) | {"log": str(log_path())}
         log.ended(made)
     return made
 
 
 def _measured(request: Request) -> dict[str, Any]:
-    plan, asked = request.plan, _asked(request.plan)
+    plan, asked = request.plan, asked_of(request.plan)
     say = _Progress(request)
     with _stream(request) as answers:
 
@@ -179,6 +176,7 @@ def _new(values: dict[str, Any]) -> Request:
         nonce=nonce,
         against=None if values["against"] is None else commit_of(values["against"]),
         from_findings=values["from_findings"],
+        begun=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     return Request(
         plan=plan,
@@ -233,17 +231,6 @@ def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
         raise UsageError(f"unknown scenario {unknown[0]!r}; there are {', '.join(sorted(catalogue))}")
     loaded = {name: catalogue[name].load() for name in (names or sorted(catalogue))}
     return {name: scenario for name, scenario in loaded.items() if names or not scenario.on_request}
-
-
-def _asked(plan: Plan) -> Asked:
-    catalogue = registry.catalogue()
-    if plan.by_name:
-        return Asked(prefixes=_prefixes(plan.scenarios))
-    return Asked(left_out=_prefixes(name for name in catalogue if name not in plan.scenarios))
-
-
-def _prefixes(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(prefix for name in names for prefix in registry.scenario(name).parameters)
 
 
 # -- the document ---------------------------------------------------------------------------------------------------

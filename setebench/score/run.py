@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from setebench.judge import difference, summary
+from setebench import registry
+from setebench.judge import Judgement, Machine, accuracy, difference, failure_classes, summary
 from setebench.judge.document import totals
 from setebench.score.advice import regrets
+from setebench.score.described import described
 from setebench.score.judged import Asked, answered, judge_all
+from setebench.score.seeds import simulator_hash
 from setebench.score.stream import NEW, OLD, Done, Plan
 from setebench.score.tasks import Answer, Task
 from setebench.score.versions import other_version
@@ -65,6 +68,17 @@ def carry_out(plan: Plan, place: Place, done: Done, heard: Heard) -> Answers:
     return {NEW: runner.answers(NEW), OLD: old}
 
 
+def asked_of(plan: Plan) -> Asked:
+    """The parameters that the plan's scenarios are asked for; with scenarios that the user named, those alone."""
+    if plan.by_name:
+        return Asked(prefixes=_prefixes(plan.scenarios))
+    return Asked(left_out=_prefixes(name for name in registry.catalogue() if name not in plan.scenarios))
+
+
+def _prefixes(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(prefix for name in names for prefix in registry.scenario(name).parameters)
+
+
 def document(plan: Plan, answers: Answers, asked: Asked) -> dict[str, Any]:
     """The document of `setebench score --format json`, schema 1."""
     new = answers[NEW]
@@ -82,6 +96,8 @@ def document(plan: Plan, answers: Answers, asked: Asked) -> dict[str, Any]:
             "from_findings": plan.from_findings,
         },
         "cpu_seconds": [answer.cpu_seconds for answer in new],
+        "begun": plan.begun,
+        **_published(plan, judgements),
     }
     if advised := regrets(finding for answer in new for finding in answer.findings):
         made["regret"] = advised
@@ -96,6 +112,24 @@ def document(plan: Plan, answers: Answers, asked: Asked) -> dict[str, Any]:
             "lost": _lost(plan, old),
         }
     return made
+
+
+def _published(plan: Plan, judgements: list[Judgement]) -> dict[str, Any]:
+    """What the accuracy page shows. Machines can be described only by the simulator that made them."""
+    known: dict[str, Machine] = {}
+    if plan.simulator == simulator_hash():
+        known = {name: described(name, plan.noise) for name in plan.machines}
+    prefixes = [(prefix, name) for name in plan.scenarios for prefix in registry.scenario(name).parameters]
+
+    def scenario_of(parameter: str) -> str:
+        return max(((len(prefix), name) for prefix, name in prefixes if parameter.startswith(prefix)), default=(0, ""))[
+            1
+        ]
+
+    return {
+        "accuracy": accuracy(judgements, known, scenario_of),
+        "failure_classes": failure_classes(judgements, known, plan.machines),
+    }
 
 
 def _judged(answers: list[Answer], asked: Asked) -> list[Any]:

@@ -22,7 +22,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """All that decides what is asked. `machines` gives the seed of each by name, `seed` is the first one or the shipped
     machines'. `by_name`: the user named the scenarios. `nonce` is that of a sealed run, `against` the full id of the
     commit to judge against. `inference` and `simulator` are the hashes of the sources. `from_findings`: scenarios that
-    build on others' findings ask those first, instead of being given the truth."""
+    build on others' findings ask those first, instead of being given the truth. `begun`: when the run began, in UTC
+    (None in files of older versions)."""
 
     machines: dict[str, int]
     seed: int
@@ -35,6 +36,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     nonce: str | None = None
     against: str | None = None
     from_findings: bool = False
+    begun: str | None = None
 
     def tasks(self) -> list[Task]:
         """One for each machine."""

@@ -1,0 +1,114 @@
+"""The accuracy page: docs/accuracy.md, docs/accuracy.json and their plots, from sealed scores.
+
+    make accuracy NONCE="a nonce that the judge gives" MACHINES=300           # all scenarios: hours
+    python benchmarks/accuracy.py --nonce NONCE --scenario latency            # one of them
+    python benchmarks/accuracy.py --from counters.json advice.jsonl           # of scores that there are
+
+A score runs with its answers in --answers; where that file is there already, it goes on from it. What --from names are
+score documents (`setebench score --format json`) or files of answers (`--answers`), also of runs that are not complete:
+each becomes a run of the page, in this order. The page says how many machines each table rests on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from setebench.errors import SetebenchError
+from setebench.report.accuracy import page, published
+from setebench.report.accuracy_plot import coverage_figure, outcomes_figure
+from setebench.report.plot import save
+from setebench.score.published import read_document
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = "images"
+PREFIX = "accuracy-"
+
+
+def main() -> None:
+    options = _options()
+    try:
+        made = published([read_document(path) for path in _scores(options)])
+    except SetebenchError as error:
+        sys.exit(f"accuracy: {error}")
+    write(made, options.docs)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--from", dest="files", nargs="*", type=Path, metavar="FILE", help="make the page of these")
+    parser.add_argument("--nonce", help="of the sealed run")
+    parser.add_argument("--machines", type=int, default=300)
+    parser.add_argument("--scenario", action="append", default=[], help="only this one (may be repeated)")
+    parser.add_argument("--noise", default="drawn")
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--answers", type=Path, default=ROOT / "build/accuracy.jsonl")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page")
+    options = parser.parse_args()
+    if options.files is None and not options.nonce:
+        parser.error("give --nonce NONCE for a sealed run, or --from FILE... for scores that there are")
+    return options
+
+
+def _scores(options: argparse.Namespace) -> list[Path]:
+    """Existing files, or that of a score which runs now."""
+    if options.files is not None:
+        return list(options.files)
+    options.answers.parent.mkdir(parents=True, exist_ok=True)
+    form = ["--format", "json", "-o", str(options.answers.with_suffix(".json")), "--force"]
+    place = ["--workers", str(options.workers)] if options.workers else []
+    ended = subprocess.run([sys.executable, "-m", "setebench", "score", *_asked(options), *form, *place], check=False)
+    if ended.returncode:
+        sys.exit(ended.returncode)
+    return [options.answers.with_suffix(".json")]
+
+
+def _asked(options: argparse.Namespace) -> Iterator[str]:
+    if options.answers.exists():
+        yield from ("--resume", str(options.answers))
+        return
+    yield from ("--sealed", options.nonce, "--machines", str(options.machines), "--noise", options.noise)
+    yield from ("--answers", str(options.answers))
+    for name in options.scenario:
+        yield from ("--scenario", name)
+    if options.fast:
+        yield "--fast"
+
+
+def write(made: dict[str, Any], docs: Path) -> None:
+    """The page, its JSON and its plots in a folder; plots of an earlier page go."""
+    images = docs / IMAGES
+    images.mkdir(parents=True, exist_ok=True)
+    for old in images.glob(f"{PREFIX}*.png"):
+        old.unlink()
+    figures = {
+        (run["run"], scenario): list(_figures(run["run"], scenario, tables["all"], images))
+        for run in made["runs"]
+        for scenario, tables in run["accuracy"].items()
+    }
+    (docs / "accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+    (docs / "accuracy.md").write_text(page(made, figures), encoding="utf-8")
+
+
+def _figures(run: str, scenario: str, table: dict[str, Any], images: Path) -> Iterator[tuple[str, str]]:
+    """What each figure shows and its file, as the page links it."""
+    of = f"{scenario}, run {run}, {table['machines']} machines"
+    for kind, what, figure in (
+        ("outcomes", "Right, bounded, open and wrong", outcomes_figure(f"Answers of {of}", table)),
+        ("coverage", "Coverage of 95 % intervals", coverage_figure(f"Coverage of {of}", table)),
+    ):
+        if figure is not None:
+            name = f"{PREFIX}{run.lower()}-{scenario}-{kind}.png"
+            save(figure, images / name, force=True)
+            yield f"{what} by parameter: {of}", f"{IMAGES}/{name}"
+
+
+if __name__ == "__main__":
+    main()

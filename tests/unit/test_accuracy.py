@@ -1,0 +1,265 @@
+"""The accuracy page: tables and classes of failure from judgements, and the page from scores that were really run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from scenario_files import Write, scenario_folder
+
+from setebench.cli.main import setebench
+from setebench.errors import UsageError
+from setebench.judge import Judgement, Kind, Machine, Trait, Verdict, accuracy, failure_classes, judge
+from setebench.report.accuracy import page, published, worst_classes
+from setebench.results import Finding, Outcome
+from setebench.score import seeds, with_noise
+from setebench.score.described import NOISE_CLASSES, described, noise_class
+from setebench.score.published import read_document
+from setebench.sim import spec
+from setebench.sim.loader import load
+
+__all__ = ["scenario_folder"]  # a fixture
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def judged(machine: str, value: float, truth: float = 10.0, outcome: Outcome = Outcome.MEASURED) -> Judgement:
+    found = Finding(parameter="latency.l2", value=value, low=value - 1, high=value + 1, unit="cycles", outcome=outcome)
+    true = Finding(parameter="latency.l2", value=truth, unit="cycles")
+    (judgement,) = judge(machine, [found], [true], frozenset({"latency.l2"}))
+    return judgement
+
+
+def machine(noise: str = "quiet", **traits: Trait) -> Machine:
+    return Machine(noise=noise, traits=traits)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_parts_answers_into_four_and_the_classes_of_noise_add_up() -> None:
+    answers = [judged("a", 10.0), judged("b", 20.0), judged("c", 9.0, outcome=Outcome.AT_LEAST)]
+    answers.append(Judgement(machine="d", parameter="latency.l2", verdict=Verdict.UNRESOLVED, kind=Kind.CONTINUOUS))
+    known = {"a": machine("quiet"), "b": machine("guest"), "c": machine("guest")}
+    tables = accuracy(answers, known, lambda name: name.partition(".")[0])["latency"]
+    row = tables["all"]["parameters"]["latency.l2"]
+    assert [row[key] for key in ("judged", "right", "bounded", "open")] == [4, 1, 1, 1]
+    assert row["wrong"]["hits"] == row["wrong_measured"]["hits"] == 1 and row["wrong"]["trials"] == 4
+    assert (row["coverage"]["hits"], row["coverage"]["trials"]) == (1, 2), "a bound's interval is not asked"
+    assert {name: table["machines"] for name, table in tables["noise"].items()} == {"quiet": 1, "guest": 2}
+    assert sum(table["wrong"]["hits"] for table in tables["noise"].values()) == 1
+
+
+def test_a_wrong_bound_is_wrong_but_not_as_measured() -> None:
+    table = accuracy([judged("a", 20.0, outcome=Outcome.AT_LEAST)], {}, lambda name: "s")["s"]["all"]
+    assert (table["wrong"]["hits"], table["wrong_measured"]["hits"]) == (1, 0)
+
+
+# -- classes of failure -----------------------------------------------------------------------------------------------
+
+
+def test_a_class_names_what_its_machines_have_in_common() -> None:
+    """Wrong on exactly those with a victim cache; the number of ways goes with nothing."""
+    answers = [judged(str(number), 20.0 if number % 4 == 0 else 10.0) for number in range(40)]
+    known = {str(n): machine(inclusion="victim" if n % 4 == 0 else "neither", ways=n % 5) for n in range(40)}
+    (found,) = failure_classes(answers, known, {str(number): 100 + number for number in range(40)})
+    assert found["where"]["what"] == "inclusion is victim"
+    assert (found["where"]["machines"], found["where"]["wrong"], found["wrong"], found["judged"]) == (10, 10, 10, 40)
+    assert found["where"]["chance"] < 1e-6
+    assert found["answers"] == {"too large": 10} and found["median_ratio"] == 2.0
+    assert found["seeds"] == [100 + number for number in range(0, 40, 4)]
+
+
+def test_large_numbers_are_parted_at_their_median() -> None:
+    answers = [judged(str(number), 20.0 if number >= 30 else 10.0) for number in range(40)]
+    (found,) = failure_classes(
+        answers, {str(n): machine(size=1000 + n) for n in range(40)}, dict.fromkeys(map(str, range(40)), 1)
+    )
+    assert found["where"]["what"] == "size above 1019.5" and found["where"]["wrong"] == 10
+
+
+def test_a_thing_that_many_share_by_chance_is_not_named() -> None:
+    answers = [judged(str(number), 20.0 if number in (3, 17) else 10.0) for number in range(40)]
+    known = {str(n): machine(**{f"field_{k}": (n >> k) % 2 == 1 for k in range(6)}) for n in range(40)}
+    (found,) = failure_classes(answers, known, dict.fromkeys(known, 1))
+    assert found["where"] is None and found["noise"] == {"quiet": 2}
+
+
+def test_of_machines_that_nobody_can_describe_the_class_still_has_its_answers() -> None:
+    invented = judge("a", [Finding(parameter="latency.l9", value=3)], [], frozenset({"latency.l9"}))
+    absent = judged("b", 10.0, outcome=Outcome.ABSENT)
+    first, second = failure_classes([*invented, absent], {}, {"a": 7, "b": 8})
+    assert first["answers"] | second["answers"] == {"there is none": 1, "said to be absent": 1}
+    assert first["where"] is None and first["noise"] == {}
+
+
+def test_the_worst_are_those_whose_rate_is_surely_high() -> None:
+    """One of one says less than thirty of forty."""
+    many = [judged(str(number), 20.0 if number < 30 else 10.0) for number in range(40)]
+    one = msgspec.structs.replace(judged("0", 20.0), parameter="latency.l1")
+    found = failure_classes([*many, one], {}, dict.fromkeys(map(str, range(40)), 1))
+    run = {"run": "A", "failure_classes": found}
+    assert [each["parameter"] for _, each in worst_classes([run])] == ["latency.l2", "latency.l1"]
+
+
+# -- machines ---------------------------------------------------------------------------------------------------------
+
+
+def test_classes_of_noise_follow_the_machine_file() -> None:
+    calm = with_noise(load("zen-like"), "quiet")
+
+    def classed(**noise: float) -> str:
+        return noise_class(msgspec.structs.replace(calm, noise=spec.Noise(**noise)))  # type: ignore[arg-type]
+
+    found = [
+        noise_class(calm),
+        classed(interrupt_interval_cycles=1e6),
+        classed(interrupt_interval_cycles=1e6, stall_interval_cycles=1e6),
+        classed(interrupt_interval_cycles=1e6, tenant_interval_cycles=1e9),
+        classed(tenant_interval_cycles=1e9, steal_interval_cycles=1e7),
+    ]
+    assert tuple(found) == NOISE_CLASSES
+    assert described("zen-like", "guest").noise == "guest"
+
+
+def test_a_machine_is_described_by_its_file_s_fields() -> None:
+    machine = load("zen-like")
+    traits = described("zen-like", "drawn").traits
+    assert traits["levels.l1.ways"] == machine.levels[0].ways and traits["levels.number"] == len(machine.levels)
+    for prefetcher in msgspec.to_builtins(machine.prefetchers):
+        assert traits[f"prefetchers.{prefetcher['kind']}.level {prefetcher['level']}"] is True
+    assert "name" not in traits and "description" not in traits
+
+
+# -- the page, from scores that were run ------------------------------------------------------------------------------
+
+TINY = """
+def answer(context):
+    yield Finding(parameter="cache.l1.ways", value=8, unit="ways")
+    yield Finding(parameter="latency.l1", value=4.0, low=3.5, high=4.5, unit="cycles")
+
+
+SCENARIO = Scenario(name="tiny", summary="Says.", answer=answer, parameters=("cache.l1.ways", "latency.l1"))
+"""
+MACHINES = 6
+
+
+@pytest.fixture
+def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario_folder: Write) -> Any:
+    """Runs a score of a tiny scenario, and returns its document and its file of answers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    seeds.inference_hash.cache_clear()
+    whole = seeds._inference_files  # parsing all of it takes a second each time
+    monkeypatch.setattr(seeds, "_inference_files", lambda: (each for each in whole() if each[0].startswith("files/")))
+    scenario_folder(tiny=TINY)
+
+    def run(*arguments: str) -> tuple[Path, Path]:
+        files = ("--answers", "a.jsonl", "-o", "score.json", "--format", "json")
+        asked = ("score", "-q", "--workers", "1", "--machines", str(MACHINES), "--scenario", "tiny", *files, *arguments)
+        done = CliRunner().invoke(setebench, asked)
+        assert done.exit_code == 0, done.output
+        return tmp_path / "score.json", tmp_path / "a.jsonl"
+
+    yield run
+    seeds.inference_hash.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    made = importlib.util.spec_from_file_location("accuracy_tool", ROOT / "benchmarks/accuracy.py")
+    assert made is not None and made.loader is not None
+    module = importlib.util.module_from_spec(made)
+    made.loader.exec_module(module)
+    return module
+
+
+def test_a_page_from_a_score_and_from_answers_that_are_not_complete(
+    scored: Any, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, answers = scored("--sealed", "of the judge", "--no-presets")
+    part = tmp_path / "part.jsonl"
+    part.write_bytes(b"\n".join(answers.read_bytes().splitlines()[:4]) + b'\n{"line": "ans')
+    monkeypatch.setattr(sys, "argv", ["accuracy", "--docs", str(tmp_path / "docs"), "--from", str(document), str(part)])
+    tool.main()
+    whole, some = json.loads((tmp_path / "docs/accuracy.json").read_text())["runs"]
+    assert (whole["machines"], whole["planned"]) == (MACHINES, MACHINES)
+    assert (some["machines"], some["planned"]) == (3, MACHINES)
+    row = whole["accuracy"]["tiny"]["all"]["parameters"]["cache.l1.ways"]
+    truths = {name: load(name).levels[0].ways for name in json.loads(document.read_text())["machines"]}
+    assert row["right"] == sum(ways == 8 for ways in truths.values())
+    assert row["wrong"]["hits"] == MACHINES - row["right"] and row["judged"] == MACHINES
+    assert sum(each["machines"] for each in whole["accuracy"]["tiny"]["noise"].values()) == MACHINES
+    assert some["begun"] == whole["begun"] and whole["nonce"] == "of the judge" and whole["cpu_seconds"] > 0
+    _is_the_page(tmp_path / "docs", {"A": MACHINES, "B": 3})
+
+
+def _is_the_page(docs: Path, machines: dict[str, int]) -> None:
+    text = (docs / "accuracy.md").read_text()
+    claims = [line for line in text.splitlines() if line.startswith("* `tiny`")]
+    assert [
+        f"{count} sealed machines (fewer than" in claim for claim, count in zip(claims, machines.values(), strict=True)
+    ] == [True, True]
+    assert f"{MACHINES - 3} of its {MACHINES} machines had not answered" in text
+    assert f"setebench score --sealed 'of the judge' --machines {MACHINES} --scenario tiny" in text
+    for name in machines:
+        for kind in ("outcomes", "coverage"):
+            image = f"images/accuracy-{name.lower()}-tiny-{kind}.png"
+            assert f"({image})" in text and (docs / image).read_bytes().startswith(b"\x89PNG")
+    assert "1. `" in text.partition("## The worst classes of failure")[2]
+
+
+def test_answers_judged_later_give_what_the_run_gave(scored: Any) -> None:
+    document, answers = scored("--sealed", "n")
+    first, later = read_document(document), read_document(answers)
+    assert first["sealed"].pop("log") and first == later
+
+
+def test_what_is_not_sealed_is_refused(scored: Any, tmp_path: Path) -> None:
+    document, answers = scored("--seed", "5", "--no-presets")
+    for each in (document, answers):
+        with pytest.raises(UsageError, match="no 'sealed'"):
+            read_document(each)
+    lines = answers.read_bytes().splitlines()
+    plan = json.loads(lines[0])
+    plan["plan"]["nonce"] = "of the judge"
+    (tmp_path / "forged.jsonl").write_bytes(b"\n".join([json.dumps(plan).encode(), *lines[1:], b""]))
+    with pytest.raises(UsageError, match="don't follow from its nonce"):
+        read_document(tmp_path / "forged.jsonl")
+
+
+def test_a_score_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"schema": 1, "machines": [], "sealed": {}}')
+    with pytest.raises(UsageError, match="older setebench"):
+        read_document(tmp_path / "old.json")
+
+
+def test_where_the_simulator_has_changed_no_machine_is_described(scored: Any, tmp_path: Path) -> None:
+    _, answers = scored("--sealed", "n")
+    lines = answers.read_bytes().splitlines()
+    plan = json.loads(lines[0])
+    plan["plan"]["simulator"] = "another"
+    answers.write_bytes(b"\n".join([json.dumps(plan).encode(), *lines[1:], b""]))
+    found = read_document(answers)
+    assert found["accuracy"]["tiny"]["noise"] == {} and found["accuracy"]["tiny"]["all"]["machines"] == MACHINES
+    text = page(published([found]), {})
+    assert "The simulator has changed since" in text
+
+
+def test_without_a_run_nothing_is_claimed() -> None:
+    text = page(published([]), {})
+    assert "nothing is claimed" in text and "%" not in text.partition("*right*")[0]
+
+
+def test_the_published_page_is_what_the_tool_makes_of_the_published_figures(tool: ModuleType, tmp_path: Path) -> None:
+    tool.write(json.loads((ROOT / "docs/accuracy.json").read_text()), tmp_path)
+    assert (tmp_path / "accuracy.md").read_text() == (ROOT / "docs/accuracy.md").read_text()
+    drawn, kept = ({path.name for path in (base / "images").glob("accuracy-*")} for base in (tmp_path, ROOT / "docs"))
+    assert drawn == kept
