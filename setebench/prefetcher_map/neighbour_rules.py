@@ -1,6 +1,9 @@
-"""By what rules prefetchers of one neighbouring line go."""
+"""By what rules prefetchers of neighbouring lines go."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from setebench.prefetcher_map.kinds import trained_by
 from setebench.prefetcher_map.laboratory import Laboratory
@@ -13,6 +16,14 @@ from setebench.prefetcher_map.visit import Access, Visit
 UNCLEAR = "some lines were there in some repetitions only; run again at a quieter time"
 HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 MOST_LINES = 60
+MOST_NEXT = 10
+"""Lines on one side of the accessed one that are asked for: more than next-line prefetchers are known to fetch."""
+
+AWAY = (2, 3)
+"""Lines further off, on the side of a line that came alone, that must stay away for it to be the only one."""
+
+MIXED = "lines come that are not next to each other, or another prefetcher brings some; run again at a quieter time"
+ALIKE = "what brings the next line hides whether this prefetcher does; switch that off and run again"
 ONE = "it remembers nothing that threads could share: one access is enough"
 
 
@@ -23,9 +34,9 @@ def tell_next_line(lab: Laboratory, huge: Laboratory | None, found: Neighbours, 
     told.value("trigger", trigger, method, UNCLEAR)
     if trigger is None:
         return
-    for parameter, value in (("degree", 1), ("max_distance", 1), ("directions", "up")):
-        told.value(parameter, value, "the lines around it stay away", "")
     visit = repeated(lab, trigger, found.flushed)
+    line = odd_line(lab)
+    _tell_lines(_Sides(lambda ahead: lab.in_l1(visit, line + ahead), lambda back: lab.in_l1(visit, line - back)), told)
     kinds, reason = trained_by(lab, visit, lambda each: lab.in_l1(each, target), odd_line(lab) + 20)
     told.value("trained_by", kinds, "the same by other kinds of access", reason)
     told.value("fills", "l1", method, "")
@@ -61,7 +72,11 @@ def _watched(lab: Laboratory, found: Neighbours, trigger: int) -> int | None:
 
 def tell_pair(lab: Laboratory, told: Told) -> None:
     """Everything of level 2's pair prefetcher."""
-    _tell_one_access(lab, repeated(lab, 1, False), odd_line(lab) - 1, told)
+    line = odd_line(lab)
+    visit = repeated(lab, 1, False)
+    told.value("trigger", 1, "one access", "")
+    _tell_single(lambda off: lab.brings(visit, line - off), told)
+    _tell_one_access(lab, visit, line - 1, told)
     if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
         told.unresolved("shared_by_smt", ONE)
 
@@ -71,21 +86,24 @@ def tell_next_line_of_two(lab: Laboratory, huge: Laboratory | None, found: Neigh
     if found.hidden:
         _tell_hidden(lab, huge, told)
         return
-    line = odd_line(lab)
+    line, other = odd_line(lab), even_line(lab)
+    alone = repeated(lab, 1, False, at=other)
+    told.value("trigger", 1, "one access", "")
+    # one access, so that no other lines of the page were asked for, to an even line: its pair is the next one
+    _tell_lines(
+        _Sides(lambda ahead: lab.brings(alone, other + ahead), lambda back: lab.brings(alone, other - back)), told
+    )
     _tell_one_access(lab, downwards(lab, line), line + 1, told)
-    told.value("directions", "up", "the page's accesses going up and down", "")
     _tell_page_end(lab, huge, found.up_down is False, told)
     if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
         told.unresolved("shared_by_smt", ONE)
 
 
 def _tell_hidden(lab: Laboratory, huge: Laboratory | None, told: Told) -> None:
-    """What follows from a prefetcher's being one of the next line; nothing shows its other rules."""
-    for parameter in ("trigger", "degree", "max_distance"):
-        told.value(parameter, 1, "one access", "")
-    told.value("directions", "up", "one access", "")
+    """One access is enough for it, as it was found by one; nothing shows its other rules."""
+    told.value("trigger", 1, "one access", "")
     crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
-    for parameter in ("trained_by", "fills", *crossing):
+    for parameter in ("degree", "max_distance", "directions", "trained_by", "fills", *crossing):
         told.unresolved(parameter, HIDDEN)
     if any(len(group) > 1 for group in lab.context.machine.facts.siblings):
         told.unresolved("shared_by_smt", ONE)
@@ -95,8 +113,13 @@ def tell_up_down(lab: Laboratory, huge: Laboratory | None, found: Neighbours, to
     """Everything of a prefetcher that brings the neighbour on the side to which the page's accesses went."""
     line = even_line(lab)
     visit = downwards(lab, line)
+    told.value("trigger", 1, "one access", "")
+    _tell_single(lambda off: lab.brings(visit, line - off), told)
     _tell_one_access(lab, visit, line - 1, told)
-    told.value("directions", "both", "the page's accesses going up and down", "")
+    alone = found.l2_next_line is False and (found.next_line is False or (found.next_trigger or 1) > 1)
+    upwards = lab.brings(repeated(lab, 1, False), odd_line(lab) + 1) if alone else None
+    ways = None if upwards is None else "both" if upwards else "down"
+    told.value("directions", ways, "the page's accesses going up and down", ALIKE)
     _tell_page_end(lab, huge, found.l2_next_line is False and found.next_line is False, told)
     tell_shared(lab, visit, 1, [line - 1], told)
 
@@ -115,9 +138,39 @@ def _tell_page_end(lab: Laboratory, huge: Laboratory | None, alone: bool, told: 
                 told.value(parameter, crosses, "the last line of a page", UNCLEAR)
 
 
+@dataclass(frozen=True)
+class _Sides:
+    """Whether lines so far ahead of the accessed one, and so far behind it, come."""
+
+    ahead: Callable[[int], bool | None]
+    behind: Callable[[int], bool | None]
+
+
+def _tell_lines(sides: _Sides, told: Told) -> None:
+    """Tell how many of the next lines come, and whether any before."""
+    method = f"which of {MOST_NEXT} lines ahead of one access come, and of {AWAY[-1]} behind it"
+    ahead = [sides.ahead(number) for number in range(1, MOST_NEXT + 1)]
+    count = None if None in ahead else ahead.index(False) if False in ahead else MOST_NEXT
+    if count is not None and (not count or True in ahead[count:]):
+        count = None
+    for parameter in ("degree", "max_distance"):
+        if count == MOST_NEXT:
+            told.at_least(parameter, count, method, "lines further off were not asked")
+        else:
+            told.value(parameter, count, method, MIXED)
+    behind = [sides.behind(number) for number in (1, *AWAY)]
+    told.value("directions", "up" if set(behind) == {False} else None, method, MIXED)
+
+
+def _tell_single(comes: Callable[[int], bool | None], told: Told) -> None:
+    """Tell that of the lines on the side of one that came (`comes` takes how far off) none but that one did."""
+    further = [comes(off) for off in AWAY]
+    method = "the lines behind it stay away"
+    for parameter in ("degree", "max_distance"):
+        told.value(parameter, 1 if set(further) == {False} else None, method, MIXED)
+
+
 def _tell_one_access(lab: Laboratory, visit: Visit, target: int, told: Told) -> None:
-    for parameter in ("trigger", "degree", "max_distance"):
-        told.value(parameter, 1, "one access", "")
     kinds, reason = trained_by(lab, visit, lambda each: lab.brings(each, target), odd_line(lab) + 20)
     told.value("trained_by", kinds, "one access of another kind", reason)
     told.value(

@@ -7,7 +7,16 @@ from itertools import pairwise
 
 from setebench.infer.stream_rule import batches, steady_degree
 from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.streams import DRAWN, HAMMERED, Stream, ahead, gap_lines, hammering, l1_visit, l2_visit
+from setebench.prefetcher_map.streams import (
+    HAMMERED,
+    Stream,
+    ahead,
+    drawn_by_runs,
+    gap_lines,
+    hammering,
+    l1_visit,
+    l2_visit,
+)
 from setebench.prefetcher_map.visit import Access, Visit
 
 GROWING, MOST_HITS = 6, 48
@@ -149,7 +158,11 @@ class Rules:
         """Whether a run of these lines starts a stream."""
         lab = self.lab
         if self.inner:
-            return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, *DRAWN, down))
+            # amid the page, where one access starts no stream: at its ends it may
+            amid = gap_lines(lab, 1, down)
+            apart = [abs(target - amid[-1]) for target in drawn_by_runs(lab, amid, down)]
+            targets = [line for number in apart for line in ahead(lines, number, number, down)]
+            return lab.any_of(l1_visit(lab, lines, HAMMERED, down), targets) if targets else None
         targets = ahead(lines, 1, 4, down)
         amid = gap_lines(lab, 1, end_odd=lines[-1] % 2 == 1)
         single = lab.scan(l2_visit(lab, amid), ahead(amid, 1, 4, down))
@@ -201,7 +214,7 @@ class Rules:
         """The visit that found the stream, and the lines that it brings."""
         lines = gap_lines(self.lab, self.found.trigger or 0, self.down, end_odd=not self.down)
         if self.inner:
-            return l1_visit(self.lab, lines, HAMMERED, self.down), ahead(lines, *DRAWN, self.down)
+            return l1_visit(self.lab, lines, HAMMERED, self.down), drawn_by_runs(self.lab, lines, self.down)
         visit = l2_visit(self.lab, lines)
         single = self.lab.scan(l2_visit(self.lab, lines[-1:]), ahead(lines, 1, 4, self.down))
         targets = [target for target, value in single.items() if value is False]

@@ -118,9 +118,24 @@ def _placed(lab: Laboratory) -> bool:
     return own == [False] * len(lines) and lab.rests_in_l1(visit, lines[-1] + 1) is True
 
 
+def drawn_by_runs(lab: Laboratory, lines: list[int], down: bool) -> list[int]:
+    """The lines that hits draw from a stream but not after the run's last access alone, as a prefetcher of several next
+    lines would have it."""
+    targets = ahead(lines, *DRAWN, down)
+    alone = lab.scan(l1_visit(lab, lines[-1:], HAMMERED, down), targets)
+    return [target for target in targets if alone[target] is False]
+
+
 def _l1_streams(lab: Laboratory, count: int, down: bool) -> bool | None:
     lines = gap_lines(lab, count, down)
-    return lab.any_of(l1_visit(lab, lines, HAMMERED, down), ahead(lines, *DRAWN, down))
+    targets = drawn_by_runs(lab, lines, down)
+    if not targets:
+        return None
+    told = lab.any_of(l1_visit(lab, lines, HAMMERED, down), targets)
+    # a short stream's lines may be among those that come anyway; where one access doesn't bring them, `_nearest_led`
+    # sees what a run brings without hits
+    anyway = lab.known.next_in_l1 and len(targets) < len(ahead(lines, *DRAWN, down))
+    return None if told is False and anyway else told
 
 
 def _shortest(lab: Laboratory, streams: Callable[[Laboratory, int, bool], bool | None]) -> Stream:

@@ -1,0 +1,49 @@
+"""How many neighbouring lines come with an access: counted, not taken from the prefetcher's name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_prefetcher_map import PAIR, UP_DOWN, judged, judged_once, wrong
+
+from setebench.judge import Verdict
+from setebench.sim import spec
+
+pytestmark = pytest.mark.long(15)
+
+INNER = st.builds(
+    spec.NextLine,
+    level=st.just(1),
+    fills=st.just("l1"),
+    trigger=st.integers(1, 3),
+    degree=st.integers(1, 4),
+    only_misses=st.booleans(),
+)
+OUTER = st.builds(spec.NextLine, level=st.just(2), degree=st.integers(1, 8), only_misses=st.booleans())
+
+
+@settings(max_examples=5, deadline=None)
+@given(prefetcher=INNER | OUTER)
+def test_next_lines_are_counted_and_are_no_streams(prefetcher: spec.NextLine) -> None:
+    judgements = judged(prefetcher)
+    assert wrong(judgements) == []
+    start = f"prefetcher.l{prefetcher.level}.next_line"
+    told = [judgements[f"{start}.{name}"].verdict for name in ("degree", "max_distance", "directions")]
+    assert told == [Verdict.RIGHT] * 3
+
+
+@pytest.mark.parametrize("prefetcher", [PAIR, UP_DOWN], ids=["pair", "up/down"])
+def test_single_neighbours_are_single(prefetcher: spec.Prefetcher) -> None:
+    judgements = judged_once((prefetcher,))
+    assert wrong(judgements) == []
+    name = "pair" if prefetcher is PAIR else "up_down"
+    assert judgements[f"prefetcher.l2.{name}.degree"].verdict is Verdict.RIGHT
+
+
+def test_what_one_that_is_hidden_brings_is_not_concluded_from_its_name() -> None:
+    """Level 1 brings the next line on every access; behind a burst level 2 shows that it has such a prefetcher, too,
+    and no more of it."""
+    judgements = judged(spec.NextLine(level=1, fills="l1"), spec.NextLine(level=2, only_misses=True, degree=3))
+    assert wrong(judgements) == []
+    assert judgements["prefetcher.l2.next_line.degree"].verdict is Verdict.UNRESOLVED
