@@ -22,9 +22,10 @@ import msgspec
 
 from setebench.errors import SetebenchError
 from setebench.report.accuracy import page, published
-from setebench.report.accuracy_plot import coverage_figure, outcomes_figure
+from setebench.report.accuracy_plot import coverage_figure, has_coverage, outcomes_figure
 from setebench.report.plot import save
 from setebench.score.published import read_document
+from setebench.score.stream import read as read_answers
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = "images"
@@ -72,6 +73,11 @@ def _scores(options: argparse.Namespace) -> list[Path]:
 
 def _asked(options: argparse.Namespace) -> Iterator[str]:
     if options.answers.exists():
+        plan, _ = read_answers(options.answers)
+        if plan.nonce != options.nonce:
+            sys.exit(
+                f"accuracy: {options.answers} is of a run with another nonce, {plan.nonce!r}; name another --answers"
+            )
         yield from ("--resume", str(options.answers))
         return
     yield from ("--sealed", options.nonce, "--machines", str(options.machines), "--noise", options.noise)
@@ -88,26 +94,49 @@ def write(made: dict[str, Any], docs: Path) -> None:
     images.mkdir(parents=True, exist_ok=True)
     for old in images.glob(f"{PREFIX}*.png"):
         old.unlink()
-    figures = {
-        (run["run"], scenario): list(_figures(run["run"], scenario, tables["all"], images))
-        for run in made["runs"]
-        for scenario, tables in run["accuracy"].items()
-    }
+    for run, scenario, table in _tables(made):
+        for kind, (_, figure) in KINDS.items():
+            drawn = figure(f"{kind.capitalize()} of {_of(run, scenario, table)}", table)
+            if drawn is not None:
+                save(drawn, docs / _file(run, scenario, kind), force=True)
     (docs / "accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
-    (docs / "accuracy.md").write_text(page(made, figures), encoding="utf-8")
+    (docs / "accuracy.md").write_text(text(made), encoding="utf-8")
 
 
-def _figures(run: str, scenario: str, table: dict[str, Any], images: Path) -> Iterator[tuple[str, str]]:
-    """What each figure shows and its file, as the page links it."""
-    of = f"{scenario}, run {run}, {table['machines']} machines"
-    for kind, what, figure in (
-        ("outcomes", "Right, bounded, open and wrong", outcomes_figure(f"Answers of {of}", table)),
-        ("coverage", "Coverage of 95 % intervals", coverage_figure(f"Coverage of {of}", table)),
-    ):
-        if figure is not None:
-            name = f"{PREFIX}{run.lower()}-{scenario}-{kind}.png"
-            save(figure, images / name, force=True)
-            yield f"{what} by parameter: {of}", f"{IMAGES}/{name}"
+def text(made: dict[str, Any]) -> str:
+    """The page with links to its plots."""
+    figures = {
+        (run, scenario): [
+            (f"{what} by parameter: {_of(run, scenario, table)}", _file(run, scenario, kind))
+            for kind, (what, _) in KINDS.items()
+            if kind != "coverage" or has_coverage(table)
+        ]
+        for run, scenario, table in _tables(made)
+    }
+    return page(made, figures)
+
+
+KINDS = {
+    "outcomes": ("Right, bounded, open and wrong", outcomes_figure),
+    "coverage": ("Coverage of 95 % intervals", coverage_figure),
+}
+"""What each kind of figure shows, and what draws it."""
+
+
+def _tables(made: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Run, scenario, and the table of all its machines."""
+    for run in made["runs"]:
+        for scenario, tables in run["accuracy"].items():
+            yield run["run"], scenario, tables["all"]
+
+
+def _of(run: str, scenario: str, table: dict[str, Any]) -> str:
+    return f"{scenario}, run {run}, {table['machines']} machines"
+
+
+def _file(run: str, scenario: str, kind: str) -> str:
+    """Of a figure, as the page links it."""
+    return f"{IMAGES}/{PREFIX}{run.lower()}-{scenario}-{kind}.png"
 
 
 if __name__ == "__main__":

@@ -24,11 +24,12 @@ from a nonce and the hash of the inference, so that nobody had seen them
 ([score.md](score.md#sealed-runs-seeds-that-nobody-has-seen)). What holds there holds for silicon only as far as
 silicon resembles them.
 
-*right* are values that are true, *bounded* true bounds, *open* is what was not answered, *wrong* anything else, also a
-value for what a machine lacks ([parameters.md](parameters.md#the-score-document)). *coverage* is the part of the
-measured 95 % intervals of continuous parameters that hold the truth; *width* the median width of these intervals
-relative to the truth. Brackets hold 95 % intervals of rates (Wilson 1927), which take answers for independent; those of
-one machine are not quite. *judged* says how many answers a row rests on: of one parameter as many machines."""
+*right* are values that are true, *bounded* true bounds, *open* is what was not answered (unresolved), *wrong*
+anything else, also a value for what a machine lacks ([parameters.md](parameters.md#the-score-document)). *coverage*
+is the part of the measured 95 % intervals of continuous parameters that hold the truth; *width* the median width of
+these intervals relative to the truth. Brackets hold 95 % intervals of rates (Wilson 1927), which take answers for
+independent; those of one machine are not quite. *judged* says how many answers a row rests on: of one parameter as
+many machines."""
 WORST_READING = """\
 Wrong answers are grouped by parameter; of {total} classes those {shown} follow whose rate has the highest lower limit.
 Where one thing that machines have goes with the failure (Fisher's exact test, one-sided, below 5 % times all things

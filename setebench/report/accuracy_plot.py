@@ -58,12 +58,17 @@ def _number(value: Any) -> int:
     return int(value["hits"] if isinstance(value, Mapping) else value)
 
 
+def has_coverage(table: Table) -> bool:
+    """Whether any interval of a continuous parameter was measured."""
+    return any(row["coverage"]["trials"] for row in table["parameters"].values())
+
+
 def coverage_figure(title: str, table: Table) -> Figure | None:
     """For each continuous parameter the part of its measured 95 % intervals that hold the truth, in per cent, with the
     95 % interval of that part; None where there is none."""
-    parts = {name: row["coverage"] for name, row in table["parameters"].items() if row["coverage"]["trials"]}
-    if not parts:
+    if not has_coverage(table):
         return None
+    parts = {name: row["coverage"] for name, row in table["parameters"].items() if row["coverage"]["trials"]}
     rows = {ALL: table["calibration"]["continuous"], **parts}
     figure, axes = _lines(title, [f"{name} ({part['trials']})" for name, part in rows.items()])
     middles = [100 * part["fraction"] for part in rows.values()]
