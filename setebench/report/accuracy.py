@@ -154,7 +154,11 @@ def _basis(runs: Sequence[Document]) -> Iterator[str]:
 def _remarks(run: Document) -> Iterator[str]:
     missing = run["planned"] - run["machines"] - run["lost"]
     if missing:
-        yield from ("", f"{missing} of its {run['planned']} machines had not answered when this page was made.")
+        yield from (
+            "",
+            f"{missing} of its {run['planned']} machines had not answered when this page was made. Among those that are "
+            "being asked at such a moment, machines that take long are more frequent.",
+        )
     if run["lost"]:
         yield from ("", f"{run['lost']} machines were lost with the process that asked them, and are not judged.")
     if run["not_run"]:
