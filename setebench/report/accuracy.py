@@ -156,8 +156,8 @@ def _remarks(run: Document) -> Iterator[str]:
     if missing:
         yield from (
             "",
-            f"{missing} of its {run['planned']} machines had not answered when this page was made. Among those that are "
-            "being asked at such a moment, machines that take long are more frequent.",
+            f"{missing} of its {run['planned']} machines had not answered when this page was made. Among those that "
+            "are being asked at such a moment, machines that take long are more frequent.",
         )
     if run["lost"]:
         yield from ("", f"{run['lost']} machines were lost with the process that asked them, and are not judged.")
