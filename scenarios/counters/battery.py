@@ -31,9 +31,6 @@ SMALLEST_BYTES = 4096
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
 
-QUEUES = ("fb_full", "sq_full")
-"""Roles that count cycles in which loads wait for an entry."""
-
 BESIDE = (
     "far_load",
     "far_store",
@@ -132,8 +129,7 @@ class Battery:
         context.machine.link(chased.region, chased.lines[: max(params.chase_lines)])
         yield from make.flushed(stored, cpu, params.repetitions)
         yield from make.hot(targets, cpu, params.work_cycles, 24)
-        yield from make.flushed_chases(chased, cpu, params.chase_lines, (*STALLS, *QUEUES))
-        yield make.overtaken(chased, cpu, params.chase_lines[0], QUEUES)
+        yield from make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
         yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
         yield make.ascending_chase(self._ascending(), cpu, ("cycles",))
 
@@ -170,14 +166,14 @@ class Battery:
         return region
 
     def _full(self) -> Iterator[Workload]:
-        """One line of every few of each page, page after page: no prefetcher brings a line that is still to come, and
-        none sees two lines of a page in a row."""
+        """One line of every few of some pages in turn, then of some others: no prefetcher brings a line that is still
+        to come, none sees two lines of a page in a row, and few loads wait for a TLB entry instead of a line."""
         rng, params = self._context.rng(23), self._params
         region = self._allocate(2 * PAGES * PAGE_BYTES)
-        pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES))
+        pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, params.full_pages, 1)
         apart = params.full_apart * region.line_size
-        lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (len(pages), 1)), axis=1)
-        order = (lines + pages[:, None]).T.ravel()[: max(params.full_lines)]
+        lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (*pages.shape[:2], 1)), axis=2)
+        order = (lines + pages).transpose(0, 2, 1).ravel()[: max(params.full_lines)]
         yield from make.full_queues(region, self._context.cpu, params.full_lines, order)
 
     def _written_back(self) -> Iterator[Workload]:
@@ -185,8 +181,10 @@ class Battery:
         levels, params = self.levels, self._params
         held, size = dict.fromkeys(("mem_write", "home_write"), 0.0), params.beyond * levels.beyond_second_bytes
         # how many of them leave the second cache at once depends on its replacement, unless it is much larger
+        own_size = params.beyond * levels.first_bytes
         own = {"l1d_writeback": 1.0, **(held if levels.third else {})}
-        yield self._driven_out("l1d", params.beyond * levels.first_bytes, own)
+        own |= {"l2_writeback": 0.0} if own_size * params.much_larger < levels.beyond_second_bytes else {}
+        yield self._driven_out("l1d", own_size, own)
         if not levels.third:
             held = dict.fromkeys(held, 1.0)
         elif size > levels.third_holds_bytes:
@@ -238,17 +236,23 @@ class Battery:
 def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> Levels:
     """Working sets of each level from a sweep (shape (points,) each) and what a line from memory takes.
 
-    Three times the first level is served by the second one, whatever shape the sweep has. A third one is the
-    longest plateau that is clearly slower than that and clearly faster than memory."""
+    The second level serves three times the first level's, and what lies well within the first plateau that is clearly
+    slower (a first level whose ways are larger than a page loses lines long before it is full); no more than needed, as
+    large working sets miss the first TLB. A third one is the longest plateau that is clearly
+    slower than that and clearly faster than memory."""
     near = ticks[0]
-    first = float(sizes[ticks < params.slower * near].max())
+    first = float(sizes[ticks < params.beyond_first * near].max())
+    flat = [each for each in plateaus(sizes, ticks) if each.cycles < params.before_memory * memory_ticks]
     second = params.outgrow * first
-    own = float(np.interp(np.log2(second), np.log2(sizes), ticks))
-    further = [
+    wide = [
         each
-        for each in plateaus(sizes, ticks)
-        if params.slower * own < each.cycles < params.before_memory * memory_ticks and each.low_bytes > second
+        for each in flat
+        if each.cycles > params.beyond_first * near and each.high_bytes >= params.flat * each.low_bytes
     ]
+    if wide and wide[0].low_bytes <= second:
+        second = max(second, params.inside * wide[0].low_bytes)
+    own = float(np.interp(np.log2(second), np.log2(sizes), ticks))
+    further = [each for each in flat if each.cycles > params.slower * own and each.low_bytes > second]
     third = max(further, key=lambda each: each.high_bytes / each.low_bytes, default=None)
     beyond_second = _half_beyond(sizes, ticks, (own + (third.cycles if third else memory_ticks)) / 2)
     beyond_third = _half_beyond(sizes, ticks, (third.cycles + memory_ticks) / 2) if third else 0.0

@@ -41,18 +41,14 @@ PURE = ("stall_l1d_miss", "stall_load_any")
 
 @dataclass(frozen=True)
 class Compared:
-    """What two workloads differ by, in events and in the cycles that a perfect event would count, shape (epochs,) each;
-    `unknown`: cycles of which it is not known whether such an event counts them, half of which are in `cycles`."""
+    """What two workloads differ by, in events and in the cycles that a perfect event would count, shape (epochs,)."""
 
     counts: Numbers
     cycles: Numbers
-    unknown: float = 0.0
 
     def scale(self, exactness: float) -> Estimate:
-        """Events per cycle; with the doubt of known volumes (`Params.exactness`), and half of what is not known: its
-        interval then holds all of it."""
-        found = over_epochs(self.counts / self.cycles)
-        return found.doubted(exactness / 2).doubted(self.unknown / float(self.cycles.mean()) / 4)
+        """Events per cycle, with the doubt of known volumes (`Params.exactness`)."""
+        return over_epochs(self.counts / self.cycles).doubted(exactness / 2)
 
 
 def judge_cycle_event(role: str, evidence: Evidence) -> Verdict:
@@ -129,22 +125,13 @@ def _waiting(role: str, evidence: Evidence) -> Compared:
 
 
 def _full(role: str, evidence: Evidence) -> Compared:
-    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a request is on its
-    way to the queue that just had an entry free, none waits, as stores come in their turn and so do all loads of some
-    cores; whether that much is counted is not known."""
+    """Events, and cycles, of twice as many requests as queues hold, beyond those of as many. While a store enters the
+    buffer, it is not full."""
     fewer, more = evidence.params.full_lines
     few, many = (f"{FULL[role]}_{count}" for count in (fewer, more))
     cycles = common(evidence.cycles(role, many), evidence.cycles(role, few))
-    in_turn = FULL[role] == "full_store" or not _overtakes(evidence)
-    entering = (more - fewer) * _entering(evidence) if in_turn else 0.0
-    return Compared(evidence.difference(role, many, few), cycles - entering / 2, entering)
-
-
-def _overtakes(evidence: Evidence) -> bool:
-    """Whether loads are issued before those that they stand behind: then the next one waits already."""
-    steps, few = evidence.observations.step_cycles, evidence.params.chase_lines[0]
-    chase = f"far_chase_{few}"
-    return {"overtaken", chase} <= set(steps) and steps["overtaken"] < 1.5 * few * steps[chase]
+    entering = (more - fewer) * _entering(evidence) if role == "stall_store_buffer" else 0.0
+    return Compared(evidence.difference(role, many, few), cycles - entering)
 
 
 def _entering(evidence: Evidence) -> float:

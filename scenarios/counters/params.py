@@ -53,9 +53,16 @@ class Params:
     """A level is another one if its loads take so much longer. Levels of every published hierarchy differ by half or
     more; a TLB miss every 15 lines, or a slow slice, adds less."""
 
+    beyond_first: float = 1.8
+    """What lies beyond the first level takes so much longer than that: every published second level takes twice as long
+    or more, and misses of a first TLB of 16 entries, which a few lines of each page share, add up to three quarters."""
+
     before_memory: float = 0.6
     """A plateau is a cache if its loads take less than so much of a flushed line's. Prefetchers make a chase over a
     large working set up to a quarter faster than flushed lines; the slowest last levels published take half as long."""
+
+    flat: float = 2.0
+    """Between the ends of a plateau whose middle is taken: less is one point of the size sweep on each side."""
 
     outgrow: float = 3.0
     """Times the first level that a working set for the second one has: nothing of it stays with LRU, exp(-3) with
@@ -64,6 +71,10 @@ class Params:
     beyond: float = 5.0
     """Times the size of a cache that a pass over other lines must have, so that none of its lines are left: with random
     replacement exp(-5), 0.7 %, are at most: the size taken is where half of the lines are gone already."""
+
+    much_larger: float = 8.0
+    """A cache so many times as large as what passes through it loses no more than `looseness` of its lines, 1 - exp(-1/8)
+    with random replacement."""
 
     inside: float = 1.5
     """A working set smaller by this than the one of which half comes from beyond a cache stays in it, but for a few
@@ -88,6 +99,9 @@ class Params:
     full_lines: tuple[int, int] = (480, 960)
     """Misses at once that exceed every queue of misses or stores known (128 entries): four times as many, as it takes
     some turns until a line that comes lets just one other go, and twice that, whose difference is such turns only."""
+
+    full_pages: int = 8
+    """Pages in turn: half of what the smallest first TLB holds."""
 
     full_apart: int = 2
     """Lines from one of them to the next in a page: a next-line or pair prefetcher brings none of them."""

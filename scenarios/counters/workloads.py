@@ -23,7 +23,7 @@ PAGE_BYTES = 4096
 PAGES = 16
 """Pages of the irregular lines: any first TLB holds their entries."""
 
-TARGET, ARRAY, EVICTOR, BUSY, BEHIND = (Base(name) for name in ("target", "array", "evictor", "busy", "behind"))
+TARGET, ARRAY, EVICTOR, BUSY = (Base(name) for name in ("target", "array", "evictor", "busy"))
 
 BESIDE_POINTER = TARGET + 8
 """Where stores go: the first 8 bytes of a line hold the pointer that chases follow."""
@@ -322,21 +322,6 @@ def flushed_chases(
         for count in lines
         for work in ("", "free", "chained")
     ]
-
-
-def overtaken(targets: Targets, cpu: int | None, lines: int, roles: tuple[str, ...]) -> Workload:
-    """A chase over so many flushed lines, and behind it another one over as many others, which a core that executes out
-    of order has gone through meanwhile. The region must be linked in the order of the lines."""
-    return Workload(
-        name="overtaken",
-        probes={cpu: _prepared(targets, 2 * lines).start().chase(TARGET, lines).chase(BEHIND, lines).stop()},
-        placements=lambda count: {
-            TARGET: np.full(count, targets.lines[0]),
-            BEHIND: np.full(count, targets.lines[lines]),
-        },
-        elapsed=roles,
-        unit=24,
-    )
 
 
 def ascending_chase(region: Region, cpu: int | None, stalls: tuple[str, ...]) -> Workload:
