@@ -73,8 +73,8 @@ class Params:
     replacement exp(-5), 0.7 %, are at most: the size taken is where half of the lines are gone already."""
 
     much_larger: float = 8.0
-    """A cache so many times as large as what passes through it loses no more than `looseness` of its lines, 1 - exp(-1/8)
-    with random replacement."""
+    """A cache so many times as large as what passes through it loses no more than `looseness` of its lines: with random
+    replacement 1 - exp(-1/8)."""
 
     inside: float = 1.5
     """A working set smaller by this than the one of which half comes from beyond a cache stays in it, but for a few
