@@ -17,7 +17,7 @@ from setebench.report.bandwidth import bandwidth_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.arithmetic import check_all
-from setebench.streaming.budget import Budget, is_slow
+from setebench.streaming.budget import Budget
 from setebench.streaming.choice import (
     MEMORY,
     PLACEMENT,
@@ -35,7 +35,6 @@ from setebench.streaming.prefetched import why_dropped
 from setebench.streaming.sweep import (
     FAST_ROUNDS,
     ROUNDS,
-    SLOW_ROUNDS,
     Case,
     Point,
     Sweep,
@@ -143,7 +142,7 @@ def _measured(
                 continue
             team.fill_all()
             sweeps |= {case: Sweep(context, case, team.part(case.cpus), sizes, levels) for case, sizes in own.items()}
-        rounds = SLOW_ROUNDS if is_slow(facts) else FAST_ROUNDS if context.fast else ROUNDS
+        rounds = FAST_ROUNDS if context.fast else ROUNDS
         in_rounds([sweeps[case] for case in cases if case in sweeps], budget, rounds)
     for case in cases:
         yield case, sweeps[case].points if case in sweeps else [], missing.get(case.remote, "")

@@ -22,9 +22,17 @@ from setebench.machine import SwitchesPrefetchers
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.streaming.budget import is_slow
+from setebench.streaming.budget import Budget
 from setebench.streaming.choice import choose_cpus
-from setebench.streaming.loaded import LEAST_ROUNDS, NOTHING, ROUNDS, SLOW_ROUNDS, LoadedChase, Reading
+from setebench.streaming.loaded import (
+    BUDGET_SECONDS,
+    FEWEST_ROUNDS,
+    LEAST_ROUNDS,
+    NOTHING,
+    ROUNDS,
+    LoadedChase,
+    Reading,
+)
 from setebench.streaming.switched import Walk, all_switches, had_effect
 
 DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
@@ -37,6 +45,9 @@ all."""
 
 RUN_TO_RUN = 0.02
 """Intervals reach so far to either side at least: what neighbours leave of memory drifts more slowly than a run."""
+
+FEWEST_POINTS = 4 + len(FAST_DELAYS)
+"""Load points that are measured whatever the budget: fewer threads, and the delays of --fast, for reads alone."""
 
 MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 """Of four lines how many are read and how many written, and the number of those written. A written line is read first,
@@ -74,8 +85,8 @@ class Unprefetched:
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
     crew = _loaders(context)
-    usual = ("4:0",) if is_slow(context.machine.facts) else tuple(MIXES)
-    mixes = {mix: MIXES[mix] for mix in context.options.get("mix") or usual}
+    asked = context.options.get("mix")
+    mixes = {mix: MIXES[mix] for mix in asked or MIXES}
     steps = [step for writes in mixes.values() for step in _steps(context, len(crew), writes)]
     chase = LoadedChase(context, crew)
     try:
@@ -84,6 +95,8 @@ def answer(context: Context) -> Iterator[Finding]:
     finally:
         chase.close()
     curves = {mix: {step: one for step, one in curve.items() if step.writes == writes} for mix, writes in mixes.items()}
+    if not asked:  # what there was no time for is left out, but for reads alone
+        curves = {mix: own for mix, own in curves.items() if own or not mixes[mix]}
     loads = {mix: _loads(curve) for mix, curve in curves.items()}
     context.evidence["loaded_latency"] = _evidence(idle, loads, curves, off)
     estimate = _over_run(idle)
@@ -98,18 +111,27 @@ def answer(context: Context) -> Iterator[Finding]:
 def _in_rounds(
     context: Context, chase: LoadedChase, crew: tuple[int, ...], steps: list[Step], how: str = ""
 ) -> tuple[NDArray[np.float64], Curve]:
-    """Latency without load before and after every round, in ns, and all load points: each once in every round, so that
-    what else uses memory for a while is in some figures of all points and not in all figures of some."""
+    """Latency without load before and after every round, in ns, and the load points, those of most worth first: each
+    once in every round, so that what else uses memory for a while is in some figures of all points and not in all
+    figures of some. The first round says what there is time for: points beyond its part of the budget are left out."""
     idle: list[NDArray[np.float64]] = []
-    curve = dict.fromkeys(steps, NOTHING)
-    for number in range(SLOW_ROUNDS if is_slow(context.machine.facts) else ROUNDS):
+    curve: Curve = {}
+    budget = chase.budget = Budget(context.machine.facts, BUDGET_SECONDS)
+    for number in range(ROUNDS):
+        before = budget.left
         context.progress(f"round {number + 1}: memory latency without load{how}")
         chase.lay_out()
         idle.append(chase.measure((), 0).latency_ns)
-        for step in steps:
+        for step in list(curve) or steps:
+            spent = budget.left < BUDGET_SECONDS * (1 - 1 / FEWEST_ROUNDS)
+            if not number and spent and len(curve) >= FEWEST_POINTS and not context.options.get("mix"):
+                break
             told = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
             context.progress(f"round {number + 1}: {told}")
-            curve[step] = curve[step].then(chase.measure(crew[: step.threads], step.delay, step.writes))
+            found = chase.measure(crew[: step.threads], step.delay, step.writes)
+            curve[step] = curve.get(step, NOTHING).then(found)
+        if number + 1 >= FEWEST_ROUNDS and budget.left < before - budget.left:
+            break
     idle.append(chase.measure((), 0).latency_ns)
     return np.concatenate(idle), curve
 
@@ -186,7 +208,9 @@ def _steps(context: Context, most: int, writes: int) -> list[Step]:
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
-    delays = FAST_DELAYS if context.fast or writes or is_slow(context.machine.facts) else DELAYS
+    delays = (
+        FAST_DELAYS if context.fast or writes else (*FAST_DELAYS, *(each for each in DELAYS if each not in FAST_DELAYS))
+    )
     return [Step(threads, 0, writes) for threads in fewer] + [Step(most, delay, writes) for delay in delays]
 
 
@@ -297,7 +321,7 @@ SCENARIO = Scenario(
         Option(name="threads", help="Most loading threads. Default: all CPUs but those of the chase's core.", type=int),
         Option(
             name="mix",
-            help="Of four lines, how many are read and written; may be repeated. Default: all; 4:0 where simulated.",
+            help="Of four lines, how many are read and written; may be repeated. Default: what the budget allows.",
             choices=tuple(MIXES),
             multiple=True,
         ),

@@ -22,18 +22,21 @@ from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacin
 from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.streaming.budget import is_slow
+from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.streaming.sweep import Point
 from setebench.streaming.team import Team, Timing
 from setebench.streaming.told import RUN_TO_RUN, beside_tenant, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
-ROUNDS, SLOW_ROUNDS = 5, 2
-"""Few on machines that take long for a line."""
+ROUNDS, FEWEST_ROUNDS = 8, 2
+"""As many as the budget lasts for."""
 
-RUNS, SLOW_RUNS = 3, 2
-"""Of a kernel in a round, the first of which is left out."""
+RUNS = 2
+"""Of a kernel in a round, the first of which is left out: more rounds say more than more runs of one."""
+
+BUDGET_SECONDS = 30.0
+"""For all rounds (see `budget.Budget`): what decides is the lines that pass and their ticks, not a clock."""
 
 DEFAULT_MIB, FAST_MIB = 128, 64
 """Size of an array: four times a last level of 32 MiB; --size takes others."""
@@ -63,7 +66,8 @@ def answer(context: Context) -> Iterator[Finding]:
             (kernel, width): [_Form(Point(array_bytes, [], rolled=rolled)) for rolled in kernel.forms]
             for kernel, width in product((*kernels, *nontemporal), widths)
         }
-        rounds = SLOW_ROUNDS if is_slow(facts) else ROUNDS
+        passed = 3 * RUNS * array_bytes * threads * sum(len(forms) for forms in rows.values())
+        rounds = Budget(facts, BUDGET_SECONDS).times(passed, 1.0, FEWEST_ROUNDS, ROUNDS)
         for number, ((kernel, width), forms) in product(range(rounds), rows.items()):
             context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
             for form in forms:
@@ -130,8 +134,7 @@ def _run(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: 
     first = not form.rounds
     if first:  # a result left from the kernel before would pass for one
         team.fill(KERNELS["store"], WIDTHS[width], array_bytes)
-    runs = SLOW_RUNS if is_slow(context.machine.facts) else RUNS
-    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, runs - 1, rolled=form.point.rolled))
+    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, RUNS - 1, rolled=form.point.rolled))
     form.point.add(form.rounds[-1], LEAST_OVERLAP)
     if first:
         form.wrong, form.checked = _validate(context, team, kernel, array_bytes)

@@ -12,7 +12,6 @@ from typing import Any
 
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.streaming.budget import is_slow
 
 from . import reader, sets
 from .params import Params
@@ -32,8 +31,8 @@ EXPERIMENTS: dict[str, Callable[[Context, Params], list[dict[str, Any]]]] = {**_
 def answer(context: Context) -> Iterable[Finding]:
     """Count what the figure needs; the throttled reader's gives the threshold of saturation."""
     figure = context.options.get("figure") or USUAL
-    params = Params().for_slow_machine() if is_slow(context.machine.facts) else Params()
-    params = params.quicker() if context.fast and not is_slow(context.machine.facts) else params
+    params = Params().quicker() if context.fast else Params()
+    params = params.within(context.machine.facts.lines_per_second)
     points = EXPERIMENTS[figure](context, params)
     kept: dict[str, Any] = {"figure": figure, "points": points}
     context.evidence["counter_curves"] = kept

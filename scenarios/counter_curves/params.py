@@ -31,6 +31,19 @@ class Params:
     steps: int = 1024
     """Of a chase between two starts of its loop."""
 
+    point_seconds: float = 0.01
+    """Of the user's time, for one point, by the lines that pass and what the machine says of them."""
+
+    least_lines: int = 1 << 12
+    """Passed over all the same: fewer are lost beside what surrounds them."""
+
+    lines_of_a_step: int = 64
+    """Lines of a point of a working set beside which a round of four lines, or a step of a chase, stands once in
+    `rounds` and `steps`: several threads make many of them, again and again."""
+
+    points_of_a_set: int = 64
+    """No working set is larger than what so many points pass over: it is passed over a few times at least."""
+
     little_more: float = 1.03
     """A rate that one thread more, or a shorter delay, raises by less than this is the highest (`infer.loaded`)."""
 
@@ -38,14 +51,16 @@ class Params:
         """With --fast."""
         return replace(self, delays=(0, 16, 64, 256), repeats=3, largest_bytes=16 << 20, lines=1 << 18)
 
-    def for_slow_machine(self) -> Params:
-        """For a machine that takes far longer than its ticks say."""
+    def within(self, lines_per_second: float) -> Params:
+        """These, so that a point takes no longer than it may on a machine that passes so many lines in a second of the
+        user's time: the same rule everywhere, which most CPUs don't feel."""
+        lines = int(max(self.point_seconds * lines_per_second, self.least_lines))
+        short = max(lines // self.lines_of_a_step, 1)
+        largest = max(self.points_of_a_set * lines * 64, self.smallest_bytes)
         return replace(
             self,
-            delays=(0, 8, 16, 32, 64, 128, 256, 512),
-            repeats=3,
-            rounds=256,
-            largest_bytes=32 << 20,
-            lines=1 << 14,
-            steps=256,
+            largest_bytes=min(self.largest_bytes, largest),
+            lines=min(self.lines, lines),
+            rounds=min(self.rounds, short),
+            steps=min(self.steps, short),
         )

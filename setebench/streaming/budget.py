@@ -9,14 +9,6 @@ from setebench.machine import Facts, Ticks
 
 LINE_BYTES = 64
 
-SLOW_LINES = 1e8
-"""Any real CPU passes over more lines a second; machines that don't are asked for less by default."""
-
-
-def is_slow(facts: Facts) -> bool:
-    """Whether a machine takes much longer than its ticks say, as simulated ones do."""
-    return facts.lines_per_second < SLOW_LINES
-
 
 class Budget:
     """Seconds of the user's time that may be spent; a machine's `lines_per_second` says what its answers cost.
@@ -40,6 +32,10 @@ class Budget:
     def bytes(self, share: float) -> float:
         """What a share of what is left allows to pass over."""
         return max(share * self.left, 0.0) * self._facts.lines_per_second * LINE_BYTES
+
+    def times(self, passed_bytes: float, share: float, least: int, most: int) -> int:
+        """How often a share of what is left allows to pass over so much, from `least` to `most` times."""
+        return int(min(max(self.bytes(share) / max(passed_bytes, 1.0), least), most))
 
     def part(self, share: float) -> Budget:
         """A budget of its own with a share of what is left."""

@@ -20,7 +20,7 @@ from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.scenario import Context
-from setebench.streaming.budget import is_slow
+from setebench.streaming.budget import Budget
 
 STREAMS = 4
 """Independent lines that are used between two delays, each in memory of its own."""
@@ -39,12 +39,19 @@ PAUSES = 10
 """Of `measure.alone`: about what a load point takes."""
 
 LOAD_SEGMENTS = 20
-ROUNDS, SLOW_ROUNDS = 8, 4
-"""Times that every load point is measured, all others between; fewer on slow machines. A neighbour that uses memory is
-there for a while: it takes part in all of what is measured at one moment, or in nothing."""
+ROUNDS, FEWEST_ROUNDS = 8, 4
+"""Times that every load point is measured, all others between; how many, the budget says. A neighbour that uses memory
+is there for a while: it takes part in all of what is measured at one moment, or in nothing."""
 
-REPETITIONS, FAST_REPETITIONS, SLOW_REPETITIONS = 12, 2, 3
-"""Repetitions of a load point in a round. They make one figure: what they vary by says nothing of other moments."""
+REPETITIONS, FAST_REPETITIONS, FEWEST_REPETITIONS = 12, 2, 2
+"""Repetitions of a load point in a round, as many as a share of the budget allows. They make one figure: what they vary
+by says nothing of other moments."""
+
+BUDGET_SECONDS = 4.0
+"""For all load points of a curve (see `budget.Budget`): what decides is the lines that pass, not a clock."""
+
+POINT_SHARE = 0.005
+"""Of the budget left, for one load point in one round: some 27 points are measured eight times."""
 
 LEAST_ROUNDS = 2
 """In so many rounds at least the load must last, or nothing is known of what they vary by."""
@@ -98,8 +105,8 @@ class LoadedChase:
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
         self._alone = Alone(context, dict.fromkeys([self._cpu, *crew]), LITTLE_PATIENCE)
-        self._repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
-        self._repetitions = SLOW_REPETITIONS if is_slow(self._facts) else self._repetitions
+        self._most_repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
+        self.budget = Budget(self._facts, BUDGET_SECONDS)
         self._line = self._facts.line_size
         page = min(self._facts.page_sizes)
         self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
@@ -138,10 +145,13 @@ class LoadedChase:
         place = self._place = self._place or self._laid_out()
         rounds = self._rounds(loaders, delay, writes)
         probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
-        placements = self._placements(place, loaders, self._repetitions + 1)
+        moved = LOAD_SEGMENTS * rounds * (STREAMS + writes) * len(loaders) + GROUPS * GROUP_PAGES
+        repetitions = self.budget.times(moved * self._line, POINT_SHARE, FEWEST_REPETITIONS, self._most_repetitions)
+        placements = self._placements(place, loaders, repetitions + 1)
         found = self._alone.run(lambda: self._run(probes, placements), probes, lambda _: PAUSES)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
+        self.budget.spend((repetitions + 1) * moved * self._line)
         return reading
 
     def _run(self, probes: dict[int, Probe], placements: dict[Base, Any]) -> dict[int, Ticks]:
@@ -212,7 +222,7 @@ class LoadedChase:
     def _reading(self, found: dict[int, Ticks], segment_lines: int) -> Reading:
         """Latency and bandwidth of all repetitions, from the time in which all threads ran; `segment_lines` move to or
         from memory in each segment of a loading thread."""
-        chase = found.pop(self._cpu).reshape(self._repetitions, GROUPS, SPANS + 1)
+        chase = found.pop(self._cpu).reshape(-1, GROUPS, SPANS + 1)
         ends = np.cumsum(chase[:, :, SPANS], axis=1)
         self._chase_ticks = float(np.median(ends[:, -1]))
         loaded_until = np.min([ticks.sum(axis=1) for ticks in found.values()], axis=0) if found else ends[:, -1]

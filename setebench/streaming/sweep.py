@@ -14,8 +14,8 @@ from setebench.streaming.choice import WIDTHS
 from setebench.streaming.levels import SMALLEST_BYTES, Levels
 from setebench.streaming.team import Team, Timing, array_bytes_for
 
-ROUNDS, FAST_ROUNDS, SLOW_ROUNDS = 8, 6, 3
-"""At most; few on slow machines. The mean of so many is known to 0.8, 1.0 and 2.5 of their standard deviations."""
+ROUNDS, FAST_ROUNDS = 8, 6
+"""At most, as the budget lasts. The mean of so many is known to 0.8 and 1.0 of their standard deviations."""
 
 DECIDING_ROUNDS = 2
 """In which forms of loops are chosen, and all data sets measured."""

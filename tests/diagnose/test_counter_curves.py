@@ -104,7 +104,7 @@ def test_only_one_stall_event_leaves_out_what_multiplications_wait_for(points: d
 def test_the_scenario_tells_the_threshold_and_is_asked_by_name_only(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Params, "for_slow_machine", lambda self: SMALL)
+    monkeypatch.setattr(Params, "within", lambda self, _: SMALL)
     document = session.run("counter-curves", counted, figure="helm-9")
     assert document[THRESHOLD].unit == "cycles" and document.evidence["counter_curves"]["points"]
     assert registry.scenario("counter-curves").on_request
@@ -115,3 +115,14 @@ def test_a_machine_that_counts_nothing_is_refused_in_one_line() -> None:
         session.run("counter-curves", "sim:plain")
     with pytest.raises(SetebenchError, match="nothing to plot"):
         draw({})
+
+
+@pytest.mark.parametrize("pace", [1e5, 1e6, 1e7, 1e9, 1e11])
+def test_what_is_asked_shrinks_with_the_price_of_lines_and_never_jumps(pace: float) -> None:
+    """No pace is a border: a machine twice as fast passes over at most twice as much, and the fastest over all."""
+    params, twice = (Params().within(each) for each in (pace, 2 * pace))
+    for name in ("lines", "rounds", "steps", "largest_bytes"):
+        one, other = getattr(params, name), getattr(twice, name)
+        assert one <= other <= 2 * one + 1
+    assert Params().within(1e12) == Params()
+    assert params.delays == Params().delays and params.repeats == Params().repeats

@@ -34,7 +34,7 @@ def found(opened: Any, **options: Any) -> tuple[dict[str, Finding], dict[str, An
 
 def test_a_second_curve_is_measured_without_prefetchers() -> None:
     with closing(machine(cores=3)) as opened:
-        told, evidence = found(opened)
+        told, evidence = found(opened, mix=["4:0"])
         per_ns = opened.facts.ticks_per_second / 1e9
     assert told[f"{OFF}.idle"].value == pytest.approx(MEMORY / per_ns, rel=0.02)
     assert told[f"{OFF}.peak_bandwidth"].value == pytest.approx(64 / 30.0 * per_ns, rel=0.05)

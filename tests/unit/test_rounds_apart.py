@@ -21,8 +21,9 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
 from setebench.streaming.levels import Levels
+from setebench.streaming.loaded import BUDGET_SECONDS, LoadedChase, Reading
+from setebench.streaming.loaded import FEWEST_ROUNDS as FEWEST_LOADED_ROUNDS
 from setebench.streaming.loaded import ROUNDS as LOADED_ROUNDS
-from setebench.streaming.loaded import LoadedChase, Reading
 from setebench.streaming.sweep import FAST_ROUNDS, Case, Point, Sweep, in_rounds
 from setebench.streaming.team import Team, Timing
 from setebench.streaming.told import told_of
@@ -232,6 +233,36 @@ def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.Mo
     points = context.evidence["loaded_latency"]["points"]
     assert all(len(point["rounds_ns"]) == LOADED_ROUNDS for point in points)
     assert found["loaded_latency.at_peak"].outcome is Outcome.MEASURED
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03, 0.1, 1.0, 10.0])
+def test_load_points_that_the_budget_does_not_last_for_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """By one rule whatever lines cost: what is of most worth is measured in the fewest rounds in any case."""
+    asked: list[tuple[int, int, int]] = []
+
+    def measure(self: LoadedChase, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
+        asked.append((len(loaders), delay, writes))
+        if loaders:
+            self.budget.spend(seconds * FACTS.lines_per_second * 64)
+        return Reading(np.array([100.0]), np.array([10.0]))
+
+    monkeypatch.setattr(LoadedChase, "__init__", lambda self, *_: setattr(self, "_cpu", 0))
+    monkeypatch.setattr(LoadedChase, "measure", measure)
+    monkeypatch.setattr(LoadedChase, "lay_out", lambda _self: None)
+    monkeypatch.setattr(LoadedChase, "close", lambda _self: None)
+    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), options={"no_msr": True})
+    found = {each.parameter for each in scenario("loaded-latency").answer(context)}
+    points = context.evidence["loaded_latency"]["points"]
+    rounds = {len(point["rounds_ns"]) for point in points}
+    assert len(rounds) == 1 and FEWEST_LOADED_ROUNDS <= min(rounds) <= LOADED_ROUNDS
+    assert {point["mix"] for point in points} >= {"4:0"}
+    least = len(points) <= loaded_latency.FEWEST_POINTS and rounds == {FEWEST_LOADED_ROUNDS}
+    assert least or seconds * len(points) * min(rounds) <= BUDGET_SECONDS + FEWEST_LOADED_ROUNDS * seconds
+    assert any("mix" in each for each in found) == any(point["mix"] != "4:0" for point in points)
+    if not seconds:
+        assert rounds == {LOADED_ROUNDS} and len({point["mix"] for point in points}) == len(loaded_latency.MIXES)
 
 
 def test_latency_at_the_peak_holds_that_of_loads_which_may_be_as_high() -> None:

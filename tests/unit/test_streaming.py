@@ -184,6 +184,8 @@ def test_a_budget_is_spent_by_what_the_machine_answers() -> None:
     assert budget.left == 7.0
     assert budget.part(0.5).left == 3.5
     assert budget.bytes(0.5) == 64 * 3.5e6
+    assert budget.times(64 * 1e6, 0.5, 2, 9) == 3
+    assert (budget.times(64 * 1e9, 1.0, 2, 9), budget.times(64, 1.0, 2, 9)) == (2, 9)
 
 
 def case(*cpus: int) -> Case:
