@@ -75,14 +75,14 @@ def scenario_command(name: str, scenario: Scenario, more: Further | None = None)
         if more is not None:
             more.then(document, values)
 
-    told = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
+    reported = ", ".join(f"{prefix}*" for prefix in scenario.parameters)
     return click.Command(
         name,
         callback=callback,
         params=list(parameters),
         help=scenario.summary,
         short_help=scenario.summary,
-        epilog=f"May tell: {told}" if told else None,
+        epilog=f"May report: {reported}" if reported else None,
     )
 
 

@@ -14,7 +14,7 @@ from setebench.errors import UsageError
 SUFFIX = ".toml"
 
 
-@click.command("twin", epilog="Use it with --machine sim:FILE, hold it against the machine with 'setebench verify'.")
+@click.command("twin", epilog="Use it with --machine sim:FILE, compare it with the machine by 'setebench verify'.")
 @click.argument("result", metavar="RESULT", type=click.Path(path_type=Path))
 @file_options
 def twin_command(result: Path, output: Path | None, force: bool) -> None:

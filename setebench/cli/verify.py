@@ -46,7 +46,7 @@ def verify_command(
     output: str | None,
     force: bool,
 ) -> None:
-    """Hold the twin of the result file RESULT against the machine, on random probes that nobody chose.
+    """Compare the twin of the result file RESULT with the machine, on random probes that nobody chose.
 
     Each probe runs on the machine, on the machine again, and on the twin. The first two say how far the machine agrees
     with itself, which no twin can surpass.

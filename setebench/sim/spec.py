@@ -46,7 +46,7 @@ class Clock(Table, frozen=True, kw_only=True):
     """The time-stamp counter and how it is read."""
 
     ticks_per_cycle: float = 1.0  # counter ticks per core cycle, the mean over time; > 0
-    ticks_per_second: float = 2.0e9  # told in Facts; the core runs at ticks_per_second / ticks_per_cycle
+    ticks_per_second: float = 2.0e9  # stated in Facts; the core runs at ticks_per_second / ticks_per_cycle
     step_ticks: float = 1.0  # the counter moves in steps of this many ticks, >= 1, may be fractional
     brackets: dict[str, float] = msgspec.field(default_factory=lambda: {"lfence": 20.0, "rdtscp": 25.0})
     # overhead of an empty interval in cycles for each bracket that works; the first is the machine's own choice
@@ -67,14 +67,14 @@ class Noise(Table, frozen=True, kw_only=True):
     stall_interval_cycles: float = 0.0  # mean cycles between short stalls (steal, refresh); 0 = none
     stall_cycles: float = 200.0  # cycles a stall takes
     tenant_interval_cycles: float = 0.0
-    # mean cycles until a tenant runs on another thread of the core, whom nobody sees; for each thread; 0 = never
+    # mean cycles until an unseen SMT co-runner starts on another thread of the core; for each thread; 0 = never
     tenant_cycles: float = 1e8  # mean cycles that this lasts (exponential)
     tenant_entries: int = 2  # level-1 miss entries that it holds all the time; fewer than there are
-    tenant_issue_share: float = 0.4  # share of the issue slots that it takes, 0 to 0.9
+    tenant_issue_share: float = 0.4  # fraction of the issue slots that it takes, 0 to 0.9
     tenant_line_interval_cycles: float = 0.0
     # cycles between two lines that it brings into the core's caches, which come in batches; 0 = it brings none
     steal_interval_cycles: float = 0.0
-    # mean cycles between two times that the hypervisor runs somebody else, within an episode (exponential); 0 = never
+    # mean cycles between two steals by the hypervisor, within an episode (exponential); 0 = never
     steal_cycles: float = 4e6  # cycles that one such time takes, half to one and a half times as long
     steal_lines: int = 512  # lines that it brings into the core's caches
     episode_interval_cycles: float = 0.0  # mean cycles without steal between episodes (exponential); 0 = none

@@ -86,7 +86,7 @@ class Stride(Prefetcher, frozen=True, kw_only=True, tag="stride"):
     entries: int = 8  # table size, 1 to 256
     replacement: TableReplacement = "lru"  # which entry a new one replaces: unused longest, or there longest
     indexed_by: Literal["ip", "page", "ip+page"] = "ip"
-    ip_bits: int = 8  # low bits of the instruction address that tell entries apart, 1 to 26
+    ip_bits: int = 8  # low bits of the instruction address that distinguish entries, 1 to 26
 
 
 class Region(Prefetcher, frozen=True, kw_only=True, tag="region"):

@@ -50,7 +50,7 @@ class SpatialPattern(Prefetcher, frozen=True, kw_only=True, tag="spatial"):
     active_regions: int = 16  # regions whose visit is recorded at once (LRU), 1 to 128
     entries: int = 64  # visits remembered (LRU), 1 to 1024
     vote_percent: int = 20  # a line comes if so many of the visits found touched it, 1 to 100
-    ip_bits: int = 12  # low bits of the instruction address that tell instructions apart, 1 to 26
+    ip_bits: int = 12  # low bits of the instruction address that distinguish instructions, 1 to 26
 
 
 class ReferencePrediction(Prefetcher, frozen=True, kw_only=True, tag="reference_prediction"):
