@@ -20,7 +20,7 @@ def clock_checks(environment: Environment, clock: ClockReport | None, why: str) 
         ("cpuid", _cpuid, "A trapping cpuid makes the paper's cpuid/rdtsc bracket useless."),
         ("clock brackets", _brackets, "Overhead and jitter of the bracket are part of every timing."),
         ("clock step", _step, "A coarse clock needs many dithered samples for each timing."),
-        ("cycles per tick", _cycles, "Ticks can't be told in core cycles until this is known."),
+        ("cycles per tick", _cycles, "Ticks can't be converted to core cycles until this is known."),
     )
     measured = [make(clock) if clock else unknown(name, f"not known: {why}", meaning) for name, make, meaning in named]
     return [*measured, _invariant(environment), _clocksource(environment)]
@@ -69,7 +69,7 @@ def _step(clock: ClockReport) -> Check:
     return note(
         "clock step",
         found,
-        "One timing can't tell L1 from L2. A random wait before each start makes the mean of many timings right.",
+        "One timing can't distinguish L1 from L2. A random wait before each start makes the mean of many right.",
         "Nothing: timings are dithered. Medians, minima and trimmed means of your own analyses would be wrong here.",
     )
 
@@ -80,7 +80,7 @@ def _cycles(clock: ClockReport) -> Check:
         return unknown(
             name,
             "the calibration did not settle",
-            "Results are told in ticks and nanoseconds only.",
+            "Results are given in ticks and nanoseconds only.",
             "Stop other work and try again.",
         )
     low, high = clock.cycles_per_tick_low, clock.cycles_per_tick_high
@@ -101,7 +101,7 @@ def _invariant(environment: Environment) -> Check:
     flags = environment.cpu.flags
     if not flags:
         return unknown(
-            name, "the CPU flags can't be read", "A clock that follows the core frequency would be a moving ruler."
+            name, "the CPU flags can't be read", "A clock that follows the core frequency would not keep time."
         )
     missing = [flag for flag in ("constant_tsc", "nonstop_tsc") if flag not in flags]
     if not missing:

@@ -82,9 +82,9 @@ def _stolen(activity: Activity, guest: bool | None) -> Check:
         )
     found = f"{100 * stolen:.2g} % of the wanted CPU time since boot"
     if stolen <= STOLEN_NOTE:
-        quiet = "The CPU was there when wanted" + (", as far as the hypervisor tells." if guest else ".")
+        quiet = "The CPU was there when wanted" + (", as far as the hypervisor shows." if guest else ".")
         return good(name, found, quiet)
-    meaning = "The hypervisor ran somebody else meanwhile; timings hit by that are thrown away."
+    meaning = "The hypervisor ran another guest meanwhile (steal); timings hit by that are thrown away."
     if stolen < STOLEN_BAD:
         return note(name, found, meaning, "Nothing, unless intervals come out wide: then measure at a quieter time.")
     return bad(
@@ -177,7 +177,7 @@ def _governor(frequency: Frequency, guest: bool | None) -> Check:
         return unknown(name, HIDDEN if guest else NO_FILES, meaning)
     limits = (frequency.min_hz, frequency.max_hz)
     span = f", {limits[0] / 1e6:,.0f} to {limits[1] / 1e6:,.0f} MHz" if limits[0] and limits[1] else ""
-    found = f"{', '.join(frequency.governors)} ({frequency.driver or 'driver not told'}){span}"
+    found = f"{', '.join(frequency.governors)} ({frequency.driver or 'driver not known'}){span}"
     if frequency.governors == ("performance",):
         return good(name, found, "The system asks for the highest frequency all the time.")
     return note(

@@ -35,7 +35,7 @@ def _pagemap(access: Access) -> Check:
     name = "pagemap"
     meaning = "Physical addresses are hidden, so sets of shared caches are found by timing."
     if access.pagemap is None:
-        return unknown(name, "only a running system can tell", meaning)
+        return unknown(name, "only a running system shows it", meaning)
     if access.pagemap == "frames":
         return good(
             name,
@@ -49,4 +49,4 @@ def _pagemap(access: Access) -> Check:
 def _unread(problems: tuple[str, ...]) -> list[Check]:
     if not problems:
         return []
-    return [unknown("unread files", "; ".join(problems), "What these would tell counts as unknown above.")]
+    return [unknown("unread files", "; ".join(problems), "What these hold counts as unknown above.")]

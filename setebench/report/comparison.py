@@ -18,7 +18,7 @@ from setebench.results import Finding, Outcome
 _HEADINGS = (
     (Agreement.DIFFERS, "Findings that differ"),
     (Agreement.SAME, "Findings that agree"),
-    (Agreement.OPEN, "Findings that can't be held against each other"),
+    (Agreement.OPEN, "Findings that can't be compared"),
 )
 _LONGEST_SETTING = 60
 
@@ -40,7 +40,7 @@ def summary(comparison: Comparison) -> str:
 def cell(finding: Finding | None) -> str:
     """One finding in a row: its value and interval, or why there is none."""
     if finding is None:
-        return "not told"
+        return "not reported"
     if finding.value is None:
         return finding.outcome.replace("_", " ")
     text = f"{value_text(finding)} {interval_text(finding)}".rstrip()
