@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,8 +23,12 @@ PROBLEM_SECONDS = 30.0
 LONELY_SECONDS = 120
 """A worker that finds no scheduler for so long ends, so that none is left on a node."""
 
-USABLE = ("idle", "mixed", "allocated", "mix", "alloc", "completing", "comp")
-"""States of Slurm's nodes, those to be asked first in front; jobs wait for what is in use. Others are down."""
+USABLE = ("idle", "planned", "mixed", "allocated", "mix", "alloc", "completing", "comp")
+"""States of Slurm's nodes, those to be asked first in front; jobs wait for what is in use, or kept free for a job of
+higher priority (planned). Others are down."""
+
+LEAVE_SECONDS = 5.0
+"""How long workers may take to close, which they do in a fraction of a second, before their jobs are cancelled."""
 
 
 class Starter(Protocol):
@@ -51,23 +56,38 @@ class Slurm:
 
     def _listed(self) -> Iterator[str]:
         """Nodes that are not down, idle ones first."""
-        text = _output(["sinfo", "--noheader", "--Node", "--format=%N %T", *self._partition])
-        states = dict(line.split()[:2] for line in text.splitlines() if len(line.split()) >= 2)
+        text = _output(["sinfo", "--noheader", "--Node", "--format=%N %T %P", *self._partition])
+        fields = [line.split() for line in text.splitlines() if len(line.split()) == 3]
+        # without --partition sinfo lists all of them, though jobs go to the default one, which it marks with a star
+        states = {node: state for node, state, name in fields if self._partition or name.endswith("*")}
         usable = {node: _plain(state) for node, state in states.items() if _plain(state) in USABLE}
         return iter(sorted(usable, key=lambda node: USABLE.index(usable[node])))
 
     def start(self, node: str, command: Sequence[str]) -> None:
         """Submit the job of that node."""
         options = ["--parsable", f"--nodelist={node}", "--nodes=1", "--ntasks=1", "--exclusive", "--no-requeue"]
-        options += [f"--job-name=setebench-{node}", "--output=/dev/null", *self._partition]
+        # --exclusive gives all CPUs, but no more memory than the site's default for a job; 0 is all of it
+        options += ["--mem=0", f"--job-name=setebench-{node}", "--output=/dev/null", *self._partition]
         text = _output(["sbatch", *options, f"--wrap=exec {shlex.join(command)}"])
         self._jobs.append(text.strip().partition(";")[0])
 
     def stop(self) -> None:
-        """Cancel all jobs."""
+        """End all jobs. Workers are asked to close while their scheduler is there: one that loses it while it closes
+        may hang, and its node is then held until Slurm kills it (KillWait, 30 s or more). A second signal, that of
+        the cancelled job, ends it at once."""
         if self._jobs:
             with suppress(SetebenchError):
+                _output(["scancel", "--batch", "--signal=TERM", "--state=RUNNING", *self._jobs])
+                self._await_end()
+            with suppress(SetebenchError):
                 _output(["scancel", *self._jobs])
+
+    def _await_end(self) -> None:
+        """Until none of the jobs runs, or for as long as they may take."""
+        until = time.monotonic() + LEAVE_SECONDS
+        running = ["squeue", "--noheader", "--states=RUNNING", f"--jobs={','.join(self._jobs)}"]
+        while time.monotonic() < until and _output(running).strip():
+            time.sleep(0.2)
 
 
 def _plain(state: str) -> str:

@@ -227,7 +227,8 @@ def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
 
 FAKE_SLURM = """#!/bin/sh
 case "$0" in
-*sinfo) echo "n1 allocated"; echo "n2 idle"; echo "n3 down*"; echo "n4 idle~" ;;
+*sinfo) echo "n1 allocated big"; echo "n2 idle big"; echo "n3 down* big"; echo "n4 idle~ big"
+    case "$*" in *partition*) ;; *) echo "n2 idle usual*"; echo "n5 planned usual*" ;; esac ;;
 *sbatch) echo "$@" >> "{log}"; case "$*" in *nodelist=n4*) echo "not today" >&2; exit 1 ;; esac; echo "7;cluster" ;;
 *scancel) echo "cancel $@" >> "{log}" ;;
 esac
@@ -236,7 +237,7 @@ esac
 
 def test_slurm_is_asked_for_each_node_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
-    for name in ("sinfo", "sbatch", "scancel"):
+    for name in ("sinfo", "sbatch", "scancel", "squeue"):
         (tmp_path / name).write_text(FAKE_SLURM.format(log=log))
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -247,7 +248,9 @@ def test_slurm_is_asked_for_each_node_by_name(tmp_path: Path, monkeypatch: pytes
     lines = log.read_text().splitlines()
     assert ["--nodelist=n2" in lines[0], "--nodelist=n1" in lines[2]] == [True, True]
     assert "--exclusive" in lines[0] and "--partition big" in lines[0] and f"{address} --name n2" in lines[0]
-    assert lines[-1] == "cancel 7 7" and problems == ["n4: no worker could be started: sbatch: not today"]
+    assert lines[-2:] == ["cancel --batch --signal=TERM --state=RUNNING 7 7", "cancel 7 7"]
+    assert launch.Slurm("").nodes == ("n2", "n5")  # of the default partition alone
+    assert problems == ["n4: no worker could be started: sbatch: not today"]
 
 
 def test_names_of_hosts_are_no_options(tmp_path: Path) -> None:
