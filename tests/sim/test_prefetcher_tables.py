@@ -79,7 +79,7 @@ def test_runs_that_a_region_prefetcher_has_seen_take_no_further_entries_of_strea
 def test_requests_of_level_one_make_no_rule_of_page_strides_wrong() -> None:
     """A first cache of four ways can't hold all lines that its next-line prefetcher would ask for, and the strides of
     level 2 hear those requests too: found on a drawn machine, whose runs were told to need six accesses for four."""
-    file = load("random:9563")
+    file = load(str(Path(__file__).parents[1] / "fixtures" / "machine_files" / "next_line_and_page_strides.toml"))
     with closing(open_machine_file(file, 9563)) as machine:
         context = Context(machine=machine, seed=9563, fast=True)
         region = working_memory(context)
