@@ -122,6 +122,7 @@ setup(
         "reframe": ["ReFrame-HPC>=4.6"],
         "docs": ["mkdocs>=1.6"],
         "test": [
+            "distributed>=2024.1",  # or the tests of clusters would be skipped
             "pytest>=8",
             "pytest-xdist>=3.5",
             "hypothesis>=6",
