@@ -1,0 +1,132 @@
+"""What the levels are: data caches, TLBs, page faults, other cores, found by measuring.
+
+A guest may be told anything by its hypervisor, so nothing of it is asked of the system. Caches and TLBs are read from
+chases round and round over few, well chosen lines: they cost one latency per step until the first set is overfull.
+Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (lines of other cores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from setebench.hierarchy.faults import FirstTouches
+from setebench.hierarchy.findings import cache_findings, fault_finding, line_findings
+from setebench.hierarchy.first_level import first_level, line_size
+from setebench.hierarchy.included import inclusion_findings
+from setebench.hierarchy.outer_levels import outer_levels
+from setebench.hierarchy.private_walk import private_walk
+from setebench.hierarchy.system import beside, system_says
+from setebench.hierarchy.tlb import LINES_SHARE
+from setebench.hierarchy.twice import merged
+from setebench.measure.alone import watch
+from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.measure.serving import levels_of
+from setebench.measure.sweep import working_memory
+from setebench.results import Finding
+from setebench.scenario import Context, Option, Scenario
+
+from .known import Known
+from .other_cores import other_cores, sibling_threads, thread_starts
+from .tlbs import HUGE_PAGE, large_pages, small_tables, told
+
+LEAST_LINES = 256
+"""Lines of the first cache where its size was not found: the smallest of the last twenty years hold so many."""
+
+
+def answer(context: Context) -> Iterator[Finding]:
+    """Yield the findings of caches, TLBs, page faults and other cores, with what the system says where it differs."""
+    says = system_says(context.machine.facts)
+    context.evidence["system"] = says
+    for finding in _findings(context):
+        yield beside(finding, says)
+
+
+def _findings(context: Context) -> Iterator[Finding]:
+    watch(context)
+    known = Known(faults=_first_touches(context))
+    _look_at_faults(context, known)
+    first = list(_all_once(context, known))
+    yield from merged(first, _again(context, known))
+    for pages, faults in known.faults.items():
+        context.progress(f"page faults, {pages} pages")
+        yield fault_finding(pages, faults.told())
+
+
+def _all_once(context: Context, known: Known) -> Iterator[Finding]:
+    region = working_memory(context)
+    try:
+        context.progress("line size and first cache")
+        lines, first = line_size(context, region), first_level(context, region)
+        context.progress("working-set sweep")
+        levels = levels_of(context, region)
+        caches = [name for name in levels if name != "memory"]
+        yield from line_findings(lines, len(caches))
+        yield from cache_findings("l1", first, "conflicts at strides of a page, half and twice as much", "")
+        known.outer = outer_levels(context, region, first, caches)
+        for name, found in known.outer.items():
+            yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)
+        yield from inclusion_findings(context, region, first.size, known.outer)
+        known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
+        known.way_bytes = first.way_bytes or 0
+        small = small_tables(context, region, known)
+        known.fits = small[0].entries or small[0].at_least or 0
+        yield from told("4k", small)
+        yield from other_cores(context, region, private_walk(context, region, known.outer))
+        yield from sibling_threads(context, region)
+    finally:
+        context.machine.release(region)
+    _look_at_faults(context, known)
+    yield from large_pages(context, small, known)
+    yield thread_starts(context)
+
+
+def _again(context: Context, known: Known) -> Iterator[Finding]:
+    """What neighbours and the placement of virtual CPUs change most, at another time and in other memory."""
+    yield thread_starts(context)
+    _look_at_faults(context, known)
+    region = working_memory(context)
+    try:
+        yield from other_cores(context, region, private_walk(context, region, known.outer))
+        yield from told("4k", small_tables(context, region, known, known.fits))
+    finally:
+        context.machine.release(region)
+
+
+def _first_touches(context: Context) -> dict[str, FirstTouches]:
+    sizes = {"4k": TLB_PAGE_BYTES, "2m": HUGE_PAGE}
+    offered = context.machine.facts.page_sizes
+    return {pages: FirstTouches(context, size) for pages, size in sizes.items() if size in offered}
+
+
+def _look_at_faults(context: Context, known: Known) -> None:
+    """At one moment of several that lie apart."""
+    for pages, faults in known.faults.items():
+        context.progress(f"page faults, {pages} pages")
+        faults.look()
+
+
+def plot(document: dict[str, Any]) -> Any:
+    """Read latency of lines that other cores hold, reader by owner (the paper's Figure 3)."""
+    from setebench.report.heat_map import transfer_figure  # matplotlib is only loaded for a plot
+
+    return transfer_figure(document)
+
+
+SCENARIO = Scenario(
+    name="hierarchy",
+    summary="data caches, TLBs, page faults and other cores' lines, all found by measuring",
+    answer=answer,
+    parameters=("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.", "thread_start."),
+    options=(
+        Option(
+            name="pairs",
+            help="pairs of CPUs for reads of other cores' lines: auto (all up to 8 cores, else one reader) or all",
+            default="auto",
+            choices=("auto", "all"),
+        ),
+    ),
+    plot=plot,
+    order=20,
+    seconds=5.0,
+)

@@ -1,0 +1,78 @@
+"""Lines of other cores, both threads of a core, and how far thread starts lie apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
+from setebench.hierarchy.findings import OWN_RATIO, measured, no_sharing_finding, transfer_finding, walked_finding
+from setebench.infer.ticks import Estimate
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import Lines
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+
+
+def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Finding]:
+    pairs = cpu_pairs(context, context.options.get("pairs") == "all")
+    transfers = Transfers(context, region, walk)
+    evidence = context.evidence["core_to_core"] = {state: [] for state in STATES}
+    exclusive: dict[tuple[int, int], float] = {}
+    for reader, owner in pairs:
+        context.progress(f"lines that CPU {owner} holds, read by CPU {reader}")
+        for state in ("modified", "exclusive"):
+            estimate, share = transfers.cycles(reader, owner, state)
+            evidence[state].append([reader, owner, round(estimate.value, 2)])
+            exclusive[reader, owner] = estimate.value
+            yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", estimate, share, 0.0)
+    if pairs:
+        pasts = _difference_of_pasts(transfers, exclusive, context.known["level_cycles"].get("l2", 0.0))
+    for reader, owner in pairs:
+        context.progress(f"lines that CPU {owner} shares, read by CPU {reader}")
+        parameter, third = f"latency.core_to_core.{reader}-{owner}.shared", further_cpu(exclusive, reader, owner)
+        if not transfers.can_share(third):
+            yield no_sharing_finding(parameter)
+            continue
+        estimate, share = transfers.cycles(reader, owner, "shared", third)
+        evidence["shared"].append([reader, owner, round(estimate.value, 2)])
+        walked = walked_finding(parameter, estimate, context.known["level_cycles"]) if third is None else None
+        yield walked or transfer_finding(parameter, estimate, share, pasts)
+
+
+def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float], second: float) -> float:
+    """Cycles by which a read of a shared line differs with the line's past, held by a third core or lost by the reader;
+    0 where there are no cores for both, or the reader lost nothing: its second cache, at `second` cycles, answered."""
+    reader, owner = min(exclusive, key=lambda pair: exclusive[pair])
+    third = further_cpu(exclusive, reader, owner)
+    if third is None or not transfers.can_share(None):
+        return 0.0
+    held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
+    return 0.0 if lost.value <= OWN_RATIO * second else lost.value - held.value
+
+
+def sibling_threads(context: Context, region: Region) -> Iterator[Finding]:
+    own = next((each for each in context.machine.facts.siblings if len(each) > 1), None)
+    if own is None:
+        return
+    one, two = smt_latency(context, region, own)
+    estimate = Estimate((one.value + two.value) / 2, min(one.low, two.low), max(one.high, two.high)).widened(0.05, 0.05)
+    yield measured("latency.smt.l1", estimate, "cycles", "chases in two threads of a core at once")
+
+
+def thread_starts(context: Context) -> Finding:
+    parameter, method = "thread_start.spread", "waits at the first barrier"
+    if len(context.machine.facts.cpus) < 2:
+        return Finding(
+            parameter=parameter, unit="microseconds", outcome=Outcome.UNAVAILABLE, reason="one CPU", method=method
+        )
+    context.progress("thread starts")
+    spread = np.sort(start_spread(context))
+    context.evidence["thread_start_microseconds"] = [round(float(each), 4) for each in spread]
+    low, high = np.quantile(spread, (0.025, 0.975))
+    # two waits are subtracted, each read on a clock that moves in steps
+    step = 2 * step_ticks(context) / context.machine.facts.ticks_per_second * 1e6
+    middle = Estimate(float(np.median(spread)), max(float(low) - step, 0.0), float(high) + step)
+    return measured(parameter, middle, "microseconds", method, "thread_start_microseconds")
