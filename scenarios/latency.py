@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from setebench.calibration import Levels, Walk
 from setebench.infer.chains import Chained, all_steps, steps_alone
 from setebench.infer.drift import over_run
 from setebench.infer.latency import findings
@@ -22,7 +23,7 @@ from setebench.machine import Region
 from setebench.measure.alone import watch
 from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import WALK, Place, Walk, single_cycles
+from setebench.measure.placing import WALK, Place, single_cycles
 from setebench.measure.rounds import Rounds
 from setebench.measure.sweep import find_walks, working_memory
 from setebench.measure.walks import FINE_STEP_CYCLES
@@ -237,9 +238,10 @@ def _latency_findings(context: Context, rounds: Rounds) -> Iterable[Finding]:
     context.evidence["cycles"] = {
         "cycles_per_ns": per_tick.value * context.machine.facts.ticks_per_second / 1e9,
     }
-    if "unclear_level" in context.known:
+    found = context.calibration.levels or Levels(walks={}, cycles={})
+    if found.unclear:
         yield Finding(
-            parameter=f"latency.{context.known['unclear_level']}",
+            parameter=f"latency.{found.unclear}",
             unit="cycles",
             outcome=Outcome.UNRESOLVED,
             reason="the sweep has no plateau for it, but room for one; run again at a quieter time or with more memory",
@@ -247,8 +249,7 @@ def _latency_findings(context: Context, rounds: Rounds) -> Iterable[Finding]:
         )
     context.evidence["single_load_ticks"] = {name: histogram(own.raw) for name, own in rounds.samples.items()}
     calm_transfers = [rounds.transfers[n] for n in rounds.calm()]
-    known = context.known
-    yield from findings(rounds.calm_samples(), calm_transfers, known["hidden_cycles"], known.get("searched_cycles"))
+    yield from findings(rounds.calm_samples(), calm_transfers, found.hidden_cycles, found.searched_cycles)
 
 
 def plot(document: dict[str, Any]) -> Any:

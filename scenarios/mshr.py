@@ -37,7 +37,7 @@ def answer(context: Context) -> Iterator[Finding]:
     try:
         context.progress("working-set sweep")
         inside = levels_of(context, region)
-        climber = Climber(context, Siblings(context, region, context.rng(3)), context.known["level_cycles"])
+        climber = Climber(context, Siblings(context, region, context.rng(3)), context.calibration.level_cycles)
         demand = Demand(climber)
         evidence = Evidence(loads=demand.loads())
         if "l2" in levels:

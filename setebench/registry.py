@@ -12,7 +12,7 @@ import importlib
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
@@ -110,13 +110,12 @@ def scenarios() -> dict[str, Scenario]:
 def foundations(scenario: Scenario, context: Context) -> list[Finding]:
     """The findings of the scenarios that one builds on, asked now on the same machine, with fewer samples. A question
     that can't be asked there is left open, and progress says why."""
-    from setebench.scenario import Context
-
     found: list[Finding] = []
     for name in scenario.builds_on:
-        own = Context(machine=context.machine, seed=context.seed, cpu=context.cpu, fast=True, progress=context.progress)
+        own = replace(context, fast=True, options={}, evidence={})
         try:
             found += catalogue()[name].load().answer(own)
+            context.calibration, context.layouts = own.calibration, own.layouts
         except UnsupportedError as error:
             context.progress(f"{name} can't be asked here: {error}")
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from setebench.calibration import Calibration
 from setebench.machine import Machine
 from setebench.results import Finding
 
@@ -34,7 +35,8 @@ class Context:
     """All that a scenario holds: the machine, its settings, a random generator, and where evidence goes.
 
     `effort` scales sample sizes: 1 by default, less with --fast. `evidence` takes JSON-able values by name.
-    `known` holds what earlier steps of the same run found (a clock calibration, say), so it is measured once.
+    `calibration` is what earlier steps of the same run measured, so that it is measured once. `foundations` are the
+    findings of the scenarios that this one builds on. `layouts` counts the generators that `fresh_rng` gave.
     `progress` is called between measurements, never while one runs.
     """
 
@@ -44,12 +46,19 @@ class Context:
     fast: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     evidence: dict[str, Any] = field(default_factory=dict)
-    known: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration = field(default_factory=Calibration)
+    foundations: tuple[Finding, ...] = ()
+    layouts: int = 0
     progress: Callable[[str], None] = _silent
 
     def rng(self, purpose: int) -> np.random.Generator:
         """A generator of its own for each purpose, so that one step's draws don't shift another's."""
         return np.random.default_rng((self.seed, purpose))
+
+    def fresh_rng(self, *purpose: int) -> np.random.Generator:
+        """Another generator at every call: for layouts of lines, of which each is to be new."""
+        self.layouts += 1
+        return np.random.default_rng((self.seed, *purpose, self.layouts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +71,7 @@ class Scenario:
     CPU of today without --fast; it only feeds the estimate of the time left. A scenario `on_request` is asked by its
     name alone: `characterize` and a `score` that names no scenario leave it out.
 
-    `builds_on` names scenarios whose findings it reads, as `context.known["findings"]`: those of the file that its
+    `builds_on` names scenarios whose findings it reads, as `context.foundations`: those of the file that its
     option `result` names, else of these scenarios, asked right before with fewer samples. `words` says in sentences,
     for people, what its evidence holds beside the findings; shown under the table."""
 

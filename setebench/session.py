@@ -77,7 +77,7 @@ def ask(
         if scenario.builds_on:
             path = values.get("result")
             known = store.load(path).findings if path else registry.foundations(scenario, context)
-            context.known["findings"] = list(known)
+            context.foundations = tuple(known)
         document = _answered(scenario, context, told, recorder)
     if isinstance(machine, str):  # the name that opens it again, which need not be what it calls itself
         document = msgspec.structs.replace(document, settings={**document.settings, "machine": machine})

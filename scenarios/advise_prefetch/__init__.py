@@ -82,7 +82,7 @@ def read_loop(path: Path) -> Loop:
 
 def _table(context: Context) -> Table:
     """The findings that the session hands over; a fresh table for each loop, as it notes what that lacked."""
-    return Table.of(context.known.get("findings", ()))
+    return Table.of(context.foundations)
 
 
 def words(evidence_of: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Findi
             exclusive[reader, owner] = estimate.value
             yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", estimate, share, 0.0)
     if pairs:
-        pasts = _difference_of_pasts(transfers, exclusive, context.known["level_cycles"].get("l2", 0.0))
+        pasts = _difference_of_pasts(transfers, exclusive, context.calibration.level_cycles.get("l2", 0.0))
     for reader, owner in pairs:
         context.progress(f"lines that CPU {owner} shares, read by CPU {reader}")
         parameter, third = f"latency.core_to_core.{reader}-{owner}.shared", further_cpu(exclusive, reader, owner)
@@ -38,7 +38,7 @@ def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Findi
             continue
         estimate, share = transfers.cycles(reader, owner, "shared", third)
         evidence["shared"].append([reader, owner, round(estimate.value, 2)])
-        walked = walked_finding(parameter, estimate, context.known["level_cycles"]) if third is None else None
+        walked = walked_finding(parameter, estimate, context.calibration.level_cycles) if third is None else None
         yield walked or transfer_finding(parameter, estimate, share, pasts)
 
 

@@ -1,8 +1,8 @@
 """All scenarios on one machine, one after the other: what `setebench characterize` runs.
 
-What one scenario finds of the clock and the levels is known to the next (`Context.known`); findings and evidence stay
-its own. A scenario that fails costs its own rows alone. After each one the document so far is handed out, so that an
-interrupted run can go on from it.
+What one scenario measures of the clock and the levels goes to the next (`Context.calibration`); findings and evidence
+stay its own. A scenario that fails costs its own rows alone. After each one the document so far is handed out, so that
+an interrupted run can go on from it.
 
 `series` keeps runs of one question in a folder, and `repeated` says how often they contradict each other.
 """

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from setebench import registry, session, store
+from setebench.calibration import Calibration
 from setebench.campaign.documents import EVIDENCE_PREFIX, Step, plan_of, steps_of
 from setebench.campaign.plan import Plan, choose
 from setebench.campaign.remaining import announcer
@@ -74,19 +75,20 @@ def carry_out(
     state = state_before(plan, machine, earlier, left_out or {})
     if left_out:
         listener.saved(state.document())  # how it was lost is known even if this run ends early too
-    known: dict[str, Any] = {}
+    calibration, layouts = Calibration(), 0
     for number, name in enumerate(plan.scenarios, 1):
         if state.steps[name].state == "done" or (left_out and name in left_out):
             continue
         listener.begun(name)
         told = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
-        before = dict(known)
         recorder = Recorder(machine) if raw else None
-        context = Context(machine=recorder or machine, known=known, **_settings(plan, told))
-        if not _take(state, name, context, listener):
-            known = before  # what a scenario left half done must not mislead the next
-        elif recorder is not None:
-            state.recordings[name] = store.plain(recorder.recording())
+        context = Context(
+            machine=recorder or machine, calibration=calibration, layouts=layouts, **_settings(plan, told)
+        )
+        if _take(state, name, context, listener):  # what a scenario left half done must not mislead the next
+            calibration, layouts = context.calibration, context.layouts
+            if recorder is not None:
+                state.recordings[name] = store.plain(recorder.recording())
         listener.saved(state.document())
     return state.document()
 
@@ -103,16 +105,15 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
     state = State(plan, base, steps, dict.fromkeys(steps, 0.0))
     state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in recordings}
     listener = listener or Listener()
-    known: dict[int, dict[str, Any]] = {}
+    known: dict[int, tuple[Calibration, int]] = {}
     for number, step in enumerate(done, 1):
         state.session = step.session
         progress = partial(_headed, listener.progress, f"[{number}/{len(done)}] {step.scenario}")
-        own = known.setdefault(step.session, {})
-        before = dict(own)
+        calibration, layouts = known.get(step.session, (Calibration(), 0))
         replay = Replay(recordings[step.scenario])  # one at a time: unpacked they may be large
-        context = Context(machine=replay, known=own, **_settings(plan, progress))
-        if not _take(state, step.scenario, context, listener):
-            known[step.session] = before
+        context = Context(machine=replay, calibration=calibration, layouts=layouts, **_settings(plan, progress))
+        if _take(state, step.scenario, context, listener):
+            known[step.session] = context.calibration, context.layouts
     return state.document()
 
 

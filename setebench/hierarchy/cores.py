@@ -111,7 +111,7 @@ class Transfers:
     def _tells_memory(self) -> bool:
         """Whether single loads that memory answers stand apart from those of the third cache. Else what is told may be
         a mixture of the two."""
-        cycles = self._context.known.get("level_cycles", {})
+        cycles = self._context.calibration.level_cycles
         if "l3" not in cycles:
             return True
         apart = (cycles["memory"] - cycles["l3"]) / cycles_per_tick(self._context)
@@ -120,7 +120,7 @@ class Transfers:
     def _clear(self, found: tuple[Estimate, float]) -> bool:
         """Whether one level answered, and that is not memory though there is a third cache."""
         precise = found[1] >= LEAST_SHARE and narrow(found[0], PRECISE_RATIO, PRECISE_CYCLES)
-        return precise and not from_memory(found[0].value, self._context.known.get("level_cycles", {}))
+        return precise and not from_memory(found[0].value, self._context.calibration.level_cycles)
 
     def _behind_shorter(self, reader: int, owner: int) -> tuple[Estimate, float] | None:
         """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own, as a
@@ -159,13 +159,13 @@ class Transfers:
     @property
     def _least(self) -> float:
         """Cycles of a read that the reader's own second cache may have answered."""
-        second: float = self._context.known.get("level_cycles", {}).get("l2", 0.0)
+        second: float = self._context.calibration.level_cycles.get("l2", 0.0)
         return OWN_RATIO * second
 
     def _seems_lost(self, reader: int, owner: int) -> bool:
         """Whether one round, quickly done, already shows that this walk is too long."""
         value, share = self._round(reader, owner, "shared", None)
-        return share < LEAST_SHARE or from_memory(value, self._context.known.get("level_cycles", {}))
+        return share < LEAST_SHARE or from_memory(value, self._context.calibration.level_cycles)
 
     def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Estimate, float]:
         """Rounds until they tell the cycles, or there were enough of them."""

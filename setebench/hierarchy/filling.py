@@ -108,7 +108,7 @@ def third_size(
     fills = _Fills(context, region, int(second), room, whole=True)
     if not (holdings and fills.possible):
         return None
-    *_, hit, miss = context.known["level_cycles"].values()
+    *_, hit, miss = context.calibration.level_cycles.values()
     found: list[int] = []
     while len(found) != 1 and fills.passed < MOST_THIRD_LINES:
         context.progress(f"how the third cache fills: {fills.passed / MOST_THIRD_LINES:.0%} of the lines that may pass")

@@ -89,7 +89,7 @@ def _hints(context: Context) -> Iterator[str]:
 def _hinted(context: Context, hint: str, offset: int, passes: int) -> Pass:
     """Prefetches of all lines in turn, none while another one is under way; each behind a load in the same page, as
     some CPUs drop prefetches to pages that the first TLB lacks."""
-    companion, latency = companion_bytes(offset), int(np.ceil(context.known["level_cycles"]["memory"]))
+    companion, latency = companion_bytes(offset), int(np.ceil(context.calibration.level_cycles["memory"]))
 
     def passing(probe: Probe, others: Lines) -> Probe:
         for each in others.tolist() * passes:
@@ -142,7 +142,7 @@ class _Pages:
         second, first = TARGET + self._line, TARGET + int(self._places[0]) * self._line
         probe = Probe().repeat(self._others, Probe().flush(second), advance=self._line).fence()
         probe = probe.load(TARGET).fence().chase(first, self.lines).fence()
-        latency = int(np.ceil(self._context.known["level_cycles"]["l2"]))
+        latency = int(np.ceil(self._context.calibration.level_cycles["l2"]))
         for offset in np.tile(others, PASSES_PER_WAY * len(others)).tolist():
             body = Probe().prefetch(second + offset, self._hint).wait(latency).fence()
             probe = probe.load(TARGET + offset).fence().repeat(self._others, body, advance=self._line)

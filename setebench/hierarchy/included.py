@@ -34,7 +34,7 @@ def _first_included(context: Context, region: Region, first_bytes: int | None, s
     if second is None:
         return None, "no second cache was found"
     told: Inclusive = (None, "neither lines of one set of the second cache nor its capacity were found")
-    cycles, line = list(context.known["level_cycles"].values()), region.line_size
+    cycles, line = list(context.calibration.level_cycles.values()), region.line_size
     if second.congruent is not None:
         told = _by_set(context, region, second.congruent, cycles)
     if told[0] is None and second.inclusive is not None:

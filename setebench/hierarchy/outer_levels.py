@@ -68,7 +68,7 @@ def outer_levels(context: Context, region: Region, first: Geometry, caches: list
 
 def _add_capacities(context: Context, region: Region, first_bytes: int, found: dict[str, Outer]) -> None:
     """Sizes of the levels of which no sets were found, as far as lines that passed through tell; and inclusion."""
-    line, cycles = region.line_size, list(context.known["level_cycles"].values())
+    line, cycles = region.line_size, list(context.calibration.level_cycles.values())
     measure = Capacities(context, region, first_bytes // line, cycles)
     context.evidence["held_lines"] = {}
     size = found["l2"].geometry.size
@@ -88,7 +88,7 @@ def _with_room(
 ) -> Outer:
     """The second cache, of which no sets were counted, by what a stream leaves there; then by whole pages, and by how
     it fills, as far as that leaves its size or ways open."""
-    line, cycles = region.line_size, list(context.known["level_cycles"].values())
+    line, cycles = region.line_size, list(context.calibration.level_cycles.values())
     first_lines, lines = first_bytes // line, held.lines.value
     context.evidence["held_lines"]["l2"] = [round(each) for each in held.lines]
     if measure.hidden:
@@ -121,7 +121,7 @@ def _third_level(
 ) -> Outer:
     """The third cache, as far as lines that passed through and lines of its sets tell; the second holds `lines`, and
     replaces the oldest or about that if `by_age`."""
-    line, cycles = region.line_size, list(context.known["level_cycles"].values())
+    line, cycles = region.line_size, list(context.calibration.level_cycles.values())
     context.progress("how long lines stay in the third cache")
     third = measure.third(lines)
     if third is None:
@@ -160,7 +160,7 @@ def _of_both(by_stream: Inclusive, by_sets: Inclusive) -> Inclusive:
 def _filled(context: Context, region: Region, outer: Outer, lines: float, first_lines: int, sizes: set[int]) -> Outer:
     """The second cache with its ways, from how it fills; and with its size, one of `sizes`, where a stream's step was
     only too blunt to tell it: what an empty cache holds doesn't depend on what it replaces."""
-    cycles = list(context.known["level_cycles"].values())
+    cycles = list(context.calibration.level_cycles.values())
     own = with_ways(context, region, outer.geometry, lines, first_lines, cycles, sizes)
     return replace(outer, geometry=own, method=HOW_FULL if own.ways is not None else outer.method)
 
@@ -174,7 +174,7 @@ def _unknown(ways: int | None, reason: str, end: float | None) -> Geometry:
 def _second_level(context: Context, region: Region, first: Geometry, end: float | None) -> Outer:
     """Ways from the lines of two sets; size from them and the number of sets, which is a power of two or not told."""
     context.progress("lines that share a set of the second cache")
-    known = context.known["level_cycles"]
+    known = context.calibration.level_cycles
     latencies = Latencies(known["l1"], known["l2"], known.get("l3", known["memory"]))
     first_ways, first_way_bytes = first.ways or 0, first.way_bytes or TLB_PAGE_BYTES
     sets = Sets(context, region, first_ways, latencies, first_way_bytes)

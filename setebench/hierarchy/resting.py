@@ -96,7 +96,7 @@ def told_in_batches(
 ) -> tuple[bool | None, str]:
     """The answer from probes in the order of `Rests`, each of which times so many loads together."""
     per_tick = cycles_per_tick(context) / loads
-    most = STALL_RATIO * context.known["level_cycles"]["memory"] / per_tick
+    most = STALL_RATIO * context.calibration.level_cycles["memory"] / per_tick
     batches: list[list[float]] = []
     told: tuple[bool | None, str] = (None, "")
     for enough in BATCHES:

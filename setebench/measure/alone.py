@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
@@ -67,7 +68,7 @@ def look(scale: int) -> Probe:
 
 
 def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
-    """Note how fast the issue slots of CPUs ever are, by default of the one that is measured (`Context.known`). The
+    """Note how fast the issue slots of CPUs ever are, by default of the one that is measured. The
     longer ago this began, the surer it is that they were alone meanwhile, so scenarios that have no use for it yet call
     it as well."""
     cpus = cpus or (context.cpu,)
@@ -82,16 +83,17 @@ def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
 def _scale(context: Context) -> int:
     """How many times as long as usual a look is on this clock; 0 where none tells anything: the clock is too coarse, or
     the machine lacks what a look is made of."""
-    if "look_scale" not in context.known:
+    if context.calibration.look_scale is None:
         try:
             ruler = context.machine.run(look(1), REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)[:, 1]
             context.machine.run(PAUSE, 1, cpu=context.cpu)
             scale = math.ceil(STEPS * step_ticks(context) / max(float(np.median(ruler)), 1.0))
         except UnsupportedError:
             scale = 0
-        context.known["look_scale"] = scale if scale <= MOST_SCALE else 0
-    found: int = context.known["look_scale"]
-    return found
+        scale = scale if scale <= MOST_SCALE else 0
+        context.calibration = replace(context.calibration, look_scale=scale)
+        return scale
+    return context.calibration.look_scale
 
 
 def _free(context: Context, cpus: Sequence[int | None]) -> bool:
@@ -104,10 +106,9 @@ def _free(context: Context, cpus: Sequence[int | None]) -> bool:
     for nops, ruler in (times.T for times in _times(context.machine, cpus, look(scale))):
         # a chain that was held up would make the pace look faster than any that there is
         paces.append(float(ruler.min() / max(np.sort(nops)[-2], 1)))
-    before: dict[int | None, float] = context.known.get("issue_pace", {})
+    before = context.calibration.issue_pace
     fastest = {cpu: max(pace, before.get(cpu, 0.0)) for cpu, pace in zip(cpus, paces, strict=True)}
-    # a new one: who keeps what was known before a scenario keeps the old
-    context.known["issue_pace"] = before | fastest
+    context.calibration = replace(context.calibration, issue_pace={**before, **fastest})
     return all(pace >= ALONE_SHARE * fastest[cpu] for cpu, pace in zip(cpus, paces, strict=True))
 
 
@@ -135,7 +136,7 @@ class Alone:
         """Whether the latest work was done alone."""
         self._free_now: tuple[int | None, ...] = ()
         self._crowded: set[tuple[int | None, ...]] = set()
-        known = context.known.get("issue_pace", {})
+        known = context.calibration.issue_pace
         if new := [cpu for cpu in self._one_of_each_core(self._cpus) if cpu not in known]:
             watch(context, new)
 

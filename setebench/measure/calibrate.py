@@ -5,7 +5,7 @@ All of it goes through the Machine protocol, so it holds for simulated machines 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,12 +41,13 @@ class Ruler:
 
 def step_ticks(context: Context) -> float:
     """Granularity of the clock; measured once per context."""
-    if "step_ticks" not in context.known:
+    if context.calibration.step_ticks is None:
         waits = [Probe().start().wait(1 + n * n).stop() for n in range(48)]
         ticks = run_interleaved(context.machine, waits, 40, context.rng(1), cpu=context.cpu, block=40)
-        context.known["step_ticks"] = clock_step(np.concatenate([each.ravel() for each in ticks]))
-    step: float = context.known["step_ticks"]
-    return step
+        step = clock_step(np.concatenate([each.ravel() for each in ticks]))
+        context.calibration = replace(context.calibration, step_ticks=step)
+        return step
+    return context.calibration.step_ticks
 
 
 def overheads(context: Context, samples: int) -> dict[str, float]:

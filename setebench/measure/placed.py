@@ -10,10 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import Walk
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.placing import LEAST_REPETITIONS, WALK_STEPS, Walk
+from setebench.measure.placing import LEAST_REPETITIONS, WALK_STEPS
 from setebench.measure.volley import REPETITIONS, TARGETS, WALK, WARMUP, Spread, Volleys, settled, wave_loads
 from setebench.probe import Probe
 from setebench.scenario import Context

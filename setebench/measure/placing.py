@@ -7,11 +7,10 @@ never assumed: the two ways in which its lines are timed must agree, and so must
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import Walk
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.layout import (
@@ -73,21 +72,6 @@ PLAIN_TURNS = 2
 """How often to walk where only a size is given: a level that replaces at random keeps some lines from one turn."""
 
 
-@dataclass(frozen=True)
-class Walk:
-    """What to walk over behind the targets: so many bytes, so many times.
-
-    More than once where the inner level may replace at random: lines stay in it that one turn missed, while the outer
-    level holds the walk's lines from turn to turn and loses none of its own. `repeated` targets are few, and used again
-    and again (see `layout.repeated_bases`), which costs as many walks. `settling` is how many repetitions to throw away
-    before lines stay: the first ones bring lines that the outer level never had, at the cost of whatever it holds."""
-
-    bytes: float = 0.0
-    turns: int = 1
-    repeated: bool = False
-    settling: int = 0
-
-
 def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each entry how often the same number came before it."""
     order = np.argsort(groups, kind="stable")
@@ -109,8 +93,7 @@ class Place:
         """`walk` is how to walk (`sweep.find_walks`), or just over how many bytes (`sweep.find_levels`)."""
         if not isinstance(walk, Walk):
             walk = Walk(walk, PLAIN_TURNS)
-        context.known["layouts"] = context.known.get("layouts", 0) + 1
-        self._rng = np.random.default_rng((context.seed, context.known["layouts"]))
+        self._rng = context.fresh_rng()
         self._region = region
         self.level = level
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)

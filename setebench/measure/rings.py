@@ -72,5 +72,4 @@ def rings_cycles(context: Context, region: Region, rings: Iterable[Lines], turns
 
 def shuffled(context: Context, lines: Lines) -> Lines:
     """The lines in a random order, another one every time: no prefetcher follows it."""
-    context.known["rings"] = context.known.get("rings", 0) + 1
-    return np.random.default_rng((context.seed, 7, context.known["rings"])).permutation(lines)
+    return context.fresh_rng(7).permutation(lines)

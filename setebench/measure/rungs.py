@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from setebench.calibration import Walk
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
-from setebench.measure.placing import Walk
 
 SEEN_SHARE = 0.15
 """A level has to serve so many lines behind a walk for their mean to be told."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import Walk
 from setebench.infer.mixture import Shares, unmix
 from setebench.infer.ticks import dominant
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import JUDGED_TURNS, Place, Walk
+from setebench.measure.placing import JUDGED_TURNS, Place
 from setebench.measure.sweep import find_walks
 from setebench.probe import Operand, Probe
 from setebench.scenario import Context

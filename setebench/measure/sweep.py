@@ -6,12 +6,13 @@ system says of caches is never asked.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import Levels, Walk
 from setebench.errors import UnsupportedError
 from setebench.infer.levels import (
     FLAT_SLOPE,
@@ -26,7 +27,7 @@ from setebench.infer.levels import (
 from setebench.machine import Region
 from setebench.measure.calibrate import LINE, quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import by_windows, lay, span_bytes
-from setebench.measure.placing import Place, Walk, single_cycles
+from setebench.measure.placing import Place, single_cycles
 from setebench.measure.rungs import MOSTLY_SHARE, SEEN_SHARE, Rung, last_level, shortest_alike
 from setebench.measure.swept import Level, SweptLevels
 from setebench.measure.walks import Ladder, MemoryLoads
@@ -90,16 +91,16 @@ def find_walks(context: Context, region: Region) -> dict[str, Walk]:
 
     A sweep of chases shows the first level and memory, and most others; what answers behind a walk that just exceeds
     the first level is the second, also where it never serves a whole working set alone. They are found once per run: a
-    later scenario takes over what is known, and the sweep as its evidence. About how many cycles a load from each takes
-    is known as `level_cycles` from then on."""
-    if "levels" not in context.known:
-        context.known["levels"] = _find_walks(context, region)
-        context.known["sweep"] = context.evidence["sweep"]
-    context.evidence["sweep"] = context.known["sweep"]
-    return dict(context.known["levels"])
+    later scenario takes over what is known (`Context.calibration`), and the sweep as its evidence."""
+    if context.calibration.levels is None:
+        context.calibration = replace(context.calibration, levels=_find_levels(context, region))
+    levels = context.calibration.levels
+    assert levels is not None
+    context.evidence["sweep"] = levels.sweep
+    return dict(levels.walks)
 
 
-def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
+def _find_levels(context: Context, region: Region) -> Levels:
     flushed = _memory_loads(context, region)
     memory = flushed.cycles
     sizes, cycles = _sweep(context, region, memory)
@@ -112,7 +113,7 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
     ends = [
         boundary(inner, next_one, sizes, cycles) for inner, next_one in zip(caches, [nearer, *outer[1:]], strict=True)
     ]
-    context.evidence["sweep"] = {
+    sweep = {
         "size_bytes": sizes.tolist(),
         "cycles": cycles.tolist(),
         "boundaries_bytes": ends if cycles[-1] > 0.5 * memory else ends[:-1],
@@ -120,27 +121,42 @@ def _find_walks(context: Context, region: Region) -> dict[str, Walk]:
     }
     ladder = Ladder(context, region, ends[0], flushed)
     seen = SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
-    between = _between_fine(context, ladder, seen) if ladder.fine else _between(context, ladder, seen)
-    levels = [Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between]
+    between = _between_fine(ladder, seen) if ladder.fine else _between(ladder, seen)
+    levels = [Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between.levels]
     named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": Level(Walk(), memory)}
-    context.known["level_cycles"] = {name: level.cycles for name, level in named.items()}
-    return {name: level.walk for name, level in named.items()}
+    return Levels(
+        walks={name: level.walk for name, level in named.items()},
+        cycles={name: level.cycles for name, level in named.items()},
+        hidden_cycles=between.hidden_cycles,
+        searched_cycles=between.searched_cycles,
+        unclear=between.unclear,
+        sweep=sweep,
+    )
 
 
-def _between_fine(context: Context, ladder: Ladder, seen: SweptLevels) -> list[Level]:
+@dataclass(frozen=True, kw_only=True)
+class _Between:
+    """The levels between the first and memory; the other fields as in `Levels`."""
+
+    levels: list[Level]
+    hidden_cycles: float = float("inf")
+    searched_cycles: dict[str, float] = field(default_factory=dict)
+    unclear: str = ""
+
+
+def _between_fine(ladder: Ladder, seen: SweptLevels) -> _Between:
     """The levels between the first and memory, where the clock parts single loads."""
     rungs = ladder.climb()
     levels, hidden_cycles = _answering(rungs, seen, ladder)
     if not levels or levels[0].share < MOSTLY_SHARE or hidden_cycles < float("inf"):
         rungs = [ladder.shorter(), *rungs]
         levels, hidden_cycles = _answering(rungs, seen, ladder)
-    context.known["hidden_cycles"] = hidden_cycles
     if len(levels) <= 2 and seen.borne_out([level.cycles for level in levels]):
         # better known than from the sweep's means
-        return [Level(rungs[level.walk].walk, level.cycles) for level in levels]
-    if len(seen.caches) < 3 and seen.room:
-        context.known["unclear_level"] = f"l{len(seen.caches) + 1}"
-    return seen.beyond()
+        own = [Level(rungs[level.walk].walk, level.cycles) for level in levels]
+        return _Between(levels=own, hidden_cycles=hidden_cycles)
+    unclear = f"l{len(seen.caches) + 1}" if len(seen.caches) < 3 and seen.room else ""
+    return _Between(levels=seen.beyond(), hidden_cycles=hidden_cycles, unclear=unclear)
 
 
 def _answering(rungs: list[Rung], seen: SweptLevels, ladder: Ladder) -> tuple[list[Answer], float]:
@@ -149,18 +165,19 @@ def _answering(rungs: list[Rung], seen: SweptLevels, ladder: Ladder) -> tuple[li
     return levels_between(answers, seen.caches[0].cycles, ladder.memory)
 
 
-def _between(context: Context, ladder: Ladder, seen: SweptLevels) -> list[Level]:
+def _between(ladder: Ladder, seen: SweptLevels) -> _Between:
     """The same where only means of many loads tell one level from another."""
-    context.known["hidden_cycles"] = float("inf")
     second = ladder.first(seen.caches[0].cycles)
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
-        return seen.beyond()  # memory, or still the first level: there is none between, or the sweep knows better
+        return _Between(
+            levels=seen.beyond()
+        )  # memory, or still the first level: there is none between, or the sweep knows better
     own = Level(second.walk, second.fastest_cycles)
     for number in seen.further(second):
         plateau = seen.caches[number]
         walk = seen.walk(number)
         if ladder.bears_out(walk, plateau.cycles):
-            return [own, _gentlest(context, ladder, Level(walk, plateau.cycles), plateau.low_bytes)]
+            return _gentlest(ladder, own, Level(walk, plateau.cycles), plateau.low_bytes)
     for _ in range(CLIMBS):  # again, should somebody have disturbed the first: a level is either there or not
         rungs = ladder.climb()
         rung, unclear = last_level(rungs, own.cycles)
@@ -169,20 +186,18 @@ def _between(context: Context, ladder: Ladder, seen: SweptLevels) -> list[Level]
             rung, unclear = last_level(rungs, own.cycles)
         if not unclear and (rung is not None or not seen.room):
             break
-    if unclear or (rung is None and seen.room):
-        context.known["unclear_level"] = "l3"
     if rung is None:
-        return [own]
-    return [own, _gentlest(context, ladder, Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))]
+        return _Between(levels=[own], unclear="l3" if unclear or seen.room else "")
+    found = _gentlest(ladder, own, Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))
+    return replace(found, unclear="l3" if unclear else "")
 
 
-def _gentlest(context: Context, ladder: Ladder, third: Level, shortest_bytes: float) -> Level:
-    """The third level behind the walk that leaves it the most lines. What they took is known as `searched_cycles`."""
+def _gentlest(ladder: Ladder, second: Level, third: Level, shortest_bytes: float) -> _Between:
+    """Both levels, the third behind the walk that leaves it the most lines."""
     found = ladder.gentlest(third.walk, shortest_bytes, third.cycles)
     if found is None:
-        return third
-    context.known["searched_cycles"] = {"l3": found[1]}
-    return Level(*found)
+        return _Between(levels=[second, third])
+    return _Between(levels=[second, Level(*found)], searched_cycles={"l3": found[1]})
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:
@@ -242,8 +257,7 @@ class _Sweep:
 
 def _chase_cycles(context: Context, region: Region, size: float) -> tuple[float, float]:
     """Cycles per step of a long chase over a working set of `size` bytes: of the fastest turn, and of the median."""
-    context.known["layouts"] = context.known.get("layouts", 0) + 1
-    rng = np.random.default_rng((context.seed, context.known["layouts"]))
+    rng = context.fresh_rng()
     order = by_windows(lay(region, size, rng), rng)
     context.machine.link(region, order)
     # one whole round first, so that every line has been used as long ago as the set is large

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from setebench.calibration import Walk
 from setebench.infer.levels import SAME_LEVEL_RATIO, Plateau
-from setebench.measure.placing import Walk
 from setebench.measure.rungs import SURE_ERRORS, Rung
 from setebench.measure.walks import FURTHER_TURNS, walk_beyond
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.calibration import Walk
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 from setebench.infer.ticks import dominant, groups, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import span_bytes
-from setebench.measure.placing import BASELINE_ADDITIONS, Place, Walk, single_cycles
+from setebench.measure.placing import BASELINE_ADDITIONS, Place, single_cycles
 from setebench.measure.rungs import AS_SLOW_RATIO, MOSTLY_SHARE, SEEN_SHARE, Rung, jump, steadiest
 from setebench.measure.timed import Timed
 from setebench.scenario import Context

@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 from contextlib import closing
+from typing import Any
 
 import msgspec
 
@@ -54,31 +55,36 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def carry_out(errand: Errand) -> Reply:
-    """Run the scenarios, each on a fresh copy of the machine. What a scenario found before it failed counts."""
+    """Run the scenarios, each on a fresh copy of the machine. What a scenario found before it failed counts; how it
+    calibrated goes to the next, as in `setebench characterize`."""
     begin = time.process_time()
     findings: list[Finding] = []
     failures: list[Failure] = []
+    calibration: dict[str, Any] = {}
     for name in errand.scenarios:
-        failure = _ask(name, errand, findings)
+        failure = _ask(name, errand, findings, calibration)
         if failure is not None:
             failures.append(failure)
     return Reply(findings=findings, failures=failures, cpu_seconds=round(time.process_time() - begin, 3))
 
 
-def _ask(name: str, errand: Errand, findings: list[Finding]) -> Failure | None:
-    """Run one scenario; its findings are appended to `findings` as they come."""
+def _ask(name: str, errand: Errand, findings: list[Finding], calibration: dict[str, Any]) -> Failure | None:
+    """Run one scenario; its findings are appended to `findings` as they come, and `calibration` becomes what it leaves
+    of it."""
     entry = registry.catalogue().get(name)
     if entry is None:
         return Failure(scenario=name, reason="this version has no such scenario")
     try:
         scenario = entry.load()
         with closing(open_machine_file(errand.machine, errand.seed)) as machine:
-            context = Context(machine=machine, seed=errand.seed, fast=errand.fast)
+            context = Context(machine=machine, seed=errand.seed, fast=errand.fast, **calibration)
             if getattr(scenario, "builds_on", ()):  # which another version's may lack
-                context.known["findings"] = errand.known or registry.foundations(scenario, context)
+                context.foundations = tuple(errand.known or registry.foundations(scenario, context))
             for finding in scenario.answer(context):
                 store.plain(finding.value, strict=True)  # a NaN is no answer
                 findings.append(finding)
+            if hasattr(context, "calibration"):  # which another version's lacks
+                calibration["calibration"] = context.calibration
     except SetebenchError as error:
         return Failure(scenario=name, reason=_line(error))
     except Exception as error:  # a scenario's defect costs its own rows, and is counted

@@ -28,7 +28,7 @@ def stores_after(
     """Ticks of stores to lines that all `others` have loaded, by kind: a hint that prefetches the line first, or one of
     the three kinds above. A full fence behind the store waits until it is written. Shapes (n,)."""
     place = Place(context, region, "memory", 0.0)
-    rng = np.random.default_rng((context.seed, context.known["layouts"], len(others)))
+    rng = context.fresh_rng(len(others))
     dealt = [kinds[n] for n in rng.permutation(np.arange(GROUP_PAGES) % len(kinds))]
     probe = place.placed().barrier().barrier()
     for number, kind in enumerate(dealt):

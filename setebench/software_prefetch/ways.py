@@ -65,7 +65,7 @@ def side_by_side(
     Fewer where each repetition needs a long walk. Every layout deals its targets to the ways anew."""
     names = list(ways)
     found: dict[str, list[Ticks]] = {name: [] for name in names}
-    rng = np.random.default_rng((context.seed, ASSIGNMENT, context.known.get("layouts", 0)))
+    rng = context.fresh_rng(ASSIGNMENT)
     # ever new targets, one in each page of a group: the same few again and again would teach prefetchers
     walk = replace(levels_of(context, region)[level], repeated=False)
     for _ in range(LAYOUTS):

@@ -97,7 +97,7 @@ def levels_of(context: Context, room: int) -> Levels:
     finally:
         context.machine.release(region)
     per_tick = quick_cycles_per_tick(context)
-    ticks = [context.known["level_cycles"][name] / per_tick for name in names]
+    ticks = [context.calibration.level_cycles[name] / per_tick for name in names]
     flushed = _flushed_ticks(context)
     passed = _passed_ticks(context, room, flushed)
     context.evidence["after_a_pass"] = {

@@ -58,7 +58,7 @@ def test_a_random_walk_is_not_led(laboratory: Laboratory) -> None:
 def told(laboratory: Laboratory, seed: int) -> dict[str, Value]:
     """By surveys at several times, each with references of its own. Where the levels are is known by now: finding that
     takes longer than all surveys."""
-    context = replace(laboratory.context, seed=seed, evidence={}, known=dict(laboratory.context.known))
+    context = replace(laboratory.context, seed=seed, evidence={})
     region = laboratory.region
     _, findings = repeated_survey(context, region, lambda: measure_references(context, region))
     measured = (Outcome.MEASURED, Outcome.ABSENT)

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from setebench.calibration import Calibration
 from setebench.machine import Machine
 from setebench.measure.sweep import find_walks, working_memory
 from setebench.scenario import Context
@@ -18,7 +19,7 @@ from setebench.sim import spec
 from setebench.sim.inspect import spec_of
 from setebench.sim.machine import open_machine_file
 
-_KNOWN: dict[str, dict[str, Any]] = {}
+_KNOWN: dict[str, Calibration] = {}
 
 
 def swept(machine: Any, seed: int = 5, **settings: Any) -> Context:
@@ -27,10 +28,10 @@ def swept(machine: Any, seed: int = 5, **settings: Any) -> Context:
     if repr(file) not in _KNOWN:
         with closing(open_machine_file(file, 1)) as bare:
             _KNOWN[repr(file)] = _known(bare)
-    return Context(machine=machine, seed=seed, known=dict(_KNOWN[repr(file)]), **settings)
+    return Context(machine=machine, seed=seed, calibration=_KNOWN[repr(file)], **settings)
 
 
-def _known(machine: Machine) -> dict[str, Any]:
+def _known(machine: Machine) -> Calibration:
     context = Context(machine=machine, seed=1, fast=True)
     find_walks(context, working_memory(context))
-    return context.known
+    return context.calibration

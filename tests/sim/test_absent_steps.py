@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L3, PAGE, quiet
 
+from setebench.calibration import Calibration
 from setebench.measure.absent import Absent
 from setebench.measure.thinning import Latencies
 from setebench.probe import Base, Probe
@@ -27,7 +28,7 @@ def test_levels_are_told_apart_wherever_that_is_said(more: float, overhead: int)
     small, large = {"sets": 64, "ways": 1}, {"sets": 16384, "ways": 8, "hashed_index": True}
     machine = quiet(clock=clock, memory=spec.Memory(latency_cycles=memory), l1=small, l2=small, l3=large)
     context, region = Context(machine=machine), machine.allocate(8 << 20, PAGE)
-    context.known["step_ticks"] = STEP_CYCLES
+    context.calibration = Calibration(step_ticks=STEP_CYCLES)
     absent = Absent(context, region, Latencies(L1, L3, memory))
     lines = region.address + PAGE * np.arange(LINES, dtype=np.int64)
     missing = context.rng(5).permutation(LINES) < LINES // 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from quiet_machines import PAGE, quiet
 
+from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.filling import third_size, with_ways
 from setebench.hierarchy.first_level import Geometry
 from setebench.infer.filling import Holding
@@ -21,7 +22,7 @@ REGION = spec.Region(level=1, fills="l2", region_size_bytes=4096, trigger=1, ind
 def test_a_third_cache_of_known_ways(inclusion: str, ways: int) -> None:
     third = {"sets": 4096, "ways": ways, "replacement": "random", "inclusion": inclusion, "hashed_index": True}
     machine = quiet(l2={"sets": 512, "ways": 8}, l3=third, prefetchers=PREFETCHERS)
-    context = Context(machine=machine, known={"level_cycles": CYCLES})
+    context = Context(machine=machine, calibration=Calibration(levels=Levels(walks={}, cycles=CYCLES)))
     region = machine.allocate(32 << 20, PAGE)
     size, second, exclusive = 4096 * ways * 64, 4096, inclusion == "exclusive"
     held = (1.03 * second, 0.95 * size / 64 + second * exclusive)
@@ -32,7 +33,7 @@ def test_a_third_cache_of_known_ways(inclusion: str, ways: int) -> None:
 def test_a_region_prefetcher_brings_no_line_that_is_to_be_timed() -> None:
     third = {"sets": 4096, "ways": 8, "replacement": "random", "hashed_index": True}
     machine = quiet(l2={"sets": 512, "ways": 8}, l3=third, prefetchers=(REGION,))
-    context = Context(machine=machine, known={"level_cycles": CYCLES})
+    context = Context(machine=machine, calibration=Calibration(levels=Levels(walks={}, cycles=CYCLES)))
     region = machine.allocate(32 << 20, PAGE)
     assert third_size(context, region, 8, (4096.0, 32768.0), [Holding(32768, 0.0)], (True,)) == 2 << 20
     assert max(context.evidence["third_filling"]["cycles"]) > 2 * CYCLES["l3"]
@@ -43,7 +44,7 @@ def test_sizes_that_leave_as_much_room_with_the_level_before(inclusion: str) -> 
     """A cache that only gets what the one before gives up fills later, and holds as much as a larger one in all."""
     third = {"sets": 2048, "ways": 8, "inclusion": inclusion, "hashed_index": True}
     machine = quiet(l2={"sets": 512, "ways": 8}, l3=third)
-    context = Context(machine=machine, known={"level_cycles": CYCLES})
+    context = Context(machine=machine, calibration=Calibration(levels=Levels(walks={}, cycles=CYCLES)))
     region = machine.allocate(32 << 20, PAGE)
     room = 16384 + 4096 * (inclusion == "exclusive")
     holdings = [Holding(room, 0.0), Holding(room - 4096, 4096.0)]

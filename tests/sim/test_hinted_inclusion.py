@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, PAGE, quiet
 
+from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.hinted import inclusive_by_groups, inclusive_by_hints
 from setebench.hierarchy.inclusion import all_held
 from setebench.hierarchy.page_sets import PageGroup
@@ -18,7 +19,7 @@ from setebench.sim import layout as at
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, simulation
 
-KNOWN = {"level_cycles": {"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY}}
+KNOWN = Calibration(levels=Levels(walks={}, cycles={"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY}))
 BYTES, SETS, PAGE_LINES = 16 << 20, 512, 64
 BALLAST = 16
 
@@ -50,7 +51,7 @@ def groups_of(machine: SimulatedMachine, region: Region, ways: int, *, hashed: b
 def by_groups(machine: SimulatedMachine, ways: int, *, hashed: bool) -> tuple[bool | None, str]:
     region = machine.allocate(BYTES, PAGE)
     groups = groups_of(machine, region, ways, hashed=hashed)
-    return inclusive_by_groups(Context(machine=machine, known=KNOWN), region, groups, L3 - L2)
+    return inclusive_by_groups(Context(machine=machine, calibration=KNOWN), region, groups, L3 - L2)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_lines_of_a_set(inclusion: str, replacement: str, fills: tuple[str, str,
     region = machine.allocate(BYTES, PAGE)
     group = groups_of(machine, region, 16, hashed=False)[0]
     found = Congruent(group.pages + 320, group.ballast + 320)
-    context = Context(machine=machine, known=KNOWN)
+    context = Context(machine=machine, calibration=KNOWN)
     assert inclusive_at_rest(context, found, L3 - L2)[0] is None
     assert inclusive_by_hints(context, found, L3 - L2) == (inclusion == "inclusive", "")
 
@@ -101,5 +102,5 @@ def test_more_lines_of_a_set_than_lines_of_others(inclusion: str) -> None:
     region = machine.allocate(BYTES, PAGE)
     group = groups_of(machine, region, 20, hashed=False)[0]
     found = Congruent(group.pages + 320, group.ballast + 320)
-    context = Context(machine=machine, known=KNOWN)
+    context = Context(machine=machine, calibration=KNOWN)
     assert all_held(context, region, found, L3 - L2) == (inclusion == "exclusive")

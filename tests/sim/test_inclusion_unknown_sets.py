@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, PAGE, quiet
 
+from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.in_use import surely_missing
 from setebench.hierarchy.inclusion import LEAST_MISS_CYCLES, all_held
 from setebench.hierarchy.kept import first_in_second
@@ -25,7 +26,7 @@ BYTES = 64 << 20
 def test_lines_at_rest_tell_inclusion_of_a_first_cache_that_replaces_at_random(inclusion: str) -> None:
     """Sixteen ways behind eight: a line in use is lost so often that it hardly ever grows old in the second cache."""
     machine = quiet(l1={"replacement": "random"}, l2={"ways": 16, "inclusion": inclusion})
-    context = Context(machine=machine, known={"level_cycles": CYCLES})
+    context = Context(machine=machine, calibration=Calibration(levels=Levels(walks={}, cycles=CYCLES)))
     region = machine.allocate(BYTES, PAGE)
     found = Sets(context, region, 8, Latencies(L1, L2, L3)).find()
     assert found is not None

@@ -66,7 +66,7 @@ def climber_of(opened: SimulatedMachine, **cycles: float) -> Climber:
     context = swept(opened)
     memory = working_memory(context)
     levels_of(context, memory)
-    return Climber(context, Siblings(context, memory, context.rng(3)), context.known["level_cycles"] | cycles)
+    return Climber(context, Siblings(context, memory, context.rng(3)), context.calibration.level_cycles | cycles)
 
 
 def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> None:

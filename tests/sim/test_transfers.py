@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L3, OVERHEAD, PAGE, quiet
 
+from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.cores import LOST_ROUNDS, MOST_ROUNDS, ROUNDS, Transfers, enough
 from setebench.hierarchy.findings import TRANSFER_NOISE_SHARE
 from setebench.hierarchy.first_level import Geometry
@@ -70,8 +71,8 @@ def test_a_walk_too_long_for_the_third_cache_is_cut(clock: spec.Clock) -> None:
         core=spec.Core(cores=2),
         clock=clock,
     )
-    known = {"level_cycles": {"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 300.0}}
-    context, memory = Context(machine=machine, known=known), machine.allocate(MEMORY, PAGE)
+    known = Calibration(levels=Levels(walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 300.0}))
+    context, memory = Context(machine=machine, calibration=known), machine.allocate(MEMORY, PAGE)
     half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
     walk = by_windows(lay(half, 5.0 * 64 * 2048, rng), rng)
     estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
@@ -90,8 +91,8 @@ def test_a_mixture_with_memory_that_a_coarse_clock_hides_is_not_told(capacities:
         clock=COARSE,
         memory=spec.Memory(latency_cycles=140.0),
     )
-    known = {"level_cycles": {"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 140.0}}
-    context, memory = Context(machine=machine, known=known), machine.allocate(MEMORY, PAGE)
+    known = Calibration(levels=Levels(walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 140.0}))
+    context, memory = Context(machine=machine, calibration=known), machine.allocate(MEMORY, PAGE)
     half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
     walk = by_windows(lay(half, capacities * 64 * 2048, rng), rng)
     estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
+from setebench.calibration import Walk
 from setebench.infer.levels import Plateau
 from setebench.infer.ticks import dominant
 from setebench.machine import Region
 from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import Place, Walk
+from setebench.measure.placing import Place
 from setebench.measure.rungs import Rung, last_level, shortest_alike, steadiest
 from setebench.measure.swept import SweptLevels
 from setebench.measure.timed import Timed

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from quiet_machines import PAGE, quiet
 
+from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.first_level import Geometry
 from setebench.hierarchy.whole_pages import WholePages, whole_pages, with_pages
 from setebench.scenario import Context
@@ -66,8 +67,9 @@ def told(first: dict[str, Any], second: dict[str, Any], **changes: Any) -> Whole
     region = machine.allocate(16 << 20, PAGE)
     held = 0.8 * second["sets"] * second["ways"]
     lines = 64 * first["ways"]
-    known = {"level_cycles": dict(zip(("l1", "l2", "l3", "memory"), CYCLES, strict=True))}
-    context = Context(machine=machine, fast=True, known=known)
+    cycles = dict(zip(("l1", "l2", "l3", "memory"), CYCLES, strict=True))
+    known = Calibration(levels=Levels(walks={}, cycles=cycles))
+    context = Context(machine=machine, fast=True, calibration=known)
     return whole_pages(context, region, lines, CYCLES, held, ways=True)
 
 

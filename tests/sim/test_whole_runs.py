@@ -40,6 +40,6 @@ def test_levels_are_found_once() -> None:
         region = working_memory(first)
         walks = find_walks(first, region)
     # the machine is closed by now, and any run on it would say so
-    second = Context(machine=machine, fast=True, known=first.known)
+    second = Context(machine=machine, fast=True, calibration=first.calibration)
     assert find_walks(second, region) == walks
     assert second.evidence["sweep"] == first.evidence["sweep"]

@@ -22,14 +22,15 @@ MACHINE = f"{__name__}:open_bare"
 HEAD = """
 from setebench.errors import ProbeFault, SetebenchError
 from setebench.results import Finding, Outcome
+from dataclasses import replace
+
 from setebench.scenario import Context, Option, Scenario
 """
 
 EARLY = """
 def answer(context):
     context.progress("looking at the clock")
-    context.known["step"] = 26.0
-    context.known["runs"] = context.known.get("runs", 0) + 1
+    context.calibration = replace(context.calibration, step_ticks=26.0)
     context.evidence["cycles"] = {"cycles_per_ns": 4.0}
     context.evidence["seen"] = [1, 2, 3]
     yield Finding(parameter="clock.step", value=26.0, unit="ticks", method="steps", evidence="seen")
@@ -42,7 +43,7 @@ SCENARIO = Scenario(name="early", summary="Early.", answer=answer, parameters=("
 
 LATE = """
 def answer(context):
-    context.evidence["known"] = dict(context.known)
+    context.evidence["step_ticks"] = context.calibration.step_ticks
     yield Finding(parameter="mshr.l1.demand", value=12, unit="entries")
     yield Finding(parameter="latency.l1", value=5.0, unit="cycles")
 
@@ -53,7 +54,7 @@ SCENARIO = Scenario(name="late", summary="Late.", answer=answer, parameters=("ms
 FAILING = """
 def answer(context):
     yield Finding(parameter="blocking.load", value="nonblocking", unit="string")
-    context.known["step"] = "nonsense"
+    context.calibration = replace(context.calibration, step_ticks=1e6)
     {what}
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from setebench.calibration import Calibration
 from setebench.errors import UnsupportedError
 from setebench.machine import Facts
 from setebench.measure.alone import FAST_PATIENCE, LOOKS, PAUSE, Alone
@@ -40,7 +41,7 @@ class Core:
 
 
 def context_of(core: Core, step_ticks: float = 1.0) -> Context:
-    return Context(machine=core, fast=True, known={"step_ticks": step_ticks})  # type: ignore[arg-type]
+    return Context(machine=core, fast=True, calibration=Calibration(step_ticks=step_ticks))  # type: ignore[arg-type]
 
 
 def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
@@ -132,7 +133,7 @@ def test_what_was_known_before_a_scenario_stays_as_it_was() -> None:
     core = Core(chain(repeat(True, LOOKS + 2), repeat(False)))
     context = context_of(core)
     Alone(context)
-    before = dict(context.known)
-    paces = dict(before["issue_pace"])
+    before = context.calibration
+    paces = dict(before.issue_pace)
     Alone(context).run(lambda: None)
-    assert before["issue_pace"] == paces != context.known["issue_pace"]
+    assert before.issue_pace == paces != context.calibration.issue_pace

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from setebench.calibration import Calibration
 from setebench.measure.siblings import Siblings
 from setebench.mshr.climber import Climber
 from setebench.scenario import Context
@@ -38,6 +39,6 @@ def test_a_line_is_in_level_two_where_most_loads_find_it_there(shares: dict[str,
         times = EMPTY + np.array([CYCLES[str(level)] for level in levels])
         return np.floor(times / step + rng.random(64)) * step
 
-    context = Context(machine=cast(Any, None), known={"step_ticks": step})
+    context = Context(machine=cast(Any, None), calibration=Calibration(step_ticks=step))
     climber = Climber(context, cast(Siblings, SimpleNamespace(cycles_per_tick=1.0)), CYCLES)
     assert climber.levels_off(near, 1e5) == off

@@ -195,14 +195,16 @@ def test_any_numbers_survive(numbers: list[int]) -> None:
 
 ASKING = """
 import numpy as np
+from setebench.calibration import Calibration
 from setebench.probe import Base, Probe
 
 
 def answer(context):
     line = Base("line")
     context.progress("asking")
-    context.known["asked"] = context.known.get("asked", 0) + 1
-    placements = {line: context.rng(1).integers(0, 99, 10 * context.known["asked"]) * 64}
+    asked = (context.calibration.step_ticks or 0.0) + 1
+    context.calibration = Calibration(step_ticks=asked)
+    placements = {line: context.rng(1).integers(0, 99, 10 * int(asked)) * 64}
     ticks = context.machine.run(Probe().start().load(line).stop(), placements, cpu=context.cpu)
     context.evidence["mean"] = float(ticks.mean())
     yield Finding(parameter="NAME.l1", value=float(ticks.mean() + 0), unit="cycles")
