@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 # without what Cython writes itself: every installation would make the one before look old
 SOURCES := setup.py pyproject.toml $(wildcard asm/*) \
-	$(filter-out %/_engine.c,$(wildcard setebench/core/*.p[xy][xdi] setebench/core/*.c setebench/core/*.h)) \
-	$(filter-out %/_loops.c,$(wildcard setebench/core/loops/*.p[xy][xdi] setebench/core/loops/*.[ch])) \
+	$(filter-out %/_engine.c,$(wildcard setebench/native/*.p[xy][xdi] setebench/native/*.c setebench/native/*.h)) \
+	$(filter-out %/_loops.c,$(wildcard setebench/native/loops/*.p[xy][xdi] setebench/native/loops/*.[ch])) \
 	$(wildcard setebench/loops/*.p[xy][xdi]) \
-	$(wildcard setebench/core/perf/*.p[xy][xdi] setebench/core/perf/*.h setebench/core/perf/program/*.p[xy][xdi] setebench/include/*.h)
+	$(wildcard setebench/native/perf/*.p[xy][xdi] setebench/native/perf/*.h setebench/native/perf/program/*.p[xy][xdi] setebench/include/*.h)
 
 .PHONY: run test check kernel format docs accuracy clean
 
@@ -35,7 +35,7 @@ check: $(VENV)/installed-for-development
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/core setebench/core/perf setebench/core/loops setebench/core/perf/program setebench/loops
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint setebench/native setebench/native/perf setebench/native/loops setebench/native/perf/program setebench/loops
 	$(BIN)/codespell README.md CHANGELOG.md CONTRIBUTING.md asm benchmarks docs scenarios setebench tests
 
 # the compiled simulator, once for all processes of the tests that find it missing at the same moment
@@ -61,5 +61,5 @@ $(VENV)/installed-for-development: $(BIN)/python $(SOURCES)
 	@touch $(VENV)/installed $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info setebench/core/_engine.c setebench/core/perf/_perf.c setebench/core/perf/program/_regions.c setebench/core/loops/_loops.c \
-		setebench/loops/_queues.c setebench/loops/*.so setebench/core/*.so setebench/core/loops/*.so setebench/core/perf/*.so setebench/core/perf/program/*.so
+	rm -rf $(VENV) build dist *.egg-info setebench/native/_engine.c setebench/native/perf/_perf.c setebench/native/perf/program/_regions.c setebench/native/loops/_loops.c \
+		setebench/loops/_queues.c setebench/loops/*.so setebench/native/*.so setebench/native/loops/*.so setebench/native/perf/*.so setebench/native/perf/program/*.so

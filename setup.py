@@ -1,4 +1,4 @@
-"""Build of setebench: the Cython core with its C guard and assembly snippets, and the kernel's performance events."""
+"""Build of setebench: the native engine (Cython, C guard, assembly snippets) and the kernel's performance events."""
 
 import platform
 import sys
@@ -23,47 +23,47 @@ class build_ext_with_assembly(build_ext):
         super().build_extensions()
 
 
-core = Extension(
-    "setebench.core._engine",
+native = Extension(
+    "setebench.native._engine",
     sources=[
-        "setebench/core/_engine.pyx",
-        "setebench/core/guard.c",
+        "setebench/native/_engine.pyx",
+        "setebench/native/guard.c",
         *sorted(str(path) for path in Path("asm").glob("*.S")),
     ],
     depends=[
         "asm/snippet.inc",
         "asm/stream_kernels.inc",
         "asm/stream_width.inc",
-        *sorted(str(path) for kind in ("*.h", "*.pxd", "*.pxi") for path in Path("setebench/core").glob(kind)),
+        *sorted(str(path) for kind in ("*.h", "*.pxd", "*.pxi") for path in Path("setebench/native").glob(kind)),
     ],
-    include_dirs=["setebench/core"],
+    include_dirs=["setebench/native"],
     extra_compile_args=["-O2"],
     # an executable stack would be refused by newer C libraries, and no snippet needs one
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
 perf = Extension(
-    "setebench.core.perf._perf",
-    sources=["setebench/core/perf/_perf.pyx"],
-    depends=["setebench/core/perf/_page.pxi", "setebench/core/perf/page.h"],
-    include_dirs=["setebench/core/perf"],
+    "setebench.native.perf._perf",
+    sources=["setebench/native/perf/_perf.pyx"],
+    depends=["setebench/native/perf/_page.pxi", "setebench/native/perf/page.h"],
+    include_dirs=["setebench/native/perf"],
     extra_compile_args=["-O2"],
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
 regions = Extension(
-    "setebench.core.perf.program._regions",
-    sources=["setebench/core/perf/program/_regions.pyx"],
+    "setebench.native.perf.program._regions",
+    sources=["setebench/native/perf/program/_regions.pyx"],
     depends=["setebench/include/setebench.h"],
     include_dirs=["setebench/include"],
     extra_compile_args=["-O2"],
     extra_link_args=["-Wl,-z,noexecstack"],
 )
 
-LOOPS = Path("setebench/core/loops")
+LOOPS = Path("setebench/native/loops")
 
 loops = Extension(
-    "setebench.core.loops._loops",
+    "setebench.native.loops._loops",
     sources=[str(LOOPS / name) for name in ("_loops.pyx", "versions.c", "compiler.c", "timing.c")],
     depends=[str(path) for path in sorted(LOOPS.glob("*.h"))],
     include_dirs=[str(LOOPS)],
@@ -94,16 +94,16 @@ setup(
     package_dir={"setebench.scenarios": "scenarios"},
     package_data={
         "setebench": ["py.typed", "include/*.h"],
-        "setebench.core": ["*.pyi"],
-        "setebench.core.loops": ["*.pyi"],
+        "setebench.native": ["*.pyi"],
+        "setebench.native.loops": ["*.pyi"],
         "setebench.loops": ["*.pyi"],
-        "setebench.core.perf": ["*.pyi", "events/*.toml"],
-        "setebench.core.perf.program": ["*.pyi"],
+        "setebench.native.perf": ["*.pyi", "events/*.toml"],
+        "setebench.native.perf.program": ["*.pyi"],
         "setebench.references": ["*.toml"],
         "setebench.report": ["templates/*.j2"],
         "setebench.sim": ["presets/*.toml"],
     },
-    ext_modules=cythonize([core, loops, perf, queues, regions], language_level=3),
+    ext_modules=cythonize([native, loops, perf, queues, regions], language_level=3),
     cmdclass={"build_ext": build_ext_with_assembly},
     install_requires=[
         "click>=8.1",

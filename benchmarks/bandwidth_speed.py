@@ -33,9 +33,9 @@ from pathlib import Path
 
 import numpy as np
 
-from setebench.core.threads import allowed_cpus
 from setebench.kernels import KERNELS, array_spacing, stream_bytes
 from setebench.machine import open_machine
+from setebench.native.threads import allowed_cpus
 from setebench.registry import scenario
 from setebench.scenario import Context
 from setebench.streaming.choice import WIDTHS, choose_cpus, widths_of

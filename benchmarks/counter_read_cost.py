@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from setebench.core.perf import _perf
-from setebench.core.perf.attributes import Attributes, Hardware, Software, Type
-from setebench.core.perf.kernel import PerfError, close_all
-from setebench.core.perf.messages import Request, explain, read_situation
-from setebench.core.threads import allowed_cpus, choose_cpu, pinned
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import Attributes, Hardware, Software, Type
+from setebench.native.perf.kernel import PerfError, close_all
+from setebench.native.perf.messages import Request, explain, read_situation
+from setebench.native.threads import allowed_cpus, choose_cpu, pinned
 
 HERE = Path(__file__).parent
 CALLS = 200

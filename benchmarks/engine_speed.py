@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from setebench.core import _engine
-from setebench.core.native import NativeMachine
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
+from setebench.native import _engine
+from setebench.native.machine import NativeMachine
 from setebench.probe import BRACKETS, Base, Probe
 
 HERE = Path(__file__).parent

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.core.native import NativeMachine
 from setebench.errors import UnsupportedError
 from setebench.loops import LOOP_NAMES, Loop, Policy
+from setebench.native.machine import NativeMachine
 from setebench.stats.estimate import Estimate, over_epochs
 
 DISTANCES = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

@@ -15,12 +15,12 @@ import threading
 from contextlib import ContextDecorator
 from types import TracebackType
 
-from setebench.core.perf.program import marks
-from setebench.core.perf.program.native import NativeEvents
-from setebench.core.perf.program.opened import Counters, Target
 from setebench.counters.counted import total
 from setebench.counters.protocol import Count
 from setebench.errors import UsageError
+from setebench.native.perf.program import marks
+from setebench.native.perf.program.native import NativeEvents
+from setebench.native.perf.program.opened import Counters, Target
 
 NOTHING_YET = "nothing was counted yet"
 

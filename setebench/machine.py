@@ -224,7 +224,7 @@ def open_machine(name: str = "native", *, cpu: int | None = None, seed: int = 1)
     name that leads nowhere.
     """
     if name == "native":
-        from setebench.core.native import NativeMachine  # the extension is only loaded where it is used
+        from setebench.native.machine import NativeMachine  # the extension is only loaded where it is used
 
         return NativeMachine(cpu=cpu)
     if name.startswith("sim:"):

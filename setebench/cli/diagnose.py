@@ -173,8 +173,8 @@ def _demonstrated(values: dict[str, Any]) -> Document:
 
 
 def _diagnosed(command: tuple[str, ...], values: dict[str, Any], ctx: click.Context) -> tuple[Document, Run]:
-    from setebench.core.perf.program.start import NotStarted
     from setebench.diagnose.run import diagnose_process, diagnose_program
+    from setebench.native.perf.program.start import NotStarted
 
     options = _options(values)
     if values["pid"] is not None:
@@ -192,18 +192,18 @@ def _with_lower_clock(document: Document, command: tuple[str, ...]) -> Document:
     """The document with what a lower clock does to time and energy."""
     import subprocess
 
-    from setebench.core.clock_limits import Controls
     from setebench.diagnose.lower_clock import tried
+    from setebench.native.clock_limits import Controls
 
     found = tried(lambda: subprocess.run(command, check=False), Controls())
     return msgspec.structs.replace(document, findings=[*document.findings, *found])
 
 
 def _options(values: dict[str, Any]) -> Options:
-    from setebench.core.perf.trust import this_key
     from setebench.diagnose.calibration import basis
     from setebench.diagnose.observing.time_samples import Wish
     from setebench.diagnose.run import Options, this_machine
+    from setebench.native.perf.trust import this_key
 
     read_by = basis(this_key(), this_machine().name, values["calibration"], values["verdicts"])
     wish = Wish(interval=values["interval"] / 1e3, samples_hz=values["samples"], limit=values["duration"])

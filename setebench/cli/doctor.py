@@ -117,21 +117,21 @@ def _measured(measure: Callable[[int | None], T], cpu: int | None) -> tuple[T | 
 
 
 def _clock_report(cpu: int | None) -> ClockReport:
-    from setebench.core.selfcheck import clock_report  # the extension is only loaded where it is used
+    from setebench.native.selfcheck import clock_report  # the extension is only loaded where it is used
 
     report: ClockReport = clock_report(cpu=cpu)
     return report
 
 
 def _page_report(cpu: int | None) -> PageReport:
-    from setebench.core.selfcheck import page_report
+    from setebench.native.selfcheck import page_report
 
     report: PageReport = page_report(cpu=cpu)
     return report
 
 
 def _counter_report(_cpu: int | None) -> CounterReport:
-    from setebench.core.perf.machine.free_counters import counter_report
+    from setebench.native.perf.machine.free_counters import counter_report
 
     report: CounterReport = counter_report()
     return report

@@ -12,7 +12,7 @@ from setebench.errors import UsageError
 from setebench.probe import BRACKETS
 
 if TYPE_CHECKING:
-    from setebench.core.disassemble import Part
+    from setebench.native.disassemble import Part
 
 EPILOG = """\b
 PROBE is a list of statements, separated by ; or line ends; # starts a comment:
@@ -74,7 +74,7 @@ def _source(probe: str) -> str:
 
 def _probe_text(source: str, bracket: str, together: bool) -> str:
     from setebench import notation
-    from setebench.core.disassemble import disassemble
+    from setebench.native.disassemble import disassemble
 
     parts = disassemble(notation.parse(source), bracket=bracket, together=together)
     return "\n".join(_part_text(part) for part in parts)
@@ -88,7 +88,7 @@ def _part_text(part: Part) -> str:
 
 
 def _snippet_text(name: str) -> str:
-    from setebench.core.disassemble import snippet
+    from setebench.native.disassemble import snippet
 
     found = snippet(name)
     facts = {
@@ -106,7 +106,7 @@ def _snippet_text(name: str) -> str:
 def _listing() -> str:
     from tabulate import tabulate
 
-    from setebench.core.disassemble import snippets
+    from setebench.native.disassemble import snippets
 
     rows = [(one.name, one.feature, one.touches, one.size or "", one.description) for one in snippets()]
     table: str = tabulate(rows, ("snippet", "CPU feature", "touches", "bytes", "for"), disable_numparse=True)

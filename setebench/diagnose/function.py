@@ -9,9 +9,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from setebench.core.perf.program.opened import Counters, Target, open_counters
-from setebench.core.perf.program.run import Beside
-from setebench.core.perf.program.watch import threads_of
 from setebench.counters.counted import Interval, Run, difference
 from setebench.counters.protocol import Count
 from setebench.diagnose.document import Frame, diagnosed
@@ -21,6 +18,9 @@ from setebench.diagnose.observing.turns import Turns
 from setebench.diagnose.records import Timeline
 from setebench.diagnose.run import Options, basis_of, native_kit, settings, this_machine
 from setebench.errors import UnsupportedError
+from setebench.native.perf.program.opened import Counters, Target, open_counters
+from setebench.native.perf.program.run import Beside
+from setebench.native.perf.program.watch import threads_of
 from setebench.results import Document
 
 

@@ -9,8 +9,8 @@ import math
 import time
 from collections.abc import Callable
 
-from setebench.core.clock_limits import CLOCK_PERCENT, Controls
 from setebench.errors import UnsupportedError
+from setebench.native.clock_limits import CLOCK_PERCENT, Controls
 from setebench.results import Finding, Outcome
 
 PAIRS = 5

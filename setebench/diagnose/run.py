@@ -12,12 +12,6 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.core.perf import _perf
-from setebench.core.perf.messages import read_situation
-from setebench.core.perf.plans import SYSTEM_PLANS
-from setebench.core.perf.program.native import native_resolver
-from setebench.core.perf.program.wanted import Wanted, system_event
-from setebench.core.perf.trust import this_key
 from setebench.counters.counted import Run
 from setebench.counters.roles import ROLES
 from setebench.diagnose.analysis import Basis
@@ -31,6 +25,12 @@ from setebench.diagnose.observing.work import choice
 from setebench.diagnose.records import Timeline
 from setebench.host.environment import read_environment
 from setebench.machine import open_machine
+from setebench.native.perf import _perf
+from setebench.native.perf.messages import read_situation
+from setebench.native.perf.plans import SYSTEM_PLANS
+from setebench.native.perf.program.native import native_resolver
+from setebench.native.perf.program.wanted import Wanted, system_event
+from setebench.native.perf.trust import this_key
 from setebench.results import Document, MachineRecord
 
 Observe = Callable[[], tuple[Timeline, Run]]

@@ -57,7 +57,7 @@ enum {
     SETEBENCH_HIGH_ = 512         /* descriptors are moved above those that a program opens and closes in rows */
 };
 
-/* The shared file: this head in its first 4,096 bytes, then records. setebench/core/perf/program/region_file.py is the
+/* The shared file: this head in its first 4,096 bytes, then records. setebench/native/perf/program/region_file.py is the
  * other side of it. */
 struct setebench_event_ {
     unsigned char attributes[SETEBENCH_ATTRIBUTES_]; /* struct perf_event_attr, its size within */

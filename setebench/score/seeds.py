@@ -16,8 +16,8 @@ from setebench import registry
 
 CARRYING = frozenset(
     (
-        *("campaign", "cli", "compare", "core", "doctor", "errors", "export", "fleet", "host", "judge", "recording"),
-        *("integrations", "references", "registry", "report", "score", "session", "sim", "store"),
+        *("campaign", "cli", "compare", "doctor", "errors", "export", "fleet", "host", "judge", "recording"),
+        *("integrations", "native", "references", "registry", "report", "score", "session", "sim", "store"),
     )
 )
 """Rooms below setebench that only carry, run, judge or show; what is in all others takes part in inference."""

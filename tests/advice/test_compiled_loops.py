@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from iced_x86 import Code, Decoder, FlowControl, Instruction
 
-from setebench.core.loops import native_loops
-from setebench.core.loops._loops import Version
-from setebench.core.loops.native_loops import NativeLoops
-from setebench.core.loops.prepared import Memory, Prepared, Size
-from setebench.core.native import NativeMachine
-from setebench.core.prefetchers import NativeSwitches
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
 from setebench.loops import HINTS, LOOP_NAMES, Policy, RunsLoops
+from setebench.native.loops import native_loops
+from setebench.native.loops._loops import Version
+from setebench.native.loops.native_loops import NativeLoops
+from setebench.native.loops.prepared import Memory, Prepared, Size
+from setebench.native.machine import NativeMachine
+from setebench.native.prefetchers import NativeSwitches
 
 PLAIN = Policy()
 DISTANCES = [(1, 0), (0, 1), (5, 0), (0, 64), (3, 64), (64, 3), (7, 7), (0, 1000), (1000, 1000)]

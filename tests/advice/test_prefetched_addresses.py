@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import setebench.core.loops
-from setebench.core.loops.irregular import FAN_OUT, bucket_of
-from setebench.core.loops.native_loops import BUILDERS
-from setebench.core.loops.prepared import Memory, Prepared, Size
+import setebench.native.loops
 from setebench.loops import LINE_BYTES, LOOP_NAMES
+from setebench.native.loops.irregular import FAN_OUT, bucket_of
+from setebench.native.loops.native_loops import BUILDERS
+from setebench.native.loops.prepared import Memory, Prepared, Size
 
-SOURCES = Path(setebench.core.loops.__file__).parent
+SOURCES = Path(setebench.native.loops.__file__).parent
 SIZE = Size(bytes=256 << 10)
 STAGES = {"near": 1, "far": 2}
 MOST = 1 << 22

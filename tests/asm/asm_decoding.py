@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from iced_x86 import Decoder, Instruction, InstructionInfoFactory, MemorySizeExt, OpAccess, Register, RegisterExt
 
-from setebench.core import _engine
-from setebench.core.disassemble import stitch as stitch
+from setebench.native import _engine
+from setebench.native.disassemble import stitch as stitch
 from setebench.probe import Probe
 
 READS = {OpAccess.READ, OpAccess.COND_READ, OpAccess.READ_WRITE, OpAccess.READ_COND_WRITE}

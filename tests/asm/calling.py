@@ -13,7 +13,7 @@ import numpy as np
 from iced_x86 import Code, Encoder, Instruction, MemoryOperand, Register
 from numpy.typing import NDArray
 
-from setebench.core import _engine
+from setebench.native import _engine
 
 SAVED = ("RBX", "RBP", "R12", "R13", "R14", "R15")
 FILLED = tuple(0x1111_2222_3333_0000 + 7 * number for number in range(len(SAVED)))

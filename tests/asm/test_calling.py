@@ -9,9 +9,9 @@ import pytest
 from asm_decoding import stitch
 from calling import DIRECTION, FILLED, MXCSR, Caller, executable
 
-from setebench.core import _engine
-from setebench.core.memory import SMALL_PAGE, map_region
 from setebench.errors import UnsupportedError
+from setebench.native import _engine
+from setebench.native.memory import SMALL_PAGE, map_region
 from setebench.notation import parse
 from setebench.probe import BRACKETS
 

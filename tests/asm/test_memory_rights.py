@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from asm_decoding import stitch
 
-from setebench.core import _engine
+from setebench.native import _engine
 from setebench.notation import parse
 
 PT_LOAD, PT_GNU_STACK = 1, 0x6474E551

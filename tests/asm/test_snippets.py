@@ -11,7 +11,7 @@ import pytest
 from asm_decoding import BASE_REGISTERS, READS, REGISTER_NAMES, WRITES, decode, memory, registers
 from iced_x86 import CpuidFeature, Decoder, FlowControl, Instruction, Mnemonic, Register, RflagsBits
 
-from setebench.core import _engine
+from setebench.native import _engine
 from setebench.probe import CHASE_WORK
 
 LOAD, STORE, PREFETCH, FLUSH, FENCE, CLOCK, DRIVER, STREAM = (1 << bit for bit in range(8))

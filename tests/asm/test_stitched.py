@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from iced_x86 import FlowControl, Instruction, Mnemonic, Register
 from probe_strategies import Choices, timed_probes
 
-from setebench.core import _engine
-from setebench.core.disassemble import disassemble
-from setebench.core.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.errors import ProbeError, UsageError
+from setebench.native import _engine
+from setebench.native.disassemble import disassemble
+from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.notation import parse
 from setebench.probe import (
     ACCESS_SIZES,

@@ -9,7 +9,6 @@ import pytest
 from asm_decoding import READS, WRITES, decode, memory, stitch
 from iced_x86 import Instruction, InstructionInfoFactory, Mnemonic, Register
 
-from setebench.core import _engine
 from setebench.kernels import (
     ACCUMULATORS,
     BLOCK_BYTES,
@@ -21,6 +20,7 @@ from setebench.kernels import (
     array_spacing,
     round_bytes,
 )
+from setebench.native import _engine
 from setebench.probe import Base, Probe
 
 SNIPPETS = {one["name"]: one for one in _engine.snippets() if one["name"].startswith("stream.")}

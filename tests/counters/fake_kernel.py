@@ -6,8 +6,8 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from setebench.core.perf.attributes import Attributes
-from setebench.core.perf.kernel import EventPage, PerfError, Reading
+from setebench.native.perf.attributes import Attributes
+from setebench.native.perf.kernel import EventPage, PerfError, Reading
 
 NEVER = 1 << 62
 Refusal = Callable[["FakeEvent"], int]

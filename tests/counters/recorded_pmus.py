@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from setebench.core.perf.sysfs import Pmu, read_pmus
 from setebench.host.processor import Processor, read_processor
 from setebench.host.tree import Tree
+from setebench.native.perf.sysfs import Pmu, read_pmus
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "pmus"
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from setebench.cli.main import setebench
-from setebench.core.perf.tables import conflicts, load_tables, table_for
 from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
+from setebench.native.perf.tables import conflicts, load_tables, table_for
 
 
 def tables(*arguments: str) -> Result:

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
-from setebench.core.perf.machine.free_counters import MOST, counter_report
 from setebench.doctor import Check, CounterReport, Status, checks
 from setebench.host.access import Access
 from setebench.host.environment import Environment, read_environment
 from setebench.host.event_sources import EventSources
 from setebench.host.tree import Tree
+from setebench.native.perf.machine.free_counters import MOST, counter_report
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
 RECORDED = CounterReport(reason="a recorded machine can't be measured")

@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setebench.core.perf.constraints import FIRST_FIXED, Registers, fits, grouped
-from setebench.core.perf.tables import Code, EventSpec, Status, load_tables
+from setebench.native.perf.constraints import FIRST_FIXED, Registers, fits, grouped
+from setebench.native.perf.tables import Code, EventSpec, Status, load_tables
 
 HASWELL = load_tables()["haswell-ep"].roles
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recorded_pmus import pmus, processor
 
-from setebench.core.perf.attributes import Breakpoint, Software, Type
-from setebench.core.perf.encode import Encoded, Encoder, boxes, encode_spec, placed_terms, plan_of, split_events
-from setebench.core.perf.sysfs import Bits, Pmu
-from setebench.core.perf.tables import EventSpec, Status, events_for, load_tables
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
+from setebench.native.perf.attributes import Breakpoint, Software, Type
+from setebench.native.perf.encode import Encoded, Encoder, boxes, encode_spec, placed_terms, plan_of, split_events
+from setebench.native.perf.sysfs import Bits, Pmu
+from setebench.native.perf.tables import EventSpec, Status, events_for, load_tables
 
 HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))
 

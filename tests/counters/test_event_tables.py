@@ -9,7 +9,10 @@ from textwrap import dedent
 import pytest
 from recorded_pmus import processor
 
-from setebench.core.perf.tables import (
+from setebench.counters.roles import ROLES, Quantity, Scope
+from setebench.errors import SetebenchError
+from setebench.host.processor import Processor
+from setebench.native.perf.tables import (
     FOLDER,
     Need,
     Prefetches,
@@ -20,9 +23,6 @@ from setebench.core.perf.tables import (
     table_for,
     why_none,
 )
-from setebench.counters.roles import ROLES, Quantity, Scope
-from setebench.errors import SetebenchError
-from setebench.host.processor import Processor
 
 TABLES = load_tables()
 SPECS = [(name, role, spec) for name, table in TABLES.items() for role, spec in table.roles.items()]

@@ -11,14 +11,14 @@ import sys
 import pytest
 from recorded_pmus import pmus
 
-from setebench.core.perf.encode import Encoder
-from setebench.core.perf.libpfm import Libpfm
-from setebench.core.perf.tables import EventSpec, Status, load_tables
 from setebench.errors import UnsupportedError, UsageError
+from setebench.native.perf.encode import Encoder
+from setebench.native.perf.libpfm import Libpfm
+from setebench.native.perf.tables import EventSpec, Status, load_tables
 
 ASK = """
 import json, sys
-from setebench.core.perf.libpfm import Libpfm
+from setebench.native.perf.libpfm import Libpfm
 from setebench.errors import SetebenchError
 library, found = Libpfm(), {}
 for name in json.loads(sys.argv[1]):

@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
-from setebench.core.perf._perf import Page
-from setebench.core.perf.attributes import Attributes, Sample
-from setebench.core.perf.kernel import EventPage, PerfError
-from setebench.core.perf.sampling import Lost, Sampler, SampleRecord
-from setebench.core.perf.sampling.kinds import SampleId
-from setebench.core.perf.sampling.loads import LoadSampler, for_program, load_event
-from setebench.core.perf.sysfs import Pmu, PmuEvent, parse_format, read_pmus
 from setebench.diagnose.observing.observe import TimeSampling, Wish
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
+from setebench.native.perf._perf import Page
+from setebench.native.perf.attributes import Attributes, Sample
+from setebench.native.perf.kernel import EventPage, PerfError
+from setebench.native.perf.sampling import Lost, Sampler, SampleRecord
+from setebench.native.perf.sampling.kinds import SampleId
+from setebench.native.perf.sampling.loads import LoadSampler, for_program, load_event
+from setebench.native.perf.sysfs import Pmu, PmuEvent, parse_format, read_pmus
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "pmus"
 PAGE = 4096

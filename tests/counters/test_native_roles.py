@@ -9,12 +9,12 @@ from fake_kernel import FakeEvent, FakeKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.core.perf.machine.native_counters import NativeCounters
-from setebench.core.perf.plans import SYSTEM_PLANS
-from setebench.core.perf.sysfs import Bits, PmuEvent, core_pmus, parse_format, read_pmus
 from setebench.counters.roles import ROLES
 from setebench.errors import UsageError
 from setebench.host.tree import Tree
+from setebench.native.perf.machine.native_counters import NativeCounters
+from setebench.native.perf.plans import SYSTEM_PLANS
+from setebench.native.perf.sysfs import Bits, PmuEvent, core_pmus, parse_format, read_pmus
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "pmus"
 

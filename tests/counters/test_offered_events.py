@@ -8,11 +8,11 @@ import pytest
 from fake_kernel import FakeKernel
 from recorded_pmus import tree
 
-from setebench.core.perf.messages import read_situation
-from setebench.core.perf.program.native import NativeResolver
-from setebench.core.perf.program.offered import Offer, offers
 from setebench.counters.roles import ROLES, Scope
 from setebench.errors import UsageError
+from setebench.native.perf.messages import read_situation
+from setebench.native.perf.program.native import NativeResolver
+from setebench.native.perf.program.offered import Offer, offers
 
 SYSTEM = {"task_clock", "page_fault", "context_switch", "cpu_migration"}
 

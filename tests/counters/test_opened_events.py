@@ -8,16 +8,16 @@ from collections.abc import Sequence
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
-from setebench.core.perf.attributes import Attributes, Software, Type
-from setebench.core.perf.messages import Situation
-from setebench.core.perf.plans import Plan, Term
-from setebench.core.perf.program.opened import Counters, Target, open_counters
-from setebench.core.perf.program.region_file import RegionFile, region_events
-from setebench.core.perf.program.run import Job, Programs
-from setebench.core.perf.program.wanted import MOST_EVENTS, Wanted, split_names, system_event, wanted
 from setebench.counters.counted import difference
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError, UsageError
+from setebench.native.perf.attributes import Attributes, Software, Type
+from setebench.native.perf.messages import Situation
+from setebench.native.perf.plans import Plan, Term
+from setebench.native.perf.program.opened import Counters, Target, open_counters
+from setebench.native.perf.program.region_file import RegionFile, region_events
+from setebench.native.perf.program.run import Job, Programs
+from setebench.native.perf.program.wanted import MOST_EVENTS, Wanted, split_names, system_event, wanted
 
 ORDINARY = Situation(paranoid=2, privileged=False)
 CORE = Attributes(type=Type.RAW, config=0x48)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from setebench.core.perf.tables import load_tables
+from setebench.native.perf.tables import load_tables
 from setebench.registry import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ runpy.run_path("setup.py", run_name="__main__")
 USE = """
 import json
 import setebench
-from setebench.core.perf.tables import load_tables
+from setebench.native.perf.tables import load_tables
 from setebench.registry import catalogue
 print(json.dumps([setebench.__file__, sorted(load_tables()), sorted(catalogue())]))
 """
@@ -56,9 +56,9 @@ def test_every_module_and_every_data_file_is_in_it(built: Path) -> None:
 
 
 def test_every_event_table_is_in_it(built: Path) -> None:
-    tables = files(ROOT / "setebench/core/perf/events", "*.toml")
+    tables = files(ROOT / "setebench/native/perf/events", "*.toml")
     assert len(tables) >= 9
-    assert files(built / "setebench/core/perf/events", "*.toml") == tables
+    assert files(built / "setebench/native/perf/events", "*.toml") == tables
 
 
 def test_every_scenario_is_in_it_files_and_folders(built: Path) -> None:

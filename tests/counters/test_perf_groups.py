@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
-from setebench.core.perf.attributes import Attributes, Software
-from setebench.core.perf.kernel import EVERYBODY
-from setebench.core.perf.machine.native_counters import NativeCounters, NativeCounting
-from setebench.core.perf.messages import Situation
-from setebench.core.perf.plans import SYSTEM_PLANS, Plan, Term, countable
 from setebench.errors import UsageError
 from setebench.host.tree import Tree
+from setebench.native.perf.attributes import Attributes, Software
+from setebench.native.perf.kernel import EVERYBODY
+from setebench.native.perf.machine.native_counters import NativeCounters, NativeCounting
+from setebench.native.perf.messages import Situation
+from setebench.native.perf.plans import SYSTEM_PLANS, Plan, Term, countable
 
 CORE, UNCORE = 4, 12
 SITUATION = Situation(paranoid=2, privileged=False, nmi_watchdog=True)

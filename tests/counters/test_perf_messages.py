@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from setebench.core.perf import messages
-from setebench.core.perf.attributes import Attributes, Type
-from setebench.core.perf.messages import Request, Situation, explain, read_situation
-from setebench.core.perf.sysfs import Pmu
 from setebench.host.environment import Hypervisor
 from setebench.host.tree import Tree
+from setebench.native.perf import messages
+from setebench.native.perf.attributes import Attributes, Type
+from setebench.native.perf.messages import Request, Situation, explain, read_situation
+from setebench.native.perf.sysfs import Pmu
 
 CORE = Pmu(name="cpu", type=4)
 UNCORE = Pmu(name="uncore_imc_0", type=12, cpus=(0,))

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setebench.core.perf._perf import Page
-from setebench.core.perf.attributes import Attributes, Breakpoint, Sample, Type
-from setebench.core.perf.kernel import PerfError
+from setebench.native.perf._perf import Page
+from setebench.native.perf.attributes import Attributes, Breakpoint, Sample, Type
+from setebench.native.perf.kernel import PerfError
 
 PAGE = 4096
 NOT_DEPRECATED_BIT, USER_RDPMC = 1 << 1, 1 << 2

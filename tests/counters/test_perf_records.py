@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.core.perf.attributes import Attributes, ReadFormat, Sample
-from setebench.core.perf.sampling import (
+from setebench.native.perf.attributes import Attributes, ReadFormat, Sample
+from setebench.native.perf.sampling import (
     Ended,
     Lost,
     Mapped,
@@ -21,7 +21,7 @@ from setebench.core.perf.sampling import (
     decode_data_source,
     parse_record,
 )
-from setebench.core.perf.sampling.kinds import SampleId
+from setebench.native.perf.sampling.kinds import SampleId
 
 USER_EXACT = 2 | 1 << 14
 PEBS = Attributes(

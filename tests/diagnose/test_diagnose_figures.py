@@ -12,13 +12,6 @@ import pytest
 from timelines import BANDWIDTH_BOUND, CHASE, counted, timeline, without
 
 from setebench import store
-from setebench.core.perf.attributes import Attributes
-from setebench.core.perf.kernel import Reading
-from setebench.core.perf.messages import Situation
-from setebench.core.perf.plans import Plan, Term
-from setebench.core.perf.program.opened import Counters, Descriptor, Opened
-from setebench.core.perf.program.wanted import Wanted
-from setebench.core.perf.trust import this_key
 from setebench.counters.protocol import Count
 from setebench.counters.utilization import Peak
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep
@@ -30,6 +23,13 @@ from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
 from setebench.host.tree import Tree
+from setebench.native.perf.attributes import Attributes
+from setebench.native.perf.kernel import Reading
+from setebench.native.perf.messages import Situation
+from setebench.native.perf.plans import Plan, Term
+from setebench.native.perf.program.opened import Counters, Descriptor, Opened
+from setebench.native.perf.program.wanted import Wanted
+from setebench.native.perf.trust import this_key
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
 

@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 from matplotlib import colors
 from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
-from setebench.core.perf.sampling import DataSource, Mapped, Record, Renamed, SampleRecord, Started
-from setebench.core.perf.sampling.data_source import Weights
-from setebench.core.perf.sampling.kinds import SampleId
 from setebench.diagnose.analysis import Basis, Calibration, figures
 from setebench.diagnose.evidence import evidence
 from setebench.diagnose.observing.profile import Mapping, Memory, Profile
@@ -24,6 +21,9 @@ from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols
 from setebench.diagnose.places import hot, suffering, waiting
 from setebench.diagnose.records import Hit, Load, Place, Timeline
 from setebench.errors import SetebenchError
+from setebench.native.perf.sampling import DataSource, Mapped, Record, Renamed, SampleRecord, Started
+from setebench.native.perf.sampling.data_source import Weights
+from setebench.native.perf.sampling.kinds import SampleId
 from setebench.report.plot import alt_text, encode
 from setebench.report.timeline import timeline_figure
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from setebench.core.clock_limits import Controls
 from setebench.diagnose.lower_clock import ENERGY, TIME, tried, used
 from setebench.errors import UnsupportedError
+from setebench.native.clock_limits import Controls
 from setebench.results import Outcome
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from setebench.core.native import NativeMachine
 from setebench.machine import Region
+from setebench.native.machine import NativeMachine
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def region(native: NativeMachine) -> Iterator[Region]:
 @pytest.fixture
 def counting_permitted() -> None:
     """The kernel lets this process count its own page faults; where it does not, counting can't be tried."""
-    from setebench.core.perf.machine.native_counters import NativeCounters
+    from setebench.native.perf.machine.native_counters import NativeCounters
 
     reason = NativeCounters().event_roles()["page_fault"]
     if reason:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from setebench.core.perf import _perf
-from setebench.core.perf.attributes import Attributes, Software, Type
-from setebench.core.perf.kernel import PerfError
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import Attributes, Software, Type
+from setebench.native.perf.kernel import PerfError
 
 STAT = [sys.executable, "-m", "setebench", "counters", "stat"]
 SOURCE = Path(__file__).with_name("marked_program.c")

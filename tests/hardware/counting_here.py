@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from setebench.core.perf import _perf
-from setebench.core.perf.attributes import Attributes, Software, Type
-from setebench.core.perf.kernel import PerfError, Reading
-from setebench.core.perf.messages import Request, explain, read_situation
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import Attributes, Software, Type
+from setebench.native.perf.kernel import PerfError, Reading
+from setebench.native.perf.messages import Request, explain, read_situation
 
 PAGES = 200
 PAGE = 4096

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from setebench.core.native import NativeMachine
-from setebench.core.threads import allowed_cpus
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import run_interleaved
+from setebench.native.machine import NativeMachine
+from setebench.native.threads import allowed_cpus
 from setebench.probe import Base, Placements, Probe
 
 LINE = Base("line")

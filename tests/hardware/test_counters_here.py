@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from counting_here import PAGE, PAGES, counted, opened, reading_of, software
 
-from setebench.core.native import NativeMachine
-from setebench.core.perf import _perf
-from setebench.core.perf.attributes import Attributes, Breakpoint, Hardware, Software, Type
-from setebench.core.perf.machine.native_counters import NativeCounters
-from setebench.core.perf.sysfs import read_pmus
-from setebench.core.threads import pinned
 from setebench.counters.protocol import CountsEvents
 from setebench.errors import ProbeFault, UsageError
 from setebench.host.tree import Tree
 from setebench.machine import Region
+from setebench.native.machine import NativeMachine
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import Attributes, Breakpoint, Hardware, Software, Type
+from setebench.native.perf.machine.native_counters import NativeCounters
+from setebench.native.perf.sysfs import read_pmus
+from setebench.native.threads import pinned
 from setebench.probe import Base, Probe
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")

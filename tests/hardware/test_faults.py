@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from native_fixture import LINE, in_python
 
-from setebench.core import _engine
-from setebench.core.native import NativeMachine
 from setebench.errors import ProbeFault
 from setebench.host.environment import read_environment
 from setebench.machine import Region
+from setebench.native import _engine
+from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
 
 GUARDED = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
@@ -86,8 +86,8 @@ def test_a_page_behind_the_end_of_a_file_is_a_bus_error(native: NativeMachine, r
 
 
 ILLEGAL = """
-from setebench.core import _engine
-from setebench.core.native import NativeMachine
+from setebench.native import _engine
+from setebench.native.machine import NativeMachine
 from setebench.errors import ProbeFault
 from setebench.probe import Base, Probe
 
@@ -173,7 +173,7 @@ def test_faults_in_many_threads_at_once(native: NativeMachine) -> None:
 
 CHAINED = """
 import os, signal, sys
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 from setebench.errors import ProbeFault
 from setebench.probe import Base, Probe
 
@@ -201,7 +201,7 @@ def test_a_handler_from_before_still_gets_its_signals() -> None:
 
 CRASHING = """
 import ctypes, faulthandler, sys
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 {before}
 machine = NativeMachine()
 {close}
@@ -222,7 +222,7 @@ def test_a_crash_elsewhere_still_ends_the_process(close: str) -> None:
 
 
 def test_a_sent_signal_without_a_handler_still_ends_the_process() -> None:
-    code = "import os, signal\nfrom setebench.core.native import NativeMachine\nm = NativeMachine()\n"
+    code = "import os, signal\nfrom setebench.native.machine import NativeMachine\nm = NativeMachine()\n"
     done = in_python(code + "os.kill(os.getpid(), signal.SIGFPE)")
     assert done.returncode == -signal.SIGFPE
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from setebench.core.native import NativeMachine
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.first_level import line_size
 from setebench.hierarchy.recency import Stream
 from setebench.machine import Region
 from setebench.measure.rings import ring_ticks, shuffled
+from setebench.native.machine import NativeMachine
 from setebench.scenario import Context
 
 

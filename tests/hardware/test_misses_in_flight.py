@@ -10,11 +10,11 @@ import pytest
 from native_fixture import setebench
 from numpy.typing import NDArray
 
-from setebench.core.native import NativeMachine
 from setebench.infer.steps import Step, calm_level
 from setebench.machine import Region
 from setebench.measure.climb import climb
 from setebench.measure.volley import REPETITIONS, WARMUP, Spread, Volleys
+from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Outcome
 from setebench.scenario import Context

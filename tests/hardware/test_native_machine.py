@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from native_fixture import LINE, in_python
 
-from setebench.core.native import NativeMachine
 from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.machine import Machine, Region, Ticks
+from setebench.native.machine import NativeMachine
 from setebench.probe import Placements, Probe
 
 EMPTY = Probe().start().stop()
@@ -168,7 +168,7 @@ def test_running_on_a_cpu_that_is_not_allowed(native: NativeMachine) -> None:
 def test_the_thread_is_free_again_after_close() -> None:
     code = """
 import os
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 before = os.sched_getaffinity(0)
 machines = [NativeMachine(cpu) for cpu in sorted(before)[:2]]
 for machine in machines:
@@ -316,7 +316,7 @@ def test_a_barrier_alone_holds_up_nobody(native: NativeMachine) -> None:
 
 
 NEVER_HANGS = """
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 from setebench.errors import SetebenchError
 from setebench.probe import Base, Probe
 

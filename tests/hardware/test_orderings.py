@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from native_fixture import LINE, means
 
-from setebench.core.native import NativeMachine
 from setebench.machine import Region, run_interleaved
 from setebench.measure.layout import by_windows, lay
+from setebench.native.machine import NativeMachine
 from setebench.probe import CHASE_WORK, Base, Probe
 
 OTHER = Base("other")

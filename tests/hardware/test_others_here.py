@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from setebench.core.native import NativeMachine
 from setebench.errors import UnsupportedError
 from setebench.host.activity import wanted_seconds
 from setebench.host.tree import Tree
+from setebench.native.machine import NativeMachine
 
 SECONDS = 1.5
 TICKS_SECONDS = 0.3

@@ -87,7 +87,7 @@ def test_a_cpu_that_is_not_allowed_is_bad_use() -> None:
 
 
 MEASURE = """
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 from setebench.errors import SetebenchError
 from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
@@ -108,7 +108,7 @@ except SetebenchError as error:
 
 AS_NOBODY = f"""
 import os
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 NativeMachine().close()
 if os.getuid() == 0:
     os.setgroups([])
@@ -147,7 +147,7 @@ def test_without_huge_pages_it_measures() -> None:
 
 def test_with_little_address_space_it_measures_or_says_so_in_one_line(tmp_path: Path) -> None:
     """Enough to start, not enough for the largest working memory: it goes on with less, or ends with one line."""
-    used = in_python("import setebench.core.native\nprint(open('/proc/self/status').read())")
+    used = in_python("import setebench.native.machine\nprint(open('/proc/self/status').read())")
     peak = re.search(r"VmPeak:\s+(\d+) kB", used.stdout)
     assert peak is not None
     most = (int(peak[1]) << 10) + (64 << 20)
@@ -184,7 +184,7 @@ def test_an_interrupt_leaves_nothing_half_written(tmp_path: Path, after_seconds:
 def test_a_closed_machine_lets_its_memory_go() -> None:
     """Opening and closing again and again grows neither mappings nor threads."""
     code = """
-from setebench.core.native import NativeMachine
+from setebench.native.machine import NativeMachine
 from setebench.probe import Probe
 sizes = []
 for _ in range(6):

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from setebench.core.native import NativeMachine
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
+from setebench.native.machine import NativeMachine
 from setebench.prefetcher_map.atlas import repeated_survey
 from setebench.prefetcher_map.laboratory import Laboratory
 from setebench.prefetcher_map.visit import Access, Visit

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from native_fixture import LINE, means
 
-from setebench.core.native import NativeMachine
 from setebench.machine import Region
+from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.software_prefetch.translation import first_touches

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from counting_here import PAGE, PAGES, counted, in_child, opened, software
 
-from setebench.core.perf import _perf
-from setebench.core.perf.attributes import Attributes, Software, Type
-from setebench.core.perf.kernel import PerfError
-from setebench.core.perf.machine.native_counters import NativeCounters
-from setebench.core.perf.messages import Request, explain, read_situation
-from setebench.core.perf.sysfs import core_pmus, read_pmus
 from setebench.host.tree import Tree
+from setebench.native.perf import _perf
+from setebench.native.perf.attributes import Attributes, Software, Type
+from setebench.native.perf.kernel import PerfError
+from setebench.native.perf.machine.native_counters import NativeCounters
+from setebench.native.perf.messages import Request, explain, read_situation
+from setebench.native.perf.sysfs import core_pmus, read_pmus
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")
 

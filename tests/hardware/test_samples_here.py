@@ -8,8 +8,8 @@ import threading
 import pytest
 from counting_here import PAGE, PAGES
 
-from setebench.core.perf.attributes import Attributes, Sample, Software, Type
-from setebench.core.perf.sampling import Sampler, SampleRecord
+from setebench.native.perf.attributes import Attributes, Sample, Software, Type
+from setebench.native.perf.sampling import Sampler, SampleRecord
 
 pytestmark = pytest.mark.usefixtures("counting_permitted")
 

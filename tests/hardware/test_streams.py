@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from native_fixture import setebench
 
-from setebench.core.native import NativeMachine
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
 from setebench.kernels import KERNELS
 from setebench.machine import HoldsNumbers
+from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Kind, Probe
 from setebench.scenario import Context
 from setebench.streaming.arithmetic import wrong_arithmetic

@@ -110,9 +110,9 @@ def test_refuses_input_that_is_no_text() -> None:
 
 
 def test_says_which_cpu_feature_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from setebench.core import _engine, disassemble
     from setebench.host.processor import Processor, read_processor
     from setebench.host.tree import Tree
+    from setebench.native import _engine, disassemble
 
     with monkeypatch.context() as patch:
         patch.setattr(disassemble, "read_processor", lambda tree: Processor(flags=("sse2",)))

@@ -305,11 +305,11 @@ def fake_selfcheck(monkeypatch: pytest.MonkeyPatch, clock: object, pages: object
             raise what
         return what
 
-    module = ModuleType("setebench.core.selfcheck")
+    module = ModuleType("setebench.native.selfcheck")
     module.__dict__.update(
         clock_report=lambda *, cpu=None: answer(clock, cpu), page_report=lambda *, cpu=None: answer(pages, cpu)
     )
-    monkeypatch.setitem(sys.modules, "setebench.core.selfcheck", module)
+    monkeypatch.setitem(sys.modules, "setebench.native.selfcheck", module)
     return asked
 
 
@@ -339,7 +339,7 @@ def test_what_can_not_be_measured_is_unknown_with_the_reason(monkeypatch: pytest
 
 
 def test_a_missing_extension_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "setebench.core.selfcheck", None)
+    monkeypatch.setitem(sys.modules, "setebench.native.selfcheck", None)
     result = CliRunner().invoke(doctor, ["-q"])
     assert result.exit_code == 0
     assert "the measuring part can't be loaded" in result.stdout

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ENGINE = "setebench.core._engine"
+ENGINE = "setebench.native._engine"
 STANDALONE = {"numpy"}
 """What inference may import beside the standard library, itself, and the findings that it yields."""
 
@@ -74,11 +74,11 @@ def _rooms_of(name: str) -> set[str]:
 @pytest.mark.parametrize(
     ("importer", "forbidden"),
     [
-        ("scenarios", {"core", "sim", "cli", "score", "judge", "host"}),
-        ("sim", {"scenarios", "core", "cli", "score", "judge", "measure", "host", "infer"}),
-        ("core", {"scenarios", "sim", "cli", "report", "score", "judge"}),
-        ("report", {"scenarios", "core", "sim", "cli", "machine"}),
-        ("doctor", {"scenarios", "core", "sim", "cli"}),
+        ("scenarios", {"native", "sim", "cli", "score", "judge", "host"}),
+        ("sim", {"scenarios", "native", "cli", "score", "judge", "measure", "host", "infer"}),
+        ("native", {"scenarios", "sim", "cli", "report", "score", "judge"}),
+        ("report", {"scenarios", "native", "sim", "cli", "machine"}),
+        ("doctor", {"scenarios", "native", "sim", "cli"}),
     ],
 )
 def test_a_room_imports_nothing_from(importer: str, forbidden: set[str]) -> None:
@@ -100,9 +100,9 @@ def test_inference_knows_numbers_and_findings_only() -> None:
     assert _in("infer") and foreign == set()
 
 
-def test_only_core_imports_the_engine() -> None:
+def test_only_native_imports_the_engine() -> None:
     importers = {room(name) for name in SOURCES if ENGINE in imports(name)}
-    assert importers == {"core"}
+    assert importers == {"native"}
 
 
 def test_truth_and_findings_only_meet_in_the_score() -> None:
@@ -157,7 +157,7 @@ def test_a_module_imports_what_its_room_may(name: str) -> None:
 ANNOUNCES = {"setebench.sim.compiled"}
 """May write one line to stderr: that the simulator is being compiled, which nobody above it can foresee."""
 
-FORKS = {"setebench.core.perf.program.start"}
+FORKS = {"setebench.native.perf.program.start"}
 """May end the child that it forks, which must not come back into our code."""
 
 ENDINGS = {"sys.exit", "os._exit", "exit", "quit", "SystemExit", "sys.stdout.write", "sys.stderr.write"}

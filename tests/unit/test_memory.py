@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.core import memory
-from setebench.core.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, huge_backed_bytes, map_region
 from setebench.errors import UnsupportedError, UsageError
 from setebench.measure.layout import by_windows, lay
+from setebench.native import memory
+from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, huge_backed_bytes, map_region
 
 SMAPS = """\
 00400000-00452000 r-xp 00000000 08:02 173521                             /usr/bin/dash-name 7f00-8f00

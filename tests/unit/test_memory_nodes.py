@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from setebench.core.numa import bind, memory_nodes, node_of
 from setebench.errors import UnsupportedError, UsageError
 from setebench.host.tree import Tree
 from setebench.machine import BindsMemory, Facts, MemoryNode, Region
+from setebench.native.numa import bind, memory_nodes, node_of
 from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.streaming.choice import nodes_for

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from setebench.core.prefetchers import NativeSwitches
 from setebench.errors import SetebenchError, UnsupportedError
-from setebench.host import register_guard, registers
-from setebench.host.prefetch_registers import (
+from setebench.host.processor import Processor, Topology
+from setebench.native import register_guard, registers
+from setebench.native.prefetch_registers import (
     AMD_REGISTER,
     GOLDEN_COVE,
     GRACEMONT,
@@ -25,8 +25,8 @@ from setebench.host.prefetch_registers import (
     Layout,
     layout_of,
 )
-from setebench.host.processor import Processor, Topology
-from setebench.host.registers import PrefetchRegisters, RegisterError
+from setebench.native.prefetchers import NativeSwitches
+from setebench.native.registers import PrefetchRegisters, RegisterError
 
 LAYOUT = Layout(INTEL_REGISTER, SINCE_NEHALEM)
 ALL = tuple(bit.name for bit in SINCE_NEHALEM)
@@ -137,8 +137,8 @@ def test_asking_changes_nothing(tmp_path: Path, devices: list[Path]) -> None:
 CHILD = """
 import sys, time
 from pathlib import Path
-from setebench.host.prefetch_registers import Layout, SINCE_NEHALEM
-from setebench.host.registers import PrefetchRegisters
+from setebench.native.prefetch_registers import Layout, SINCE_NEHALEM
+from setebench.native.registers import PrefetchRegisters
 layout = Layout(0x1A4, SINCE_NEHALEM)
 with PrefetchRegisters({0: layout, 1: layout}, Path(sys.argv[1])).off([bit.name for bit in SINCE_NEHALEM], (0, 1)):
     print("off", flush=True)

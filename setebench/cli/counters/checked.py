@@ -11,9 +11,9 @@ import msgspec
 
 from setebench import registry, store
 from setebench.cli.options import Further, scenario_command
-from setebench.core.perf.trust import this_key
 from setebench.counters import verdicts
 from setebench.errors import UsageError
+from setebench.native.perf.trust import this_key
 from setebench.results import Document
 
 _VERDICTS = click.Option(

@@ -56,7 +56,7 @@ def list_roles(everything: bool, form: str | None, output: str | None, force: bo
 
 
 def _rows(everything: bool) -> list[Row]:
-    from setebench.core.perf.program.offered import offered
+    from setebench.native.perf.program.offered import offered
 
     return [
         Row(

@@ -17,7 +17,7 @@ from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.report.counted import render
 
 if TYPE_CHECKING:
-    from setebench.core.perf.program.run import Job, Programs
+    from setebench.native.perf.program.run import Job, Programs
 
 FORMS = ("table", "json", "csv")
 USUAL = "task_clock,page_fault,context_switch,cpu_migration"
@@ -120,10 +120,10 @@ def _request(options: dict[str, Any]) -> Request:
 
 def _counted(request: Request, ctx: click.Context) -> Counted:
     """Count all runs, or fewer where the user ends one."""
-    from setebench.core.perf.program.native import native_programs, native_resolver
-    from setebench.core.perf.program.run import Job
-    from setebench.core.perf.program.start import NotStarted
-    from setebench.core.perf.program.wanted import split_names, wanted
+    from setebench.native.perf.program.native import native_programs, native_resolver
+    from setebench.native.perf.program.run import Job
+    from setebench.native.perf.program.start import NotStarted
+    from setebench.native.perf.program.wanted import split_names, wanted
 
     names = [name for text in request.events for name in split_names(text)]
     job = Job(

@@ -17,7 +17,7 @@ from setebench.host.processor import read_processor
 from setebench.host.tree import Tree, format_cpu_list
 
 if TYPE_CHECKING:
-    from setebench.core.perf.tables import Conflict, EventSpec, Table
+    from setebench.native.perf.tables import Conflict, EventSpec, Table
 
 SCHEMA = 1
 TEXT_WIDTH = 110
@@ -53,7 +53,7 @@ def list_tables(name: str | None, conflicts: bool, form: str) -> None:
 
 
 def _chosen(name: str | None) -> dict[str, Table]:
-    from setebench.core.perf.tables import load_tables, table_for, why_none
+    from setebench.native.perf.tables import load_tables, table_for, why_none
 
     tables = load_tables()
     if name is None:
@@ -70,7 +70,7 @@ def _chosen(name: str | None) -> dict[str, Table]:
 
 
 def _all(tables: Mapping[str, Table]) -> Iterator[str]:
-    from setebench.core.perf.tables import Status
+    from setebench.native.perf.tables import Status
 
     rows = [("table", "roles", "cross-checked", "processors")]
     for name, table in tables.items():
@@ -118,7 +118,7 @@ def _sources(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _conflicts(tables: Mapping[str, Table]) -> Iterator[str]:
-    from setebench.core.perf.tables import disputes
+    from setebench.native.perf.tables import disputes
 
     for name, table in tables.items():
         yield f"{name}"

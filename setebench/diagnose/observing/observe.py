@@ -12,11 +12,6 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 import msgspec
 
-from setebench.core.perf.kernel import Kernel
-from setebench.core.perf.messages import Situation
-from setebench.core.perf.program.opened import Counters
-from setebench.core.perf.program.run import Beside, Job, Programs
-from setebench.core.perf.program.wanted import Wanted
 from setebench.counters import counted
 from setebench.counters.counted import Run, regions
 from setebench.diagnose.observing.sockets import SocketCounts
@@ -24,6 +19,11 @@ from setebench.diagnose.observing.time_samples import TimeSampling, Wish
 from setebench.diagnose.observing.turns import Sets, Turns, resting
 from setebench.diagnose.observing.work import WorkByThread, with_work
 from setebench.diagnose.records import Hit, Interval, Region, Thread, Timeline, summed
+from setebench.native.perf.kernel import Kernel
+from setebench.native.perf.messages import Situation
+from setebench.native.perf.program.opened import Counters
+from setebench.native.perf.program.run import Beside, Job, Programs
+from setebench.native.perf.program.wanted import Wanted
 
 MOST_INTERVALS = 600
 """In a timeline; of a longer run neighbours are added up. More than a plot shows, and a file of some 100 KiB."""

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from setebench.core.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
 from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
 from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
+from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
 
 KERNEL = "[kernel]"
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from setebench.core.perf.kernel import Kernel
-from setebench.core.perf.program.opened import Counters, Opened
 from setebench.counters.protocol import Count
 from setebench.diagnose.observing.work import NOTHING, Sums
 from setebench.diagnose.records import Timeline
 from setebench.host.tree import Tree, parse_number
+from setebench.native.perf.kernel import Kernel
+from setebench.native.perf.program.opened import Counters, Opened
 
 
 class SocketCounts:

@@ -8,15 +8,15 @@ from contextlib import suppress
 
 import msgspec
 
-from setebench.core.perf.attributes import Attributes, Sample, Software, Type
-from setebench.core.perf.kernel import Kernel
-from setebench.core.perf.program.opened import Counters
-from setebench.core.perf.program.watch import threads_of
-from setebench.core.perf.sampling import LoadEvent, LoadSampler, Record, Sampler, for_program, load_event
-from setebench.core.perf.sysfs import Pmu
 from setebench.diagnose.observing.profile import Memory, Profile, mapped_now
 from setebench.diagnose.observing.work import online_cpus
 from setebench.errors import UnsupportedError
+from setebench.native.perf.attributes import Attributes, Sample, Software, Type
+from setebench.native.perf.kernel import Kernel
+from setebench.native.perf.program.opened import Counters
+from setebench.native.perf.program.watch import threads_of
+from setebench.native.perf.sampling import LoadEvent, LoadSampler, Record, Sampler, for_program, load_event
+from setebench.native.perf.sysfs import Pmu
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
 LOADS_HZ = 997

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from setebench.core.perf.constraints import Registers, grouped
-from setebench.core.perf.kernel import Kernel
-from setebench.core.perf.program.opened import Counters
-from setebench.core.perf.tables import events_for
 from setebench.counters.protocol import Count
 from setebench.host.processor import read_processor
 from setebench.host.tree import Tree, parse_number
+from setebench.native.perf.constraints import Registers, grouped
+from setebench.native.perf.kernel import Kernel
+from setebench.native.perf.program.opened import Counters
+from setebench.native.perf.tables import events_for
 
 CYCLES = ("cycles",)
 """In every set: what most figures are divided by, and what shows whether sets saw the same program."""

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from setebench.core.perf.attributes import Attributes, Type
-from setebench.core.perf.kernel import Kernel
-from setebench.core.perf.program.opened import Counters
-from setebench.core.perf.program.wanted import Wanted
-from setebench.core.perf.sampling import Sampler, Started, ThreadCount
 from setebench.counters.protocol import Count
 from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
+from setebench.native.perf.attributes import Attributes, Type
+from setebench.native.perf.kernel import Kernel
+from setebench.native.perf.program.opened import Counters
+from setebench.native.perf.program.wanted import Wanted
+from setebench.native.perf.sampling import Sampler, Started, ThreadCount
 
 RECORD_PAGES = 4
 """Of a buffer: some 400 threads may end within an interval on each CPU."""

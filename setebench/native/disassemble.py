@@ -1,0 +1,151 @@
+"""The machine code of a probe or a snippet, for people to read. Nothing is run and nothing is calibrated."""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from iced_x86 import Decoder, Formatter, FormatterSyntax, Instruction, OpKind
+
+from setebench import notation
+from setebench.errors import UsageError
+from setebench.host.processor import read_processor
+from setebench.host.tree import Tree
+from setebench.native import _engine
+from setebench.probe import BRACKETS, InstructionAddress, Probe
+
+BASE_REGISTERS = ("rsi", "rdi", "r8", "r9", "r10", "rcx")
+"""Registers of a probe's first five bases; rcx holds a computed address, and so serves every other base."""
+
+_FIELDS = ("", "offset", "count", "slot", "row", "target", "result", "row size", "result size", "spacing")
+_TOUCHES = ("load", "store", "prefetch", "flush", "fence", "clock", "driver", "stream")
+_HALF = 1 << 63
+_BRANCHES = (OpKind.NEAR_BRANCH16, OpKind.NEAR_BRANCH32, OpKind.NEAR_BRANCH64)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One instruction; `offset` counts from the code's begin and may be negative for a placed one."""
+
+    offset: int
+    code: bytes
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Instructions that belong together: an operation, a shared instruction address, or a part of the driver."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of the part's instructions."""
+        return sum(len(line.code) for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A snippet with its declared facts; `variants` holds one part per base register, or one in all."""
+
+    name: str
+    description: str
+    feature: str
+    touches: str
+    size: int
+    fields: tuple[str, ...]
+    variants: tuple[Part, ...]
+
+
+def stitch(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> _engine.Stitched:
+    """The probe's machine code on this CPU. `bracket` serves starts and stops that name none; `together` puts the
+    barrier of a joint run before every repetition.
+
+    Raises `ProbeError` for a probe that makes no sense, `UsageError` for an unknown bracket, `UnsupportedError` for an
+    operation that this CPU lacks."""
+    if bracket not in BRACKETS:
+        raise UsageError(f"unknown bracket {bracket!r}; one of {', '.join(BRACKETS)}")
+    _engine.prepare(frozenset(read_processor(Tree(Path("/"))).flags))
+    placed = [address.bits for address in probe.instruction_addresses]
+    return _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, BRACKETS.index(bracket), together)
+
+
+def disassemble(probe: Probe, *, bracket: str = "lfence", together: bool = False) -> tuple[Part, ...]:
+    """The probe's code in the order in which it runs; shared accesses that it calls come last. Raises as `stitch`."""
+    stitched = stitch(probe, bracket=bracket, together=together)
+    code, begin = stitched.code_at(), stitched.operations_begin
+    labels = {stub[0] - stitched.address: address.label for stub, address in _shared(stitched, probe)}
+    parts = [Part("driver: enter, and begin a repetition", _lines(code[:begin], 0, labels))]
+    for number, (end, statement) in enumerate(zip(stitched.operation_ends, notation.statements(probe), strict=True)):
+        parts.append(Part(f"operation {number}: {statement}", _lines(code[begin:end], begin, labels)))
+        begin = end
+    parts.append(Part("driver: end a repetition, and leave", _lines(code[begin:], begin, labels)))
+    for (address, size, first), shared in _shared(stitched, probe):
+        low = "" if shared.bits is None else f", low 26 bits of its address {shared.bits:#x}"
+        title = f"shared instruction address {shared.label}, first used by operation {first}{low}"
+        parts.append(Part(title, _lines(ctypes.string_at(address, size), address - stitched.address, labels)))
+    return tuple(parts)
+
+
+def _shared(stitched: _engine.Stitched, probe: Probe) -> Iterator[tuple[tuple[int, int, int], InstructionAddress]]:
+    return zip(stitched.stubs, probe.instruction_addresses, strict=True)
+
+
+def snippets() -> tuple[Snippet, ...]:
+    """Every snippet of this build, whether or not this CPU can run it, in the order of the assembly files."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for record in _engine.snippets():
+        by_name.setdefault(record["name"], []).append(record)
+    return tuple(_snippet(records) for records in by_name.values())
+
+
+def snippet(name: str) -> Snippet:
+    """The snippet of that name. Raises `UsageError`."""
+    for one in snippets():
+        if one.name == name:
+            return one
+    near = difflib.get_close_matches(name, [one.name for one in snippets()], 3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; --list shows them all"
+    raise UsageError(f"no snippet {name!r}{hint}")
+
+
+def _snippet(records: list[dict[str, Any]]) -> Snippet:
+    first = records[0]
+    return Snippet(
+        name=first["name"],
+        description=first["description"],
+        feature=first["feature"],
+        touches=" ".join(word for bit, word in enumerate(_TOUCHES) if first["touches"] >> bit & 1),
+        size=first["size"],
+        fields=tuple(f"bytes {end - 4} to {end - 1} hold the {_FIELDS[kind]}" for kind, end in first["fields"]),
+        variants=tuple(
+            Part(f"base in {BASE_REGISTERS[record['base']]}" if record["base"] >= 0 else "", _lines(record["code"], 0))
+            for record in records
+        ),
+    )
+
+
+def _lines(code: bytes, begin: int, labels: Mapping[int, str] | None = None) -> tuple[Line, ...]:
+    """Decode `code`, which lies `begin` bytes from the code's begin. `labels` name the places that calls go to."""
+    formatter = Formatter(FormatterSyntax.INTEL)
+    formatter.space_after_operand_separator = True
+    formatter.hex_prefix, formatter.hex_suffix = "0x", ""
+    formatter.uppercase_hex = formatter.branch_leading_zeros = False
+    formatter.rip_relative_addresses = formatter.show_branch_size = False
+    return tuple(
+        Line(begin + one.ip, code[one.ip : one.ip + one.len], _text(one, begin, formatter, labels or {}))
+        for one in Decoder(64, code, ip=0)
+    )
+
+
+def _text(instruction: Instruction, begin: int, formatter: Formatter, labels: Mapping[int, str]) -> str:
+    if instruction.op_count == 0 or instruction.op0_kind not in _BRANCHES:
+        return str(formatter.format(instruction))
+    # decoded at 0, so a target that lies below has wrapped around
+    target = begin + (instruction.near_branch_target + _HALF) % (2 * _HALF) - _HALF
+    return f"{formatter.format_mnemonic(instruction)} {labels.get(target, f'{target:#x}')}"

@@ -1,0 +1,60 @@
+"""What may be known of this CPU before measuring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from setebench.errors import UnsupportedError
+from setebench.host.environment import Environment
+from setebench.host.tree import Tree
+from setebench.kernels import KERNELS
+from setebench.machine import Facts
+from setebench.native import _engine
+from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, map_region
+from setebench.native.numa import memory_nodes
+from setebench.probe import ACCESS_SIZES, FENCES, FLUSHES, HINTS
+
+
+def native_facts(
+    environment: Environment, cpus: tuple[int, ...], brackets: tuple[str, ...], ticks_per_second: float
+) -> Facts:
+    """What may be known of this CPU before measuring."""
+
+    def has(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for name in names if _engine.available(f"{prefix}{name}"))
+
+    return Facts(
+        name=environment.cpu.name or "this CPU",
+        kind="native",
+        cpus=cpus,
+        siblings=tuple(tuple(group) for group in environment.siblings) or tuple((cpu,) for cpu in cpus),
+        ticks_per_second=ticks_per_second,
+        line_size=8 * (_engine.cpuid(1)[1] >> 8 & 0xFF),
+        page_sizes=(SMALL_PAGE, HUGE_PAGE) if _huge_pages_on_offer() else (SMALL_PAGE,),
+        memory_bytes=available_bytes() // 2,
+        brackets=brackets,
+        access_sizes=tuple(size for size in ACCESS_SIZES if _engine.available(f"load{size}")),
+        prefetch_hints=prefetch_hints(),
+        flushes=has("flush.", FLUSHES),
+        fences=has("fence.", FENCES),
+        kernels=tuple(
+            name for name, one in KERNELS.items() if _engine.available(f"stream.{name}{'.8' if one.accesses else ''}")
+        ),
+        lines_per_second=1e9 * len(cpus),
+        nodes=memory_nodes(Tree(Path("/"))),
+    )
+
+
+def prefetch_hints() -> tuple[str, ...]:
+    """The prefetch instructions of this CPU, by their hints. The engine must know the CPU's features already."""
+    return tuple(hint for hint in HINTS if _engine.available(f"prefetch.{hint}"))
+
+
+def _huge_pages_on_offer() -> bool:
+    """Whether 2 MiB pages can be had: asked by asking for one."""
+    try:
+        region = map_region(HUGE_PAGE, HUGE_PAGE, True)
+    except UnsupportedError:
+        return False
+    region.release()
+    return True

@@ -1,0 +1,301 @@
+"""This CPU as a machine: probes are stitched from snippets and run here."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.counters.protocol import Counting
+from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageError
+from setebench.host.activity import wanted_seconds
+from setebench.host.environment import read_environment
+from setebench.host.tree import Tree
+from setebench.infer.clock import clock_step
+from setebench.infer.ticks import mean_ticks
+from setebench.loops import Loop, Policy
+from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
+from setebench.native import _engine
+from setebench.native.brackets import Comparison, ranked
+from setebench.native.facts import native_facts, prefetch_hints
+from setebench.native.loops.native_loops import NativeLoops
+from setebench.native.memory import NativeRegion, map_region
+from setebench.native.numa import bind, node_of
+from setebench.native.perf.machine.native_counters import NativeCounters, NativeCounting
+from setebench.native.prefetchers import NativeSwitches
+from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
+from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
+
+KEPT_PROBES = 256
+"""Stitched probes kept for the next run; each holds at least one page of memory."""
+
+_UNCALIBRATED_DITHER_CYCLES = 256.0
+
+
+class NativeMachine:
+    """A `Machine` on the CPU under our feet.
+
+    The thread that opens it stays pinned to its CPU until `close`; other threads are pinned while they run a probe."""
+
+    def __init__(self, cpu: int | None = None) -> None:
+        """Find out what this CPU offers and which clock bracket serves best (about 50 ms).
+
+        Raises `UnsupportedError` off x86-64 Linux, `UsageError` for a CPU that this process may not use."""
+        if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+            raise UnsupportedError(
+                f"native measures x86-64 CPUs under Linux, this is {platform.machine()}; use sim:..."
+            )
+        self._cpus = allowed_cpus()
+        self._cpu = choose_cpu(cpu, self._cpus)
+        environment = read_environment()
+        self._switches = NativeSwitches(environment.cpu, environment.topology)
+        _engine.prepare(frozenset(environment.cpu.flags))
+        _engine.guard_install()
+        self._open = True
+        self._counting: NativeCounting | None = None
+        self._loops = NativeLoops(prefetch_hints(), self._switches, self._cycles_per_tick)
+        self._stitched: OrderedDict[tuple[Probe, bool], _engine.Stitched] = OrderedDict()
+        self._rng = np.random.default_rng()
+        self._bracket = BRACKETS.index("lfence")
+        self._dither_cycles = _UNCALIBRATED_DITHER_CYCLES
+        self._thread = hold(self._cpu)
+        try:
+            self._calibrate()
+            compared = Comparison(self._run_alone, self.step_ticks, self._dither_cycles)
+            self.bracket_figures = compared.bracket_figures()
+            brackets = ranked(self.bracket_figures)
+            self._bracket = BRACKETS.index(brackets[0])
+            self.facts = native_facts(environment, self._cpus, brackets, self._ticks_per_second)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- the Machine protocol ---------------------------------------------------------------------------------------
+
+    def allocate(self, size: int, page_size: int, *, populate: bool = True) -> Region:
+        """See `Machine.allocate`."""
+        return map_region(size, page_size, populate)
+
+    def allocate_on(self, size: int, page_size: int, node: int) -> Region:
+        """See `setebench.machine.BindsMemory`."""
+        region = map_region(size, page_size, False)
+        try:
+            bind(region.address, region.size, node)
+        except BaseException:
+            region.release()
+            raise
+        return region
+
+    def node_of(self, region: Region, offset: int) -> int | None:
+        """See `setebench.machine.BindsMemory`."""
+        return node_of(region.address + offset)
+
+    def release(self, region: Region) -> None:
+        """See `Machine.release`."""
+        _own(region).release()
+
+    def link(self, region: Region, addresses: NDArray[np.int64]) -> None:
+        """See `Machine.link`."""
+        _own(region).link(np.asarray(addresses, dtype=np.int64))
+
+    def read_numbers(self, region: Region, first: int = 0, count: int | None = None) -> NDArray[np.float64]:
+        """See `setebench.machine.HoldsNumbers`."""
+        return _own(region).numbers()[first : None if count is None else first + count].copy()
+
+    def write_numbers(self, region: Region, numbers: NDArray[np.float64], first: int = 0) -> None:
+        """See `setebench.machine.HoldsNumbers`."""
+        _own(region).numbers()[first : first + len(numbers)] = numbers
+
+    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        return self._switches.offered(self._cpu)
+
+    def prefetchers_off(self, names: Collection[str], cpus: Collection[int]) -> AbstractContextManager[None]:
+        """See `setebench.machine.SwitchesPrefetchers`."""
+        for cpu in cpus:
+            choose_cpu(cpu, self._cpus)
+        return self._switches.off(names, cpus)
+
+    def busy_time(self) -> BusyTime:
+        """See `setebench.machine.CountsBusyTime`."""
+        passed, own, wanted = time.monotonic(), time.process_time(), wanted_seconds(Tree(Path("/")))
+        if wanted is None:
+            raise UnsupportedError("the kernel doesn't tell how busy the CPUs are: /proc/stat does not say")
+        seconds, cpus = wanted
+        return BusyTime(passed=passed, others=seconds - own, cpus=cpus)
+
+    @cached_property
+    def _counters(self) -> NativeCounters:
+        return NativeCounters()
+
+    def event_roles(self) -> dict[str, str]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        return self._counters.event_roles()
+
+    def event_groups(self, roles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """See `setebench.counters.protocol.CountsEvents`."""
+        return self._counters.event_groups(roles)
+
+    @contextmanager
+    def count_events(self, roles: Sequence[str]) -> Iterator[Counting]:
+        """See `setebench.counters.protocol.CountsEvents`. Raises `UsageError` within another one, too."""
+        if self._counting is not None:
+            raise UsageError("events are counted already; ask for all roles at once, or one after the other")
+        self._counting = self._counters.count(roles)
+        try:
+            yield self._counting
+        finally:
+            self._counting.close()
+            self._counting = None
+
+    def loop_names(self) -> tuple[str, ...]:
+        """See `setebench.loops.RunsLoops`."""
+        return self._loops.names()
+
+    def describe_loop(self, name: str) -> Loop:
+        """See `setebench.loops.RunsLoops`. A name may have a size: `hash_join@256K`."""
+        with pinned(self._cpu):
+            return self._loops.describe(name)
+
+    def run_loop(
+        self, name: str, policies: Sequence[Policy], rounds: int, *, cpu: int | None = None, seed: int = 1
+    ) -> NDArray[np.int64]:
+        """See `setebench.loops.RunsLoops`. Raises `UsageError` also for a distance beyond the loop's arrays."""
+        with pinned(self._cpu if cpu is None else choose_cpu(cpu, self._cpus)):
+            return self._loops.run(name, policies, rounds, seed)
+
+    def check_loop(self, name: str) -> None:
+        """See `setebench.loops.RunsLoops`."""
+        self._loops.check(name)
+
+    def run(self, probe: Probe, placements: Placements, *, cpu: int | None = None, warmup: int = 0) -> Ticks:
+        """See `Machine.run`."""
+        # also where the thread is pinned already: another machine may have moved it since
+        with pinned(self._cpu if cpu is None else choose_cpu(cpu, self._cpus)):
+            return self._run(probe, placements, warmup, None)
+
+    def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
+        """See `Machine.run_together`."""
+        for cpu in probes:
+            choose_cpu(cpu, self._cpus)
+        meeting = _engine.Meeting(len(probes))
+        results: dict[int, Ticks] = {}
+        errors: list[BaseException] = []
+
+        counting = self._counting
+
+        def work(cpu: int, probe: Probe) -> None:
+            try:
+                with pinned(cpu):
+                    results[cpu] = self._run(probe, placements, warmup, meeting)
+            except BaseException as error:
+                meeting.abandon()
+                errors.append(error)
+            finally:
+                if counting is not None:
+                    counting.leave()
+
+        # what can fail is tried before any thread waits for another
+        if len({int((probe.rows[:, 0] == Kind.BARRIER).sum()) for probe in probes.values()}) > 1:
+            raise ProbeError("probes that run together need equally many barriers, or some would wait for ever")
+        for probe in probes.values():
+            placement_table(probe, placements)
+            self.stitch(probe, together=True)
+        threads = [threading.Thread(target=work, args=item) for item in probes.items()]
+        with counting.around_joint_run() if counting is not None else nullcontext():
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        if errors:
+            raise errors[0]
+        return results
+
+    def close(self) -> None:
+        """See `Machine.close`."""
+        if self._open:
+            self._open = False
+            self._stitched.clear()
+            self._loops.close()
+            _engine.guard_remove()
+            let_go(self._thread)
+
+    # -- stitching and running --------------------------------------------------------------------------------------
+
+    def stitch(self, probe: Probe, *, together: bool = False) -> _engine.Stitched:
+        """The probe's machine code, from memory if it was stitched lately."""
+        key = (probe, together)
+        known = self._stitched.get(key)
+        if known is not None:
+            self._stitched.move_to_end(key)
+            return known
+        placed = [address.bits for address in probe.instruction_addresses]
+        stitched = _engine.Stitched(probe.rows, len(probe.bases), probe.intervals, placed, self._bracket, together)
+        self._stitched[key] = stitched
+        if len(self._stitched) > KEPT_PROBES:
+            self._stitched.popitem(last=False)
+        return stitched
+
+    def _run(self, probe: Probe, placements: Placements, warmup: int, meeting: _engine.Meeting | None) -> Ticks:
+        table = placement_table(probe, placements)
+        stitched = self.stitch(probe, together=meeting is not None)
+        # filled, not only reserved: a page fault while results are stored would fall into the measurement
+        results = np.full((len(table), stitched.intervals), -1, dtype=np.int64)
+        leaders = None if self._counting is None else self._counting.leaders(joint=meeting is not None)
+        fault = stitched.run(table, results, self._dither(len(table) * stitched.dithers), meeting, leaders)
+        if fault is not None:
+            number, operation, address = fault
+            what = str(list(probe.operations)[operation].kind.name).lower() if operation >= 0 else ""
+            raise ProbeFault(signal.Signals(number).name, operation, address, what)
+        return results[warmup:]
+
+    def _run_alone(self, probe: Probe, placements: Placements, warmup: int) -> Ticks:
+        return self._run(probe, placements, warmup, None)
+
+    def _dither(self, count: int) -> NDArray[np.int32]:
+        """Waits of a triangular distribution over two clock steps.
+
+        One uniform wait over exactly one step would do, but the step in cycles drifts with the frequency; the sum of
+        two leaves only the square of that error."""
+        first, second = self._rng.random((2, count)) * self._dither_cycles
+        waits: NDArray[np.int32] = (first + second).astype(np.int32)
+        return waits
+
+    # -- the clock --------------------------------------------------------------------------------------------------
+
+    def _calibrate(self) -> None:
+        """Find the tick rate, the clock's step, and how many cycles of dither cover it."""
+        begin = _engine.clock_pair(50)
+        began = time.perf_counter()
+        waits = [self._run(Probe().start().wait(1 + n * n).stop(), 24, 4, None).ravel() for n in range(48)]
+        self.step_ticks = clock_step(np.concatenate(waits))
+        self._dither_cycles = max(self.step_ticks * self._cycles_per_tick(), 4.0)
+        time.sleep(max(0.0, 0.02 - (time.perf_counter() - began)))
+        end = _engine.clock_pair(50)
+        self._ticks_per_second = (end[0] - begin[0]) / (end[1] - begin[1]) * 1e9
+
+    def _cycles_per_tick(self) -> float:
+        """From chained additions, in turn, each block without its stalls: one repetition that was cut short by another
+        program would make the dither hundreds of steps long or none at all, and with it every sample that follows."""
+        blocks = [
+            [mean_ticks(self._run(Probe().start().add(n).stop(), 80, 8, None).ravel(), self.step_ticks) for n in chains]
+            for chains in [(200, 1200)] * 5
+        ]
+        thousand_ticks = float(np.median([long - short for short, long in blocks]))
+        return 1000.0 / max(thousand_ticks, 1.0)
+
+
+def _own(region: Region) -> NativeRegion:
+    if not isinstance(region, NativeRegion):
+        raise UsageError("this region belongs to another machine")
+    return region

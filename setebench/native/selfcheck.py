@@ -1,0 +1,114 @@
+"""What `setebench doctor` measures of this machine: its clock, and whether 2 MiB pages are what they claim."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.doctor import BracketReport, ClockReport, PageReport
+from setebench.errors import UnsupportedError
+from setebench.infer.ticks import over_replicates
+from setebench.machine import Region
+from setebench.measure.calibrate import LINE, measure_ruler, overheads, quick_cycles_per_tick
+from setebench.native import _engine
+from setebench.native.machine import NativeMachine
+from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, map_region
+from setebench.probe import Probe
+from setebench.scenario import Context
+
+TRAPPING_CPUID_TICKS = 600
+"""A cpuid that stays on the CPU takes 100 to 300 cycles; a round trip to a hypervisor takes over a thousand."""
+
+FEW_PAGES, MANY_PAGES = 16, 400
+"""Pages that any first TLB holds, and more than any holds; their lines (one a page) fit any first cache."""
+
+VISIBLE_CYCLES = 0.7
+"""A TLB miss that costs less per load than this is not seen well enough to compare page sizes by."""
+
+
+def clock_report(cpu: int | None = None) -> ClockReport:
+    """Measure the clock on `cpu` (by default the one that scenarios use)."""
+    machine = NativeMachine(cpu=cpu)
+    try:
+        context = Context(machine=machine)
+        empty = overheads(context, 2000)
+        rulers = [measure_ruler(context, 1000).cycles_per_tick for _ in range(8)]
+        cpuid_ticks = float(np.median(_engine.cpuid_ticks(50)))
+        per_tick = over_replicates(rulers)
+        return ClockReport(
+            step_ticks=machine.step_ticks,
+            ticks_per_second=machine.facts.ticks_per_second,
+            brackets=tuple(
+                BracketReport(name=name, overhead_ticks=ticks, jitter_ticks=_jitter(machine, name))
+                for name, ticks in empty.items()
+            ),
+            chosen=machine.facts.brackets[0],
+            cpuid_traps=cpuid_ticks > TRAPPING_CPUID_TICKS,
+            cpuid_ticks=cpuid_ticks,
+            cycles_per_tick=per_tick.value,
+            cycles_per_tick_low=per_tick.low,
+            cycles_per_tick_high=per_tick.high,
+        )
+    finally:
+        machine.close()
+
+
+def _jitter(machine: NativeMachine, bracket: str) -> float:
+    ticks = machine.run(Probe().start(bracket=bracket).stop(bracket=bracket), 400, warmup=8)
+    return float(ticks.std())
+
+
+def page_report(cpu: int | None = None) -> PageReport:
+    """Measure whether lines of one 2 MiB page need one TLB entry or, as on 4 KiB pages, many."""
+    machine = NativeMachine(cpu=cpu)
+    try:
+        huge = map_region(HUGE_PAGE, HUGE_PAGE, True)
+    except UnsupportedError as error:
+        machine.close()
+        return PageReport(granted=False, how="none", tlb_behaviour="unavailable", reason=str(error))
+    small = map_region(HUGE_PAGE, SMALL_PAGE, True)
+    try:
+        return _compare_pages(machine, small, huge)
+    finally:
+        small.release()
+        huge.release()
+        machine.close()
+
+
+def _compare_pages(machine: NativeMachine, small: NativeRegion, huge: NativeRegion) -> PageReport:
+    rises = [(_rise(machine, small, seed), _rise(machine, huge, seed)) for seed in range(9)]
+    on_small, on_huge = (float(np.median([pair[n] for pair in rises])) for n in (0, 1))
+    figures = f"{MANY_PAGES} lines 4 KiB apart cost {on_small:.1f} cycles more each than {FEW_PAGES} on 4 KiB pages, "
+    figures += f"{on_huge:.1f} more inside a 2 MiB page"
+    if on_small < VISIBLE_CYCLES:
+        figures = f"TLB misses hardly show on this machine: {figures}"
+    return PageReport(granted=True, how=huge.granted, tlb_behaviour=_behaviour(on_small, on_huge), reason=figures)
+
+
+def _behaviour(on_small: float, on_huge: float) -> Literal["real", "splintered", "unresolved"]:
+    if on_small < VISIBLE_CYCLES or 0.3 * on_small <= on_huge <= 0.6 * on_small:
+        return "unresolved"
+    return "splintered" if on_huge > 0.6 * on_small else "real"
+
+
+def _rise(machine: NativeMachine, region: Region, seed: int) -> float:
+    """Cycles per load that many lines, each 4 KiB from the next, cost more than few."""
+    few, many = (_step_cycles(machine, region, pages, seed) for pages in (FEW_PAGES, MANY_PAGES))
+    return many - few
+
+
+def _step_cycles(machine: NativeMachine, region: Region, pages: int, seed: int) -> float:
+    lines = _line_a_page(region, pages, seed)
+    machine.link(region, lines)
+    probe = Probe().start().chase(LINE, 10 * pages).stop()
+    ticks = machine.run(probe, {LINE: np.full(12, lines[0])}, warmup=4)
+    return float(np.median(ticks)) * quick_cycles_per_tick(Context(machine=machine)) / (10 * pages)
+
+
+def _line_a_page(region: Region, pages: int, seed: int) -> NDArray[np.int64]:
+    """One line in each of the first `pages` 4 KiB pages, in random order, spread evenly over the cache's sets."""
+    number = np.random.default_rng(seed).permutation(pages)
+    lines = region.address + number * SMALL_PAGE + number % (SMALL_PAGE // region.line_size) * region.line_size
+    return lines.astype(np.int64)
