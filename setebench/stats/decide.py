@@ -9,7 +9,8 @@ import math
 from typing import Any
 
 from setebench.results import Finding, Outcome
-from setebench.stats.estimate import Estimate
+from setebench.stats.estimate import CONFIDENCE, Estimate
+from setebench.stats.threshold import Posterior
 
 
 def measured(parameter: str, estimate: Estimate, unit: str, method: str = "", evidence: str = "") -> Finding:
@@ -32,6 +33,41 @@ def chosen(parameter: str, value: Any, unit: str, method: str = "", evidence: st
     """One value of a closed set, a list of such, or a truth value, that the data chose."""
     return Finding(
         parameter=parameter, value=value, unit=unit, outcome=Outcome.MEASURED, method=method, evidence=evidence
+    )
+
+
+def counted(parameter: str, posterior: Posterior, unit: str, method: str = "", evidence: str = "") -> Finding:
+    """The largest number that fits: measured where one has the confidence, a bound where only "so many at least" has,
+    else open between the ends of its interval."""
+    if posterior.certainty >= CONFIDENCE and posterior.value < int(posterior.numbers[-1]):
+        low, high = posterior.interval(CONFIDENCE)
+        return Finding(
+            parameter=parameter,
+            value=posterior.value,
+            unit=unit,
+            low=min(low, posterior.value),
+            high=max(high, posterior.value),
+            outcome=Outcome.MEASURED,
+            method=method,
+            evidence=evidence,
+        )
+    if posterior.beyond >= CONFIDENCE:
+        why = f"no limit up to {int(posterior.numbers[-1])}, the most that was asked"
+        return at_least(parameter, int(posterior.numbers[-1]), unit, why, method, evidence)
+    low, high = posterior.interval(CONFIDENCE)
+    return unresolved(parameter, unit, f"between {low} and {high}; run again at a quieter time", method)
+
+
+def at_least(parameter: str, value: float, unit: str, reason: str, method: str = "", evidence: str = "") -> Finding:
+    """A bound from below, and why it is no more than that."""
+    return Finding(
+        parameter=parameter,
+        value=value,
+        unit=unit,
+        outcome=Outcome.AT_LEAST,
+        reason=reason,
+        method=method,
+        evidence=evidence,
     )
 
 
