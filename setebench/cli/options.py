@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from setebench.results import Document
     from setebench.scenario import Option, Scenario
 
-FORMS = ("table", "json", "csv", "markdown", "latex")
+FORMS = ("table", "overview", "json", "csv", "markdown", "latex")
 _LARGEST_SEED = (1 << 63) - 1
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

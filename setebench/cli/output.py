@@ -64,8 +64,8 @@ class Output:
         """Print or write the document. Raises `UsageError`, or `SetebenchError` where standard output takes no more."""
         if self.path is not None:
             store.write(self.path, render(document, self.form, references=references).encode(), self.force)
-        elif self.form == "table":
-            print_for_people(lambda **look: render(document, "table", references=references, **look))
+        elif self.form in ("table", "overview"):
+            print_for_people(lambda **look: render(document, self.form, references=references, **look))
         else:
             print_text(render(document, self.form, references=references).encode())
 

@@ -24,7 +24,7 @@ FORM_OF_EXTENSION = {
     ".csv": "csv",
     ".json": "json",
 }
-FORMS = ("html", "table", "markdown", "latex", "csv", "json")
+FORMS = ("html", "table", "overview", "markdown", "latex", "csv", "json")
 
 
 @click.command()

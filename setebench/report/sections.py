@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from setebench.compare import Agreement, agreement
+from setebench.report.alike import merged
 from setebench.report.numbers import number, value_text
 from setebench.results import Document, Finding, Outcome
 
@@ -33,6 +34,10 @@ _MOST_PAIRS = 12
 """Pairs of CPUs that are listed one by one; a longer matrix is summed up, as the paper does."""
 
 
+UNDOCUMENTED = "undocumented"
+"""The remark on a finding of which a reference has no value."""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """Findings under one heading."""
 
@@ -52,7 +57,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         """`= 14 cycles`, `≠ 12 cycles`, `undocumented`; empty where there is nothing to say."""
         told = {each.parameter: each for each in self.document.findings}.get(finding.parameter)
         if told is None:
-            return "undocumented" if self.complete and _publishable(finding) else ""
+            return UNDOCUMENTED if self.complete and _publishable(finding) else ""
         mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, told)]
         return f"{mark}{published_text(told)}"
 
@@ -101,15 +106,16 @@ def _place(parameter: str) -> tuple[int, str]:
 
 
 def condensed(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with a long matrix of core-to-core latencies summed up: one line per state of the line."""
+    """The findings with rows that would all say the same as one, and with a long matrix of core-to-core latencies
+    summed up: one line per state of the line."""
     matrix = [each for each in findings if each.parameter.startswith("latency.core_to_core.")]
     if len(matrix) <= _MOST_PAIRS:
-        return list(findings)
+        return merged(findings)
     states: dict[str, list[Finding]] = {}
     for finding in matrix:
         states.setdefault(finding.parameter.rpartition(".")[2], []).append(finding)
     rest = [each for each in findings if not each.parameter.startswith("latency.core_to_core.")]
-    return rest + [_summed_up(state, members) for state, members in states.items()]
+    return merged(rest) + [_summed_up(state, members) for state, members in states.items()]
 
 
 def _summed_up(state: str, members: list[Finding]) -> Finding:

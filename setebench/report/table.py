@@ -16,7 +16,7 @@ from setebench import store
 from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.sections import Reference, Section
-from setebench.report.terminal import terminal_table
+from setebench.report.terminal import overview, terminal_table
 from setebench.report.text import latex_symbols, latex_text, markdown_text, visible
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document
@@ -41,7 +41,9 @@ def render(
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}; one of {', '.join(FORMS)}")
     view = View(document, references)
-    return terminal_table(view, width or _NATURAL_WIDTH, colour) if form == "table" else FORMS[form](view)
+    if form == "table":
+        return terminal_table(view, width or _NATURAL_WIDTH, colour)
+    return overview(view, width or _NATURAL_WIDTH) if form == "overview" else FORMS[form](view)
 
 
 # -- forms ---------------------------------------------------------------------------------------------------------
@@ -147,6 +149,7 @@ def _alignment(view: View) -> tuple[str, ...]:
 
 FORMS: dict[str, Callable[[View], str]] = {
     "table": lambda view: terminal_table(view, _NATURAL_WIDTH, False),
+    "overview": lambda view: overview(view, _NATURAL_WIDTH),
     "json": _json,
     "csv": _csv,
     "markdown": _markdown,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
+from setebench.report.opening import opening
+from setebench.report.opening.drawn import drawn
 from setebench.report.text import visible
 from setebench.report.view import RIGHT_ALIGNED, View, shortcomings, title, verified
 from setebench.results import Document, Outcome
@@ -40,13 +42,23 @@ def terminal_table(view: View, width: int, colour: bool) -> str:
         legacy_windows=False,
     )
     with console.capture() as captured:
+        page = opening(view.document, view.references)
         console.print(Text(title(view.document), style="bold"), soft_wrap=True)
-        for line in verified(view.document):
+        for line in [*drawn(page, width), ""] if page is not None else verified(view.document):
             console.print(Text(line), soft_wrap=True)
         console.print(_rich_table(view, notes=notes_fit) if view.document.findings else "no findings")
         for line in [*([] if notes_fit else _notes(view.document)), *shortcomings(view.document)]:
             console.print(Text(line), soft_wrap=True)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def overview(view: View, width: int) -> str:
+    """The opening page alone; the table of a document that has none."""
+    page = opening(view.document, view.references)
+    if page is None:
+        return terminal_table(view, width, False)
+    lines = [title(view.document), *drawn(page, width), *shortcomings(view.document)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def _notes(document: Document) -> list[str]:

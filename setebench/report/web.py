@@ -21,6 +21,7 @@ import msgspec
 from setebench import store
 from setebench.errors import SetebenchError
 from setebench.report import plot
+from setebench.report.opening import opening
 from setebench.report.sections import Reference, Section, condensed, sections
 from setebench.report.text import visible
 from setebench.report.view import View, cycles_per_ns, shortcomings, title, verified
@@ -100,6 +101,7 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
         "name": visible(entry.name),
         "title": title(document),
         "verified": verified(document),
+        "opening": _opening(document, entry.references),
         "machine": _machine_rows(document),
         "settings": _pairs(document.settings),
         "facts": _pairs(document.machine.facts),
@@ -111,6 +113,20 @@ def _shown(number: int, entry: Entry) -> dict[str, Any]:
         "plots": [_plot(each, f"{number}-{position}") for position, each in enumerate(entry.plots, 1)],
         "download": _download(store.dumps(document), "application/json"),
     }
+
+
+def _opening(document: Document, references: Sequence[Reference]) -> Any:
+    """The first page as the template reads it, its texts made visible; None where there is none."""
+    page = opening(document, references)
+    return None if page is None else _shown_text(msgspec.to_builtins(page))
+
+
+def _shown_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, list):
+        return [_shown_text(each) for each in value]
+    return {key: _shown_text(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _section(view: View, section: Section) -> dict[str, Any]:

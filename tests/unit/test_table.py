@@ -68,7 +68,7 @@ def make_document(findings: list[Finding] | None = None, name: str = "sim small"
     )
 
 
-EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
+EXTENSIONS = {"table": "txt", "overview": "overview.txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
 
 
 @pytest.mark.parametrize("kind", ["plain", "hostile"])

@@ -344,7 +344,9 @@ frame.onload = () => {
     overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
     wide: wide.map(each => each.tagName),
     tables: page.querySelectorAll("table").length,
-    rows: [...page.querySelectorAll("tbody tr")].filter(each => each.getBoundingClientRect().height > 0).length,
+    boxes: [...page.querySelectorAll(".picture .box")].filter(each => each.getBoundingClientRect().width > 150).length,
+    summary: page.querySelectorAll(".summary tbody tr").length,
+    rows: [...page.querySelectorAll(".findings tbody tr")].filter(each => each.getBoundingClientRect().height > 0).length,
     drawn: drawings.filter(box => box.width > 500 && box.height > 300).length,
     shown: page.querySelectorAll("svg path, svg use").length,
     alternatives: page.querySelectorAll("svg > title, svg > desc").length,
@@ -377,7 +379,8 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
     (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)).replace("PAGE", written))
     found = json.loads(_attribute(_browse(tmp_path, "frame.html", 1400)[0], "data-found"))
     assert found["errors"] == [] and found["wide"] == [] and found["overflow"] <= 0
-    assert found["tables"] == len(sections(FINDINGS)) and found["rows"] == len(FINDINGS)
+    assert found["tables"] == 1 + len(sections(FINDINGS)) and found["rows"] == len(FINDINGS)
+    assert found["boxes"] == 4 and found["summary"] >= 6
     assert found["drawn"] == 1 and found["shown"] > 20 and found["alternatives"] == 2
 
 

@@ -1,0 +1,63 @@
+"""What a report opens with: the machine as a picture, what its table is worth, what stands against others' words, what
+stayed open, and the summary of the paper. Everything in it is text; who shows it escapes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from setebench.report.opening.doubts import Open, against, open_ones
+from setebench.report.opening.picture import Box, Picture, picture
+from setebench.report.opening.tables import Group, groups
+from setebench.report.opening.told import Told
+from setebench.report.sections import Reference
+from setebench.report.view import verified
+from setebench.results import Document
+
+__all__ = ["Box", "Opening", "Picture", "opening"]
+
+UNVERIFIED = "Nobody has held this table against the machine yet: setebench verify does."
+MOST_OPEN = 8
+"""Reasons that are listed before the rest is only counted."""
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """The first page."""
+
+    name: str
+    picture: Picture
+    verified: str
+    against: list[str]
+    open: list[Open]
+    open_besides: int
+    groups: list[Group]
+
+
+def opening(document: Document, references: Sequence[Reference]) -> Opening | None:
+    """The first page of a document; None where it holds no machine: latencies and caches both."""
+    told = Told(document)
+    if not {"latency.l1", "cache.l1.size"} <= told.findings.keys():
+        return None
+    left = open_ones(document)
+    return Opening(
+        name=_name(document),
+        picture=picture(told),
+        verified=next(iter(verified(document)), UNVERIFIED),
+        against=against(document.findings, references),
+        open=left[:MOST_OPEN],
+        open_besides=sum(each.number for each in left[MOST_OPEN:]),
+        groups=groups(told, references),
+    )
+
+
+def _name(document: Document) -> str:
+    """What the processor is called, and whose guest it runs in."""
+    cpu, hypervisor = (document.machine.environment.get(key) for key in ("cpu", "hypervisor"))
+    numbers: list[str] = []
+    if isinstance(cpu, dict):
+        numbers = [f"{key} {cpu[key]}" for key in ("family", "model") if cpu.get(key) is not None]
+    host: Any = hypervisor.get("name") if isinstance(hypervisor, dict) and hypervisor.get("present") else None
+    told = [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]
+    return ", ".join(map(str, told))

@@ -1,0 +1,83 @@
+"""What stands against the words of others, and what stayed open and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from setebench.compare import Agreement, agreement
+from setebench.report.alike import joined
+from setebench.report.numbers import interval_text, value_text
+from setebench.report.sections import Reference, published_text
+from setebench.results import Document, Finding, Outcome
+
+SHORT = 0.5
+"""A bound below this part of what somebody says is worth a line: less was seen than there is said to be."""
+
+
+METHODS = (".sete", ".chase")
+"""Endings of findings that stand behind another one."""
+
+
+LESS = ("bandwidth.", "loaded_latency.", "counter.")
+"""Beginnings of what comes last: numbers of kernels and counts, of which one is like the other."""
+
+
+class Open(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters without an answer that share a reason."""
+
+    names: str
+    reason: str
+    number: int
+
+
+def against(findings: Iterable[Finding], references: Sequence[Reference]) -> list[str]:
+    """One line for each finding that contradicts a reference, or that reached less than half of what one says."""
+    lines = []
+    for finding in findings:
+        for reference in references:
+            said = next((each for each in reference.document.findings if each.parameter == finding.parameter), None)
+            if said is not None and finding.value is not None:
+                lines.append(_line(finding, said, _who(reference)))
+    return [line for line in lines if line]
+
+
+def _who(reference: Reference) -> str:
+    return f"published for {reference.name}:" if reference.complete else "the operating system says"
+
+
+def _line(finding: Finding, said: Finding, who: str) -> str:
+    if agreement(finding, said) is Agreement.DIFFERS:
+        interval = f" {interval_text(finding)}" if finding.low != finding.high else ""
+        return f"{finding.parameter}: {value_text(finding)}{interval}; {who} {published_text(said)}"
+    bound, whole = finding.value, said.value
+    numbers = isinstance(bound, (int, float)) and isinstance(whole, (int, float))
+    if finding.outcome is not Outcome.AT_LEAST or not numbers or bound >= SHORT * whole:  # type: ignore[operator]
+        return ""
+    return f"{finding.parameter}: {value_text(finding)} were seen; {who} {published_text(said)}"
+
+
+def open_ones(document: Document) -> list[Open]:
+    """Findings without a value, gathered where their reasons say the same but for numbers, what the picture shows
+    first; not the two methods behind another finding."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in document.findings:
+        if finding.value is None and not finding.parameter.endswith(METHODS):
+            groups.setdefault(_without_numbers(finding.reason or ""), []).append(finding)
+    found = [
+        Open(names=joined([each.parameter for each in group]), reason=_reason(text, group), number=len(group))
+        for text, group in groups.items()
+    ]
+    return sorted(found, key=lambda each: each.names.startswith(LESS) or ".vector" in each.names)
+
+
+def _reason(text: str, group: list[Finding]) -> str:
+    """What they all say: with numbers where these are the same."""
+    reasons = {finding.reason or "" for finding in group}
+    return reasons.pop() if len(reasons) == 1 else text
+
+
+def _without_numbers(reason: str) -> str:
+    return re.sub(r"(?<![\w.])-?\d+(\.\d+)?(e[+-]?\d+)?(?!\w)", "…", reason)

@@ -1,0 +1,175 @@
+"""What a report opens with: the machine as boxes and words, doubts, and the summary."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from setebench.report.alike import joined, merged
+from setebench.report.opening import UNVERIFIED, Opening, opening
+from setebench.report.opening.drawn import NARROWEST, drawn
+from setebench.report.sections import Reference
+from setebench.report.table import FORMS, render
+from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+
+SEEN = [
+    Finding(parameter="latency.l1", value=4.0, unit="cycles", low=3.9, high=4.1),
+    Finding(parameter="latency.l1.vector16", value=4.05, unit="cycles", low=3.9, high=4.2),
+    Finding(parameter="latency.l1.vector32", value=4.1, unit="cycles", low=4.0, high=4.2),
+    Finding(parameter="latency.l2", value=14.0, unit="cycles", low=13.5, high=14.5),
+    Finding(parameter="latency.memory", unit="cycles", outcome=Outcome.UNRESOLVED, reason="between 200.1 and 300.2"),
+    Finding(parameter="latency.memory.row_hit", unit="cycles", outcome=Outcome.UNRESOLVED, reason="between 3 and 4"),
+    Finding(parameter="cache.l1.size", value=32768, unit="bytes"),
+    Finding(parameter="cache.l1.ways", value=8, unit="ways"),
+    Finding(parameter="cache.l2.size", value=3 << 20, unit="bytes", outcome=Outcome.AT_LEAST),
+    Finding(parameter="cache.l1.inclusive_in_l2", value=True, unit="bool"),
+    Finding(parameter="mshr.l1.demand", value=10, unit="entries"),
+    Finding(parameter="mshr.l1.prefetch", value=10, unit="entries"),
+    Finding(parameter="tlb.l1.entries.4k", value=64, unit="entries"),
+    Finding(parameter="tlb.l1.miss_penalty.4k", value=7.0, unit="cycles"),
+    Finding(parameter="prefetcher.l1.stride.present", value=True, unit="bool"),
+    Finding(parameter="prefetcher.l1.stride.indexed_by", value="ip", unit="string"),
+    Finding(parameter="prefetcher.l1.stride.trigger", value=4, unit="accesses"),
+    Finding(parameter="prefetcher.l1.stride.degree", value=2, unit="lines"),
+    Finding(parameter="prefetcher.l1.stride.max_distance", value=2, unit="lines"),
+    Finding(parameter="prefetcher.l1.stride.crosses_4k", value=True, unit="bool"),
+    Finding(parameter="prefetcher.l1.stride.streams", unit="streams", outcome=Outcome.UNRESOLVED, reason="noisy"),
+    Finding(parameter="prefetcher.l2.pair.present", value=False, unit="bool", outcome=Outcome.ABSENT),
+    Finding(parameter="software_prefetch.on_tlb_miss.l1", value=True, unit="bool"),
+    Finding(parameter="software_prefetch.on_page_fault", value=False, unit="bool"),
+]
+
+
+def document(findings: list[Finding], **more: Any) -> Document:
+    facts = more.pop("facts", {"siblings": [[0, 2], [1, 3]]})
+    return Document(
+        tool=Tool(name="setebench", version="1"),
+        machine=MachineRecord(kind="sim", name="a machine", facts=facts, environment=more.pop("environment", {})),
+        settings={},
+        started="2026-11-21T10:00:00+00:00",
+        elapsed_seconds=1.0,
+        findings=findings,
+        evidence={"cycles": {"cycles_per_ns": 2.0}, **more},
+    )
+
+
+def page(findings: list[Finding] = SEEN, **more: Any) -> Opening:
+    made = opening(document(findings, **more), [])
+    assert made is not None
+    return made
+
+
+def test_boxes_go_from_the_cores_to_memory_with_what_was_found() -> None:
+    cores, first, second, memory = page().picture.hierarchy
+    assert ("cores", "2, 2 threads each") in cores.facts and ("clock", "2.00 GHz") in cores.facts
+    assert dict(first.facts) == {"size": "32 KiB", "ways": "8-way", "latency": "4.00 cycles, 2.00 ns"}
+    assert first.below == "misses in flight: 10"
+    assert ("size", "≥ 3 MiB") in second.facts and ("keeps", "all of L1") in second.facts
+    assert second.absent == "adjacent line" and ("latency", "open") in memory.facts
+    (tlb,) = page().picture.translation
+    assert tlb.facts == [("4 KiB pages", "64 entries, a miss costs 7 cycles")]
+
+
+def test_a_prefetcher_is_told_in_words_where_it_sits() -> None:
+    (one,) = page().picture.hierarchy[1].prefetchers
+    assert one.name == "stride by instruction"
+    assert one.words == "from the 4th access, 2 strides ahead, crosses 4 KiB; open: runs at once"
+
+
+def test_what_is_open_comes_with_its_reason_once() -> None:
+    (memory, streams) = page().open
+    assert memory.names == "latency.memory, latency.memory.row_hit" and memory.reason == "between … and …"
+    assert streams.reason == "noisy" and streams.number == 1
+
+
+def test_what_stands_against_others_words_is_said() -> None:
+    said = document([Finding(parameter="cache.l1.size", value=49152, unit="bytes"), SEEN[0]])
+    system = document([Finding(parameter="cache.l2.size", value=32 << 20, unit="bytes")])
+    references = [Reference(name="book", document=said), Reference(name="system", document=system, complete=False)]
+    made = opening(document(SEEN), references)
+    assert made is not None and made.against == [
+        "cache.l1.size: 32 KiB; published for book: 48 KiB",
+        "cache.l2.size: ≥ 3 MiB were seen; the operating system says 32 MiB",
+    ]
+    rows = {row.label: row for group in made.groups for row in group.rows}
+    assert rows["L1 cache"].published == "book ≠ 48 KiB" and rows["L2 cache hit"].news
+    assert not rows["L1 cache hit"].news
+
+
+def test_the_summary_has_one_row_for_a_parameter() -> None:
+    rows = {row.label: row.value for group in page().groups for row in group.rows}
+    assert rows["L1 cache hit"] == "4.00 cycles [3.90, 4.10], 2.00 ns"
+    assert rows["vector loads"] == "as 8-byte loads, within [-0.2, 0.3] cycles"
+    assert rows["prefetch works"] == "level-1 TLB miss" and rows["prefetch is dropped"] == "page fault"
+    assert rows["not there"] == "L2 adjacent line" and rows["memory access"] == "open"
+
+
+def test_vector_loads_that_differ_are_told_by_width() -> None:
+    wide = Finding(parameter="latency.l2.vector64", value=17.0, unit="cycles", low=16.5, high=17.5)
+    rows = {row.label: row.value for group in page([*SEEN, wide]).groups for row in group.rows}
+    assert rows["vector loads"].endswith("3.0 cycles more, within [2.0, 4.0] cycles with 64 bytes")
+
+
+def test_the_verified_line_stands_where_there_is_one() -> None:
+    assert page().verified == UNVERIFIED
+    assert page(verify={"headline": "predicts 94 %"}).verified == "predicts 94 %"
+
+
+def test_there_is_no_opening_without_a_machine_to_draw() -> None:
+    assert opening(document(SEEN[:6]), []) is None
+    assert opening(document([]), []) is None
+
+
+@pytest.mark.parametrize("width", [20, 60, 100, 400])
+def test_no_line_of_the_drawing_is_wider_than_asked(width: int) -> None:
+    lines = drawn(page(), width)
+    assert max(map(len, lines)) <= max(min(width, 100), NARROWEST)
+    corners = [line for line in lines if line.startswith("┌")]
+    assert len(corners) == 4 and len({len(line) for line in corners}) == 1
+    assert any("no prefetcher: adjacent line" in line for line in lines)
+
+
+def test_the_table_opens_with_the_machine_and_the_overview_ends_there() -> None:
+    table, overview = (render(document(SEEN), form, width=100) for form in ("table", "overview"))
+    assert table.startswith(overview.rstrip("\n"))
+    assert "latency.memory.row_hit" in table and "no prefetcher" in overview
+    assert "overview" in FORMS
+
+
+def test_any_odd_value_leaves_a_page() -> None:
+    """A result file is anybody's: a value of the wrong kind must not cost the report."""
+    names = [each.parameter for each in SEEN] + ["bandwidth.l1.load.64.threads_1", "latency.core_to_core.0-1.modified"]
+    odd: tuple[Any, ...] = (["x", 3], "text", True, 1e300, [], -1)
+    for value, shift in itertools.product(odd, (0, 1)):
+        findings = [Finding(parameter=name, value=value) for name in names[shift:]] + SEEN[:1] * shift
+        assert page(findings, facts={"siblings": 3}, environment={"cpu": 3, "hypervisor": []})
+
+
+# -- rows that say the same -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (["a.b"], "a.b"),
+        (["l.l1.vector16", "l.l1.vector32"], "l.l1.vector{16,32}"),
+        (["l.l1.x", "l.l2.x", "m.y"], "l.l{1,2}.x, m.y"),
+        (["a.b.c", "x.y.z"], "a.b.c, x.y.z"),
+    ],
+)
+def test_names_that_differ_in_one_part_are_one(names: list[str], text: str) -> None:
+    assert joined(names) == text
+
+
+def test_vector_loads_as_8_byte_loads_are_one_row() -> None:
+    rows = merged(SEEN)
+    assert [row.parameter for row in rows[:3]] == ["latency.l1", "latency.l1.vector{16,32}", "latency.l2"]
+    assert (rows[1].value, rows[1].low, rows[1].high) == ("as 8-byte loads", 3.9, 4.2)
+
+
+def test_neighbours_open_for_one_reason_are_one_row() -> None:
+    open_ones = [Finding(parameter=f"a.{n}", outcome=Outcome.UNAVAILABLE, reason="none here") for n in (1, 2)]
+    other = Finding(parameter="a.3", outcome=Outcome.UNRESOLVED, reason="none here")
+    assert [row.parameter for row in merged([*open_ones, other])] == ["a.{1,2}", "a.3"]
