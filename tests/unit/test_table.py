@@ -68,7 +68,8 @@ def make_document(findings: list[Finding] | None = None, name: str = "sim small"
     )
 
 
-EXTENSIONS = {"table": "txt", "overview": "overview.txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
+EXTENSIONS = {"table": "txt", "json": "json", "csv": "csv", "markdown": "md", "latex": "tex"}
+EXTENSIONS["overview"] = "overview.txt"
 
 
 @pytest.mark.parametrize("kind", ["plain", "hostile"])
