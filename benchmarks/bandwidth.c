@@ -87,9 +87,9 @@ int run_compiled(int kernel, int threads, const int *cpus, double *const *first,
             return 1;
     }
     for (int i = 0; i < threads; i++) {
-        void *told;
-        pthread_join(handles[i], &told);
-        failed |= told != NULL;
+        void *failure;
+        pthread_join(handles[i], &failure);
+        failed |= failure != NULL;
     }
     for (int run = 0; run < runs; run++) {
         double begin = jobs[0].began[run], end = jobs[0].ended[run];

@@ -4,8 +4,8 @@
 
 What is wanted: copy and triad in memory reach at least 0.98 of the same loops compiled by gcc at full optimisation,
 over the same pages with the same threads, and loads from L1, L2 and L3 at least 0.98 of likwid-bench with the same
-width. Both sides take turns in many short rounds, now one first and now the other; told is the median of the rounds'
-ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes.
+width. Both sides take turns in many short rounds, now one first and now the other; reported is the median of the
+rounds' ratios with its 95 % interval (order statistics), since whatever else uses this memory comes and goes.
 
 setebench's kernels come with two forms of loop, of which `setebench bandwidth` keeps the one that its first rounds show
 to be faster. Here a short trial before does so: `chosen` counts, and both forms stand beside it. The very same loop can
@@ -78,7 +78,7 @@ def taking_turns(rounds: int, ways: dict[str, Callable[[], float]]) -> dict[str,
     return found
 
 
-def tell(what: str, ours: Sequence[float], theirs: Sequence[float], beside: str) -> None:
+def show(what: str, ours: Sequence[float], theirs: Sequence[float], beside: str) -> None:
     """Print the ratio of two columns of rounds."""
     middle, low, high = median_interval(np.array(ours) / np.array(theirs))
     verdict = "reached" if middle >= WANTED else "missed"
@@ -138,7 +138,7 @@ def beside_gcc(arguments: argparse.Namespace) -> None:
             for name, kernels in OURS.items():
                 found = {way: [rate for part in parts for rate in part[name][way]] for way in parts[0][name]}
                 for way in (f"{kernel} {form}" for kernel in kernels for form in ("unrolled", "rolled", "chosen")):
-                    tell(way, found[way], found["gcc"], f"gcc's {name}")
+                    show(way, found[way], found["gcc"], f"gcc's {name}")
 
 
 def rounds_beside_gcc(program: str, threads: int, arguments: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
@@ -146,7 +146,7 @@ def rounds_beside_gcc(program: str, threads: int, arguments: argparse.Namespace)
     that a trial in this process chose stands there once more."""
     library = ctypes.CDLL(program)
     machine = open_machine()
-    context, told = Context(machine=machine), {}
+    context, rates = Context(machine=machine), {}
     cpus = choose_cpus(machine.facts, context.cpu, threads)
     array_bytes = (arguments.mib << 20) // threads // 256 * 256
     width = WIDTHS[widths_of(machine.facts)[0]]
@@ -159,19 +159,19 @@ def rounds_beside_gcc(program: str, threads: int, arguments: argparse.Namespace)
             ways = {way: run for own in forms.values() for way, run in own.items()}
             ways["gcc"] = compiled_way(library, name, team, array_bytes, arguments.runs)
             found = taking_turns(-(-arguments.rounds // PROCESSES), ways)
-            told[name] = found | {f"{kernel} chosen": found[form] for kernel, form in chosen.items()}
+            rates[name] = found | {f"{kernel} chosen": found[form] for kernel, form in chosen.items()}
     finally:
         team.close()
         machine.close()
-    return told
+    return rates
 
 
 def likwid_rate(line: Sequence[str]) -> float:
-    """GB/s that a run of likwid-bench tells."""
+    """GB/s that a run of likwid-bench prints."""
     ended = subprocess.run(line, check=False, capture_output=True, text=True)
     found = re.search(r"^MByte/s:\s+([\d.]+)", ended.stdout, re.MULTILINE)
     if found is None:
-        raise SystemExit(f"{' '.join(line)} told no rate: {(ended.stderr or ended.stdout).strip()[-200:]}")
+        raise SystemExit(f"{' '.join(line)} printed no rate: {(ended.stderr or ended.stdout).strip()[-200:]}")
     return float(found[1]) / 1000
 
 
@@ -203,7 +203,7 @@ def in_caches(context: Context, arguments: argparse.Namespace) -> None:
                 found = taking_turns(arguments.rounds, ways)
             finally:
                 team.close()
-            tell(f"{level} load.{width}", found["own"], found["likwid"], " ".join(line[4:]))
+            show(f"{level} load.{width}", found["own"], found["likwid"], " ".join(line[4:]))
 
 
 def cached_way(team: Team, width: int, size: int, passes: int) -> Callable[[], float]:
@@ -237,8 +237,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="runs in memory of a turn, of which the best counts")
     parser.add_argument("--mib", type=int, default=128, help="size of each array in memory")
     parser.add_argument("--width", choices=WIDTHS, action="append", help="width of loads beside likwid-bench")
-    told = "number of threads in memory; may be repeated. Default: one, and one on every CPU"
-    parser.add_argument("--threads", type=int, action="append", help=told)
+    meaning = "number of threads in memory; may be repeated. Default: one, and one on every CPU"
+    parser.add_argument("--threads", type=int, action="append", help=meaning)
     arguments = parser.parse_args()
     for name in arguments.only or parts:
         parts[name](arguments)

@@ -36,7 +36,7 @@ nobody else uses it (read as 360 to 440 cycles instead of 520 to 550)."""
 
 LAPS, LAYOUTS = 4, 9
 SHORT, LONG = 16, 2048
-"""Steps of a chase: few where lines are lost to somebody else, so that most chases lost none; many where a chase would
+"""Steps of a chase: few where lines are lost to others, so that most chases lost none; many where a chase would
 else take no longer than a few steps of a coarse clock, with which its loop falls into step."""
 
 CLOCK_STEPS_CYCLES = 150.0
@@ -44,11 +44,11 @@ CLOCK_STEPS_CYCLES = 150.0
 
 
 class Level(NamedTuple):
-    """A level, as `setebench latency` tells it: cycles, and over how many lines a chase for it should go, in pieces of
-    how many steps."""
+    """A level, as `setebench latency` reports it: cycles, and over how many lines a chase for it should go, in pieces
+    of how many steps."""
 
     name: str
-    told: dict[str, Any]
+    finding: dict[str, Any]
     lines: int
     steps: int
 
@@ -115,7 +115,7 @@ def sizes_bytes() -> list[int]:
         if (cache / "type").read_text().strip() != "Instruction":
             found[int((cache / "level").read_text())] = 1024 * int((cache / "size").read_text().strip().rstrip("K"))
     if not found:
-        raise SystemExit("the system tells no cache sizes, by which the chase by hand goes")
+        raise SystemExit("the system gives no cache sizes, by which the chase by hand goes")
     sizes = [found[level] for level in sorted(found)]
     return [sizes[0] // 2, *(factor * size // 4 for factor, size in zip((16, 7), sizes[:-1], strict=False))]
 
@@ -134,19 +134,19 @@ def measured() -> list[Level]:
 
 
 def compare(chase: Chase, rows: dict[str, list[tuple[float, float]]]) -> None:
-    """One round: ours, then by hand for each level that ours told; both go to `rows`."""
+    """One round: ours, then by hand for each level that ours reported; both go to `rows`."""
     levels = measured()
-    told = [level.told.get("value") for level in levels]
+    reported = [level.finding.get("value") for level in levels]
     for number, level in enumerate(levels):
-        if told[number] is None:
+        if reported[number] is None:
             continue
-        beyond = next((value for value in told[number + 1 :] if value is not None), 2.0 * told[number])
-        slow_by = max((beyond - told[number]) / 2, CLOCK_STEPS_CYCLES)
+        beyond = next((value for value in reported[number + 1 :] if value is not None), 2.0 * reported[number])
+        slow_by = max((beyond - reported[number]) / 2, CLOCK_STEPS_CYCLES)
         by_hand = chase.cycles(level, slow_by)
-        if by_hand > told[number] + slow_by:
-            print(f"{level.name}: most lines of the chase by hand were lost to somebody else", file=sys.stderr)
+        if by_hand > reported[number] + slow_by:
+            print(f"{level.name}: most lines of the chase by hand were lost to others", file=sys.stderr)
             continue
-        rows.setdefault(level.name, []).append((told[number], by_hand))
+        rows.setdefault(level.name, []).append((reported[number], by_hand))
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ from setebench.streaming.choice import (
     widths_of,
     without_kernels,
 )
+from setebench.streaming.findings import evidence_of, findings_of
 from setebench.streaming.levels import SMALLEST_BYTES, Levels, levels_of
 from setebench.streaming.prefetched import why_dropped
 from setebench.streaming.sweep import (
@@ -44,7 +45,6 @@ from setebench.streaming.sweep import (
     sizes_for,
 )
 from setebench.streaming.team import Team, team_bytes
-from setebench.streaming.told import evidence_of, told_of
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
 BUDGET_SECONDS, FAST_BUDGET_SECONDS = 22.0, 6.0
@@ -77,7 +77,7 @@ def answer(context: Context) -> Iterator[Finding]:
         drawn.append(evidence_of(case, points))
         if not without and case.kernel.fetches:
             without = why_dropped(context, case.kernel)
-        yield from told_of(case, points, levels, without)
+        yield from findings_of(case, points, levels, without)
 
 
 def _cases(context: Context) -> list[Case]:

@@ -33,7 +33,7 @@ from setebench.streaming.loaded import (
     LoadedChase,
     Reading,
 )
-from setebench.streaming.switched import Walk, all_switches, had_effect
+from setebench.streaming.switched import Traversal, all_switches, had_effect
 
 DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
 FAST_DELAYS = (0, 16, 64, 256, 1024)
@@ -67,7 +67,7 @@ Curve = dict[Step, Reading]
 OFF = "loaded_latency.prefetchers_off"
 FIGURES = ("at_peak", "reached_bandwidth", "peak_bandwidth", "knee_bandwidth")
 NO_EFFECT = (
-    "prefetchers were switched off and read as off, but a walk along neighbouring lines was not slower: a hypervisor "
+    "prefetchers were switched off and read as off, but a traversal of neighbouring lines was not slower: a hypervisor "
     "may take such writes without doing them"
 )
 
@@ -84,14 +84,14 @@ class Unprefetched:
 
 def answer(context: Context) -> Iterator[Finding]:
     """Yield idle latency, and for every mix the load reached, the latency there, and knee and peak where seen."""
-    crew = _loaders(context)
+    loaders = _loaders(context)
     asked = context.options.get("mix")
     mixes = {mix: MIXES[mix] for mix in asked or MIXES}
-    steps = [step for writes in mixes.values() for step in _steps(context, len(crew), writes)]
-    chase = LoadedChase(context, crew)
+    steps = [step for writes in mixes.values() for step in _steps(context, len(loaders), writes)]
+    chase = LoadedChase(context, loaders)
     try:
-        idle, curve = _in_rounds(context, chase, crew, steps)
-        off = None if context.options.get("no_msr") else _without_prefetchers(context, chase, crew)
+        idle, curve = _in_rounds(context, chase, loaders, steps)
+        off = None if context.options.get("no_msr") else _without_prefetchers(context, chase, loaders)
     finally:
         chase.close()
     curves = {mix: {step: one for step, one in curve.items() if step.writes == writes} for mix, writes in mixes.items()}
@@ -103,13 +103,13 @@ def answer(context: Context) -> Iterator[Finding]:
     how = f"{len(idle)} rounds of chains of flushed lines, long ones less short ones"
     yield _measured("loaded_latency.idle", estimate, "ns", how)
     for mix, curve in curves.items():
-        yield from _findings(_prefix(mix), estimate.value, loads[mix], curve, len(crew))
+        yield from _findings(_prefix(mix), estimate.value, loads[mix], curve, len(loaders))
     if off is not None:
-        yield from _findings_off(off, len(crew))
+        yield from _findings_off(off, len(loaders))
 
 
 def _in_rounds(
-    context: Context, chase: LoadedChase, crew: tuple[int, ...], steps: list[Step], how: str = ""
+    context: Context, chase: LoadedChase, loaders: tuple[int, ...], steps: list[Step], how: str = ""
 ) -> tuple[NDArray[np.float64], Curve]:
     """Latency without load before and after every round, in ns, and the load points, those of most worth first: each
     once in every round, so that what else uses memory for a while is in some figures of all points and not in all
@@ -126,9 +126,9 @@ def _in_rounds(
             spent = budget.left < BUDGET_SECONDS * (1 - 1 / FEWEST_ROUNDS)
             if not number and spent and len(curve) >= FEWEST_POINTS and not context.options.get("mix"):
                 break
-            told = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
-            context.progress(f"round {number + 1}: {told}")
-            found = chase.measure(crew[: step.threads], step.delay, step.writes)
+            what = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
+            context.progress(f"round {number + 1}: {what}")
+            found = chase.measure(loaders[: step.threads], step.delay, step.writes)
             curve[step] = curve.get(step, NOTHING).then(found)
         if number + 1 >= FEWEST_ROUNDS and budget.left < before - budget.left:
             break
@@ -136,27 +136,29 @@ def _in_rounds(
     return np.concatenate(idle), curve
 
 
-def _without_prefetchers(context: Context, chase: LoadedChase, crew: tuple[int, ...]) -> Unprefetched | None:
+def _without_prefetchers(context: Context, chase: LoadedChase, loaders: tuple[int, ...]) -> Unprefetched | None:
     """The curve of reads with all prefetchers of all CPUs concerned off; None where the machine has no switches."""
     machine, switches = context.machine, all_switches(context.machine)
     if not isinstance(machine, SwitchesPrefetchers) or switches.reason or not switches.names:
         return Unprefetched(switches.reason) if switches.reason else None
-    walk = Walk(context, chase.cpu)
+    traversal = Traversal(context, chase.cpu)
     try:
-        before = walk.ticks()
-        context.progress(f"prefetchers of CPUs {', '.join(map(str, (chase.cpu, *crew)))} are switched off for a while")
-        with machine.prefetchers_off(switches.names, (chase.cpu, *crew)):
-            off = walk.ticks()
-            idle, curve = _in_rounds(context, chase, crew, _steps(context, len(crew), 0), ", prefetchers off")
+        before = traversal.ticks()
+        context.progress(
+            f"prefetchers of CPUs {', '.join(map(str, (chase.cpu, *loaders)))} are switched off for a while"
+        )
+        with machine.prefetchers_off(switches.names, (chase.cpu, *loaders)):
+            off = traversal.ticks()
+            idle, curve = _in_rounds(context, chase, loaders, _steps(context, len(loaders), 0), ", prefetchers off")
         context.progress("prefetchers are as they were")
-        return Unprefetched("", had_effect(before, off, walk.ticks()), idle, curve)
+        return Unprefetched("", had_effect(before, off, traversal.ticks()), idle, curve)
     except UnsupportedError as error:
         return Unprefetched(str(error))
     finally:
-        walk.close()
+        traversal.close()
 
 
-def _findings_off(off: Unprefetched, crew: int) -> Iterator[Finding]:
+def _findings_off(off: Unprefetched, loaders: int) -> Iterator[Finding]:
     if off.reason:
         yield Finding(parameter=f"{OFF}.at_peak", outcome=Outcome.UNAVAILABLE, reason=off.reason)
         return
@@ -166,7 +168,7 @@ def _findings_off(off: Unprefetched, crew: int) -> Iterator[Finding]:
         return
     estimate = _over_run(off.idle)
     yield _measured(f"{OFF}.idle", estimate, "ns", f"{len(off.idle)} rounds, prefetchers off")
-    yield from _findings(OFF, estimate.value, _loads(off.curve), off.curve, crew)
+    yield from _findings(OFF, estimate.value, _loads(off.curve), off.curve, loaders)
 
 
 def _prefix(mix: str) -> str:
@@ -204,7 +206,7 @@ def _loaders(context: Context) -> tuple[int, ...]:
 
 def _steps(context: Context, most: int, writes: int) -> list[Step]:
     """Every delay for all threads (fewer of them for mixes), and full load for fewer threads. One thread less is always
-    there: that the last one brings nothing is what tells saturation."""
+    there: that the last one brings nothing is what shows saturation."""
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
@@ -217,12 +219,12 @@ def _steps(context: Context, most: int, writes: int) -> list[Step]:
 # -- findings ------------------------------------------------------------------------------------
 
 
-def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, crew: int) -> Iterator[Finding]:
+def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, loaders: int) -> Iterator[Finding]:
     if not loads:
         reason = (
-            "one CPU alone can't load memory and chase pointers" if not crew else "no load lasted as long as a chase"
+            "one CPU alone can't load memory and chase pointers" if not loaders else "no load lasted as long as a chase"
         )
-        outcome = Outcome.UNRESOLVED if crew else Outcome.UNAVAILABLE
+        outcome = Outcome.UNRESOLVED if loaders else Outcome.UNAVAILABLE
         for name in FIGURES:
             yield Finding(parameter=f"{prefix}.{name}", outcome=outcome, reason=reason)
         return

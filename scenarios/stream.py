@@ -1,9 +1,9 @@
 """The classical STREAM table: Copy, Scale, Add and Triad over arrays far larger than the caches, validated.
 
-McCalpin's rules: 10 runs of each, the best rate told beside average, least and greatest time; every array at least four
-times the last level. Here the runs come in rounds over all kernels, each with one more run that is left out, and every
-element that a kernel wrote is compared in the first, where memory can be read.
-Each kernel runs with both forms of its loop, as compilers make either; the faster one is told.
+McCalpin's rules: 10 runs of each, the best rate reported with average, least and greatest time; every array at least
+four times the last level. Here the runs come in rounds over all kernels, each with one more run that is left out, and
+every element that a kernel wrote is compared in the first, where memory can be read. Each kernel runs with both forms
+of its loop, as compilers make either; the faster one is reported.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
+from setebench.streaming.findings import RUN_TO_RUN, why_no_rate, with_co_runner
 from setebench.streaming.sweep import Point
 from setebench.streaming.team import Team, Timing
-from setebench.streaming.told import RUN_TO_RUN, beside_tenant, why_no_rate
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 ROUNDS, FEWEST_ROUNDS = 8, 2
@@ -116,7 +116,7 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     if reason:
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     if not form.point.alone:
-        return beside_tenant(parameter, best, "stream")
+        return with_co_runner(parameter, best, "stream")
     interval = best_of_rounds(rates, RUN_TO_RUN, shared=True)
     return Finding(
         parameter=parameter,

@@ -45,7 +45,7 @@ class Levels:
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
     """`step_ticks`: granularity of the clock. `look_scale`: how many times as long as usual the control of the core's
-    other thread must be on this clock, 0 where it tells nothing. `issue_pace`: the fastest pace of independent
+    other thread must be on this clock, 0 where it does not say. `issue_pace`: the fastest pace of independent
     instructions beside a chain that was seen on each CPU. None, or empty, until measured."""
 
     step_ticks: float | None = None

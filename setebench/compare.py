@@ -1,7 +1,7 @@
 """Two or more documents side by side: what was set differently, which findings differ, which agree.
 
-Findings are judged by their intervals: two numbers differ where the intervals that they are told with do not meet. An
-`at_least` reaches up without end. What was not told (unresolved, unavailable, or missing) agrees and differs with
+Findings are judged by their intervals: two numbers differ where their intervals do not meet. An
+`at_least` reaches up without end. What has no value (unresolved, unavailable, or missing) agrees and differs with
 nothing.
 """
 
@@ -107,7 +107,7 @@ def _verdict(same: bool) -> Agreement:
 
 
 def _something(finding: Finding) -> bool:
-    """Whether it tells that something is there: a value that is neither false nor nought nor an absence."""
+    """Whether it says that something is there: a value that is neither false nor nought nor an absence."""
     return finding.outcome is not Outcome.ABSENT and bool(finding.value)
 
 

@@ -24,7 +24,7 @@ class ProbeFault(SetebenchError):
     """Running a probe raised a CPU exception; the process lives on.
 
     `signal` is the name (SIGSEGV, SIGILL, SIGBUS, SIGFPE), `operation` the index of the operation that raised it
-    (-1 if it lies outside every operation), `address` the data address where the kernel told one.
+    (-1 if it lies outside every operation), `address` the data address where the kernel gave one.
     """
 
     def __init__(self, signal: str, operation: int, address: int, what: str) -> None:

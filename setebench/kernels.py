@@ -128,7 +128,7 @@ def reduction(kernel: Kernel, arrays: Sequence[Numbers], width: int) -> Numbers:
 def array_spacing(array_bytes: int) -> int:
     """Distance from one array of a stream to the next, bytes.
 
-    The same place in two arrays differs by 17 lines modulo 4096 bytes, so no load looks, by its low address bits, as
+    The same place in two arrays differs by 17 lines modulo 4096 bytes, so no load appears, by its low address bits, as
     if it came from a store just before (4 KiB aliasing), and a reduction has room for its sums behind an array."""
     least = array_bytes + ACCUMULATORS * 64
     return least + (17 * 64 - least) % 4096

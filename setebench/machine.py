@@ -26,7 +26,7 @@ Ticks = NDArray[np.int64]
 
 class MemoryNode(msgspec.Struct, frozen=True, kw_only=True):
     """A part of memory that some CPUs are nearer to: its number, those CPUs (none for memory alone), and its distances
-    to the nodes as pairs of number and distance, 10 for itself, as firmware tells them."""
+    to the nodes as pairs of number and distance, 10 for itself, as firmware gives them."""
 
     number: int
     cpus: tuple[int, ...] = ()
@@ -258,7 +258,7 @@ def _takes_cpu_and_seed(factory: Callable[..., Any]) -> bool:
         inspect.signature(factory).bind(cpu=None, seed=1)
     except TypeError:
         return False
-    except ValueError:  # some compiled functions don't tell
+    except ValueError:  # some compiled functions don't say
         return True
     return True
 

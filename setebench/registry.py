@@ -43,7 +43,7 @@ class Entry:
     file: Path | None = None
 
     def load(self) -> Scenario:
-        """Import it. Raises `SetebenchError` in one line where somebody else's can't be loaded or is no scenario."""
+        """Import it. Raises `SetebenchError` in one line where another author's can't be loaded or is no scenario."""
         found = self._import()
         from setebench.scenario import Scenario
 
@@ -57,7 +57,7 @@ class Entry:
             return importlib.import_module(self.module).SCENARIO
         try:
             found: object = _run_file(self.file) if self.file is not None else self.entry_point.load()  # type: ignore[union-attr]
-        except (Exception, SystemExit) as error:  # whatever somebody else's module does while it is imported
+        except (Exception, SystemExit) as error:  # another author's module may raise anything while it is imported
             raise SetebenchError(
                 f"scenario {self.name!r} of {self._origin()} can't be loaded: {type(error).__name__}: {error}"
             ) from error
@@ -152,7 +152,7 @@ def _run_file(file: Path | None) -> object:
     """The module in that file; like any module it is run once.
 
     From its text, never from a compiled copy: Python takes one for current while size and second of change are the
-    same, and would leave it in somebody's folder."""
+    same, and would leave it in a user's folder."""
     assert file is not None
     name = f"setebench_scenario_file_{file.stem}_{abs(hash(str(file))):x}"
     spec = spec_from_file_location(name, file)

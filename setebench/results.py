@@ -40,10 +40,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
     def __post_init__(self) -> None:
-        told = self.outcome in (Outcome.MEASURED, Outcome.AT_LEAST, Outcome.ABSENT)
-        if told != (self.value is not None):
+        has_value = self.outcome in (Outcome.MEASURED, Outcome.AT_LEAST, Outcome.ABSENT)
+        if has_value != (self.value is not None):
             raise ValueError(f"{self.parameter}: outcome {self.outcome} with value {self.value!r}")
-        if not told and not self.reason:
+        if not has_value and not self.reason:
             raise ValueError(f"{self.parameter}: outcome {self.outcome} needs a reason")
 
 

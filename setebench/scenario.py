@@ -63,7 +63,7 @@ class Context:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A question. `answer` yields findings; `parameters` are the prefixes of the parameters it may tell;
+    """A question. `answer` yields findings; `parameters` are the prefixes of the parameters it may report;
     `plot` draws a document's evidence into a matplotlib figure.
 
     `order` says where `setebench characterize` runs it: lower first. What others build on comes early (the clock and

@@ -21,7 +21,7 @@ from setebench.results import Document, Finding, MachineRecord
 from setebench.scenario import Context, Option, Scenario
 
 Progress = Callable[[str], None]
-Told = Callable[[Finding], None]
+OnFinding = Callable[[Finding], None]
 
 
 def _ignore(_what: object) -> None:
@@ -36,19 +36,21 @@ def run(
     cpu: int | None = None,
     fast: bool = False,
     progress: Progress = _ignore,
-    told: Told = _ignore,
+    on_finding: OnFinding = _ignore,
     raw: bool = False,
     **options: Any,
 ) -> Document:
     """Ask one question of a machine and return findings, settings and evidence as a document.
 
     `scenario` and `machine` are names as on the command line, or objects; a machine given as an object stays open.
-    `options` are the scenario's own, by their names; `progress` hears what is done next, `told` each finding as it
-    comes. With `raw` the document keeps what the machine answered, so that `infer` can be run on it later. Raises
+    `options` are the scenario's own, by their names; `progress` hears what is done next, `on_finding` each finding as
+    it comes. With `raw` the document keeps what the machine answered, so that `infer` can be run on it later. Raises
     `UsageError` for unknown names and options, and what the machine raises.
     """
     chosen = registry.scenario(scenario) if isinstance(scenario, str) else scenario
-    return ask(chosen, machine, options, seed=seed, cpu=cpu, fast=fast, progress=progress, told=told, raw=raw)
+    return ask(
+        chosen, machine, options, seed=seed, cpu=cpu, fast=fast, progress=progress, on_finding=on_finding, raw=raw
+    )
 
 
 def ask(
@@ -60,7 +62,7 @@ def ask(
     cpu: int | None = None,
     fast: bool = False,
     progress: Progress = _ignore,
-    told: Told = _ignore,
+    on_finding: OnFinding = _ignore,
     noted: Progress = _ignore,
     raw: bool = False,
 ) -> Document:
@@ -78,17 +80,17 @@ def ask(
             path = values.get("result")
             known = store.load(path).findings if path else registry.foundations(scenario, context)
             context.foundations = tuple(known)
-        document = _answered(scenario, context, told, recorder)
+        document = _answered(scenario, context, on_finding, recorder)
     if isinstance(machine, str):  # the name that opens it again, which need not be what it calls itself
         document = msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
     return document
 
 
-def _answered(scenario: Scenario, context: Context, told: Told, recorder: Recorder | None) -> Document:
+def _answered(scenario: Scenario, context: Context, on_finding: OnFinding, recorder: Recorder | None) -> Document:
     """The document of a scenario that is run now."""
     started, begin = datetime.now(UTC), time.monotonic()
     record = machine_record(context.machine.facts)
-    findings = answers(scenario, context, told)
+    findings = answers(scenario, context, on_finding)
     kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
     settings = {
         "scenario": scenario.name,
@@ -109,7 +111,7 @@ def _answered(scenario: Scenario, context: Context, told: Told, recorder: Record
     )
 
 
-def infer(document: Document, progress: Progress = _ignore, told: Told = _ignore) -> Document:
+def infer(document: Document, progress: Progress = _ignore, on_finding: OnFinding = _ignore) -> Document:
     """The document that today's inference makes of what a machine answered back then; the machine isn't needed.
 
     Raises `UsageError` for a document without a recording, `SetebenchError` where today's inference asks otherwise."""
@@ -124,7 +126,7 @@ def infer(document: Document, progress: Progress = _ignore, told: Told = _ignore
         cpu=settings.cpu,
         fast=settings.fast,
         progress=progress,
-        told=told,
+        on_finding=on_finding,
     )
     recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
     return msgspec.structs.replace(
@@ -153,12 +155,12 @@ def list_scenarios() -> dict[str, str]:
     return {name: entry.summary for name, entry in registry.catalogue().items()}
 
 
-def answers(scenario: Scenario, context: Context, told: Told = _ignore) -> list[Finding]:
-    """The findings of a scenario; `told` hears each as it comes."""
+def answers(scenario: Scenario, context: Context, on_finding: OnFinding = _ignore) -> list[Finding]:
+    """The findings of a scenario; `on_finding` hears each as it comes."""
     findings = []
     for finding in scenario.answer(context):
         findings.append(finding)
-        told(finding)
+        on_finding(finding)
     return findings
 
 

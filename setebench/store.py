@@ -62,7 +62,8 @@ def plain(value: Any, *, strict: bool = False) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(each, strict=strict) for each in value]
     if isinstance(value, msgspec.Struct):
-        return {name: plain(getattr(value, name), strict=strict) for name in value.__struct_fields__}
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {stored: plain(getattr(value, name), strict=strict) for name, stored in names}
     if isinstance(value, Mapping):
         return _sorted_keys(value, strict)
     if hasattr(value, "tolist"):  # numpy arrays and scalars, without importing numpy
@@ -78,7 +79,7 @@ def _number(value: float, strict: bool) -> float | None:
     if math.isfinite(value):
         return float(value)
     if strict:
-        raise ValueError(f"{value} is not a value that can be told")
+        raise ValueError(f"{value} is not a value that can be stored")
     return None
 
 
@@ -94,7 +95,7 @@ def dumps(document: Document) -> bytes:
     """The document as UTF-8 JSON with a final newline.
 
     A bound of a finding, or evidence, that is NaN or infinite is written as null. Raises ValueError where the value
-    of a finding is: no inference may tell that.
+    of a finding is: no inference may say that.
     """
     for finding in document.findings:
         _require_finite(finding)

@@ -175,7 +175,7 @@ def _burst_counts(evidence: Evidence) -> tuple[Numbers, Numbers, Numbers]:
 
 def _floored(evidence: Evidence) -> bool:
     """Whether a quarter of what is in flight, rounded down, explains bursts better than what is in flight does. The
-    unit of such a count is no scale that could be told from it."""
+    unit of such a count is no scale that could be distinguished from it."""
     numbers, counts, errors = _burst_counts(evidence)
     if np.isnan(counts).any():
         return False

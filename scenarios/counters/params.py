@@ -43,7 +43,7 @@ class Params:
     candidate falls below once in a thousand events."""
 
     even_odds: float = 20.0
-    """Candidates this close in probability to the best one are not told apart; 20 leaves 5 % for the others."""
+    """Candidates this close in probability to the best one are not distinguished; 20 leaves 5 % for the others."""
 
     largest_bytes: int = 32 << 20
     """Working sets are looked for up to this size. A level that is larger has no end within it, and needs none: only

@@ -47,7 +47,7 @@ class Workload:
 
     `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about: a level
     served them that was found by timing. Events of roles `aside` are not held against it: what it says of them
-    is for telling others apart. `elapsed`: roles that count cycles, of which the timed interval (number 0, of
+    serves to distinguish others. `elapsed`: roles that count cycles, of which the timed interval (number 0, of
     the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount."""
 
     name: str

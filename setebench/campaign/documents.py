@@ -16,8 +16,8 @@ EVIDENCE_PREFIX = "scenario."
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one scenario got. `told` are the parameters of its findings, `parameters` the prefixes of all that it may
-    tell; `reason` says why it failed.
+    """How far one scenario got. `reported` are the parameters of its findings, `parameters` the prefixes of all that it
+    may report; `reason` says why it failed.
 
     Scenarios of one `session`, which an interrupt ends, know what the earlier ones of it found."""
 
@@ -25,13 +25,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["pending", "done", "failed"] = "pending"
     reason: str | None = None
     elapsed_seconds: float = 0.0
-    told: list[str] = []
+    reported: list[str] = msgspec.field(name="told", default_factory=list)
     parameters: list[str] = []
     session: int = 1
 
 
 def lost(scenario: str, reason: str, elapsed_seconds: float) -> Step:
-    """The step of a scenario that failed without telling anything."""
+    """The step of a scenario that failed without a finding."""
     loaded = loadable(scenario)
     return Step(
         scenario=scenario,
@@ -76,14 +76,14 @@ def evidence_of(document: Document) -> dict[str, dict[str, Any]]:
 
 
 def merged(groups: Iterable[list[Finding]]) -> list[Finding]:
-    """All findings, each parameter once: one that tells something goes before one that does not, else the first."""
+    """All findings, each parameter once: one with a value goes before one without, else the first."""
     best: dict[str, Finding] = {}
     for finding in (each for group in groups for each in group):
         known = best.get(finding.parameter)
-        if known is None or (_tells(finding) and not _tells(known)):
+        if known is None or (_has_value(finding) and not _has_value(known)):
             best[finding.parameter] = finding
     return list(best.values())
 
 
-def _tells(finding: Finding) -> bool:
+def _has_value(finding: Finding) -> bool:
     return finding.outcome not in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE)

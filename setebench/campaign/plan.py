@@ -61,10 +61,10 @@ def _order(name: str) -> int:
 
 
 def loadable(name: str) -> Scenario | None:
-    """The scenario, None where it can't be loaded: that is told when its turn comes, as its failure, and alone."""
+    """The scenario, None where it can't be loaded: that is reported when its turn comes, as its failure alone."""
     try:
         return registry.catalogue()[name].load()
-    except (Exception, SystemExit):  # whatever somebody else's file does while it is run
+    except (Exception, SystemExit):  # another author's file may raise anything while it runs
         return None
 
 

@@ -32,7 +32,7 @@ class Listener:
 
     begun: Callable[[str], None] = lambda _scenario: None
     progress: Callable[[str], None] = lambda _message: None
-    told: Callable[[Finding], None] = lambda _finding: None
+    on_finding: Callable[[Finding], None] = lambda _finding: None
     saved: Callable[[Document], None] = lambda _document: None
     failed: Callable[[str, BaseException], None] = lambda _scenario, _error: None
 
@@ -52,7 +52,7 @@ def characterize(
     """Run all scenarios (or `only` some, or all but `skip`) on a machine and return one document.
 
     With `raw` the document keeps what the machine answered. Raises `UsageError` for unknown names; scenarios that fail
-    are told in the document (`steps`)."""
+    are listed in the document (`steps`)."""
     name = machine if isinstance(machine, str) else machine.facts.name
     plan = Plan(scenarios=choose(only, skip), machine=name, seed=seed, cpu=cpu, fast=fast, no_msr=no_msr)
     with session.opened(machine, cpu, seed) as open_one:
@@ -80,10 +80,10 @@ def carry_out(
         if state.steps[name].state == "done" or (left_out and name in left_out):
             continue
         listener.begun(name)
-        told = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
+        announce = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
         recorder = Recorder(machine) if raw else None
         context = Context(
-            machine=recorder or machine, calibration=calibration, layouts=layouts, **_settings(plan, told)
+            machine=recorder or machine, calibration=calibration, layouts=layouts, **_settings(plan, announce)
         )
         if _take(state, name, context, listener):  # what a scenario left half done must not mislead the next
             calibration, layouts = context.calibration, context.layouts
@@ -137,7 +137,7 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
         for finding in scenario.answer(context):
             store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
             findings.append(_sourced(finding, name))
-            listener.told(finding)
+            listener.on_finding(finding)
         state.evidence[name] = store.plain(context.evidence)
     except KeyboardInterrupt:
         raise
@@ -152,7 +152,7 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
         state="failed" if failure else "done",
         reason=reason(failure) if failure else None,
         elapsed_seconds=round(time.monotonic() - begin, 3),
-        told=[finding.parameter for finding in findings],
+        reported=[finding.parameter for finding in findings],
         parameters=list(scenario.parameters) if scenario else [],
         session=state.session,
     )

@@ -76,7 +76,7 @@ def state_before(
     kept = {**done, **left_out}
     state = State(plan, earlier, steps | kept, seconds)
     by_name = {finding.parameter: finding for finding in earlier.findings}
-    state.findings = {name: [by_name[each] for each in step.told if each in by_name] for name, step in kept.items()}
+    state.findings = {name: [by_name[each] for each in step.reported if each in by_name] for name, step in kept.items()}
     state.evidence = {name: each for name, each in evidence_of(earlier).items() if name in done}
     recordings = ((name, earlier.evidence.get(f"{RECORDING_PREFIX}{name}")) for name in done)
     state.recordings = {name: each for name, each in recordings if each is not None}

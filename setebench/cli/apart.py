@@ -25,7 +25,7 @@ from setebench.results import Document
 
 _PR_SET_PDEATHSIG = 1
 _WANTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-"""Signals by which somebody ends a run, and no scenario does."""
+"""Signals by which a user or the system ends a run; no scenario sends them."""
 
 _SAME_INTERRUPT_SECONDS = 1.0
 """Ctrl-C reaches both processes, and the waiting one passes it on: within this time it is the same one."""
@@ -132,7 +132,7 @@ def _become_a_child(parent: int) -> None:
 
 
 def _wait(child: int) -> tuple[int, bool]:
-    """The child's wait status, and whether somebody asked this process to end; who does ends the child."""
+    """The child's wait status, and whether this process was asked to end; that ends the child too."""
     asked = False
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -172,7 +172,7 @@ def _end_alike(status: int) -> None:
     if os.WIFSIGNALED(status):
         os.kill(os.getpid(), os.WTERMSIG(status))
     code = os.waitstatus_to_exitcode(status)
-    # the first process of a container outlives its own signals, and ends as a shell tells of them
+    # the first process of a container outlives its own signals, and ends with the status that a shell gives for them
     raise click.exceptions.Exit(code if code >= 0 else 128 - code)
 
 

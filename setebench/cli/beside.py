@@ -25,15 +25,15 @@ OWN_PLOTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {"diagnose": timeline
 
 def chosen_references(document: Document, name: str | None) -> list[Reference]:
     """The reference called `name`, or the one for the processor that the document is of; and what the operating system
-    says of its caches, where the document tells any. Raises `UsageError` for an unknown name."""
+    says of its caches, where the document has any. Raises `UsageError` for an unknown name."""
     found = []
     chosen = references.matching(document.machine.environment) if name is None else name
     if chosen is not None and chosen != NO_REFERENCE:
         chosen = chosen.removeprefix(references.PREFIX)
         found.append(Reference(name=chosen, document=references.document(chosen)))
     system = references.of_the_system(document.machine.environment)
-    told = {finding.parameter for finding in document.findings}
-    if system is not None and told & {finding.parameter for finding in system.findings}:
+    reported = {finding.parameter for finding in document.findings}
+    if system is not None and reported & {finding.parameter for finding in system.findings}:
         found.append(Reference(name="system", document=system, complete=False))
     return found
 

@@ -19,7 +19,7 @@ from setebench.cli.apart import Apart, Casualty, Logbook
 from setebench.cli.options import FORMS, machine_parameters, talk_parameters
 from setebench.cli.output import Output, file_or_none
 from setebench.cli.progress import Progress
-from setebench.cli.run import tell
+from setebench.cli.run import report_finding
 from setebench.errors import INTERRUPTED, SetebenchError, UsageError
 from setebench.recording import without_recordings
 from setebench.results import Document
@@ -206,7 +206,7 @@ def _measure(request: Request, progress: Progress) -> tuple[Document, _Saver]:
     listener = Listener(
         begun=request.logbook.begin,
         progress=progress,
-        told=lambda finding: tell(finding, progress),
+        on_finding=lambda finding: report_finding(finding, progress),
         saved=save,
         failed=fail,
     )

@@ -61,7 +61,7 @@ def doctor(machine: str, cpu: int | None, form: str, root: Path, quiet: bool) ->
     The exit status is 0 whatever is found: finding it is what this command is for.
     """
     if machine == "native":
-        examination = examine(root, cpu, _silent if quiet else _tell)
+        examination = examine(root, cpu, _silent if quiet else _progress)
     elif root != LIVE:
         raise UsageError(f"--root is for the machine 'native'; {machine!r} has no system files")
     else:
@@ -76,7 +76,7 @@ def _silent(_message: str) -> None:
     """Progress that nobody reads."""
 
 
-def _tell(message: str) -> None:
+def _progress(message: str) -> None:
     click.echo(message, err=True)
 
 
@@ -112,7 +112,7 @@ def _measured(measure: Callable[[int | None], T], cpu: int | None) -> tuple[T | 
         return measure(cpu), ""
     except SetebenchError as error:
         return None, str(error)
-    except ImportError as error:  # an installation without the extension can still tell what the system says
+    except ImportError as error:  # an installation without the extension can still report what the system says
         return None, f"the measuring part can't be loaded ({error})"
 
 

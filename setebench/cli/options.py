@@ -34,7 +34,7 @@ def file_options(function: _Function) -> _Function:
 
 
 def output_parameters() -> list[click.Option]:
-    """--format, -o and --force: how every command that tells findings is told where to."""
+    """--format, -o and --force: where every command that reports findings writes them."""
     return [
         click.Option(
             ["--format", "form"],

@@ -85,12 +85,12 @@ def measure(request: Request, progress: Progress) -> Document:
         cpu=request.cpu,
         fast=request.fast,
         progress=progress,
-        told=lambda finding: tell(finding, progress),
+        on_finding=lambda finding: report_finding(finding, progress),
         raw=request.raw,
     )
 
 
-def tell(finding: Finding, progress: Progress) -> None:
+def report_finding(finding: Finding, progress: Progress) -> None:
     """Say a finding as it comes, to those who asked for detail."""
     text = finding.reason or " ".join((value_text(finding), interval_text(finding)))
     progress.detail(f"{finding.parameter}: {text}")

@@ -8,7 +8,7 @@ from setebench.doctor.records import BracketReport, Check, ClockReport, bad, goo
 from setebench.host.environment import Environment
 
 COARSE_STEP_TICKS = 2.0
-"""From this step on one timing can't tell neighbouring latencies apart: the first two levels differ by about ten ticks,
+"""From this step on one timing can't separate neighbouring latencies: the first two levels differ by about ten ticks,
 but a step of one or two is lost in the jitter of any clock."""
 WIDE_RATIO = 0.02
 """Above this relative width of cycles per tick the core clock moves more than an L1 hit can bear."""
@@ -126,7 +126,7 @@ def _invariant(environment: Environment) -> Check:
     return bad(
         name,
         found,
-        "The time-stamp counter may follow the core frequency: ticks of different moments can't be compared.",
+        "The time-stamp counter may follow the core frequency: ticks of different times can't be compared.",
         "Fix the frequency (governor 'performance', boost off), or measure on another machine.",
     )
 

@@ -136,7 +136,7 @@ def _siblings(topology: Topology, cpu: int | None, guest: bool | None) -> Check:
         return note(
             name,
             "these share a core: " + "; ".join(map(format_cpu_list, groups)),
-            "Work on the sibling takes part of L1, L2, miss buffers and issue slots, and looks like a smaller core.",
+            "Work on the sibling takes part of L1, L2, miss buffers and issue slots, and appears as a smaller core.",
             "Keep the sibling idle while measuring. Questions about SMT itself use both.",
         )
     if guest:

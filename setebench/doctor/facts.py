@@ -10,7 +10,7 @@ SMALL_MEMORY_BYTES = 64 << 20
 
 
 def facts_checks(facts: Facts) -> list[Check]:
-    """What a simulated or somebody else's machine offers to scenarios."""
+    """What a simulated or plug-in machine offers to scenarios."""
     brackets = ", ".join(facts.brackets)
     pages = ", ".join(map(size_text, facts.page_sizes))
     shared = [format_cpu_list(group) for group in facts.siblings if len(group) > 1]

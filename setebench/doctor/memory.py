@@ -13,7 +13,7 @@ ENOUGH_LOCKED_BYTES = 64 << 20
 
 
 def memory_checks(environment: Environment, pages: PageReport | None, why: str) -> list[Check]:
-    """Checks of memory and pages; `why` tells why there is no page report."""
+    """Checks of memory and pages; `why`: why there is no page report."""
     memory = environment.memory
     return [
         _offered(memory),

@@ -232,8 +232,8 @@ def of_columns(now: Columns, before: Columns | None = None, notes: Iterable[str]
 
 
 SINGLE_RUNS = (
-    "one run of each node: whatever disturbed a run looks like its node, and none can stand out by an answer "
-    "that is no number; several runs of each node, at different times, distinguish them"
+    "one run of each node: whatever disturbed a run is indistinguishable from its node, and none can stand out by an "
+    "answer that is no number; several runs of each node, at different times, distinguish them"
 )
 """What a comparison without repeated runs can't say."""
 

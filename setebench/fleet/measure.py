@@ -86,7 +86,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _alone(slot: str) -> Iterator[int]:
-    """Holds the node's lock: its file descriptor. Raises BlockingIOError where somebody measures there. `slot` tells
+    """Holds the node's lock: its file descriptor. Raises BlockingIOError where another run measures there. `slot` tells
     nodes of one computer apart, where workers are taken for nodes."""
     path = os.path.join(tempfile.gettempdir(), f"setebench-fleet-{os.getuid()}{slot and '-' + slot}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

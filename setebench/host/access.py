@@ -1,4 +1,4 @@
-"""Which privileged sources of the system this process may read. None is needed; the doctor tells which there are."""
+"""Which privileged sources of the system this process may read. None is needed; the doctor lists which there are."""
 
 from __future__ import annotations
 

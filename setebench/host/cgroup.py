@@ -32,7 +32,7 @@ def read_limits(tree: Tree) -> Limits:
     """The narrowest limit of the groups that this process is in; None where the groups can't be read."""
     own = Tree(tree.root)
     limits = _limits(own)
-    if own.problems:  # told without their paths: names of groups can name users and containers
+    if own.problems:  # reported without their paths: names of groups can name users and containers
         tree.problems.append(f"{MOUNT}: a limit can't be read or understood")
     return limits
 

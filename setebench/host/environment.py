@@ -34,7 +34,7 @@ MITIGATIONS = (
 
 
 class Hypervisor(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether this is a guest, as far as the CPU flags and the system tell, and under which hypervisor."""
+    """Whether this is a guest, as far as the CPU flags and the system say, and under which hypervisor."""
 
     present: bool | None = None
     name: str | None = None
@@ -78,7 +78,7 @@ class Activity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kernel(msgspec.Struct, frozen=True, kw_only=True):
-    """Version number (a local suffix is dropped, it may name somebody), clock sources, and mitigations.
+    """Version number (a local suffix is dropped, it may name a user), clock sources, and mitigations.
 
     `store_bypass` is what the kernel says of this process's own speculative store bypass.
     """
@@ -119,7 +119,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 def read_environment(root: Path = Path("/")) -> Environment:
     """Read the environment of the machine whose system files lie below `root`.
 
-    Raises nothing for files that are missing, forbidden or malformed: what they would have told is None.
+    Raises nothing for files that are missing, forbidden or malformed: what they would have said is None.
     """
     tree = Tree(root)
     processor = read_processor(tree)
@@ -159,8 +159,8 @@ def _version(text: str) -> str:
 def _kernel(tree: Tree) -> Kernel:
     source = "sys/devices/system/clocksource/clocksource0"
     available = tree.text(f"{source}/available_clocksource")
-    told = {name: tree.text(f"{CPU}/vulnerabilities/{name}") for name in MITIGATIONS}
-    mitigations = {name: text for name, text in told.items() if text is not None}
+    states = {name: tree.text(f"{CPU}/vulnerabilities/{name}") for name in MITIGATIONS}
+    mitigations = {name: text for name, text in states.items() if text is not None}
     status = parse_fields(tree.text("proc/self/status") or "")
     return Kernel(
         version=tree.value("proc/sys/kernel/osrelease", _version),

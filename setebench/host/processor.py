@@ -124,8 +124,8 @@ def _siblings_of_blocks(blocks: list[dict[str, str]]) -> tuple[tuple[int, ...], 
 
 
 def _kinds(tree: Tree) -> dict[str, tuple[int, ...]] | None:
-    told = {name: tree.value(f"sys/devices/{name}/cpus", parse_cpu_list) for name in ("cpu_core", "cpu_atom")}
-    return {name: cpus for name, cpus in told.items() if cpus} or None
+    kinds = {name: tree.value(f"sys/devices/{name}/cpus", parse_cpu_list) for name in ("cpu_core", "cpu_atom")}
+    return {name: cpus for name, cpus in kinds.items() if cpus} or None
 
 
 def _caches(tree: Tree, cpus: tuple[int, ...]) -> tuple[Cache, ...] | None:

@@ -1,6 +1,6 @@
 """Reads small system files below a root directory, so that a recorded machine can stand in for the one at hand.
 
-What is missing reads as None. What is there but makes no sense reads as None too, and is told in `Tree.problems`, so
+What is missing reads as None. What is there but makes no sense reads as None too, and is listed in `Tree.problems`, so
 that nobody mistakes unknown for zero.
 """
 
@@ -33,7 +33,7 @@ class Tree:
     def text(self, path: str) -> str | None:
         """The file's text without surrounding blanks, None where there is no such file or it may not be read.
 
-        Control characters are dropped and foreign ones become "?": what a recorded tree says ends up on somebody's
+        Control characters are dropped and foreign ones become "?": what a recorded tree says ends up on a
         terminal.
         """
         try:
@@ -53,7 +53,7 @@ class Tree:
         return None if text is None else self.parsed(path, text, parse)
 
     def parsed(self, what: str, text: str, parse: Callable[[str], T]) -> T | None:
-        """What `parse` makes of `text`; a ValueError of it becomes a problem told of `what`, and None."""
+        """What `parse` makes of `text`; a ValueError of it becomes a problem of `what`, and None."""
         try:
             return parse(text)
         except ValueError as error:

@@ -115,7 +115,7 @@ def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
         pattern = STRIDED if far_apart else CONTIGUOUS
         step_lines = abs(stream.stride_bytes) // LINE_BYTES if far_apart else 1
     pages, page_lines = rates.pages[number], rates.tlb.page_bytes // LINE_BYTES
-    if step_lines > SMALL_PAGE_LINES:  # further apart than small pages are: as few lines as tell pages apart will do
+    if step_lines > SMALL_PAGE_LINES:  # further apart than small pages are: as few lines as separate pages will do
         page_lines = max(SMALL_PAGE_LINES, page_lines * SMALL_PAGE_LINES // step_lines)
         step_lines = SMALL_PAGE_LINES
     return {

@@ -1,4 +1,4 @@
-# The guard over fault signals, and instructions that tell of the CPU and its clock.
+# The guard over fault signals, and instructions that describe the CPU and its clock.
 
 
 def guard_install():

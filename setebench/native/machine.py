@@ -130,7 +130,7 @@ class NativeMachine:
         """See `setebench.machine.CountsBusyTime`."""
         passed, own, wanted = time.monotonic(), time.process_time(), wanted_seconds(Tree(Path("/")))
         if wanted is None:
-            raise UnsupportedError("the kernel doesn't tell how busy the CPUs are: /proc/stat does not say")
+            raise UnsupportedError("the kernel doesn't report how busy the CPUs are: /proc/stat does not say")
         seconds, cpus = wanted
         return BusyTime(passed=passed, others=seconds - own, cpus=cpus)
 

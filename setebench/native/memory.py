@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NativeRegion(Region):
-    """A mapping of this process. `locked` tells whether the kernel keeps it in memory, `granted` how its pages came."""
+    """A mapping of this process. `locked`: whether the kernel keeps it in memory, `granted` how its pages came."""
 
     def __init__(self, memory: mmap.mmap, size: int, page_size: int, granted: Granted) -> None:
         self._memory: mmap.mmap | None = memory

@@ -25,14 +25,14 @@ class NativeSwitches:
 
     def offered(self, cpu: int) -> tuple[PrefetcherSwitch, ...]:
         """The switches of this CPU's kind of core. Raises `UnsupportedError` where its registers can't be used."""
-        with _told():
+        with _user_errors():
             self._registers((cpu,)).check((cpu,))
         return tuple(PrefetcherSwitch(name=bit.name, level=bit.level) for bit in self._layout(cpu).bits)
 
     @contextmanager
     def off(self, names: Collection[str], cpus: Collection[int]) -> Iterator[None]:
         """See `setebench.machine.SwitchesPrefetchers.prefetchers_off`."""
-        with _told(), self._registers(cpus).off(names, cpus):
+        with _user_errors(), self._registers(cpus).off(names, cpus):
             yield
 
     def _registers(self, cpus: Collection[int]) -> PrefetchRegisters:
@@ -56,7 +56,7 @@ class NativeSwitches:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _user_errors() -> Iterator[None]:
     """Errors of registers as errors for users."""
     try:
         yield

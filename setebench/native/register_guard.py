@@ -39,7 +39,7 @@ def guard(tasks: TextIO, answers: TextIO) -> int:
         try:
             write_register(int(descriptor), task["register"], value)
         except OSError:
-            failed = 1  # the others are still put back; nobody is left to be told
+            failed = 1  # the others are still put back; nobody is left to report it to
     return failed
 
 

@@ -123,7 +123,7 @@ class PrefetchRegisters:
             )
 
     def _put_back(self, devices: dict[int, int], before: dict[int, int]) -> None:
-        """Every register is tried, also where one fails; only then the failures are told."""
+        """Every register is tried, also where one fails; only then the failures are raised."""
         failed = []
         for cpu, device in devices.items():
             try:

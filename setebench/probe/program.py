@@ -151,7 +151,7 @@ class Probe:
         return self._append(Kind.MULTIPLY, count=positive("multiply", count, 65536), variant=int(chained))
 
     def add(self, count: int) -> Probe:
-        """`count` chained register additions: one core cycle each, the ruler that turns ticks into cycles."""
+        """`count` chained register additions: one core cycle each: the calibration that turns ticks into cycles."""
         return self._append(Kind.ADD, count=positive("add", count, 65536))
 
     def transfer(self, count: int) -> Probe:

@@ -1,7 +1,7 @@
 """Keeping what a machine answered, so that inference can be run again later without the machine.
 
 A `Recorder` stands before a machine and notes every answer; a `Replay` is a machine that gives the same answers to the
-same calls. A scenario can't tell the difference: it draws at random from its seed, so with the same ticks it asks the
+same calls. A scenario can't see the difference: it draws at random from its seed, so with the same ticks it asks the
 same questions. Where a newer inference asks others, the replay says so instead of guessing.
 """
 

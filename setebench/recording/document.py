@@ -91,6 +91,6 @@ def _checked_calls(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def checksum_of(probe: Probe, cpu: int | None, warmup: int) -> int:
-    """A number that tells probes apart. Addresses are left out: those follow from the seed and the regions."""
+    """A number that identifies a probe. Addresses are left out: those follow from the seed and the regions."""
     head = f"{cpu} {warmup} {[base.name for base in probe.bases]}".encode()
     return zlib.crc32(np.ascontiguousarray(probe.rows).tobytes(), zlib.crc32(head))

@@ -79,13 +79,13 @@ class Recorder:
     def run_together(self, probes: Mapping[int, Probe], placements: Placements, *, warmup: int = 0) -> dict[int, Ticks]:
         """See `setebench.machine.Machine.run_together`."""
         try:
-            told = self._machine.run_together(probes, placements, warmup=warmup)
+            ticks = self._machine.run_together(probes, placements, warmup=warmup)
         except UnsupportedError as error:
             self._refuse(checksum_of(next(iter(probes.values())), None, warmup), error)
             raise
         for cpu, probe in probes.items():
-            self._note(checksum_of(probe, cpu, warmup), told[cpu])
-        return told
+            self._note(checksum_of(probe, cpu, warmup), ticks[cpu])
+        return ticks
 
     def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
         """Those of the machine, none where it never has any; see `setebench.machine.SwitchesPrefetchers`."""
@@ -114,12 +114,12 @@ class Recorder:
     def busy_time(self) -> BusyTime:
         """That of the machine; see `setebench.machine.CountsBusyTime`."""
         try:
-            told = _busy_time(self._machine)
+            busy = _busy_time(self._machine)
         except UnsupportedError:
             self._busy_times.append(None)
             raise
-        self._busy_times.append(told)
-        return told
+        self._busy_times.append(busy)
+        return busy
 
     def event_roles(self) -> dict[str, str]:
         """Those of the machine, none where it counts nothing; see `setebench.counters.protocol.CountsEvents`."""
@@ -152,7 +152,7 @@ class Recorder:
 
     def _note(self, asked: int, ticks: Ticks) -> None:
         self._calls.append((asked, *ticks.shape, ANSWERED))
-        # half the memory where they fit, as ticks of an interval do unless somebody stopped the machine
+        # half the memory where they fit, as ticks of an interval do unless the machine was stopped
         narrow = ticks.size > 0 and ticks.min() >= -(1 << 31) and ticks.max() < 1 << 31
         self._ticks.append(np.array(ticks, dtype=np.int32 if narrow else np.int64))
 

@@ -77,10 +77,10 @@ class Replay:
 
     def busy_time(self) -> BusyTime:
         """That of then, where it was counted and asked for."""
-        told = next(self._busy_times, None)
-        if told is None:
+        busy = next(self._busy_times, None)
+        if busy is None:
             raise UnsupportedError(UNCOUNTED)
-        return told
+        return busy
 
     def event_roles(self) -> dict[str, str]:
         """Those of the recorded machine, if it was asked for them."""

@@ -144,8 +144,8 @@ def of_the_system(environment: dict[str, Any]) -> Document | None:
     topology = environment.get("topology")
     caches = topology.get("caches") if isinstance(topology, dict) else None
     records = caches if isinstance(caches, list) else []
-    told = [each for each in records if isinstance(each, dict) and each.get("type") in ("Data", "Unified")]
-    findings = [finding for each in told for finding in _cache_findings(each)]
+    caches = [each for each in records if isinstance(each, dict) and each.get("type") in ("Data", "Unified")]
+    findings = [finding for each in caches for finding in _cache_findings(each)]
     if not findings:
         return None
     return Document(

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ENOUGH = 300
-"""Machines from which on a rate of wrong answers of 0.5 % can be told from one of 2 % for a parameter that all have; a
-page that rests on fewer says so."""
+"""Machines from which on a rate of wrong answers of 0.5 % can be distinguished from one of 2 % for a parameter that all
+have; a page that rests on fewer says so."""
 
 WORST = 10
 """Classes of failure that the page describes; the JSON has all."""

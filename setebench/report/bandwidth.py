@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def bandwidth_figure(evidence: Mapping[str, Any]) -> Figure:
     """Program bandwidth from `evidence["bandwidth"]`, as the scenario leaves it: over the data set of a thread, and for
-    the largest data set over the number of threads; with the memory's peak where somebody told it.
+    the largest data set over the number of threads; with the memory's peak where it was given.
 
     Raises `SetebenchError` where nothing was measured."""
     found = evidence.get("bandwidth")

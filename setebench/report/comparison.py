@@ -1,4 +1,4 @@
-"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what agrees, then what can't be told."""
+"""A comparison as a table, Markdown, CSV or JSON: first what differs, then what agrees, then what can't be decided."""
 
 from __future__ import annotations
 

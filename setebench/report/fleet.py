@@ -226,7 +226,7 @@ def _cell(distance: float, mark: Mark | None, parameter: str) -> dict[str, Any]:
     if math.isnan(distance):
         return {"shade": None, "sign": "", "title": visible(f"{parameter}: not answered")}
     shade = int(np.searchsorted(SHADES, abs(distance), side="right"))
-    if mark is None:  # what is no mark is shown, but never so that it looks like one
+    if mark is None:  # what is no mark is shown, but never so that it resembles one
         shade = min(shade, 1)
     text = f"{parameter}: {distance:+.1f} standard deviations from the centre"
     if mark is not None:

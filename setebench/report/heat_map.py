@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_NUMBERS = 12
-"""Up to so many CPUs the cells hold their numbers; beyond, only the shades tell."""
+"""Up to so many CPUs the cells hold their numbers; beyond, only the shades show."""
 
 LETTERS_OF_A_MAP = 72.0
 """Points: the size of letters times the number of cells in a row, so that three digits fit each."""

@@ -29,7 +29,7 @@ SERIES = (
     ("v", (0, (9, 3)), "0.45"),
     ("P", (0, (1, 1)), "0.1"),
 )
-"""Marker, line style and grey of the first, second, ... series: each tells them apart alone. Further series have hollow
+"""Marker, line style and grey of the first, second, ... series: each alone identifies them. Further series have hollow
 markers, and the next line style."""
 _SWEEP_RULE = "size_bytes and cycles, and low and high where they are there, must have one length"
 _LEVEL_NAMES = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory"}

@@ -47,7 +47,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """A document to hold findings against, and what its column is called. `complete` says that what it does not mention
-    is worth a mark: a published table is, what the operating system tells of caches is not."""
+    is worth a mark: a published table is, what the operating system says of caches is not."""
 
     name: str
     document: Document
@@ -55,15 +55,15 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     def remark(self, finding: Finding) -> str:
         """`= 14 cycles`, `≠ 12 cycles`, `undocumented`; empty where there is nothing to say."""
-        told = {each.parameter: each for each in self.document.findings}.get(finding.parameter)
-        if told is None:
+        published = {each.parameter: each for each in self.document.findings}.get(finding.parameter)
+        if published is None:
             return UNDOCUMENTED if self.complete and _publishable(finding) else ""
-        mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, told)]
-        return f"{mark}{published_text(told)}"
+        mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, published)]
+        return f"{mark}{published_text(published)}"
 
 
 def _publishable(finding: Finding) -> bool:
-    """Whether it tells something that a data sheet could: not of this run's clock, and not one of two methods."""
+    """Whether it says something that a data sheet could: not of this run's clock, and not one of two methods."""
     ways = finding.parameter.startswith("clock.") or finding.parameter.endswith((".sete", ".chase"))
     return finding.value is not None and not ways
 

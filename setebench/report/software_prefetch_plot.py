@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILLINGS = (("0.15", ""), ("0.45", "//"), ("0.72", ".."), ("1.0", ""))
-"""Grey and hatching of a level's part of a bar: each tells it apart alone."""
+"""Grey and hatching of a level's part of a bar: each alone identifies it."""
 
 _NAMES = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory", "": "not prefetched"}
 _KINDS = {"own": "own line", "none": "not prefetched"}

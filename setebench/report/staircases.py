@@ -21,7 +21,7 @@ NAMES = {
     "total": "prefetches {}, until all are there",
     "kept": "loads long after prefetches {}",
 }
-"""What each staircase is; {} stands for the hint."""
+"""What each curve is; {} stands for the hint."""
 
 
 def staircase_figure(evidence: Mapping[str, Any]) -> Figure:
@@ -64,10 +64,10 @@ def _kind(name: str) -> tuple[str, str]:
 
 
 def _draw(axes: Axes, label: str, stairs: Mapping[str, Any], look: dict[str, Any]) -> None:
-    """The staircase with a line between the numbers where it jumps, and a band over the interval of that."""
+    """The curve with a line between the numbers where it jumps, and a band over the interval of that."""
     step = stairs["step"]
-    told = "no jump" if step is None else f"jump behind {step[0]}"
-    axes.plot(stairs["numbers"], stairs["cycles"], label=f"{label}: {told}", **look)
+    jump = "no jump" if step is None else f"jump behind {step[0]}"
+    axes.plot(stairs["numbers"], stairs["cycles"], label=f"{label}: {jump}", **look)
     if step is None:
         return
     last, low, high = step

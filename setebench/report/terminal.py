@@ -62,8 +62,8 @@ def overview(view: View, width: int) -> str:
 
 
 def _notes(document: Document) -> list[str]:
-    told = ((finding.parameter, finding.reason or finding.method) for finding in document.findings)
-    return [visible(f"{parameter}: {note}") for parameter, note in told if note]
+    notes = ((finding.parameter, finding.reason or finding.method) for finding in document.findings)
+    return [visible(f"{parameter}: {note}") for parameter, note in notes if note]
 
 
 def _width(view: View) -> int:

@@ -1,6 +1,6 @@
 """Documents as one HTML file that opens without a network: no script, no font, no picture from elsewhere.
 
-Everything from a document is text of somebody's file: the templates escape it all, control characters are shown, and
+Everything from a document is untrusted text: the templates escape it all, control characters are shown, and
 a content security policy in the page forbids whatever might get through.
 """
 
@@ -150,7 +150,7 @@ def _machine_rows(document: Document) -> list[tuple[str, str]]:
     ratio = cycles_per_ns(document)
     cpu = machine.environment.get("cpu")
     hypervisor = machine.environment.get("hypervisor")
-    told: list[tuple[str, Any]] = [
+    rows: list[tuple[str, Any]] = [
         ("machine", machine.name),
         ("opened as", settings.get("machine")),
         ("processor", _processor(cpu) if isinstance(cpu, dict) else None),
@@ -163,7 +163,7 @@ def _machine_rows(document: Document) -> list[tuple[str, str]]:
         ("measured for", f"{document.elapsed_seconds:.1f} s"),
         ("written by", f"{document.tool.name} {document.tool.version}"),
     ]
-    return [(label, _text(value)) for label, value in told if value not in (None, "", [])]
+    return [(label, _text(value)) for label, value in rows if value not in (None, "", [])]
 
 
 def _processor(cpu: dict[str, Any]) -> str:

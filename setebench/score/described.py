@@ -16,7 +16,7 @@ from setebench.sim.loader import load
 
 NOISE_CLASSES = ("quiet", "normal", "guest", "shared", "stolen")
 """quiet: nothing disturbs. normal: interrupts. guest: also short stalls, or a frequency that drifts. shared: an SMT
-co-runner comes and goes. stolen: in episodes the hypervisor runs somebody else for milliseconds."""
+co-runner comes and goes. stolen: in episodes the hypervisor runs another guest for milliseconds."""
 
 _NAMES = frozenset({"name", "description"})
 _LEVELS = "levels"

@@ -19,7 +19,7 @@ from setebench.sim.toml_lines import Path
 @dataclass(frozen=True)
 class Problem:
     """What is wrong, and where: a path of keys and list indices. `missing` marks fields that are not there at all:
-    often a misspelt name, so what is there and wrong is told first."""
+    often a misspelt name, so what is there and wrong is reported first."""
 
     path: Path
     message: str

@@ -38,7 +38,7 @@ SUPPLEMENTS: dict[tuple[str, str], str] = {
     ("Stride", "max_stride_bytes"): "larger strides are not followed",
     ("Stride", "directions"): "which strides it follows",
     ("Stride", "indexed_by"): "what selects the entry an access trains",
-    ("Region", "ip_bits"): "low bits of the instruction address that tell keys apart",
+    ("Region", "ip_bits"): "low bits of the instruction address that distinguish keys",
     ("Machine", "name"): "short name",
     ("Machine", "description"): "one line for people",
     ("Machine", "line_size_bytes"): "cache line, of all levels",
@@ -110,9 +110,9 @@ def _limit(table: Table, name: str) -> Limit:
 def _meaning(table: Table, name: str) -> str:
     comments = _comments()
     for base in table.__mro__:
-        told = (SUPPLEMENTS.get((base.__name__, name), ""), comments.get((base.__name__, name), ""))
-        if any(told):
-            return "; ".join(part for part in told if part).replace("True", "true").replace("False", "false")
+        comment = (SUPPLEMENTS.get((base.__name__, name), ""), comments.get((base.__name__, name), ""))
+        if any(comment):
+            return "; ".join(part for part in comment if part).replace("True", "true").replace("False", "false")
     return ""
 
 

@@ -1,7 +1,7 @@
 """A simulated memory system behind the same protocol as real silicon.
 
 What a scenario holds is a `SimulatedMachine`: facts and a number. The machine file, the caches and the event counts
-stay in this module's table, so that nothing a scenario can reach from its machine tells it the truth. Tests read them
+stay in this module's table, so that nothing a scenario can reach from its machine shows it the truth. Tests read them
 by way of `setebench.sim.inspect`.
 """
 
@@ -43,7 +43,7 @@ SWITCHES = {
     f"L{level} {str(kind_of(table)).replace('_', ' ')}": (level, table) for level in (1, 2) for table in PREFETCHERS
 }
 """Switches of every machine that has any, by name: one for each kind and level, whether the machine has such a
-prefetcher or not, so that a list of them tells nothing."""
+prefetcher or not, so that a list of them reveals nothing."""
 
 
 def open_machine_file(machine: spec.Machine, seed: int = 1) -> SimulatedMachine:
@@ -174,7 +174,7 @@ class SimulatedMachine:
 
 
 def _switched_words(sim: Simulation, names: Collection[str]) -> list[int]:
-    """Where the kernel looks whether the prefetchers of these switches are off."""
+    """Where the kernel reads whether the prefetchers of these switches are off."""
     chosen = [SWITCHES[name] for name in names]
     return [
         at.C_PREFETCHER + index * at.P_WORDS + at.P_OFF

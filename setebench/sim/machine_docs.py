@@ -86,7 +86,7 @@ NAME is a shipped machine, `random:SEED`, or the path of a file (with a `/` in i
 ```toml
 {EXAMPLE}```
 
-Save it as `tiny.toml`. `setebench sim truth tiny.toml` then tells, among others, `latency.l2` 15 cycles,
+Save it as `tiny.toml`. `setebench sim truth tiny.toml` then prints, among others, `latency.l2` 15 cycles,
 `mshr.l1.prefetch` 4 entries, `mshr.l1.demand` 1 entry (the core blocks on a load, so there is never a second miss)
 and `prefetcher.l2.stream.max_distance` 8 lines. All that the file doesn't say is as in the tables below.
 
@@ -143,12 +143,12 @@ Most parameters are a field's value. These are not:
   together. `cache.lN.index` is `hashed` where a hash chooses the set or the slice. `cache.lN.replacement` is `other`
   for `fifo` and `brrip`.
 - `tlb.*.2m` of a machine with splintered pages are those of its tables for 4 KiB pages.
-- `latency.core_to_core.A-B.STATE` is told for all ordered pairs of up to 8 cores, beyond that for reads by core 0. A
-  shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is for victims
-  (exclusive or not) that depends on the line's past, and nothing is told.
+- `latency.core_to_core.A-B.STATE` is reported for all ordered pairs of up to 8 cores, beyond that for reads by core 0.
+  A shared line that `shared_cycles` gives no time for comes from level 3 or memory; where level 3 is for victims
+  (exclusive or not) that depends on the line's past, and nothing is reported.
 - `tlb.lN.pages_per_entry.4k` is 1 where fewer frames lie in a row (`frame_run_pages`) than an entry may hold pages.
 - `latency.memory.row_hit` is `latency_cycles` less `row_hit_saves_cycles`; `latency.memory` is without an open row.
-- `cache.l3.inclusive_in_l4` is not told: level 4 knows nothing of the levels above.
+- `cache.l3.inclusive_in_l4` is not reported: level 4 knows nothing of the levels above.
 - `software_prefetch.store_after.*` is a level-1 hit, after a shared prefetch plus `invalidate_cycles`.
 - `prefetcher.ID.max_distance` of a stream is the field: how far ahead of an access a batch may start, which is the
   paper's prefetch distance. Batches end up to `max_distance + degree - 2` lines ahead. One that leads by lines
@@ -158,21 +158,22 @@ Most parameters are a field's value. These are not:
   of [parameters.md](parameters.md), in a level of endless size where everything arrives at once.
 - Kinds that no family stands for (`pair` at level 1, `region` and `up_down` where they are unusual, and all after
   publications but `stream` and `next_line`) are `LEVEL.other`, and the families that the machine lacks are absent.
-  `l2.up_down` is told where a machine has it, and not as absent elsewhere.
+  `l2.up_down` is reported where a machine has it, and not as absent elsewhere.
 - `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
-- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not told.
+- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not reported.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
   narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues,
   misses in flight over latency. It is a range where prefetchers may help or hinder or TLB misses may show, and left
   out where that leaves more than a factor of two, and past level 3 of a machine with four. Other kernels mix loads
   and stores, whose queues limit each other, and have no truth.
-- `loaded_latency.peak_bandwidth` is told where memory has an `interval_cycles` and the miss queues can keep it busy.
+- `loaded_latency.peak_bandwidth` is reported where memory has an `interval_cycles` and the miss queues can keep it
+  busy.
 - `counter.ROLE.verdict` lists the faults of the event that can be seen on the machine: none that needs prefetchers,
   levels or threads that it lacks. `no_counter` is `unavailable`; `no_stores`, `background` and `nonlinear` are
   `untrusted`. `unavailable`, then `zero`, then `multiplexed` hide all else; `untrusted` hides all else but `wraps`.
   Where none of these four holds, `.scale` is one over the factor of a `scaled` event (and left out for
   `floor_per_cycle`), and of roles that are lines `.level` and, where prefetchers bring some, `.includes_prefetch` are
-  told.
+  reported.
 """
 
 
@@ -218,7 +219,7 @@ def _introduction(table: Table) -> str:
 
 
 def _inherited(table: Table, field: Field) -> bool:
-    """True for what is told once for all prefetchers."""
+    """True for what is described once for all prefetchers."""
     return table in PREFETCHERS and field.name in table_fields(spec.Prefetcher)
 
 

@@ -1,6 +1,6 @@
 """What random machines are drawn from, and why: `RANGES` is the whole story.
 
-Values that could not be told apart from outside by any probe are not drawn at random (a load queue smaller than the
+Values that no probe could distinguish from outside are not drawn at random (a load queue smaller than the
 miss queue would hide it, say). What stands in a list several times is drawn as often. Sizes and policies name a part
 that has them; where many do, the usual ones are meant by the years. Published measurements: 7-cpu.com, uops.info (cache
 policies by nanoBench: Abel and Reineke, ISPASS 2020), chipsandcheese.com, the vendors' optimization guides and manuals.
@@ -31,7 +31,7 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "noise.interrupt_lines": (16, 128),
     "noise.stall_interval_cycles": (1e5, 1e6),
     "noise.stall_cycles": (100.0, 800.0),
-    # shared: somebody on the core's other thread for a part of the time, with entries, issue slots and lines
+    # shared: an SMT co-runner on the core's other thread for a part of the time, with entries, issue slots and lines
     "noise.tenant_interval_cycles": (2e8, 3e9),
     "noise.tenant_cycles": (1e8, 1e9),
     "noise.tenant_entries": (0.1, 0.5),  # of the level-1 miss entries

@@ -42,7 +42,7 @@ class BestOffset(Prefetcher, frozen=True, kw_only=True, tag="best_offset"):
 class SpatialPattern(Prefetcher, frozen=True, kw_only=True, tag="spatial"):
     """Spatial patterns (SMS, Somogyi et al., ISCA 2006), by two events (Bingo, Bakhshalipour et al., HPCA 2019).
 
-    The first access to a region looks for earlier visits that began with the same instruction at the same address, else
+    The first access to a region searches earlier visits that began with the same instruction at the same address, else
     with the same instruction at the same place of a region; lines come that enough of these visits touched.
     """
 

@@ -1,4 +1,4 @@
-"""On which line of a TOML text each key stands, so that a message can name it. `tomllib` itself doesn't tell."""
+"""On which line of a TOML text each key stands, so that a message can name it. `tomllib` itself doesn't say."""
 
 from __future__ import annotations
 

@@ -15,11 +15,12 @@ from setebench.sim.capacity import usable_lines, usable_ways
 from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, working_hints
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
 from setebench.sim.truth_counters import counters
-from setebench.sim.truth_finding import between, count, told
+from setebench.sim.truth_finding import between, count, exact
 from setebench.sim.truth_prefetchers import prefetchers, prefetches_train
 
 MOST_CORES_IN_PAIRS = 8
-"""Up to so many cores latency is told for every ordered pair; beyond, for reads by core 0 (the paper's Figure 3)."""
+"""Up to so many cores latency is reported for every ordered pair; beyond, for reads by core 0 (the paper's Figure
+3)."""
 
 REPLACEMENT_NAMES = {name: name for name in ("lru", "tree_plru", "bit_plru", "random", "srrip", "qlru")}
 """Replacement policies as findings name them; all others are `other`."""
@@ -59,11 +60,11 @@ def left_open(machine: spec.Machine) -> frozenset[str]:
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:
-    """What is told in ticks holds at the time of measuring, which may be any part of the core clock's changes."""
+    """What is reported in ticks holds at the time of measuring, which may be any part of the core clock's changes."""
     clock = machine.clock
     change = clock.drift + clock.jump
     slowest, fastest = 1 - change, 1 + change
-    yield told("clock.step", clock.step_ticks, "ticks")
+    yield exact("clock.step", clock.step_ticks, "ticks")
     for method, cycles in clock.brackets.items():
         ticks = cycles * clock.ticks_per_cycle
         yield between(f"clock.overhead.{method}", ticks, ticks * slowest, ticks * fastest, "ticks")
@@ -78,15 +79,15 @@ def _latency(machine: spec.Machine) -> Iterator[Finding]:
     extra = core.vector_load_extra
     levels = [(f"l{number}", level.latency_cycles) for number, level in enumerate(machine.levels, 1)]
     if core.threads_per_core > 1:
-        yield told("latency.smt.l1", machine.levels[0].latency_cycles + core.smt_extra_cycles, "cycles")
+        yield exact("latency.smt.l1", machine.levels[0].latency_cycles + core.smt_extra_cycles, "cycles")
     for name, cycles in [*levels, ("memory", machine.memory.latency_cycles)]:
-        yield told(f"latency.{name}", cycles, "cycles")
+        yield exact(f"latency.{name}", cycles, "cycles")
         for size, more in ((16, extra.bytes16), (32, extra.bytes32), (64, extra.bytes64)):
             if size in core.access_sizes:
-                yield told(f"latency.{name}.vector{size}", cycles + more, "cycles")
+                yield exact(f"latency.{name}.vector{size}", cycles + more, "cycles")
     if machine.memory.row_hit_saves_cycles:
         fast = machine.memory.latency_cycles - machine.memory.row_hit_saves_cycles
-        yield told("latency.memory.row_hit", fast, "cycles")
+        yield exact("latency.memory.row_hit", fast, "cycles")
 
 
 def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
@@ -98,7 +99,7 @@ def _core_to_core(machine: spec.Machine) -> Iterator[Finding]:
             if reader != owner:
                 for state, (cycles, travels) in states.items():
                     more = _distance(machine, reader, owner) if travels else 0.0
-                    yield told(f"latency.core_to_core.{reader}-{owner}.{state}", cycles + more, "cycles")
+                    yield exact(f"latency.core_to_core.{reader}-{owner}.{state}", cycles + more, "cycles")
 
 
 def _transfer_states(machine: spec.Machine) -> dict[str, tuple[float, bool]]:
@@ -123,14 +124,14 @@ def _distance(machine: spec.Machine, reader: int, owner: int) -> float:
 
 def _caches(machine: spec.Machine) -> Iterator[Finding]:
     for number, level in enumerate(machine.levels, 1):
-        yield told(f"cache.l{number}.size", usable_lines(level) * machine.line_size_bytes, "bytes")
-        yield told(f"cache.l{number}.ways", usable_ways(level), "ways")
-        yield told(f"cache.l{number}.line_size", machine.line_size_bytes, "bytes")
-        yield told(f"cache.l{number}.replacement", REPLACEMENT_NAMES.get(level.replacement, "other"), "string")
+        yield exact(f"cache.l{number}.size", usable_lines(level) * machine.line_size_bytes, "bytes")
+        yield exact(f"cache.l{number}.ways", usable_ways(level), "ways")
+        yield exact(f"cache.l{number}.line_size", machine.line_size_bytes, "bytes")
+        yield exact(f"cache.l{number}.replacement", REPLACEMENT_NAMES.get(level.replacement, "other"), "string")
         hashed = level.hashed_index or level.slices > 1
-        yield told(f"cache.l{number}.index", "hashed" if hashed else "linear", "string")
+        yield exact(f"cache.l{number}.index", "hashed" if hashed else "linear", "string")
     for inner, level in enumerate(machine.levels[1:3], 1):
-        yield told(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
+        yield exact(f"cache.l{inner}.inclusive_in_l{inner + 1}", level.inclusion == "inclusive", "bool")
 
 
 def _tlb(machine: spec.Machine) -> Iterator[Finding]:
@@ -143,16 +144,16 @@ def _tlb(machine: spec.Machine) -> Iterator[Finding]:
         for level, table in tables.items():
             yield count(f"tlb.{level}.entries.{pages}", table.entries, "entries")
             if table.entries:
-                yield told(f"tlb.{level}.miss_penalty.{pages}", table.miss_penalty_cycles, "cycles")
+                yield exact(f"tlb.{level}.miss_penalty.{pages}", table.miss_penalty_cycles, "cycles")
         stores: spec.TlbTable | None = getattr(tlb, f"l1_{source}_store")
         yield count(f"tlb.l1.store_entries.{pages}", stores.entries if stores else 0, "entries")
     for level, table in (("l1", tlb.l1_4k), ("l2", tlb.l2_4k)):
         if table.entries:
             neighbours = table.pages_per_entry <= memory.frame_run_pages
-            yield told(f"tlb.{level}.pages_per_entry.4k", table.pages_per_entry if neighbours else 1, "pages")
+            yield exact(f"tlb.{level}.pages_per_entry.4k", table.pages_per_entry if neighbours else 1, "pages")
     yield count("tlb.walk_cache.entries", tlb.walk_cache_entries, "entries")
     if tlb.walk_cache_entries:
-        yield told("tlb.walk_cache.miss_penalty", tlb.walk_cache_miss_cycles, "cycles")
+        yield exact("tlb.walk_cache.miss_penalty", tlb.walk_cache_miss_cycles, "cycles")
 
 
 def _page_faults(machine: spec.Machine) -> Iterator[Finding]:
@@ -160,7 +161,7 @@ def _page_faults(machine: spec.Machine) -> Iterator[Finding]:
     cycles = {"4k": memory.page_fault_4k_cycles, "2m": memory.page_fault_2m_cycles}
     for pages, size in PAGES:
         if size in memory.page_sizes:
-            yield told(f"page_fault.minor.{pages}", cycles[pages], "cycles")
+            yield exact(f"page_fault.minor.{pages}", cycles[pages], "cycles")
 
 
 def _blocking(machine: spec.Machine) -> Iterator[Finding]:
@@ -169,7 +170,7 @@ def _blocking(machine: spec.Machine) -> Iterator[Finding]:
     if working_hints(machine):
         blocks["prefetch"] = core.blocking_prefetch
     for access, blocking in blocks.items():
-        yield told(f"blocking.{access}", "blocking" if blocking else "nonblocking", "string")
+        yield exact(f"blocking.{access}", "blocking" if blocking else "nonblocking", "string")
 
 
 # -- miss queues -----------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
         for number in (1, 2):
             level = machine.levels[number - 1]
             if level.mshr_entries:
-                yield told(f"mshr.l{number}.shared_by_smt", level.mshr_shared_by_smt, "bool")
+                yield exact(f"mshr.l{number}.shared_by_smt", level.mshr_shared_by_smt, "bool")
 
 
 # -- software prefetch -----------------------------------------------------------------------------------------------
@@ -198,21 +199,21 @@ def _miss_queues(machine: spec.Machine) -> Iterator[Finding]:
 def _software_prefetch(machine: spec.Machine) -> Iterator[Finding]:
     prefetch = machine.software_prefetch
     for name, hint in prefetch.hints.items():
-        yield told(f"software_prefetch.fills.{name}", hint.fills, "string")
+        yield exact(f"software_prefetch.fills.{name}", hint.fills, "string")
     if not working_hints(machine):
         return
     # a prefetch that misses a TLB is outside the page of the latest load, and must be done there to be done at all
     on_l1_tlb_miss = prefetch.across_page and prefetch.on_l1_tlb_miss
     on_l2_tlb_miss = on_l1_tlb_miss and prefetch.on_l2_tlb_miss
-    yield told("software_prefetch.on_tlb_miss.l1", on_l1_tlb_miss, "bool")
-    yield told("software_prefetch.on_tlb_miss.l2", on_l2_tlb_miss, "bool")
-    yield told("software_prefetch.on_page_fault", on_l2_tlb_miss and prefetch.on_page_fault, "bool")
-    yield told("software_prefetch.across_page", prefetch.across_page, "bool")
+    yield exact("software_prefetch.on_tlb_miss.l1", on_l1_tlb_miss, "bool")
+    yield exact("software_prefetch.on_tlb_miss.l2", on_l2_tlb_miss, "bool")
+    yield exact("software_prefetch.on_page_fault", on_l2_tlb_miss and prefetch.on_page_fault, "bool")
+    yield exact("software_prefetch.across_page", prefetch.across_page, "bool")
     if not machine.core.blocking_prefetch:  # else one is in flight at most, and nothing is ever full
-        yield told("software_prefetch.when_full", prefetch.when_full, "string")
+        yield exact("software_prefetch.when_full", prefetch.when_full, "string")
     trained = prefetches_train(machine)
     if trained is not None:
-        yield told(TRAINS, trained, "bool")
+        yield exact(TRAINS, trained, "bool")
 
 
 def _store_after(machine: spec.Machine) -> Iterator[Finding]:
@@ -222,9 +223,9 @@ def _store_after(machine: spec.Machine) -> Iterator[Finding]:
     hit = machine.levels[0].latency_cycles
     kinds = {hint.exclusive for hint in working_hints(machine).values() if hint.fills == "l1"}
     if False in kinds:
-        yield told("software_prefetch.store_after.shared", hit + machine.coherence.invalidate_cycles, "cycles")
+        yield exact("software_prefetch.store_after.shared", hit + machine.coherence.invalidate_cycles, "cycles")
     if True in kinds:
-        yield told("software_prefetch.store_after.exclusive", hit, "cycles")
+        yield exact("software_prefetch.store_after.exclusive", hit, "cycles")
 
 
 # -- memory under load -----------------------------------------------------------------------------------------------
@@ -236,10 +237,10 @@ def _loaded_latency(machine: spec.Machine) -> Iterator[Finding]:
     # both figures are of memory, so they are the same with prefetchers switched off
     ways = ("loaded_latency", "loaded_latency.prefetchers_off")[: 1 + machine.core.prefetcher_switches]
     for way in ways:
-        yield told(f"{way}.idle", memory.latency_cycles / hertz * 1e9, "ns")
+        yield exact(f"{way}.idle", memory.latency_cycles / hertz * 1e9, "ns")
         if memory.interval_cycles and _saturates(machine):
             peak = machine.line_size_bytes / memory.interval_cycles * hertz / 1e9
-            yield told(f"{way}.peak_bandwidth", peak, "GB/s")
+            yield exact(f"{way}.peak_bandwidth", peak, "GB/s")
 
 
 def _saturates(machine: spec.Machine) -> bool:

@@ -2,7 +2,8 @@
 
 A stream moves as fast as its narrowest place. Most places are the same whatever brings the lines. How many misses are
 in flight is not: hardware prefetchers add theirs. So every rate has two bounds, of demand alone and of the best that
-the machine's prefetchers could do, and the truth is that range; where it is too wide to say anything, nothing is told.
+the machine's prefetchers could do, and the truth is that range; where it is too wide to say anything, nothing is
+reported.
 
 Of the two forms of a loop the better counts. It is the unrolled one, as it spends fewer instructions: what the rolled
 one may gain, by prefetchers that follow instruction addresses, lies within the range.
@@ -20,7 +21,7 @@ from setebench.sim import spec
 from setebench.sim.truth_finding import METHOD
 
 WIDEST_RANGE = 2.0
-"""A range from which a rate can't be told better than this says nothing."""
+"""A range wider than this says nothing of a rate."""
 
 LOOP_INSTRUCTIONS = 2
 """Of the loop, for every block: a subtraction and a branch."""
@@ -31,7 +32,7 @@ NEIGHBOURS = 8
 """Two places that are equally narrow, with requests in bursts between, give a twelfth less than one (the norm of their
 times of this order); one that is half as narrow gives nothing less."""
 
-TOLD = ("load", "store")
+REPORTED = ("load", "store")
 """Kernels with one kind of access. In others a store waits for loads, and their queues limit each other."""
 
 
@@ -42,9 +43,9 @@ def bandwidths(machine: spec.Machine) -> Iterator[Finding]:
         return
     cpus = machine.core.cores * machine.core.threads_per_core
     for threads in sorted({1, cpus}):
-        for kernel in (KERNELS[name] for name in TOLD):
+        for kernel in (KERNELS[name] for name in REPORTED):
             for number in _known_levels(machine):
-                yield from _told(_Stream(machine, kernel, width, threads, number))
+                yield from _rates_of(_Stream(machine, kernel, width, threads, number))
 
 
 def _known_levels(machine: spec.Machine) -> range:
@@ -56,7 +57,7 @@ def bandwidth_parameters(machine: spec.Machine) -> Iterator[str]:
     """All rates of loads and of stores that this machine has, with every width and number of threads."""
     levels = [*(f"l{number}" for number in range(1, len(machine.levels) + 1)), "memory"]
     threads = range(1, machine.core.cores * machine.core.threads_per_core + 1)
-    for level, kernel, width, count in product(levels, TOLD, machine.core.access_sizes, threads):
+    for level, kernel, width, count in product(levels, REPORTED, machine.core.access_sizes, threads):
         name = _name(level, kernel, width, count)
         yield from (name, f"{name}.traffic")
 
@@ -65,7 +66,7 @@ def _name(level: str, kernel: str, width: int, threads: int) -> str:
     return f"bandwidth.{level}.{kernel}.{'scalar' if width == 8 else width}.threads_{threads}"
 
 
-def _told(stream: _Stream) -> Iterator[Finding]:
+def _rates_of(stream: _Stream) -> Iterator[Finding]:
     machine = stream.machine
     slow, fast = stream.slow_cycles(), stream.fast_cycles()
     if slow > WIDEST_RANGE * fast:

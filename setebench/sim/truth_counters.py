@@ -9,7 +9,7 @@ from setebench.counters.verdicts import Kind
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.pmu_sense import can_be_seen, counted_role, level_of, prefetches_come
-from setebench.sim.truth_finding import told
+from setebench.sim.truth_finding import exact
 
 UNTRUSTED = ("no_stores", "background", "nonlinear")
 """Faults for which there is no word but that the event isn't to be trusted."""
@@ -30,7 +30,7 @@ def counters(machine: spec.Machine) -> Iterator[Finding]:
     events = {} if machine.pmu is None else machine.pmu.events
     for role, faults in events.items():
         verdict = verdict_of(machine, role, faults)
-        yield told(f"counter.{role}.verdict", [str(kind) for kind in verdict], "list")
+        yield exact(f"counter.{role}.verdict", [str(kind) for kind in verdict], "list")
         if not {kind for kind, _ in HIDING} & set(verdict):
             yield from _details(machine, role, faults, verdict)
 
@@ -57,9 +57,9 @@ def _details(
     counted = counted_role(role, faults)
     if Kind.FLOOR_PER_CYCLE not in verdict:  # what it counts is in no fixed ratio to what it should
         factor = next((fault.amount for fault in faults if fault.kind == "scaled"), 1.0)
-        yield told(f"counter.{role}.scale", 1.0 / factor, "ratio")
+        yield exact(f"counter.{role}.scale", 1.0 / factor, "ratio")
     if ROLES[role].quantity is not Quantity.LINES or role == "hitm_local":
         return
-    yield told(f"counter.{role}.level", level_of(machine, counted), "string")
+    yield exact(f"counter.{role}.level", level_of(machine, counted), "string")
     if prefetches_come(machine, counted) and ROLES[role].prefetch and not ROLES[role].writes:
-        yield told(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in verdict, "bool")
+        yield exact(f"counter.{role}.includes_prefetch", Kind.MISSES_PREFETCHES not in verdict, "bool")

@@ -11,7 +11,7 @@ from setebench.sim.truth import truth
 
 
 def truth_document(machine: spec.Machine, name: str, when: datetime) -> Document:
-    """The document that `setebench sim truth NAME` prints; `when` is told as the time it was made."""
+    """The document that `setebench sim truth NAME` prints; `when` is given as the time it was made."""
     facts = {
         "name": machine.name,
         "description": machine.description,

@@ -7,7 +7,7 @@ from setebench.results import Finding, Outcome, Value
 METHOD = "machine file"
 
 
-def told(parameter: str, value: Value, unit: str) -> Finding:
+def exact(parameter: str, value: Value, unit: str) -> Finding:
     """A value that the machine file defines."""
     return Finding(parameter=parameter, value=value, unit=unit, method=METHOD)
 
@@ -15,7 +15,7 @@ def told(parameter: str, value: Value, unit: str) -> Finding:
 def between(parameter: str, value: Value, low: float, high: float, unit: str) -> Finding:
     """A value that the machine file defines and lets drift from `low` to `high`."""
     if low == high:
-        return told(parameter, value, unit)
+        return exact(parameter, value, unit)
     return Finding(parameter=parameter, value=value, low=low, high=high, unit=unit, method=METHOD)
 
 

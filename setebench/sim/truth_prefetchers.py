@@ -8,7 +8,7 @@ from setebench.results import Finding, Value
 from setebench.sim import spec
 from setebench.sim.described import described, lead_of
 from setebench.sim.fields import kind_of
-from setebench.sim.truth_finding import absent, told
+from setebench.sim.truth_finding import absent, exact
 
 PREFETCHER_IDS = (
     "l1.next_line",
@@ -23,7 +23,7 @@ PREFETCHER_IDS = (
 """Prefetchers that every machine has or lacks."""
 
 WHERE_PRESENT = ("l2.up_down",)
-"""Prefetchers that have a name too, but are only told where a machine has them."""
+"""Prefetchers that have a name too, but are only reported where a machine has them."""
 
 HUGE = 2097152
 
@@ -64,9 +64,9 @@ def identity_of(prefetcher: spec.AnyPrefetcher) -> str:
 
 
 def _present(name: str, facts: Facts) -> Iterator[Finding]:
-    yield told(f"{name}.present", True, "bool")
+    yield exact(f"{name}.present", True, "bool")
     for parameter, value, unit in facts:
-        yield told(f"{name}.{parameter}", value, unit)
+        yield exact(f"{name}.{parameter}", value, unit)
 
 
 def _described(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ...]) -> Facts:

@@ -110,8 +110,8 @@ def between_nodes(mean: Numbers, error: Error, within: float, repeated: bool) ->
 
     A node whose own runs scatter more than those of others, or state a larger error, carries that itself: its distance
     is judged by it, so that one disturbed run of several makes no odd node. A single run has no such guard. Where it
-    states less than half of the variance that it has, a disturbed run looks like an odd node, and how far disturbed
-    ones lie out nobody knows: it has one degree of freedom, by which hardly anything stands out."""
+    states less than half of the variance that it has, a disturbed run is indistinguishable from an odd node, and how
+    far disturbed ones lie out nobody knows: it has one degree of freedom, by which hardly anything stands out."""
     means = robust.spread(mean)
     between = max(0.0, means.spread**2 - float(np.median(error.typical)))
     unguarded = error.single & (between + error.typical > 2 * error.stated)

@@ -18,8 +18,9 @@ CHECKED_BYTES = 8192
 
 
 def check_all(context: Context, kernels: Iterable[tuple[Kernel, str]]) -> dict[str, str]:
-    """Kernels (with a width, as `load.64`) whose arithmetic is wrong, and how; evidence tells which were checked."""
-    told: dict[str, str] = {}
+    """Kernels (with a width, as `load.64`) whose arithmetic is wrong, and how; the evidence lists which were
+    checked."""
+    results: dict[str, str] = {}
     wrong: dict[str, str] = {}
     for kernel, width in kernels:
         name = f"{kernel.name}.{width}"
@@ -27,12 +28,12 @@ def check_all(context: Context, kernels: Iterable[tuple[Kernel, str]]) -> dict[s
             each = [wrong_arithmetic(context, kernel, WIDTHS[width], context.cpu, rolled) for rolled in kernel.forms]
             found = next(filter(None, each), None)
         except UnsupportedError as error:
-            told[name] = f"not checked: {error}"
+            results[name] = f"not checked: {error}"
             continue
-        told[name] = found or "right"
+        results[name] = found or "right"
         if found:
             wrong[name] = found
-    context.evidence["arithmetic"] = dict(sorted(told.items()))
+    context.evidence["arithmetic"] = dict(sorted(results.items()))
     return wrong
 
 

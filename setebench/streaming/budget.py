@@ -1,4 +1,4 @@
-"""How much of a measurement there is time for, told from what the machine answers and not from a clock on the wall.
+"""How much of a measurement there is time for, judged by what the machine answers and not from a clock on the wall.
 
 A sweep cut by a clock would measure other points on a busy host than on an idle one, and a simulated machine would not
 give the same answer for the same seed."""

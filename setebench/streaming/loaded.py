@@ -45,7 +45,7 @@ is there for a while: it takes part in all of what is measured at one moment, or
 
 REPETITIONS, FAST_REPETITIONS, FEWEST_REPETITIONS = 12, 2, 2
 """Repetitions of a load point in a round, as many as a share of the budget allows. They make one figure: what they vary
-by says nothing of other moments."""
+by says nothing of other times."""
 
 BUDGET_SECONDS = 4.0
 """For all load points of a curve (see `budget.Budget`): what decides is the lines that pass, not a clock."""
@@ -69,7 +69,7 @@ CHASED_BYTES = 32 << 20
 FEW_ROUNDS = 8
 
 LEAST_GROUPS = 2
-"""A chase of which fewer groups ran under load tells nothing."""
+"""A chase of which fewer groups ran under load is not used."""
 
 SPANS = len(CHAINS)
 """Number of the interval around a whole group, behind those of its chains."""
@@ -100,29 +100,29 @@ NOTHING = Reading(np.empty(0), np.empty(0))
 class LoadedChase:
     """A pointer chase and the threads that load memory beside it, with the memory of all: measures load points."""
 
-    def __init__(self, context: Context, crew: tuple[int, ...]) -> None:
+    def __init__(self, context: Context, loaders: tuple[int, ...]) -> None:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._alone = Alone(context, dict.fromkeys([self._cpu, *crew]), LITTLE_PATIENCE)
+        self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), LITTLE_PATIENCE)
         self._most_repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
         self.budget = Budget(self._facts, BUDGET_SECONDS)
         self._line = self._facts.line_size
         page = min(self._facts.page_sizes)
         self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
-        room = self._facts.memory_bytes // (4 * STREAMS * max(len(crew), 1))
+        room = self._facts.memory_bytes // (4 * STREAMS * max(len(loaders), 1))
         self._stream_bytes = min(MOST_STREAM_BYTES, room // page * page)
         # streams at one place of a page each would fight for the same sets of the caches
         self._stride = self._stream_bytes + STAGGER_LINES * self._line
         self._regions: dict[int, Region] = {}
         self._starts: dict[int, int] = {}
-        self._bases = {cpu: Base(f"load{cpu}") for cpu in crew}
+        self._bases = {cpu: Base(f"load{cpu}") for cpu in loaders}
         self._place: Place | None = None
         self._chase_ticks = 0.0
         self._paces: dict[Point, float] = {}
         self._chases: dict[Point, float] = {}
         try:
-            for number, cpu in enumerate(crew):
+            for number, cpu in enumerate(loaders):
                 region = self._machine.allocate(STREAMS * self._stride + 2 * page, page)
                 self._regions[cpu] = region
                 self._starts[cpu] = region.address + number * STREAMS * STAGGER_LINES * self._line % page

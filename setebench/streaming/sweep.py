@@ -1,4 +1,4 @@
-"""Bandwidth over data sets of growing size: which ones, and what each round of them tells."""
+"""Bandwidth over data sets of growing size: which ones, and what each round of them shows."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bo
 
 
 def remote_sizes(levels: Levels, sizes: Iterable[int]) -> list[int]:
-    """Those of the data sets that tell something of memory: where it lies makes no difference to caches."""
+    """Those of the data sets that say something of memory: where it lies makes no difference to caches."""
     return [size for size in sizes if levels.outgrown and size >= levels.outgrown]
 
 
@@ -200,11 +200,11 @@ class Sweep:
                 continue  # another size came to the same whole blocks, or to more than there was time for
             if not number and 2 * total * self._seconds_per_byte > self._budget.left:
                 continue
-            if number < DECIDING_ROUNDS or self._tells(total):
+            if number < DECIDING_ROUNDS or self._is_clear(total):
                 done.add(total)
                 yield array, total
 
-    def _tells(self, total: int) -> bool:
+    def _is_clear(self, total: int) -> bool:
         """Whether a finding may come from a data set: one of a cache, or the largest, which is memory's."""
         case = self._case
         if total == max(self._points) or case.remote or case.kernel.bypass:

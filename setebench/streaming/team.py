@@ -1,7 +1,7 @@
 """Streams on one CPU or several at once: memory of their own, first touch, synchronised runs.
 
 Long-running measurements, unlike most of setebench: a bandwidth is what many accesses share. All threads start together
-(`Machine.run_together`), and the time counts until the last has ended; how long all ran at once is told with it.
+(`Machine.run_together`), and the time counts until the last has ended; how long all ran at once is reported with it.
 """
 
 from __future__ import annotations
@@ -173,8 +173,8 @@ class Team:
         width = WIDTHS[widths_of(facts)[0]]
         sizes = sorted({region.size // BLOCK_BYTES * BLOCK_BYTES for region in self.regions})
         for first, end in pairwise([0, *sizes]):
-            crew = [cpu for cpu, region in zip(self.cpus, self.regions, strict=True) if region.size >= end]
-            self.part(crew)._fill_between(first, end, width)
+            cpus = [cpu for cpu, region in zip(self.cpus, self.regions, strict=True) if region.size >= end]
+            self.part(cpus)._fill_between(first, end, width)
 
     def _fill_between(self, first: int, end: int, width: int) -> None:
         """Numbers into the bytes from `first` to `end` of every thread's memory."""

@@ -68,14 +68,14 @@ def test_a_document_shows_itself_in_a_notebook_without_results_importing_a_repor
 def test_a_question_is_asked_by_name(scenario_folder: Write) -> None:
     scenario_folder(own=OWN)
     heard: list[str] = []
-    told: list[str] = []
+    reported: list[str] = []
     document = setebench.run(
         "own",
         MACHINE,
         seed=3,
         fast=True,
         progress=heard.append,
-        told=lambda finding: told.append(finding.parameter),
+        on_finding=lambda finding: reported.append(finding.parameter),
         size=[1, 2],
     )
     assert document.evidence["options"] == {"kind": "load", "size": [1, 2], "huge": False}
@@ -87,7 +87,7 @@ def test_a_question_is_asked_by_name(scenario_folder: Write) -> None:
         "fast": True,
         "options": {"kind": "load", "size": [1, 2], "huge": False},
     }
-    assert heard == ["asking"] and told == ["latency.l1"]
+    assert heard == ["asking"] and reported == ["latency.l1"]
     assert document["latency.l1"].value == 4.0 and "latency.l1" in document and "latency.l2" not in document
     with pytest.raises(KeyError):
         document["latency.l2"]

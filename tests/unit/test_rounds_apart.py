@@ -20,13 +20,13 @@ from setebench.registry import scenario
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.streaming.budget import Budget
+from setebench.streaming.findings import findings_of
 from setebench.streaming.levels import Levels
 from setebench.streaming.loaded import BUDGET_SECONDS, LoadedChase, Reading
 from setebench.streaming.loaded import FEWEST_ROUNDS as FEWEST_LOADED_ROUNDS
 from setebench.streaming.loaded import ROUNDS as LOADED_ROUNDS
 from setebench.streaming.sweep import FAST_ROUNDS, Case, Point, Sweep, in_rounds
 from setebench.streaming.team import Team, Timing
-from setebench.streaming.told import told_of
 
 FACTS = Facts(name="drifting", kind="sim", cpus=(0, 1), siblings=((0,), (1,)), ticks_per_second=1e9)
 LEVELS = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 1048576.0)}, 1 << 25)
@@ -121,7 +121,7 @@ def told(slow: Callable[[int], bool]) -> dict[str, Finding]:
     sweeps = [Sweep(context, case, team, SIZES, LEVELS) for case, team in zip(cases, teams, strict=True)]
     in_rounds(sweeps, Budget(FACTS, 100.0), FAST_ROUNDS)
     pairs = zip(cases, sweeps, strict=True)
-    return {each.parameter: each for case, sweep in pairs for each in told_of(case, sweep.points, LEVELS, "")}
+    return {each.parameter: each for case, sweep in pairs for each in findings_of(case, sweep.points, LEVELS, "")}
 
 
 def apart(one: dict[str, Finding], other: dict[str, Finding]) -> list[str]:
@@ -185,7 +185,7 @@ def test_a_peak_is_that_of_threads_that_ran_at_once() -> None:
 
 def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> None:
     points = [Point(8192, [100.0, 50.0, 99.0], 1.0), Point(16384, [50.0, 100.0, 50.0], 1.0)]
-    found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
+    found = next(iter(findings_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "")))
     assert found.low is not None
     assert found.low > 90.0
 
@@ -195,17 +195,21 @@ def test_a_rate_beside_a_tenant_in_all_rounds_is_a_bound() -> None:
     ticks = np.array([[100]])
     for alone in (False, False):
         point.add(Timing(ticks, np.zeros_like(ticks), 1000, 1e9, alone))
-    found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, "")))
+    found = next(
+        iter(findings_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, ""))
+    )
     assert (found.value, found.outcome) == (pytest.approx(9.7), Outcome.AT_LEAST)
     point.add(Timing(ticks, np.zeros_like(ticks), 1000, 1e9))
-    found = next(iter(told_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, "")))
+    found = next(
+        iter(findings_of(Case(KERNELS["load"], "64", (0,)), [point, replace(point, size_bytes=8192)], LEVELS, ""))
+    )
     assert (found.value, found.outcome) == (10.0, Outcome.MEASURED)
 
 
 def test_the_interval_reaches_up_to_what_other_data_sets_of_the_level_reached() -> None:
     points = [Point(size, [rate, rate], 1.0) for size, rate in ((131072, 100.0), (400000, 82.0), (800000, 80.0))]
     found = next(
-        each for each in told_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "") if ".l2." in each.parameter
+        each for each in findings_of(Case(KERNELS["load"], "64", (0,)), points, LEVELS, "") if ".l2." in each.parameter
     )
     assert (found.value, found.high) == (82.0, pytest.approx(103.0))
 

@@ -17,10 +17,10 @@ from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, widths_of
+from setebench.streaming.findings import findings_of, why_no_rate
 from setebench.streaming.levels import Levels, ranges
 from setebench.streaming.sweep import Case, Point, affordable, in_question, sizes_for
 from setebench.streaming.team import Timing, array_bytes_for
-from setebench.streaming.told import told_of, why_no_rate
 
 A = Base("a")
 
@@ -229,7 +229,7 @@ def test_data_sets_belong_to_the_level_that_answers_after_a_pass() -> None:
 
 
 def told(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[str, Finding]:
-    return {found.parameter: found for found in told_of(case(*(cpus or (0,))), points, levels, "")}
+    return {found.parameter: found for found in findings_of(case(*(cpus or (0,))), points, levels, "")}
 
 
 def test_the_largest_data_set_alone_is_memory_s() -> None:

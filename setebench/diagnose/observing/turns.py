@@ -1,6 +1,6 @@
 """Counting more roles than fit at once: sets of them by turns, one interval each.
 
-The kernel would let events share counters, too, but for a few milliseconds each and at moments that nobody knows. Turns
+The kernel would let events share counters, too, but for a few milliseconds each and at unknown times. Turns
 of whole intervals are known, so each figure is made of intervals in which all of its roles were counted.
 """
 

@@ -55,13 +55,13 @@ def write(source: Source) -> str:
 
 
 def _nodes(source: Source) -> list[_Node]:
-    told = source.fact("nodes") or []
-    if len(told) < 2:
-        number = int(told[0]["number"]) if told else 0
+    nodes = source.fact("nodes") or []
+    if len(nodes) < 2:
+        number = int(nodes[0]["number"]) if nodes else 0
         return [_Node(number, source.cores)]
     return [
         _Node(int(node["number"]), tuple(core for core in source.cores if set(core) <= set(node["cpus"])))
-        for node in told
+        for node in nodes
     ]
 
 

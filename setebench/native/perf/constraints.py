@@ -45,7 +45,7 @@ class _Event(NamedTuple):
 
 class Registers(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to count with. `smt`: cores share their counters between two threads (whether they do was settled
-    when the machine started; switching threads off later gives none back). `taken`: counters that somebody else has,
+    when the machine started; switching threads off later gives none back). `taken`: counters in use by others,
     by kind of PMU; the kernel's watchdog has one of "cpu"."""
 
     smt: bool = True

@@ -53,9 +53,9 @@ class Twin:
 
 def twin_of_file(text: str, file: str) -> Twin:
     """A machine file as a twin: its own `[origins]`, and all other fields assumed. Raises `UsageError`."""
-    machine, told = parse(text, file), origins(text, file)
+    machine, stated = parse(text, file), origins(text, file)
     unknown = Origin(origin="assumed", why="the machine file does not say where it is from")
-    return Twin(machine, {path: told.get(field_name(path), unknown) for path, _ in fields_of(machine)}, {})
+    return Twin(machine, {path: stated.get(field_name(path), unknown) for path, _ in fields_of(machine)}, {})
 
 
 def make_twin(document: Document) -> Twin:

@@ -27,14 +27,14 @@ from setebench.truth.verify.trials import (
 class Params:
     """How far draws reach. None of it is fitted to a machine: it only says what is asked how often."""
 
-    targets: int = 6  # lines asked after each pattern; more of one trial tell less than more trials
+    targets: int = 6  # lines asked after each pattern; more of one trial say less than more trials
     most_accesses: int = 12  # of a random pattern; a page's prefetchers answer within a few
     most_run: int = 24  # accesses of a run; a trigger of 5 misses (Sandy Bridge) beside a pair prefetcher needs 10
     ahead: int = 24  # lines ahead of a run that may be asked; the largest published distance is about 20
     most_conflicts: int = 40  # lines that share a set; more ways than caches have
     most_burst: int = 96  # accesses at once; more than published miss queues hold
     ring_over_cache: float = 3.0  # the largest ring, in lines of the last cache
-    most_ring: int = 1 << 16  # lines; a chase over more takes longer than it tells
+    most_ring: int = 1 << 16  # lines; a chase over more takes longer than it is worth
     paced: float = 0.6  # part of the patterns whose accesses wait for each other
     settle: float = 4.0  # memory latencies that prefetches are given before lines are asked
 

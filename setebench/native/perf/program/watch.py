@@ -48,24 +48,24 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 @contextmanager
 def blocked_signals() -> Iterator[set[int]]:
     """Block what `Watch` waits for, but for signals that our caller had us ignore; gives the mask that was."""
-    heeded = _heeded()
+    awaited = _awaited()
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # then no child's status could be had
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, heeded | {signal.SIGCHLD})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited | {signal.SIGCHLD})
     try:
         yield {int(each) for each in before}
     finally:
-        _drop_pending(heeded)
+        _drop_pending(awaited)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _heeded() -> set[signal.Signals]:
+def _awaited() -> set[signal.Signals]:
     return {each for each in ENDING if signal.getsignal(each) is not signal.SIG_IGN}
 
 
-def _drop_pending(heeded: set[signal.Signals]) -> None:
+def _drop_pending(awaited: set[signal.Signals]) -> None:
     """Signals that came after the end were meant for what has ended."""
-    while signal.sigtimedwait(heeded, 0):
+    while signal.sigtimedwait(awaited, 0):
         pass
 
 
@@ -119,7 +119,7 @@ class Watch:
         ended, status = os.waitpid(self._process, os.WNOHANG)
         if not ended:
             return None
-        late = signal.sigtimedwait(_heeded(), 0)  # what ended the program may reach us after its end
+        late = signal.sigtimedwait(_awaited(), 0)  # what ended the program may reach us after its end
         self._asked = self._asked or (late.si_signo if late else 0)
         code = os.waitstatus_to_exitcode(status)
         return Ending(
@@ -132,7 +132,7 @@ class Watch:
     def _heed(self, seconds: float) -> None:
         """Wait for a signal, so long at most, and do what it asks for."""
         poll = self._params.poll_other if self._attached else self._params.poll_child
-        taken = signal.sigtimedwait(_heeded() | {signal.SIGCHLD}, min(max(seconds, 0.0), poll))
+        taken = signal.sigtimedwait(_awaited() | {signal.SIGCHLD}, min(max(seconds, 0.0), poll))
         if taken is None or taken.si_signo == signal.SIGCHLD:
             return
         again, self._asked = bool(self._asked), self._asked or taken.si_signo

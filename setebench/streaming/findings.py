@@ -1,4 +1,4 @@
-"""What a sweep over data sets tells of each level, and when it tells nothing."""
+"""What a sweep over data sets says of each level, and when it says nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN_TO_RUN = 0.03
 instructions happen to lie."""
 
 
-def told_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
+def findings_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
     """The peak of every level, as findings; `without` says why there is none ("" where there may be)."""
     kernel = case.kernel
     for level in ("memory",) if case.remote else levels.names:
@@ -104,7 +104,7 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     lone = any(other.alone for other in points if _as_fast(point, other))
     for parameter, factor in rates.items():
         if not lone:
-            yield beside_tenant(parameter, point.best * factor, "bandwidth")
+            yield with_co_runner(parameter, point.best * factor, "bandwidth")
             continue
         yield Finding(
             parameter=parameter,
@@ -117,7 +117,7 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
         )
 
 
-def beside_tenant(parameter: str, rate: float, evidence: str) -> Finding:
+def with_co_runner(parameter: str, rate: float, evidence: str) -> Finding:
     """A rate that was only seen while cores were shared, which takes some of it away."""
     return Finding(
         parameter=parameter,
@@ -131,7 +131,7 @@ def beside_tenant(parameter: str, rate: float, evidence: str) -> Finding:
 
 
 def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0, shared: bool = False) -> str:
-    """Why rounds that reached these GB/s tell no rate; "" if they do. `best` is that of repetitions in which all
+    """Why rounds that reached these GB/s give no rate; "" if they do. `best` is that of repetitions in which all
     threads ran at once, if there were any, `together` less than 1 where they did for too small a share of the time;
     `shared` as for `best_of_rounds`."""
     if together < 1.0:
