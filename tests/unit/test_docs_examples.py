@@ -48,10 +48,6 @@ def _mean(machine: Machine, probe: Probe) -> float:
 # -- docs/machine-plugins.md --------------------------------------------------------------------------------------
 
 
-def test_the_page_shows_the_example_as_it_is() -> None:
-    assert (DOCS / "examples/toy_machine.py").read_text() in _blocks("machine-plugins.md", "python")
-
-
 def test_latency_finds_out_what_the_toy_is(toy: Machine) -> None:
     found: dict[str, Finding] = {
         finding.parameter: finding

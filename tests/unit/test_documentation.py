@@ -42,7 +42,7 @@ def test_every_scenario_has_a_page_of_its_own(name: str) -> None:
     text = _text(ROOT / f"docs/{name}.md")
     assert f"`setebench {name}" in text
     headings = " ".join(re.findall(r"^## (.+)$", FENCE.sub("", text), re.MULTILINE))
-    assert "What disturbs it" in headings and re.search("Limits|What it can't tell", headings), headings
+    assert "What disturbs it" in headings and "Limits" in headings, headings
     assert f"{name}.md" in _text(ROOT / "docs/index.md") and f"{name}.md" in _text(ROOT / "mkdocs.yml")
 
 
