@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from setebench.machine import Facts, Region, Ticks
-from setebench.measure.layout import GROUP_PAGES
+from setebench.measure.layout import GROUP_PAGES, TLB_PAGE_BYTES
 from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, Place
 from setebench.probe import Probe
 from setebench.scenario import Context
@@ -53,6 +53,9 @@ def _store(probe: Probe, place: Place, number: int, kind: str) -> Probe:
         probe = probe.store(target)
     elif kind not in (ADDITIONS, NONE):
         probe = probe.prefetch(target, kind)
-    probe = place.ready(probe.wait(SETTLE_CYCLES).fence(), number, 1).start(number)
+    # stores may have a TLB of their own, which no load warms: another line of the page is stored to before
+    page, offset = divmod(target.offset, TLB_PAGE_BYTES)
+    beside = target.base + (page * TLB_PAGE_BYTES + (offset + TLB_PAGE_BYTES // 2) % TLB_PAGE_BYTES)
+    probe = place.ready(probe.wait(SETTLE_CYCLES).fence(), number, 1).store(beside).fence().start(number)
     probe = probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)
     return probe.fence().stop(number)
