@@ -1,0 +1,192 @@
+"""What a cache of given sets, ways and replacement does with a sequence of lines: the candidates' predictions.
+
+A model of its own, of tags alone, for small caches: it is what inference compares measurements with, whatever machine
+they come from. The policies are the textbook ones; those by ages of two bits are written as Abel and Reineke do
+(nanoBench, ISPASS 2020): H = age after a hit by the age before, M = age of a new line, R = which of the oldest leaves,
+U = how ages are raised where none is oldest, UMO = only when a line has to leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+Lines = NDArray[np.int64]
+compiled = cast(Callable[[Callable[..., Any]], Callable[..., Any]], numba.njit(cache=True))
+
+LRU, FIFO, RANDOM, TREE, BITS, AGES = range(6)
+KIND, HIT_OLDEST, HIT_OLD, INSERT, ONE_IN, VICTIM, UPDATE, ON_MISS, CLOCK, SEED = range(10)
+"""Places of a policy's rules in the words that the compiled model reads, of its clock and of its random number."""
+
+OLDEST, MOST_WAYS = 3, 32
+"""The highest of two-bit ages, and the largest number of ways that is modelled."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A replacement policy: its `name` as findings give it, what kind of state it keeps, and of ages the rules: age
+    after a hit on age 3 and on age 2, age of a new line (of one in `one_in` of them, others have age 3), which victim
+    rule, which update rule, and whether ages are raised only when a line has to leave."""
+
+    name: str
+    kind: int
+    rules: tuple[int, int, int, int, int, int, int] = (0, 0, 0, 1, 0, 0, 0)
+
+    def words(self, seed: int) -> Lines:
+        """As the compiled model reads it."""
+        return np.array((self.kind, *self.rules, 0, seed), dtype=np.int64)
+
+
+POLICIES = (
+    Policy("lru", LRU),
+    Policy("other", FIFO),
+    Policy("random", RANDOM),
+    Policy("tree_plru", TREE),
+    Policy("bit_plru", BITS),
+    Policy("srrip", AGES, (0, 0, 2, 1, 0, 0, 1)),  # Jaleel et al., ISCA 2010: H00_M2_R0_U0_UMO
+    Policy("other", AGES, (0, 0, 2, 32, 0, 0, 1)),  # the same paper's bimodal one: H00_MR322_R0_U0_UMO
+    Policy("qlru", AGES, (0, 0, 1, 1, 2, 1, 0)),  # H00_M1_R2_U1: Skylake's second level (uops.info)
+    Policy("qlru", AGES, (0, 0, 1, 1, 0, 1, 0)),  # H00_M1_R0_U1: Cannon Lake's and Ice Lake's
+    Policy("qlru", AGES, (1, 1, 1, 1, 1, 2, 0)),  # H11_M1_R1_U2: Ivy Bridge's third level
+    Policy("qlru", AGES, (1, 1, 1, 1, 0, 0, 0)),  # H11_M1_R0_U0: Haswell to Coffee Lake
+    Policy("qlru", AGES, (1, 1, 1, 16, 0, 0, 0)),  # H11_MR161_R0_U0: the other kind of their sets
+)
+"""Candidates: what is known of CPUs, as `cache.lN.replacement` names it."""
+
+
+@compiled
+def _random(c: Lines, below: int) -> int:
+    """A number below that many, by a linear congruence whose state is the last word of c (Knuth's MMIX)."""
+    c[SEED] = c[SEED] * 6364136223846793005 + 1442695040888963407
+    return ((c[SEED] >> 33) & 0x3FFFFFFF) % below
+
+
+@compiled
+def _raise(state: Lines, first: int, ways: int, way: int, rule: int) -> None:
+    """Raise ages where none is the oldest; `way` was just used, -1 for none."""
+    oldest = 0
+    for each in range(ways):
+        oldest = max(oldest, state[first + each])
+    if oldest == OLDEST:
+        return
+    step = OLDEST - oldest if rule < 2 else 1
+    for each in range(ways):
+        if each != way or rule % 2 == 0:
+            state[first + each] = min(OLDEST, state[first + each] + step)
+
+
+@compiled
+def _tree(state: Lines, first: int, ways: int, way: int) -> int:
+    """Point a tree's nodes away from a way; with way -1, the way that they point to."""
+    size, low, node = 1, 0, 1
+    while size < ways:
+        size *= 2
+    while size > 1:
+        size //= 2
+        right = state[first + node] == 1 and low + size < ways
+        if way >= 0:
+            right = way >= low + size
+            state[first + node] = 0 if right else 1
+        if right:
+            low += size
+        node = 2 * node + right
+    return low
+
+
+@compiled
+def _touch(state: Lines, first: int, ways: int, way: int, c: Lines, new: bool) -> None:
+    kind = c[KIND]
+    if kind == LRU or (kind == FIFO and new):
+        c[CLOCK] += 1
+        state[first + way] = c[CLOCK]
+    elif kind == TREE:
+        _tree(state, first, ways, way)
+    elif kind == BITS:
+        state[first + way] = 1
+        unset = 0
+        for each in range(ways):
+            unset += 1 - state[first + each]
+        if unset == 0:
+            for each in range(ways):
+                state[first + each] = 0
+            state[first + way] = 1
+    elif kind == AGES:
+        age = state[first + way]
+        if new:
+            age = c[INSERT] if c[ONE_IN] <= 1 or _random(c, c[ONE_IN]) == 0 else OLDEST
+        elif age == OLDEST:
+            age = c[HIT_OLDEST]
+        else:
+            age = c[HIT_OLD] if age == OLDEST - 1 else 0
+        state[first + way] = age
+        if not c[ON_MISS]:
+            _raise(state, first, ways, way, c[UPDATE])
+
+
+@compiled
+def _victim(tags: Lines, state: Lines, first: int, at: int, ways: int, c: Lines) -> int:
+    kind = c[KIND]
+    found = -1
+    for way in range(ways):
+        if tags[at + way] < 0 and (found < 0 or (kind == AGES and c[VICTIM] == 2)):
+            found = way
+    if found >= 0:
+        return found
+    if kind == RANDOM:
+        return _random(c, ways)
+    if kind == TREE:
+        return _tree(state, first, ways, -1)
+    if kind == AGES and c[ON_MISS]:
+        _raise(state, first, ways, -1, c[UPDATE])
+    found = 0
+    for way in range(ways - 1, -1, -1):
+        one = state[first + way]
+        if kind <= FIFO:
+            found = way if one < state[first + found] else found
+        elif one == (OLDEST if kind == AGES else 0):
+            found = way
+    return found
+
+
+@compiled
+def _access(tags: Lines, state: Lines, ways: int, c: Lines, number: int, line: int) -> int:
+    """Look a line up in a set of that number and put it there: the line that leaves, -1 for none, -2 for a hit."""
+    at, first = number * ways, number * 2 * MOST_WAYS
+    for way in range(ways):
+        if tags[at + way] == line:
+            _touch(state, first, ways, way, c, False)
+            return -2
+    way = _victim(tags, state, first, at, ways, c)
+    gone = tags[at + way]
+    tags[at + way] = line
+    _touch(state, first, ways, way, c, True)
+    return gone
+
+
+@compiled
+def _one_set(tags: Lines, state: Lines, ways: int, c: Lines, lines: Lines, found: Lines) -> None:
+    for at in range(len(lines)):
+        found[at] = _access(tags, state, ways, c, 0, lines[at]) == -2
+
+
+def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
+    """1 for each access of a sequence (line numbers, shape (n,)) to a set that begins empty which hits, else 0."""
+    found = np.zeros(len(lines), dtype=np.int64)
+    state = np.full(2 * MOST_WAYS, OLDEST if policy.kind == AGES else 0, dtype=np.int64)
+    _one_set(np.full(ways, -1, dtype=np.int64), state, ways, policy.words(seed), lines.astype(np.int64), found)
+    return found
+
+
+def cyclic_misses(policy: Policy, ways: int, most: int, rounds: int = 60) -> Numbers:
+    """Of a chase round and round over n lines of a set, n = 0 to `most`: the fraction of loads that miss."""
+    missed = np.zeros(most + 1)
+    for count in range(ways + 1, most + 1):
+        found = hits(policy, ways, np.tile(np.arange(count), rounds))
+        missed[count] = 1.0 - found[len(found) // 2 :].mean()
+    return missed
