@@ -12,7 +12,7 @@ from typing import Any
 
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.findings import cache_findings, fault_finding, line_findings
-from setebench.hierarchy.first_level import first_level, line_size
+from setebench.hierarchy.first_level import line_size
 from setebench.hierarchy.included import inclusion_findings
 from setebench.hierarchy.outer_levels import outer_levels
 from setebench.hierarchy.private_walk import private_walk
@@ -26,6 +26,8 @@ from setebench.measure.sweep import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
+from .first_cache import Params as FirstCacheParams
+from .first_cache import first_cache
 from .known import Known
 from .other_cores import other_cores, sibling_threads, thread_starts
 from .tlbs import HUGE_PAGE, large_pages, small_tables, told
@@ -56,13 +58,16 @@ def _findings(context: Context) -> Iterator[Finding]:
 def _all_once(context: Context, known: Known) -> Iterator[Finding]:
     region = working_memory(context)
     try:
-        context.progress("line size and first cache")
-        lines, first = line_size(context, region), first_level(context, region)
+        context.progress("line size")
+        lines = line_size(context, region)
         context.progress("working-set sweep")
         levels = levels_of(context, region)
         caches = [name for name in levels if name != "memory"]
         yield from line_findings(lines, len(caches))
-        yield from cache_findings("l1", first, "conflicts at strides of a page, half and twice as much", "")
+        near, far = list(context.calibration.level_cycles.values())[:2]
+        nearest = first_cache(context, far - near, FirstCacheParams())
+        first = nearest.geometry()
+        yield from nearest.findings()
         known.outer = outer_levels(context, region, first, caches)
         for name, found in known.outer.items():
             yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)

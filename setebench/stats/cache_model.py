@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
-compiled = cast(Callable[[Callable[..., Any]], Callable[..., Any]], numba.njit(cache=True))
+compiled = cast(Callable[[_Function], _Function], numba.njit(cache=True))
 
 LRU, FIFO, RANDOM, TREE, BITS, AGES = range(6)
 KIND, HIT_OLDEST, HIT_OLD, INSERT, ONE_IN, VICTIM, UPDATE, ON_MISS, CLOCK, SEED = range(10)
@@ -64,7 +65,7 @@ POLICIES = (
 def _random(c: Lines, below: int) -> int:
     """A number below that many, by a linear congruence whose state is the last word of c (Knuth's MMIX)."""
     c[SEED] = c[SEED] * 6364136223846793005 + 1442695040888963407
-    return ((c[SEED] >> 33) & 0x3FFFFFFF) % below
+    return int(((c[SEED] >> 33) & 0x3FFFFFFF) % below)
 
 
 @compiled
@@ -100,6 +101,17 @@ def _tree(state: Lines, first: int, ways: int, way: int) -> int:
 
 
 @compiled
+def _set_bit(state: Lines, first: int, ways: int, way: int) -> None:
+    """Set a way's bit; when all are set, clear the others."""
+    state[first + way] = 1
+    for each in range(ways):
+        if state[first + each] == 0:
+            return
+    for each in range(ways):
+        state[first + each] = 1 if each == way else 0
+
+
+@compiled
 def _touch(state: Lines, first: int, ways: int, way: int, c: Lines, new: bool) -> None:
     kind = c[KIND]
     if kind == LRU or (kind == FIFO and new):
@@ -108,14 +120,7 @@ def _touch(state: Lines, first: int, ways: int, way: int, c: Lines, new: bool) -
     elif kind == TREE:
         _tree(state, first, ways, way)
     elif kind == BITS:
-        state[first + way] = 1
-        unset = 0
-        for each in range(ways):
-            unset += 1 - state[first + each]
-        if unset == 0:
-            for each in range(ways):
-                state[first + each] = 0
-            state[first + way] = 1
+        _set_bit(state, first, ways, way)
     elif kind == AGES:
         age = state[first + way]
         if new:
@@ -163,7 +168,7 @@ def _access(tags: Lines, state: Lines, ways: int, c: Lines, number: int, line: i
             _touch(state, first, ways, way, c, False)
             return -2
     way = _victim(tags, state, first, at, ways, c)
-    gone = tags[at + way]
+    gone = int(tags[at + way])
     tags[at + way] = line
     _touch(state, first, ways, way, c, True)
     return gone
@@ -183,10 +188,11 @@ def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
     return found
 
 
-def cyclic_misses(policy: Policy, ways: int, most: int, rounds: int = 60) -> Numbers:
-    """Of a chase round and round over n lines of a set, n = 0 to `most`: the fraction of loads that miss."""
+def cyclic_misses(policy: Policy, ways: int, most: int, accesses: int = 800) -> Numbers:
+    """Of a chase round and round over n lines of a set, n = 0 to `most`: the fraction of loads that miss, in the second
+    half of about so many accesses, or of ten rounds."""
     missed = np.zeros(most + 1)
     for count in range(ways + 1, most + 1):
-        found = hits(policy, ways, np.tile(np.arange(count), rounds))
+        found = hits(policy, ways, np.tile(np.arange(count), max(10, accesses // count)))
         missed[count] = 1.0 - found[len(found) // 2 :].mean()
     return missed

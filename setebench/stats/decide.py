@@ -6,11 +6,15 @@ A number is measured with its interval; what could not be decided carries a reas
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import CONFIDENCE, Estimate
 from setebench.stats.threshold import Posterior
+
+_Candidate = TypeVar("_Candidate")
+_Value = TypeVar("_Value")
 
 
 def measured(parameter: str, estimate: Estimate, unit: str, method: str = "", evidence: str = "") -> Finding:
@@ -79,3 +83,36 @@ def unresolved(parameter: str, unit: str, reason: str, method: str = "") -> Find
 def unavailable(parameter: str, unit: str, reason: str, method: str = "") -> Finding:
     """What this machine or its rights don't allow to be asked, and why."""
     return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason, method=method)
+
+
+def summed(posterior: Mapping[_Candidate, float], value: Callable[[_Candidate], _Value]) -> dict[_Value, float]:
+    """The posterior of one trait of the candidates."""
+    found: dict[_Value, float] = {}
+    for candidate, probability in posterior.items():
+        found[value(candidate)] = found.get(value(candidate), 0.0) + probability
+    return found
+
+
+def one_of(
+    parameter: str, posterior: Mapping[Any, float], unit: str, method: str = "", reason: str = "", evidence: str = ""
+) -> Finding:
+    """The value that the posterior probability gives `CONFIDENCE` to; unresolved where none has it."""
+    if not posterior:
+        return unresolved(parameter, unit, reason, method)
+    best = max(posterior, key=lambda value: posterior[value])
+    if posterior[best] >= CONFIDENCE:
+        return chosen(parameter, best, unit, method, evidence)
+    likely = sorted(posterior, key=lambda value: -posterior[value])[:3]
+    several = " or ".join(f"{value} ({posterior[value]:.0%})" for value in likely)
+    return unresolved(parameter, unit, f"{several} explain what was measured", method)
+
+
+def number_of(
+    parameter: str, posterior: Mapping[int, float], unit: str, method: str = "", reason: str = "", evidence: str = ""
+) -> Finding:
+    """The same of numbers, with the largest one as a bound that it is at least with `CONFIDENCE`."""
+    plain = one_of(parameter, posterior, unit, method, reason, evidence)
+    if plain.outcome is Outcome.MEASURED or not posterior:
+        return plain
+    least = max(value for value in posterior if sum(p for each, p in posterior.items() if each >= value) >= CONFIDENCE)
+    return at_least(parameter, least, unit, plain.reason or "", method, evidence)

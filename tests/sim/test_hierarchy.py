@@ -13,7 +13,7 @@ from setebench.hierarchy.cores import Transfers
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.filling import with_ways
 from setebench.hierarchy.findings import walked_finding
-from setebench.hierarchy.first_level import Geometry, first_level, line_size
+from setebench.hierarchy.first_level import Geometry, line_size
 from setebench.hierarchy.inclusion import inclusive
 from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer import Outer
@@ -41,17 +41,6 @@ CLOSE = Latencies(4.0, 14.0, 50.0)
 def test_line_size(line: int) -> None:
     machine = quiet(line_size_bytes=line)
     assert line_size(Context(machine=machine), machine.allocate(MEMORY, 4096)) == line
-
-
-@pytest.mark.parametrize(
-    ("sets", "ways", "replacement"),
-    [(64, 8, "lru"), (64, 12, "tree_plru"), (64, 5, "random"), (128, 4, "lru"), (32, 8, "tree_plru")],
-)
-def test_first_cache(sets: int, ways: int, replacement: str) -> None:
-    """Also way sizes above and below a page, and a tree of bits that isn't a power of two."""
-    machine = quiet(l1={"sets": sets, "ways": ways, "replacement": replacement})
-    found = first_level(Context(machine=machine), machine.allocate(MEMORY, 4096))
-    assert (found.ways, found.size) == (ways, sets * ways * 64)
 
 
 @pytest.mark.parametrize(("entries", "ways"), [(64, 0), (64, 4), (72, 0)])

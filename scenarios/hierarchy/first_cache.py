@@ -1,0 +1,372 @@
+"""The first data cache: sets, ways, index and replacement, from what rings and sequences of congruent lines cost.
+
+Its sets are known by addresses, so candidates need no search: each predicts what fraction of the loads of a ring
+misses, and how many of a sequence's. What is asked of rings: which lines share sets, and how many of them fit. What is
+asked of sequences: who has to leave. One posterior over all candidates follows from each, with none of them as another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.conflicts import Ring, ring_excess, sequence_excess
+from setebench.hierarchy.first_level import Geometry
+from setebench.machine import Region
+from setebench.measure.layout import TLB_PAGE_BYTES
+from setebench.results import Finding
+from setebench.scenario import Context
+from setebench.stats.cache_model import POLICIES, Policy, cyclic_misses, hits
+from setebench.stats.decide import number_of, one_of, summed
+from setebench.stats.estimate import CONFIDENCE
+
+Numbers = NDArray[np.float64]
+Lines = NDArray[np.int64]
+
+RINGS = "chases round and round over lines at strides"
+SEQUENCES = "short sequences of loads of lines that share a set"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """What is tried, and what is believed of errors.
+
+    Rings: `strides` (bytes), each with its largest ring, which grow by `growth` or by one line; in a region of
+    `region_bytes`. Sequences: `sequences` of `trials` that are drawn, of `length_per_way` timed loads behind
+    `before_per_way` others, over up to `extra` lines more than fit, each `repetitions` times; `little` (misses squared)
+    keeps a pair that no sequence distinguishes yet from counting for all.
+
+    Candidates: `sets`, up to `most_ways`, up to `most_bytes` in all (the largest first level sold has 192 KiB), and
+    `most_colours` pages to a way where translated bits choose the set. `even_ways` and `odd_ways` are how common other
+    ways than powers of two are beside these. `draws` of what is left to chance, chases of `accesses`.
+
+    Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
+    `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for what somebody disturbed. A
+    miss costs what the levels lie apart within the ratio `gap_room` (loads overlap a little), known to `gap_step` from
+    rings; `gaps` are tried. A candidate is none of them where the `typical` quantile of rings is more than `most_left`
+    errors off; below `unlikely` it isn't kept."""
+
+    strides: tuple[tuple[int, int], ...] = ((512, 40), (1024, 80), (2048, 48), (4096, 36), (8192, 24), (16384, 16))
+    growth: float = 1.12
+    region_bytes: int = 16 << 20
+    sequences: int = 12
+    trials: int = 300
+    length_per_way: float = 4.0
+    before_per_way: int = 4
+    extra: int = 3
+    repetitions: int = 64
+    little: float = 0.5
+    sets: tuple[int, ...] = (16, 32, 64, 128, 256)
+    most_ways: int = 32
+    most_bytes: int = 224 << 10
+    most_colours: int = 2
+    even_ways: float = 0.3
+    odd_ways: float = 0.1
+    draws: int = 12
+    accesses: int = 4000
+    relative_error: float = 0.03
+    floor_cycles: float = 0.15
+    count_error: float = 0.015
+    sequence_cycles: float = 2.0
+    tail: float = 2.0
+    gap_room: float = 1.25
+    gap_step: float = 0.05
+    gaps: int = 11
+    typical: float = 0.75
+    most_left: float = 3.0
+    unlikely: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A first cache. The index is of address bits (`linear`), of translated ones where a way is larger than a page
+    (`physical`), or a hash of all. `policy` is a number in `POLICIES`."""
+
+    sets: int
+    ways: int
+    index: str
+    policy: int
+
+
+@dataclass(frozen=True)
+class FirstCache:
+    """What was found: posteriors of sets times ways, of ways, of the index and of the replacement, by value; each empty
+    where no candidate explains what was measured, for `reason`. `line` is the bytes of a line."""
+
+    line: int
+    lines: dict[int, float] = field(default_factory=dict)
+    ways: dict[int, float] = field(default_factory=dict)
+    index: dict[str, float] = field(default_factory=dict)
+    replacement: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+    policy_reason: str = ""
+
+    def findings(self) -> Iterator[Finding]:
+        """Size, ways, index and replacement."""
+        size = {lines * self.line: probability for lines, probability in self.lines.items()}
+        yield number_of("cache.l1.size", size, "bytes", RINGS, self.reason)
+        yield number_of("cache.l1.ways", self.ways, "ways", RINGS, self.reason)
+        yield one_of("cache.l1.index", self.index, "string", RINGS, self.reason)
+        yield one_of("cache.l1.replacement", self.replacement, "string", SEQUENCES, self.policy_reason or self.reason)
+
+    def geometry(self) -> Geometry:
+        """For those who go on from it: what is surely known."""
+        lines, ways = (_sure(each) for each in (self.lines, self.ways))
+        if lines is None or ways is None:
+            return Geometry(None, None, self.reason or "several first caches explain what was measured")
+        return Geometry(ways, lines // ways * self.line)
+
+
+def _sure(posterior: dict[int, float]) -> int | None:
+    return next((value for value, probability in posterior.items() if probability >= CONFIDENCE), None)
+
+
+def first_cache(context: Context, gap: float, params: Params) -> FirstCache:
+    """Measure the first cache; about `gap` cycles lie between its latency and that of the next level."""
+    sizes = context.machine.facts.page_sizes
+    region = context.machine.allocate(params.region_bytes, max(sizes))
+    try:
+        return _found(context, region, gap, params)
+    finally:
+        context.machine.release(region)
+
+
+def _measured(context: Context, region: Region, rings: list[Ring], rng: np.random.Generator) -> Numbers:
+    """What each ring costs, asked in random order so that a disturbance meets rings of all kinds."""
+    excess = np.empty(len(rings))
+    for number in rng.permutation(len(rings)):
+        excess[number] = ring_excess(context, region, rings[number], rng)
+    return excess
+
+
+def _found(context: Context, region: Region, expected: float, params: Params) -> FirstCache:
+    context.progress("conflicts in the first cache")
+    rings, rng = ring_shapes(params), context.rng(40)
+    excess = _measured(context, region, rings, rng)
+    posterior, gap, left = ring_posterior(excess, rings, region.line_size, expected, params)
+    context.evidence["first_cache"] = {
+        "rings": [[ring.lines, ring.stride] for ring in rings],
+        "excess_cycles": excess.round(2).tolist(),
+        "miss_cycles": round(gap, 2),
+    }
+    best = max(posterior, key=lambda each: posterior[each])
+    if left > params.most_left:
+        return FirstCache(region.line_size, reason="no cache that was thought of costs what these rings do")
+    lines = summed(posterior, lambda each: each.sets * each.ways)
+    ways = summed(posterior, lambda each: each.ways)
+    index = summed(posterior, lambda each: "hashed" if each.index == "hashed" else "linear")
+    names: dict[str, float] = {}
+    reason = ""
+    if len(group := _group_of(best)) == 1:
+        names = {POLICIES[group[0]].name: posterior[best]}
+    elif best.index == "linear":
+        names = replacement(context, region, best, gap, params)
+    else:
+        reason = "lines that share a set are not known by their addresses"
+    return FirstCache(region.line_size, lines, ways, index, names, policy_reason=reason)
+
+
+def ring_shapes(params: Params) -> list[Ring]:
+    """All rings that are asked for."""
+    shapes = []
+    for stride, most in params.strides:
+        lines = 2
+        while lines <= most:
+            shapes.append(Ring(lines, stride))
+            lines = max(lines + 1, int(lines * params.growth))
+    return shapes
+
+
+# -- what candidates predict ---------------------------------------------------------------------------------------
+
+
+@cache
+def _ring_policies() -> tuple[tuple[int, ...], ...]:
+    """Groups of policies that no ring distinguishes."""
+    groups: dict[bytes, list[int]] = {}
+    for number, policy in enumerate(POLICIES):
+        groups.setdefault(np.round(cyclic_misses(policy, 8, 20), 1).tobytes(), []).append(number)
+    return tuple(tuple(each) for each in groups.values())
+
+
+@cache
+def _misses(most: int, params: Params) -> tuple[tuple[tuple[int, int], ...], Numbers]:
+    """Policies and ways that rings distinguish, and the misses per round by how many lines of a ring share a set, shape
+    (most + 1, those)."""
+    kinds = [
+        (group[0], ways)
+        for group in _ring_policies()
+        for ways in range(2, params.most_ways + 1)
+        if not all(_unlikely(each, ways) for each in group)
+    ]
+    number = np.arange(most + 1)
+    return tuple(kinds), np.array(
+        [number * cyclic_misses(POLICIES[one], ways, most, params.accesses) for one, ways in kinds]
+    ).T
+
+
+def _crowds(ring: Ring, sets: int, index: str, line: int, rng: np.random.Generator) -> Lines:
+    """How many lines of a ring each set gets, shape (draws, sets); one draw where nothing is by chance."""
+    number = np.arange(ring.lines)
+    address = number * ring.stride
+    if index == "linear":
+        return np.bincount(address // line % sets, minlength=sets)[None, :]
+    draws = []
+    for _ in range(Params().draws):
+        page, within = np.divmod(address, TLB_PAGE_BYTES)
+        chance = rng.integers(0, sets, int(page.max()) + 1)[page]
+        if index == "hashed":  # folded address bits: lines of one page still fall into sets of their own
+            which = (within // line ^ chance) % sets
+        else:
+            which = (within // line + chance * (TLB_PAGE_BYTES // line)) % sets
+        draws.append(np.bincount(which, minlength=sets))
+    return np.array(draws)
+
+
+def predicted(rings: list[Ring], line: int, params: Params) -> Iterator[tuple[list[Candidate], Numbers, Numbers]]:
+    """All candidates, some at a time, with the fraction of each ring's loads that miss and how much that varies by
+    chance, shapes (rings, candidates)."""
+    rng = np.random.default_rng(5)
+    lines = np.array([ring.lines for ring in rings])
+    most = int(lines.max())
+    kinds, table = _misses(most, params)
+    for sets in params.sets:
+        coloured = TLB_PAGE_BYTES < sets * line <= params.most_colours * TLB_PAGE_BYTES
+        for index in ("linear", "physical", "hashed") if coloured else ("linear", "hashed"):
+            crowds = [_crowds(each, sets, index, line, rng) for each in rings]
+            # how many sets get so many lines, shape (rings, draws, most + 1)
+            counts = [[np.bincount(draw, minlength=most + 1) for draw in each] for each in crowds]
+            means, spreads = (
+                np.array([f(np.array(each) @ table, axis=0) for each in counts]) / lines[:, None]
+                for f in (np.mean, np.std)
+            )
+            small = np.array([sets * ways * line <= params.most_bytes for _, ways in kinds])
+            own = [
+                Candidate(sets, ways, index, policy)
+                for policy, ways in kinds
+                if sets * ways * line <= params.most_bytes
+            ]
+            yield own, means[:, small], spreads[:, small]
+
+
+def _believed(ways: int, params: Params) -> float:
+    """How common so many ways are beside a power of two."""
+    if ways & (ways - 1) == 0:
+        return 1.0
+    return params.odd_ways if ways % 2 else params.even_ways
+
+
+def _unlikely(policy: int, ways: int) -> bool:
+    return POLICIES[policy].name == "tree_plru" and bool(ways & (ways - 1))
+
+
+# -- posterior -----------------------------------------------------------------------------------------------------
+
+
+def ring_posterior(
+    excess: Numbers, rings: list[Ring], line: int, gap: float, params: Params
+) -> tuple[dict[Candidate, float], float, float]:
+    """The posterior of all candidates by what rings cost; the cycles of a miss under the best, and how far from it a
+    typical ring is, in errors."""
+    gaps = gap * params.gap_room ** np.linspace(-1.0, 1.0, params.gaps)
+    found: list[tuple[float, Candidate, float, float]] = []
+    for candidates, means, spreads in predicted(rings, line, params):
+        likely, far = (np.zeros((len(gaps), len(candidates))) for _ in range(2))
+        for number, each in enumerate(gaps):
+            error = np.hypot(params.floor_cycles, each * np.hypot(params.relative_error, spreads))
+            left = (excess[:, None] - each * means) / error
+            likely[number] = -((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(error)).sum(axis=0)
+            far[number] = np.quantile(np.abs(left), params.typical, axis=0)
+        likely += np.log([_believed(each.ways, params) for each in candidates])
+        best = likely.argmax(axis=0)
+        found += [
+            (float(likely[at, n]), candidates[n], float(gaps[at]), float(far[at, n])) for n, at in enumerate(best)
+        ]
+    most = max(each[0] for each in found)
+    weights = {each: float(np.exp(likely - most)) for likely, each, *_ in found}
+    total = sum(weights.values())
+    _, _, cycles, left = max(found, key=lambda each: each[0])
+    return {each: value / total for each, value in weights.items() if value > params.unlikely * total}, cycles, left
+
+
+# -- replacement ---------------------------------------------------------------------------------------------------
+
+
+def _group_of(found: Candidate) -> tuple[int, ...]:
+    return next(each for each in _ring_policies() if found.policy in each)
+
+
+def telling_sequences(
+    ways: int, candidates: list[int], params: Params, rng: np.random.Generator
+) -> tuple[list[Lines], Numbers]:
+    """Sequences that tell policies apart, and how many of their timed loads miss under each, shape (sequences,
+    candidates, runs): runs differ by what came before, and by chance where a policy does."""
+    timed, before = int(params.length_per_way * ways), params.before_per_way * ways
+    trials = []
+    for _ in range(params.trials):
+        lines = ways + 1 + int(rng.integers(params.extra))
+        # some lines are used more than others, or policies that keep what was used would show nothing
+        weight = rng.dirichlet(np.full(lines, 1.0))
+        own = rng.choice(lines, timed, p=0.5 * weight + 0.5 / lines)
+        trials.append(np.concatenate([np.arange(lines), lines + np.arange(before) % (ways + 1), own]))
+    missed = np.array([[_runs(each, POLICIES[one], ways, timed, params) for one in candidates] for each in trials])
+    chosen: list[int] = []
+    means = missed.mean(axis=2)
+    apart = (means[:, :, None] - means[:, None, :]) ** 2  # (trials, candidates, candidates)
+    total = np.eye(len(candidates))
+    for _ in range(params.sequences):  # each time the one that helps most where least is known
+        gain = (apart / (params.little + total) ** 2).sum(axis=(1, 2))
+        gain[chosen] = 0.0
+        chosen.append(int(gain.argmax()))
+        total += apart[chosen[-1]]
+    return [trials[number] for number in chosen], missed[chosen]
+
+
+def _runs(sequence: Lines, policy: Policy, ways: int, timed: int, params: Params) -> list[int]:
+    """Timed loads that miss, of several runs behind different lines."""
+    own = np.random.default_rng(6)
+    runs = []
+    for run in range(params.draws):
+        behind = own.permutation(int(sequence.max()) + 1)[own.integers(0, int(sequence.max()) + 1, 4 * ways)]
+        found = hits(policy, ways, np.concatenate([behind, sequence]), run + 1)
+        runs.append(timed - int(found[-timed:].sum()))
+    return runs
+
+
+def replacement(context: Context, region: Region, found: Candidate, gap: float, params: Params) -> dict[str, float]:
+    """The posterior of policies by name for a first cache whose other traits are known, a miss costing `gap` cycles."""
+    candidates = [each for each in _group_of(found) if not _unlikely(each, found.ways)]
+    gaps = gap * np.linspace(1.0 - params.gap_step, 1.0 + params.gap_step, params.gaps)
+    sequences, missed = telling_sequences(found.ways, candidates, params, context.rng(42))
+    stride = max(found.sets * region.line_size, TLB_PAGE_BYTES)
+    count = max(int(each.max()) for each in sequences) + 1
+    rng = context.rng(43)
+    sets = []
+    for _ in range(params.draws):
+        first = int(rng.integers(0, stride // region.line_size)) * region.line_size
+        sets.append(region.address + first + rng.permutation(region.size // stride)[:count] * stride)
+    timed = int(params.length_per_way * found.ways)
+    excess = sequence_excess(context, sets, sequences, timed, params.repetitions)
+    mean, spread = missed.mean(axis=2), missed.std(axis=2) / params.repetitions**0.5
+    scale = 1.0
+    for _ in range(2):  # where even the best is not quite explained, errors are larger than thought
+        far, likely = [], []
+        for each in gaps:
+            error = scale * np.hypot(each * np.hypot(spread, params.count_error * mean), params.sequence_cycles)
+            left = (excess[:, None] - each * mean) / error
+            far.append(np.quantile(np.abs(left), params.typical, axis=0))
+            likely.append(-((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(error)).sum(axis=0))
+        best = np.unravel_index(int(np.argmax(likely)), np.shape(likely))
+        scale *= max(1.0, float(far[best[0]][best[1]]))
+    weights = np.exp(np.max(likely, axis=0) - np.max(likely))
+    context.evidence["first_cache_sequences"] = {
+        "excess": excess.tolist(),
+        "misses": mean.tolist(),
+        "candidates": candidates,
+    }
+    shares = (weights / weights.sum()).tolist()
+    return summed(dict(zip(candidates, shares, strict=True)), lambda each: POLICIES[each].name)
