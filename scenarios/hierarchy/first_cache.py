@@ -42,7 +42,7 @@ class Params:
 
     Candidates: `sets`, up to `most_ways`, up to `most_bytes` in all (the largest first level sold has 192 KiB), and
     `most_colours` pages to a way where translated bits choose the set. `even_ways` and `odd_ways` are how common other
-    ways than powers of two are beside these. `draws` of what is left to chance, chases of `accesses`.
+    ways than powers of two are beside these, `many_ways` more than `usual_ways`. `draws` of what is left to chance, chases of `accesses`.
 
     Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
     `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for what somebody disturbed. A
@@ -66,6 +66,8 @@ class Params:
     most_colours: int = 2
     even_ways: float = 0.3
     odd_ways: float = 0.1
+    usual_ways: int = 16
+    many_ways: float = 0.01
     draws: int = 12
     accesses: int = 4000
     relative_error: float = 0.03
@@ -255,9 +257,10 @@ def predicted(rings: list[Ring], line: int, params: Params) -> Iterator[tuple[li
 
 def _believed(ways: int, params: Params) -> float:
     """How common so many ways are beside a power of two."""
+    many = params.many_ways if ways > params.usual_ways else 1.0
     if ways & (ways - 1) == 0:
-        return 1.0
-    return params.odd_ways if ways % 2 else params.even_ways
+        return many
+    return many * (params.odd_ways if ways % 2 else params.even_ways)
 
 
 def _unlikely(policy: int, ways: int) -> bool:
