@@ -31,18 +31,25 @@ from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Scenario
 
-CHAIN_REPETITIONS = 16
+REPETITIONS, FAST_REPETITIONS, CHAIN_REPETITIONS = 16, 10, 16
+"""Of single loads and of chains, fewer where each needs a long walk."""
 
 LONG_CHASE = (512, 2560)
 """Steps of the two chases in L1 whose difference is timed."""
 
-VECTOR_ROUNDS, LONG_VECTOR_ROUNDS, FENCED_REPETITIONS = 6, 4, 64
+VECTOR_ROUNDS, WALKED_VECTOR_ROUNDS, FENCED_REPETITIONS = 4, 2, 64
 """Rounds in which vector loads are measured too (what they take longer hardly drifts), and groups of fenced loads in
-each, fewer behind long walks."""
+each, fewer behind walks."""
 
 
-ROUNDS, FAST_ROUNDS = (12, 128), (8, 32)
+ROUNDS, FAST_ROUNDS = (6, 128), (6, 32)
 """Fewest and most rounds. Each is short: what drifts slowly is seen by many rounds that last for seconds together."""
+
+ROUND_STEPS = 5_000_000
+"""Steps of walks after which no further round begins, but for the fewest."""
+
+LAYOUT_ROUNDS = 4
+"""Rounds on the same lines where these have to settle first, which costs many walks."""
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -57,13 +64,23 @@ def answer(context: Context) -> Iterator[Finding]:
         levels = find_walks(context, region)
         rounds = Rounds(levels, step_ticks(context))
         least, most = FAST_ROUNDS if context.fast else ROUNDS
-        while rounds.count < least or (rounds.count < most and not rounds.settled(2.0 if context.fast else 1.0)):
+        places: dict[str, Place] = {}
+        steps = 0
+        while rounds.count < least or (
+            rounds.count < most and steps < ROUND_STEPS and not rounds.settled(2.0 if context.fast else 1.0)
+        ):
             context.progress(f"latency, round {rounds.count + 1} of at most {most}")
             ruler = measure_ruler(context, int(1000 * effort))
             rounds.rulers.append(ruler)
             rounds.overheads.append(overheads(context, int(300 * effort)))
             rounds.transfers.append(_transfer_cycles(context, ruler))
-            _round(context, region, levels, ruler, 10 if context.fast else 16, rounds)
+            if rounds.count % LAYOUT_ROUNDS == 1:
+                places.clear()
+            for name, walk in levels.items():
+                if name != "memory" and not (name in places and walk.settling):
+                    places[name] = Place(context, region, name, walk)
+            _round(context, places.values(), region, ruler, rounds)
+            steps += sum(place.steps * place.repetitions(REPETITIONS) * 2 for place in places.values())
     finally:
         context.machine.release(region)
     yield from _latency_findings(context, rounds)
@@ -110,21 +127,19 @@ def _clock_findings(context: Context, rounds: Rounds) -> Iterator[Finding]:
         )
 
 
-def _round(
-    context: Context, region: Region, levels: dict[str, Walk], ruler: Ruler, repetitions: int, rounds: Rounds
-) -> None:
-    """Measure every level once, on lines of new layouts, and add to the rounds' samples.
+def _round(context: Context, places: Iterable[Place], region: Region, ruler: Ruler, rounds: Rounds) -> None:
+    """Measure every level once and add to the rounds' samples.
 
     Memory in parts, between the other levels and behind them: neighbours disturb it most, in bursts of milliseconds,
     and what differs between parts does not average out in one of them, however many loads it has."""
-    counts, parts = (repetitions, CHAIN_REPETITIONS), Samples()
-    of_part = tuple(-(-count // len(levels)) for count in counts)
-    for name, walk in levels.items():
-        if name != "memory":
-            place = Place(context, region, name, walk)
-            _replicate(context, place, counts, ruler, rounds.samples[name])
-            _vectors(context, place, ruler, rounds.samples[name])
-        memory = Place(context, region, "memory", levels["memory"])  # anew: other places' lines are linked over its own
+    counts, parts = (FAST_REPETITIONS if context.fast else REPETITIONS, CHAIN_REPETITIONS), Samples()
+    of_part = tuple(-(-count // len(rounds.samples)) for count in counts)
+    for place in (*places, None):
+        if place is not None:
+            place.settle(context)
+            _replicate(context, place, counts, ruler, rounds.samples[place.level])
+            _vectors(context, place, ruler, rounds.samples[place.level])
+        memory = Place(context, region, "memory", Walk())  # anew: other places' lines are linked over its own
         _replicate(context, memory, of_part, ruler, parts)
     rounds.samples["memory"].add_mean(parts)
     _vectors(context, memory, ruler, rounds.samples["memory"])
@@ -150,7 +165,7 @@ def _replicate(context: Context, place: Place, counts: tuple[int, ...], ruler: R
 
 def _vectors(context: Context, place: Place, ruler: Ruler, found: Samples) -> None:
     """What vector loads take longer, in the first few rounds."""
-    if len(found.chain) > (LONG_VECTOR_ROUNDS if place.long else VECTOR_ROUNDS):
+    if len(found.chain) > (WALKED_VECTOR_ROUNDS if place.steps else VECTOR_ROUNDS):
         return
     step = step_ticks(context)
     for size in (size for size in context.machine.facts.access_sizes if size > 8):
@@ -190,7 +205,7 @@ def _singles(context: Context, place: Place, repetitions: int, ruler: Ruler, fou
 def _chains(context: Context, place: Place, repetitions: int, ruler: Ruler, found: Samples) -> Chained:
     """Time chains of all lengths behind the single loads that `found` ends with."""
     wanted = repetitions * (REPEATED_SHIFTS if place.repeated else 1)
-    count = place.repetitions(wanted) * (1 if place.long else 2)
+    count = place.repetitions(wanted) * (1 if place.long or place.repeated else 2)
     return Chained(
         place.time_chains(context, count),
         ruler.cycles_per_tick,

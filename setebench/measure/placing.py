@@ -108,10 +108,11 @@ class Place:
             # each load of a chain then sets off holds up the next one
             self._walk = self._rng.permutation(layout.lines.ravel()) if walk.repeated else by_windows(layout, self._rng)
             context.machine.link(region, self._walk)
-        self.long = len(self._walk) * walk.turns > LONG_WALK
+        self.long = self.steps > LONG_WALK
         # a repeated line settles in a level that replaces at random only after it was used; beside a long walk it
         # matters little what is warm
-        self.warmup = max(REPEATED_SHIFTS if walk.repeated else 0 if self.long else 1, walk.settling)
+        self.warmup = REPEATED_SHIFTS if walk.repeated else 0 if self.long else 1
+        self._settling = max(walk.settling - self.warmup, 0)
         groups = LONG_GROUPS if self.long else 1
         pages = REPEATED_PAGES if walk.repeated else groups * GROUP_PAGES
         self.chain_lengths = REPEATED_CHAINS if walk.repeated else groups * MIXED_CHAINS
@@ -121,6 +122,23 @@ class Place:
         else:
             self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, pages)
         self._link(context)
+
+    def settle(self, context: Context) -> None:
+        """Link the lines again, which other places may have used meanwhile, and bring them in the first time."""
+        if len(self._walk):
+            context.machine.link(self._region, self._walk)
+        self._link(context)
+        self._settle(context)
+
+    def _settle(self, context: Context) -> None:
+        if self._settling:
+            context.machine.run(self.placed(), self.placements(self._settling), cpu=context.cpu)
+            self._settling = 0
+
+    @property
+    def steps(self) -> int:
+        """Steps of the walk in one repetition."""
+        return len(self._walk) * self._turns
 
     def _link(self, context: Context) -> None:
         targets = self._bases[:, None] + np.array(self._group.targets)
@@ -153,7 +171,7 @@ class Place:
         """Fewer than wanted where each needs a long walk; `effort` times as many of those as usual."""
         # one turn of a repeated line is judged by the others (`fastest_lines`)
         least = JUDGED_TURNS * REPEATED_SHIFTS if self.repeated else LEAST_REPETITIONS
-        return max(least, min(wanted, effort * WALK_STEPS // max(len(self._walk) * self._turns, 1)))
+        return max(least, min(wanted, effort * WALK_STEPS // max(self.steps, 1)))
 
     def placements(self, count: int) -> dict[Base, NDArray[np.int64]]:
         """`count` random groups."""
@@ -174,6 +192,7 @@ class Place:
 
     def time_singles(self, context: Context, count: int) -> Timed:
         """Single 8-byte loads of `count` groups, and additions in the same places."""
+        self._settle(context)
         chosen = self._groups(count + self.warmup)
         ticks = context.machine.run(self.singles(8), self._table(chosen), cpu=context.cpu, warmup=self.warmup)
         chosen = chosen[self.warmup :]
@@ -191,7 +210,7 @@ class Place:
             probe = probe.flush(TARGETS + offset) if self.level == "memory" else probe.load(TARGETS + offset)
         if self.level == "memory":
             return probe.fence().wait(SETTLE_CYCLES)
-        return probe.fence().chase(WALK, len(self._walk) * self._turns).fence()
+        return probe.fence().chase(WALK, self.steps).fence()
 
     def ready(self, probe: Probe, first: int, count: int, settle_cycles: int = SETTLE_CYCLES) -> Probe:
         """`probe`, then some targets' TLB entries warmed; and the targets themselves brought to L1 if that's the level

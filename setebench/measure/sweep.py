@@ -38,14 +38,15 @@ SMALLEST_BYTES, LARGEST_BYTES = 4096, 45 << 20
 """Working sets of the sweep. The largest outgrows a shared cache of 32 MiB and keeps the memory that the lines are
 spread over (four times as much) below 200 MiB; a larger last level shows no end, and that is what is told."""
 
-SWEEP_STEPS = 8192
-"""Steps that are timed at once in the sweep; beside so many a bracket's overhead is nothing."""
+SWEEP_STEPS, SWEEP_TURNS = 2048, 5
+"""Steps that are timed at once in the sweep, and how often: beside so many a bracket's overhead is nothing, and a mean
+over all of a mixture of two levels is known to half a percent of what these differ by."""
 
 HIDING_OCTAVES = 2.5
 """A level's capacity wears off within this many doublings, even where replacement is random."""
 
 UNSTEADY_RATIO = 1.05
-"""Turns over the same lines that differ by more were disturbed."""
+"""A working set that is slower than a larger one by more was disturbed."""
 
 CLIMBS = 2
 """Walks of growing size are tried so often where they leave it open whether there is a level behind the second."""
@@ -209,64 +210,47 @@ def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np
 def _sweep(context: Context, region: Region, memory: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Cycles per step of a chase over working sets of growing size, until they cost as much as `memory`.
 
-    Shape (points,) each, sizes in bytes. Half an octave apart, an eighth where the latency rises."""
-    sweep = _Sweep(context, region)
-    reach = region.size * LARGEST_BYTES / span_bytes(LARGEST_BYTES, region.line_size)
-    for number in range(int(2 * np.log2(reach / SMALLEST_BYTES)) + 1):
-        sweep.measure(SMALLEST_BYTES * 2 ** (0.5 * number))
-        if number > 3 and min(list(sweep.known.values())[-3:]) > 0.9 * memory:
-            break
-    sweep.repeat()
-    for finest in (1.3, 1.15):  # halve the steps where the latency rises, twice if that costs little
-        for low, high in pairwise(sorted(sweep.known)):
-            steep = np.log2(sweep.known[high] / sweep.known[low]) > FLAT_SLOPE * np.log2(high / low)
-            if steep and high / low > finest and (finest > 1.2 or high < COSTLY_BYTES):
-                sweep.measure((low * high) ** 0.5)
-    sweep.repeat()
-    ordered = sorted(sweep.known)
-    return np.array(ordered), np.array([sweep.known[size] for size in ordered])
+    Shape (points,) each, sizes in bytes. Half an octave apart, an octave where they are large; half and a quarter as
+    far where the latency rises. A larger working set can't be faster, so a point above a later one was disturbed, or
+    its pages fell badly, and is taken again on other lines."""
+    found: dict[float, float] = {}
 
+    def measure(size: float) -> None:
+        found[size] = min(_chase_cycles(context, region, size), found.get(size, np.inf))
 
-class _Sweep:
-    """Cycles per step of a chase by working-set size, each the fastest of what was seen: whatever else the machine does
-    can only slow a chase down."""
-
-    def __init__(self, context: Context, region: Region) -> None:
-        self._context, self._region = context, region
-        self.known: dict[float, float] = {}
-        self._unsteady: set[float] = set()
-
-    def measure(self, size: float) -> None:
-        """Measure one size (again)."""
-        fastest, median = _chase_cycles(self._context, self._region, size)
-        self.known[size] = min(fastest, self.known.get(size, np.inf))
-        if median > UNSTEADY_RATIO * fastest:
-            self._unsteady.add(size)
-
-    def repeat(self) -> None:
-        """Measure again, on other lines, where turns differed or a larger set was faster: somebody disturbed those, or
-        their pages fell badly."""
+    def repeat() -> None:
         for _ in range(2):
-            ordered = sorted(self.known)
-            cycles = np.array([self.known[size] for size in ordered])
-            high = {ordered[n] for n in np.flatnonzero(cycles > UNSTEADY_RATIO * rising(cycles))}
-            unsteady, self._unsteady = self._unsteady | high, set()
-            for size in sorted(unsteady):
-                self.measure(size)
+            ordered = sorted(found)
+            cycles = np.array([found[size] for size in ordered])
+            for number in np.flatnonzero(cycles > UNSTEADY_RATIO * rising(cycles)):
+                measure(ordered[number])
+
+    reach, size = region.size * LARGEST_BYTES / span_bytes(LARGEST_BYTES, region.line_size), float(SMALLEST_BYTES)
+    while size <= reach and not (len(found) > 3 and min(list(found.values())[-2:]) > 0.9 * memory):
+        measure(size)
+        size *= 2.0 if size >= COSTLY_BYTES else 2.0**0.5
+    repeat()
+    for finest in (1.3, 1.15):  # halve the steps where the latency rises, twice if that costs little
+        for low, high in pairwise(sorted(found)):
+            steep = np.log2(found[high] / found[low]) > FLAT_SLOPE * np.log2(high / low)
+            if steep and high / low > finest and (finest > 1.2 or high < COSTLY_BYTES):
+                measure((low * high) ** 0.5)
+    repeat()
+    ordered = sorted(found)
+    return np.array(ordered), np.array([found[size] for size in ordered])
 
 
-def _chase_cycles(context: Context, region: Region, size: float) -> tuple[float, float]:
-    """Cycles per step of a long chase over a working set of `size` bytes: of the fastest turn, and of the median."""
+def _chase_cycles(context: Context, region: Region, size: float) -> float:
+    """Cycles per step of a long chase over a working set of `size` bytes: the median of some turns, as a stall falls
+    into few of them."""
     rng = context.fresh_rng()
     order = by_windows(lay(region, size, rng), rng)
     context.machine.link(region, order)
     # one whole round first, so that every line has been used as long ago as the set is large
     context.machine.run(Probe().chase(LINE, len(order)), {LINE: order[:1]}, cpu=context.cpu)
-    turns = 8 if len(order) < 65536 else 4
-    starts = order[(np.arange(turns) * SWEEP_STEPS) % len(order)]
+    starts = order[(np.arange(SWEEP_TURNS) * SWEEP_STEPS) % len(order)]
     ticks = context.machine.run(Probe().start().chase(LINE, SWEEP_STEPS).stop(), {LINE: starts}, cpu=context.cpu)
-    per_step = quick_cycles_per_tick(context) / SWEEP_STEPS
-    return float(np.min(ticks)) * per_step, float(np.median(ticks)) * per_step
+    return float(np.median(ticks)) * quick_cycles_per_tick(context) / SWEEP_STEPS
 
 
 def _memory_loads(context: Context, region: Region) -> MemoryLoads:

@@ -54,7 +54,7 @@ CAREFUL = 6
 """Walks behind which the second level is looked for are repeated so many times more often: they are short, and on a
 clock whose step is longer than a load few loads tell no level from a mixture."""
 
-VAIN_LOOKS, MOST_SETTLING = 2, 24
+VAIN_LOOKS, MOST_SETTLING = 2, 16
 """Whether more lines stay in their level now that the walk has been gone before is looked at until it was in vain so
 often in a row, or the walk has been gone so often."""
 
@@ -88,7 +88,7 @@ SPARED_SHARE = 0.25
 """A longer walk may cost so many lines more: what is lost to memory is seen and left out, and just costs samples, but
 what is left in the level before can't be told apart on a coarse clock, and lowers the mean."""
 
-LONGER_RATIOS, GENTLEST_ROUNDS = (1.0, 1.25, 1.6), 6
+LONGER_RATIOS, GENTLEST_ROUNDS = (1.0, 1.6), 2
 """Walks so many times the shortest are tried, so often."""
 
 
@@ -179,7 +179,9 @@ class Ladder:
         others = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
         walks = [walk, *(each for each in others if each.bytes > min(walk.bytes, REPEATED_BYTES))]
         # all in turn, so that what comes and goes falls on all alike
-        rungs = [[self._rung(each, settle=True) for each in walks] for _ in range(GENTLEST_ROUNDS)]
+        rungs = [[self._rung(each, settle=True) for each in walks]]
+        for _ in range(1, GENTLEST_ROUNDS):
+            rungs.append([self._rung(each.walk) for each in rungs[0]])
         share = np.array([[rung.share for rung in own] for own in rungs])
         means = (share * [[rung.cycles for rung in own] for own in rungs]).sum(axis=0) / np.maximum(
             share.sum(axis=0), 1e-9
@@ -189,7 +191,7 @@ class Ladder:
         if not seen.any():
             return None
         # the slowest counts as far as it is sure: where few lines are left in a cache their mean says little
-        errors = np.std([[rung.cycles for rung in own] for own in rungs], axis=0) / GENTLEST_ROUNDS**0.5
+        errors = np.linalg.norm([[rung.error_cycles for rung in own] for own in rungs], axis=0) / GENTLEST_ROUNDS
         alike = seen & (means > (means - errors)[seen].max() / AS_SLOW_RATIO)
         # of those that don't cost too many lines the longest: it leaves the fewest in the level before
         most = stayed[alike].max()
@@ -217,7 +219,7 @@ class Ladder:
         use it too, these are not the oldest: the first walks find most of their own lines, and the targets, gone. Lines
         that are already there just change places with the inner level's."""
         timed = place.time_singles(self._context, count)
-        done, vain = count + place.warmup, 0
+        done, vain = settling + count + place.warmup, 0
         while not place.repeated and vain < VAIN_LOOKS and done <= MOST_SETTLING:
             if self._cached(timed).mean() >= STAYED_SHARE:
                 break
