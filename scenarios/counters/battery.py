@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.chases import SweepParams, region_for, sweep
-from setebench.infer.levels import plateaus
 from setebench.infer.ticks import mean_ticks
 from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region
@@ -20,13 +18,15 @@ from setebench.probe import Probe
 from setebench.scenario import Context
 
 from . import workloads as make
+from .eviction import Eviction, Placed
+from .levels import Levels, levels_of
 from .params import Params
-from .workloads import PAGE_BYTES, PAGES, TARGET, Ring, Targets, Workload
+from .workloads import PAGE_BYTES, PAGES, TARGET, Ring, Served, Targets, Workload
 
 Numbers = NDArray[np.float64]
 
-SMALLEST_BYTES = 4096
-"""The smallest working set of the sweep: any first cache holds it."""
+BEYOND_SECOND = ("l2_fill", "l2_rfo_miss")
+"""Roles of lines from beyond the second level, which a further one has too where it serves the working set."""
 
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
@@ -46,20 +46,6 @@ BESIDE = (
 )
 """Beginnings of the names of workloads that are also counted beside a busy sibling thread: for each role, one that is
 about it."""
-
-
-@dataclass(frozen=True)
-class Levels:
-    """What the sweep says of the caches. `first_bytes`: the largest working set that the first one serves. `second` and
-    `third`: working sets that lines from the second one and from one beyond it serve, None where none was found.
-    `third_holds_bytes`: a working set that stays in the third one. `beyond_second_bytes`: half of the lines of a
-    working set of that size come from beyond the second one."""
-
-    first_bytes: float
-    second: float
-    third: float | None
-    third_holds_bytes: float
-    beyond_second_bytes: float
 
 
 class Battery:
@@ -97,8 +83,8 @@ class Battery:
         region = region_for(context, params.largest_bytes)
         self._stack.callback(context.machine.release, region)
         memory = self._memory_ticks()
-        octaves = np.arange(0, np.log2(params.largest_bytes / SMALLEST_BYTES) + 0.5, 0.5)
-        sizes, ticks = sweep(context, region, SMALLEST_BYTES * 2**octaves, SweepParams(), 0.9 * memory)
+        octaves = np.arange(0, np.log2(params.largest_bytes / params.smallest_bytes) + 0.5, 0.5)
+        sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), 0.9 * memory)
         context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory}
         return levels_of(sizes, ticks, memory, params)
 
@@ -154,10 +140,35 @@ class Battery:
 
     def _served(self) -> Iterator[Workload]:
         """What the second level and one beyond it serve, and what leaves them modified."""
-        for name, size in (("l2", self.levels.second), ("l3", self.levels.third)):
-            if size is not None:
-                yield from make.served(name, self._ring(size), self._context.cpu, STALLS)
-        yield from self._written_back()
+        context, params = self._context, self._params
+        context.progress("what drives lines out of each level")
+        dirty = self._allocate(params.amounts[-1] * make.DIRTY_LINES * context.machine.facts.line_size)
+        lines = dirty, self._allocate(params.largest_pass_bytes)
+        placed = Eviction(context, params, self.levels, *lines).placed()
+        for what in self._working_sets(placed):
+            yield from make.served(what, context.cpu, STALLS, params.looseness)
+        for level, passed in placed.passes.items():
+            yield make.driven_out(level, lines, passed, context.cpu, params.looseness)
+
+    def _working_sets(self, placed: Placed) -> Iterator[Served]:
+        """Of the second level, and of a third one where there is one."""
+        levels, near = placed.levels, placed.next_ticks
+        if near > self._params.slower * levels.second_ticks:  # no pass was short enough
+            near = levels.near_ticks
+        memory = self._most(levels.second_ticks, near, levels.memory_ticks)
+        further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
+        beyond = dict.fromkeys(make.FROM_MEMORY, memory) | dict.fromkeys(BEYOND_SECOND, further)
+        yield Served(level="l2", ring=self._ring(levels.second), nearer=levels.left_in_first, beyond=beyond)
+        if levels.third is not None:
+            memory = self._most(levels.third_ticks, near, levels.memory_ticks)
+            beyond = dict.fromkeys(make.FROM_MEMORY, memory)
+            yield Served(level="l3", ring=self._ring(levels.third), nearer=0.0, beyond=beyond)
+
+    def _most(self, ticks: float, near: float, far: float) -> float | None:
+        """How many steps of a working set the level that takes `far` may serve, by the time that all take; None where
+        that may be most of them, or where it is not much slower than the nearest one."""
+        most = max(ticks - near, 0.0) / max(far - near, 1e-9)
+        return most if most < self._params.before_memory else None
 
     def _ascending(self) -> Region:
         """Lines that point to the next ones."""
@@ -175,27 +186,6 @@ class Battery:
         lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (*pages.shape[:2], 1)), axis=2)
         order = (lines + pages).transpose(0, 2, 1).ravel()[: max(params.full_lines)]
         yield from make.full_queues(region, self._context.cpu, params.full_lines, order)
-
-    def _written_back(self) -> Iterator[Workload]:
-        """Modified lines that leave the first cache, and those that leave the second one."""
-        levels, params = self.levels, self._params
-        held, size = dict.fromkeys(("mem_write", "home_write"), 0.0), params.beyond * levels.beyond_second_bytes
-        # how many of them leave the second cache at once depends on its replacement, unless it is much larger
-        own_size = params.beyond * levels.first_bytes
-        own = {"l1d_writeback": 1.0, **(held if levels.third else {})}
-        own |= {"l2_writeback": 0.0} if own_size * params.much_larger < levels.beyond_second_bytes else {}
-        yield self._driven_out("l1d", own_size, own)
-        if not levels.third:
-            held = dict.fromkeys(held, 1.0)
-        elif size > levels.third_holds_bytes:
-            held = {}
-        yield self._driven_out("l2", size, {"l1d_writeback": 1.0, "l2_writeback": 1.0, **held})
-
-    def _driven_out(self, level: str, size_bytes: float, known: dict[str, float]) -> Workload:
-        dirty = self._params.amounts[-1] * make.DIRTY_LINES * self._context.machine.facts.line_size
-        evictors = self._allocate(int(size_bytes))
-        self._context.machine.run(make.flushes(evictors), {make.ARRAY: np.array([evictors.address])})
-        return make.driven_out(level, self._allocate(dirty), evictors, self._context.cpu, known)
 
     def _ring(self, size_bytes: float) -> Ring:
         context = self._context
@@ -231,36 +221,3 @@ class Battery:
         for workload in own if siblings else ():
             if workload.name.startswith(BESIDE) and not workload.name.endswith(("_free", "_chained")):
                 yield make.beside_sibling(workload, self._cpu, siblings[0], spare)
-
-
-def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> Levels:
-    """Working sets of each level from a sweep (shape (points,) each) and what a line from memory takes.
-
-    The second level serves three times the first level's, and what lies well within the first plateau that is clearly
-    slower (a first level whose ways are larger than a page loses lines long before it is full); no more than needed, as
-    large working sets miss the first TLB. A third one is the longest plateau that is clearly
-    slower than that and clearly faster than memory."""
-    near = ticks[0]
-    first = float(sizes[ticks < params.beyond_first * near].max())
-    flat = [each for each in plateaus(sizes, ticks) if each.cycles < params.before_memory * memory_ticks]
-    second = params.outgrow * first
-    wide = [
-        each
-        for each in flat
-        if each.cycles > params.beyond_first * near and each.high_bytes >= params.flat * each.low_bytes
-    ]
-    if wide and wide[0].low_bytes <= second:
-        second = max(second, params.inside * wide[0].low_bytes)
-    own = float(np.interp(np.log2(second), np.log2(sizes), ticks))
-    further = [each for each in flat if each.cycles > params.slower * own and each.low_bytes > second]
-    third = max(further, key=lambda each: each.high_bytes / each.low_bytes, default=None)
-    beyond_second = _half_beyond(sizes, ticks, (own + (third.cycles if third else memory_ticks)) / 2)
-    beyond_third = _half_beyond(sizes, ticks, (third.cycles + memory_ticks) / 2) if third else 0.0
-    middle = third.middle_bytes if third else None
-    return Levels(first, second, middle, beyond_third / params.inside, beyond_second)
-
-
-def _half_beyond(sizes: Numbers, ticks: Numbers, half: float) -> float:
-    """The smallest working set whose loads take as long as half of them would that come from the next level."""
-    beyond = sizes[ticks >= half]
-    return float(beyond.min() if len(beyond) else sizes[-1])

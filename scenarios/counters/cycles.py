@@ -84,6 +84,8 @@ def _while_executing(role: str, evidence: Evidence) -> bool:
 
 def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) -> Verdict:
     found, reason = scaled(scale, evidence.params)
+    if role == "sq_full" and found and scale.high < 1:
+        found, reason = None, f"counts {scale.value:.3f} a cycle: its queue may not be full all the time"
     if found is None:
         return undecided(role, scale, reason)
     kinds |= set(found)

@@ -66,6 +66,9 @@ PAIRS = {
 STREAMED = ("far_ascending", "stream_load")
 """Ascending lines, of which prefetchers bring a part."""
 
+PAST_CACHES = "stream_store_nt"
+"""Lines written to memory that no cache gives away."""
+
 AND_FLUSHES = " and flushes"
 """Behind the name of a candidate that also counts modified lines that are flushed: whether a flush is a write-back of
 one level to the next is for the core to say."""
@@ -105,6 +108,10 @@ def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Es
     if chosen != role and evidence.level(chosen) == evidence.level(role):
         reason = f"it counts what {chosen} should"
         return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason=reason)
+    if chosen == "load_l1_miss" and chosen != role:
+        return Verdict(role=role, kinds=ordered(kinds | {Kind.UNTRUSTED}), reason="lines of stores are not counted")
+    if _ambiguous(role, evidence, candidate):
+        return Verdict(role=role, reason=f"it may as well count {' or '.join(candidate.others)}")
     found, reason = scaled(scale, evidence.params)
     if found is None:
         return undecided(role, scale, reason)
@@ -115,6 +122,12 @@ def _of_candidate(role: str, evidence: Evidence, candidate: Candidate, scale: Es
     kinds |= {Kind.UNDERCOUNTS_SMT} if undercounts(role, evidence, primary) else set()
     levels = {evidence.sure_level(name) for name in (chosen, *candidate.others)}
     return _verdict(role, kinds, scale, levels.pop() if len(levels) == 1 else "", includes)
+
+
+def _ambiguous(role: str, evidence: Evidence, candidate: Candidate) -> bool:
+    """Whether lines of another level than those that the event seems to count explain its counts about as well."""
+    own = evidence.level(candidate.counted)
+    return any(evidence.level(other) != own for other in candidate.others)
 
 
 def _overlap(evidence: Evidence) -> bool:
@@ -138,7 +151,8 @@ def _verdict(role: str, kinds: set[Kind], scale: Estimate, level: str, includes:
 
 def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
     """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
-    apart = work.name.startswith("stream_") or work.name in STREAMED or work.name.endswith("_beside_sibling")
+    streams = work.name.startswith("stream_") and not (ROLES[role].writes and work.name == PAST_CACHES)
+    apart = streams or work.name in STREAMED or work.name.endswith("_beside_sibling")
     return role in {*work.volumes, *work.unknown} and not apart and len(evidence.slope(role, work.name)) > 0
 
 
@@ -212,7 +226,7 @@ def _doubt(candidate: str, work: Workload, params: Params) -> float:
     """How well a volume is known, in parts of the most that it could be."""
     if candidate not in work.volumes:
         return 0.5
-    return params.looseness if candidate in work.loose else params.exactness
+    return work.loose.get(candidate, params.exactness)
 
 
 def _known(work: Workload) -> Mapping[str, float]:

@@ -61,24 +61,43 @@ class Params:
     """A plateau is a cache if its loads take less than so much of a flushed line's. Prefetchers make a chase over a
     large working set up to a quarter faster than flushed lines; the slowest last levels published take half as long."""
 
-    flat: float = 2.0
-    """Between the ends of a plateau whose middle is taken: less is one point of the size sweep on each side."""
+    level_growth: float = 1.4
+    """A level is where a step gets slower by less than this over an octave of sizes: random replacement and misses of a
+    second TLB add up to a third, the way from one level to the next a factor of two and more."""
 
-    outgrow: float = 3.0
-    """Times the first level that a working set for the second one has: nothing of it stays with LRU, exp(-3) with
-    random replacement, and every published second level is four times as large as the first one or larger."""
+    outgrow: float = 2.8
+    """Times the first level that a working set for the second one has: nothing of it stays with LRU, 7 % with random
+    replacement (`left_behind`), and most published second levels are four times as large as the first one or larger."""
+
+    next_within: float = 2.9
+    """Times the first level within which the second one must show. Where only something larger does, a small level may
+    lie between. The two limits have one point of the sweep between them."""
 
     beyond: float = 5.0
-    """Times the size of a cache that a pass over other lines must have, so that none of its lines are left: with random
-    replacement exp(-5), 0.7 %, are at most: the size taken is where half of the lines are gone already."""
+    """Times the first level that a pass over other lines must have at least, so that none of its lines are left: with
+    random replacement exp(-5), 0.7 %, are."""
 
-    much_larger: float = 8.0
-    """A cache so many times as large as what passes through it loses no more than `looseness` of its lines: with random
-    replacement 1 - exp(-1/8)."""
+    evicted: float = 0.01
+    """Fraction of modified lines that may still be where a pass over other lines should have driven them out of: half
+    of what a scale may be off."""
 
-    inside: float = 1.5
-    """A working set smaller by this than the one of which half comes from beyond a cache stays in it, but for a few
-    lines that its index puts on top of one another."""
+    still_there: float = 0.1
+    """The same where longer passes change nothing any more: flushed lines, with which driven-out ones are compared,
+    come up to a tenth earlier or later than those, as rows of memory are open or not."""
+
+    most_passes: float = 8.0
+    """Times the pass behind which half of the lines are gone: with random replacement 2^-8 of them are left then."""
+
+    largest_pass_bytes: int = 32 << 20
+    """Longer passes take too long: a few hundred are counted."""
+
+    evicted_lines: int = 96
+    """Of the modified lines, those that are timed afterwards: one of every few, so that prefetchers bring few of the
+    others. Their mean is known within a hundredth where single ones differ by a tenth."""
+
+    smallest_bytes: int = 1024
+    """The smallest working set of the sweep: 15 lines, which any first cache holds with what prefetchers bring beside
+    them."""
 
     stream_bytes: int = 32768
     """Of each array of a streaming kernel over flushed lines: 512 lines, beside which a prefetcher's overshoot past the

@@ -114,6 +114,8 @@ def bent(role: str, evidence: Evidence, name: str) -> bool:
 def undercounts(role: str, evidence: Evidence, name: str) -> bool:
     """Whether fewer events are counted while the core's other thread is busy; events of cycles, in each cycle."""
     alone, beside = evidence.slope(role, name), evidence.slope(role, f"{name}_beside_sibling")
+    if name not in evidence.workloads:
+        return False
     if role in evidence.workloads[name].elapsed:
         alone, beside = alone / evidence.cycles(role, name), beside / evidence.cycles(role, f"{name}_beside_sibling")
     return lost(alone, beside, evidence.params)

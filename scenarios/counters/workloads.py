@@ -31,6 +31,9 @@ BESIDE_POINTER = TARGET + 8
 READS = ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Roles of a load's way to memory."""
 
+FROM_MEMORY = ("offcore_mem_read", "mem_read", "home_read")
+"""Those of lines that memory gives."""
+
 OWNED = ("l2_rfo", "l2_rfo_miss")
 WRITES = ("l1d_writeback", "l2_writeback", "mem_write", "home_write")
 QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, "load_fb_hit", "hitm_local"), 0.0)
@@ -45,16 +48,17 @@ both are here. Its stream is our triad, its triad our vector_triad."""
 class Workload:
     """A probe for each CPU that takes part, and what one repetition causes.
 
-    `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about: a level
-    served them that was found by timing. Events of roles `aside` are not held against it: what it says of them
-    serves to distinguish others. `elapsed`: roles that count cycles, of which the timed interval (number 0, of
-    the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in a unit of amount."""
+    `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about, within so
+    many lines per access: a level served them that was found by timing. Events of roles `aside` are not held against
+    it: what it says of them serves to distinguish others. `elapsed`: roles that count cycles, of which the timed
+    interval (number 0, of the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in
+    a unit of amount."""
 
     name: str
     probes: Mapping[int | None, Probe]
     placements: Callable[[int], Placements]
     volumes: Mapping[str, float] = field(default_factory=dict)
-    loose: frozenset[str] = frozenset()
+    loose: Mapping[str, float] = field(default_factory=dict)
     aside: frozenset[str] = frozenset()
     elapsed: tuple[str, ...] = ()
     steps: int = 1
@@ -160,6 +164,8 @@ def streams(region: Region, cpu: int | None, names: Iterable[str], array_bytes: 
         read, written = _stream_lines(kernel, array_bytes, line)
         known = dict.fromkeys(("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"), read)
         known |= {"mem_write": written, "home_write": written}
+        if not kernel.allocated_bytes and not kernel.read_bytes:  # past the caches: none of them gives a line away
+            known |= {"l1d_writeback": 0.0, "l2_writeback": 0.0}
         away = Probe().repeat(stream_bytes(kernel, array_bytes) // line, Probe().flush(ARRAY), advance=line).fence()
         made.append(_stream(f"stream_{name}", (away, kernel, array_bytes, width), region, cpu, known))
     return made
@@ -245,62 +251,100 @@ class Ring:
         return self.order[at]
 
 
-def driven_out(name: str, dirty: Region, evictors: Region, cpu: int | None, known: Mapping[str, float]) -> Workload:
-    """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are `known`, per line.
-    Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
-    cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
-    line, or it would be counted when it leaves."""
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """A pass over so many bytes of other lines, and what each modified line behind it has caused by then, by role. What
+    is not in `known` is not known."""
+
+    size_bytes: int
+    known: Mapping[str, float]
+
+
+def driven_out(name: str, lines: tuple[Region, Region], passed: Pass, cpu: int | None, looseness: float) -> Workload:
+    """Modified lines (of the first region) that a pass over evictor lines (of the second one) drives out of the caches
+    whose write-backs are known, per line. Every repetition has lines of its own, flushed beforehand: one that comes
+    again would come modified from the next cache, where that gives away what it holds, and might leave more than once.
+    Nothing is ever written to an evictor line, or it would be counted when it leaves."""
+    (dirty, evictors), known = lines, passed.known
     line, at_once = dirty.line_size, DIRTY_LINES
     # a cache that includes the first one may take a line's data from there, without a write-back
     nearer = "" if name == "l1d" else "l1d_writeback"
-    stores = Probe().repeat(at_once, Probe().store(ARRAY), advance=line).fence()
+    stores = Probe().repeat(at_once, Probe().store(ARRAY + 8), advance=line).fence()
     return Workload(
         name=f"driven_out_{name}",
-        probes={cpu: stores.repeat(evictors.size // line, Probe().load(EVICTOR), advance=line).fence()},
+        probes={cpu: stores.repeat(passed.size_bytes // line, Probe().load(EVICTOR), advance=line).fence()},
         placements=lambda count: {
             ARRAY: dirty.address + np.arange(count) * at_once * line,
             EVICTOR: np.full(count, evictors.address),
         },
         volumes={role: at_once * volume for role, volume in known.items()},
-        loose=frozenset(role for role, volume in known.items() if not volume or role == nearer),
+        loose={role: looseness for role, volume in known.items() if not volume or role == nearer},
         unit=1,
         before=((flushes(dirty), {ARRAY: np.array([dirty.address])}),),
         unknown=frozenset(WRITES) - set(known),
     )
 
 
-def served(level: str, ring: Ring, cpu: int | None, stalls: tuple[str, ...]) -> list[Workload]:
-    """A chase over a working set that `level` serves, with and without multiplications, and stores to it."""
-    steps = 256
-    beyond = ("l2_fill",) if level == "l3" else ()
-    known = volumes(QUIET, **dict.fromkeys(("load_l1_miss", "l1d_fill", *beyond), float(steps)))
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A working set that a level serves, and how well that is known: fractions of its accesses, each give or take its
+    half. `nearer`: those that a nearer level may serve. `beyond`: roles of levels beyond it to which some may belong,
+    and how many; a role that is None there is not known."""
+
+    level: str
+    ring: Ring
+    nearer: float
+    beyond: Mapping[str, float | None]
+
+
+def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: float) -> list[Workload]:
+    """A chase over a working set that a level serves, with and without multiplications, and stores to it."""
+    steps, ring = 256, what.ring
+    own = ("load_l1_miss", "l1d_fill", *(("l2_fill",) if what.level == "l3" else ()))
+    known, loose = _volumes_of(what, {**QUIET, **dict.fromkeys(own, 1.0)}, own, looseness)
+    known["l2_rfo_miss"] = 0.0  # nothing is stored to
     for name in WRITES:
         known.pop(name)
     chases = [
         Workload(
-            name=f"{level}_chase{'_' + work if work else ''}",
+            name=f"{what.level}_chase{'_' + work if work else ''}",
             probes={cpu: Probe().start().chase(TARGET, steps, work=work).stop()},
             placements=lambda count: {TARGET: ring.starts(count, steps)},
-            volumes=known if not work else {},
-            loose=frozenset(known),
+            volumes={role: steps * volume for role, volume in known.items()} if not work else {},
+            loose=loose,
             elapsed=stalls,
             steps=steps,
             unit=12,
         )
         for work in ("", "free", "chained")
     ]
-    return [*chases, _stores(level, ring, cpu)]
+    return [*chases, _stores(what, cpu, looseness)]
 
 
-def _stores(level: str, ring: Ring, cpu: int | None) -> Workload:
-    further = float(level == "l3")
-    known = {"l2_rfo": 1.0, "l2_rfo_miss": further}
+def _volumes_of(
+    what: Served, known: dict[str, float], own: tuple[str, ...], looseness: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Events of an access by role, and how far off each may be."""
+    doubts = dict.fromkeys(known, 0.0) | dict.fromkeys(own, what.nearer)
+    for role, most in what.beyond.items():
+        if role in known and most is None:
+            del known[role], doubts[role]
+        elif role in known and most is not None:
+            doubts[role] = most
+    middle = {role: known[role] + (1 - 2 * known[role]) * doubt / 2 for role, doubt in doubts.items()}
+    small = {role for role, doubt in doubts.items() if doubt <= looseness}
+    volumes = {role: known[role] if role in small else middle[role] for role in known}
+    return volumes, {role: max(looseness, doubt / 2) for role, doubt in doubts.items()}
+
+
+def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
+    known, loose = _volumes_of(what, {"l2_rfo": 1.0, "l2_rfo_miss": float(what.level == "l3")}, ("l2_rfo",), looseness)
     return Workload(
-        name=f"{level}_store",
+        name=f"{what.level}_store",
         probes={cpu: Probe().store(BESIDE_POINTER)},
-        placements=lambda count: {TARGET: ring.starts(count, 1)},
+        placements=lambda count: {TARGET: what.ring.starts(count, 1)},
         volumes=known,
-        loose=frozenset(known),
+        loose=loose,
         unit=1024,
     )
 

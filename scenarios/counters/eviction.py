@@ -1,0 +1,193 @@
+"""How long a pass over other lines must be to drive modified lines out of a cache: found by timing them afterwards.
+
+No size of a cache and no replacement policy is assumed: where the lines are behind a pass is what a chase over some of
+them says. Policies that let a pass through (a last level that keeps what it has) show as lines that stay.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from setebench.infer.ticks import mean_ticks
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+
+from .levels import Levels, growth_of
+from .params import Params
+from .workloads import ARRAY, DIRTY_LINES, EVICTOR, PAGE_BYTES, TARGET, Pass, flushes
+
+WARM = Base("warm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """What passes showed: the levels as they are known then, what a line takes that only the first one lost
+    (`next_ticks`), and the pass that drives lines out of the first level ("l1d"), and of the second one ("l2") where
+    one was found."""
+
+    levels: Levels
+    next_ticks: float
+    passes: Mapping[str, Pass]
+
+
+@dataclass
+class Eviction:
+    """Passes over lines of `evictors` behind which lines of `dirty`, modified before, are timed."""
+
+    context: Context
+    params: Params
+    levels: Levels
+    dirty: Region
+    evictors: Region
+    _ticks: dict[int, float] = field(default_factory=dict)
+    _clean: int = 0
+
+    def placed(self) -> Placed:
+        """Go through passes of growing length."""
+        memory = self._reload(0, flushed=True)
+        sizes = self._sizes()
+        own, next_ticks = self._own(sizes)
+        second = self._second(sizes, next_ticks, memory)
+        levels = self._levels(sizes, next_ticks, memory, second)
+        if (levels.third is None) != (self.levels.third is None):
+            self.levels = levels
+            second = self._second(sizes, next_ticks, memory)
+        passes = {"l1d": self._own_pass(own, next_ticks, memory)}
+        if second is not None:
+            passes["l2"] = Pass(size_bytes=second, known=self._left(self._behind(second), next_ticks, memory))
+        self.context.evidence["driven_out"] = {
+            "bytes": list(self._ticks),
+            "ticks": list(self._ticks.values()),
+            "memory_ticks": memory,
+        }
+        return Placed(levels=levels, next_ticks=next_ticks, passes=passes)
+
+    def _sizes(self) -> list[int]:
+        octaves = np.log2(self.params.largest_pass_bytes / self.levels.first_bytes)
+        sizes = self.levels.first_bytes * 2 ** np.arange(1, octaves + 1e-9, 0.5)
+        return [int(size) // PAGE_BYTES * PAGE_BYTES for size in sizes if size >= PAGE_BYTES]
+
+    def _own(self, sizes: list[int]) -> tuple[int, float]:
+        """The shortest pass behind which nothing more leaves the first level, and what a line takes that this one lost
+        and the next one still has."""
+        levels, params = self.levels, self.params
+        lost: list[float] = []
+        for size, longer in itertools.pairwise(sizes):
+            behind = self._behind(size)
+            if behind < params.beyond_first * levels.near_ticks:
+                continue
+            lost.append(behind)
+            enough = size >= params.beyond * levels.first_bytes
+            if enough or self._behind(longer) <= (1 + params.evicted) * behind:
+                return size, min(lost)
+        return sizes[-1], min(lost, default=levels.second_ticks)
+
+    def _own_pass(self, size: int, next_ticks: float, memory: float) -> Pass:
+        """What has left the second level too, or is in memory, takes longer than the next level does."""
+        levels, params = self.levels, self.params
+        behind, known = self._behind(size) - next_ticks, {"l1d_writeback": 1.0}
+        if behind < params.looseness * ((levels.third_ticks if levels.third else memory) - next_ticks):
+            known["l2_writeback"] = 0.0
+        if behind < params.looseness * (memory - next_ticks):
+            known |= dict.fromkeys(("mem_write", "home_write"), 0.0)
+        return Pass(size_bytes=size, known=known)
+
+    def _second(self, sizes: list[int], next_ticks: float, memory: float) -> int | None:
+        """The shortest pass behind which nothing more leaves the second level."""
+        params = self.params
+        beyond = self.levels.third_ticks if self.levels.third else memory
+        start = next((at for at, size in enumerate(sizes) if self._behind(size) >= (next_ticks + beyond) / 2), None)
+        if start is None:
+            return None
+        for shorter, size in itertools.pairwise(sizes[start:]):
+            before, behind = self._behind(shorter), self._behind(size)
+            gone = beyond - behind <= params.evicted * beyond
+            last = size >= params.most_passes * sizes[start]
+            steady = last or behind <= (1 + params.evicted) * before
+            if gone or (steady and behind >= (1 - params.still_there) * beyond):
+                return size
+            if last:
+                break
+        return None
+
+    def _levels(self, sizes: list[int], next_ticks: float, memory: float, second: int | None) -> Levels:
+        """The levels, without a third one where lines that left the second one come from memory, or with one that only
+        passes show: what prefetchers bring, and pages that a TLB misses, don't disturb these."""
+        levels, params = self.levels, self.params
+        if levels.third is not None:
+            false = second is not None and self._behind(second) * params.slower >= memory
+            return replace(levels, third=None, third_ticks=0.0) if false else levels
+        passed = np.array(sorted(self._ticks))
+        ticks = np.array([self._ticks[size] for size in passed.tolist()])
+        inside = (ticks > params.slower * next_ticks) & (ticks < params.before_memory * memory)
+        inside &= growth_of(passed, ticks) <= params.level_growth
+        steps = np.array([levels.at(size) for size in passed.tolist()])
+        inside &= (steps > params.slower * next_ticks) & (steps < params.before_memory * memory)
+        if not inside.any():
+            return levels
+        at = int(np.flatnonzero(inside)[0])
+        return replace(levels, third=float(passed[at]), third_ticks=float(steps[at]))
+
+    def _left(self, behind: float, next_ticks: float, memory: float) -> dict[str, float]:
+        """What a line has caused that left the second level and comes in so many ticks afterwards."""
+        known = {"l1d_writeback": 1.0, "l2_writeback": 1.0}
+        params = self.params
+        if behind >= (1 - params.still_there) * memory:
+            return known | dict.fromkeys(("mem_write", "home_write"), 1.0)
+        third = self.levels.third_ticks
+        if self.levels.third and behind - third <= params.looseness * (memory - third):
+            return known | dict.fromkeys(("mem_write", "home_write"), 0.0)
+        return known
+
+    def _behind(self, size_bytes: int) -> float:
+        if size_bytes not in self._ticks:
+            self._ticks[size_bytes] = self._reload(size_bytes)
+        return self._ticks[size_bytes]
+
+    def _reload(self, size_bytes: int, *, flushed: bool = False) -> float:
+        """Ticks of a step over some of the lines that were modified and then flushed, or passed by other lines."""
+        context, dirty, line, run = self.context, self.dirty, self.dirty.line_size, self.context.machine.run
+        at_once = DIRTY_LINES * line
+        firsts, warm = zip(*(self._link(begin) for begin in self._begins()), strict=True)
+        run(flushes(dirty), {ARRAY: np.array([dirty.address])}, cpu=context.cpu)
+        if size_bytes > self._clean:  # nothing of it may be modified, or it would be written back too
+            run(flushes(self.evictors), {ARRAY: np.array([self.evictors.address])}, cpu=context.cpu)
+            self._clean = self.evictors.size
+        probe = Probe().repeat(DIRTY_LINES, Probe().store(ARRAY + 8), advance=line).fence()
+        if flushed:
+            probe = probe.repeat(DIRTY_LINES, Probe().flush(ARRAY), advance=line).fence()
+        else:
+            probe = probe.repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
+        pages = at_once // PAGE_BYTES
+        probe = probe.repeat(pages, Probe().load(WARM), advance=PAGE_BYTES).fence()
+        probe = probe.start().chase(TARGET, self.params.evicted_lines).stop()
+        placements = {
+            ARRAY: np.array(self._begins()),
+            EVICTOR: np.full(len(firsts), self.evictors.address),
+            WARM: np.array(warm),
+            TARGET: np.array(firsts),
+        }
+        placements = {base: at for base, at in placements.items() if base in probe.bases}
+        ticks = run(probe, placements, cpu=context.cpu)[:, 0]
+        return mean_ticks(ticks, step_ticks(context)) / self.params.evicted_lines
+
+    def _begins(self) -> list[int]:
+        line = self.dirty.line_size
+        return [self.dirty.address + at * line for at in range(0, self.dirty.size // line, DIRTY_LINES)]
+
+    def _link(self, begin: int) -> tuple[int, int]:
+        """Some lines of those from `begin` on linked in random order, no two of them close by: the first one's address,
+        and that of a line that is the first of its page and not among them."""
+        rng, line = self.context.rng(begin), self.dirty.line_size
+        apart = DIRTY_LINES // self.params.evicted_lines
+        chosen = np.arange(1, DIRTY_LINES, apart) + rng.integers(0, apart - 1)
+        chosen = chosen[chosen % (PAGE_BYTES // line) != 0]
+        order = begin + rng.permutation(chosen[: self.params.evicted_lines]) * line
+        self.context.machine.link(self.dirty, order)
+        return int(order[0]), begin

@@ -1,0 +1,126 @@
+"""Where the caches are: working sets that each level serves, from a sweep of sizes, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.levels import Plateau, plateaus, rising
+
+from .params import Params
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """What the sweep says of the caches.
+
+    `first_bytes`: the largest working set that the first one serves. `second` and `third`: working sets that lines from
+    the second one and from one beyond it serve (None where none was found), and what a step takes there.
+    `near_ticks` and `memory_ticks`: a step that the first one serves, and one over flushed lines.
+    `sizes` and `ticks`: the sweep."""
+
+    first_bytes: float
+    second: float
+    second_ticks: float
+    third: float | None
+    third_ticks: float
+    near_ticks: float
+    memory_ticks: float
+    sizes: Numbers
+    ticks: Numbers
+
+    def at(self, size_bytes: float) -> float:
+        """What a step takes in a working set of that size."""
+        return float(np.interp(np.log2(size_bytes), np.log2(self.sizes), self.ticks))
+
+    @property
+    def left_in_first(self) -> float:
+        """Fraction of the second level's working set that a random replacement keeps in the first one."""
+        return left_behind(self.second / self.first_bytes)
+
+
+def left_behind(ratio: float) -> float:
+    """Fraction of the accesses of a cyclic chase over `ratio` times a cache's lines that hit if it replaces lines at
+    random: a line survives the misses until it comes again with exp(-misses / lines), so that h = exp(-(1 - h) ratio);
+    with LRU there are none."""
+    fraction = 0.0
+    for _ in range(100):  # converges from below for every ratio above one
+        fraction = float(np.exp(-(1 - fraction) * ratio))
+    return fraction
+
+
+def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> Levels:
+    """Working sets of each level from a sweep (shape (points,) each) and what a line from memory takes.
+
+    What is clearly slower than the first level and changes little over an octave is another level, even where no whole
+    plateau shows: random replacement and misses of a TLB turn plateaus into slopes. Of the second level no larger a
+    working set than needed is taken, as large ones miss the first TLB."""
+    near, smooth = float(ticks[0]), rising(ticks)
+    growth = growth_of(sizes, smooth)
+    first = float(sizes[ticks < params.beyond_first * near].max())
+    cached = (smooth > params.beyond_first * near) & (smooth < params.before_memory * memory_ticks)
+    at = _second(sizes, growth, cached, first, params)
+    second = float(sizes[at]) if at is not None else params.outgrow * first
+    own = float(np.interp(np.log2(second), np.log2(sizes), smooth))
+    third = _third(sizes, ticks, memory_ticks, (second, own), params)
+    return Levels(
+        first_bytes=first,
+        second=second,
+        second_ticks=own,
+        third=third[0] if third else None,
+        third_ticks=third[1] if third else 0.0,
+        near_ticks=near,
+        memory_ticks=memory_ticks,
+        sizes=sizes,
+        ticks=smooth,
+    )
+
+
+def growth_of(sizes: Numbers, smooth: Numbers) -> Numbers:
+    """By which factor a step gets slower over the octave around each size; infinite at the ends of the sweep."""
+    octaves = np.log2(sizes)
+    later, before = (np.interp(octaves + side, octaves, np.log2(smooth)) for side in (0.5, -0.5))
+    found: Numbers = np.exp2(later - before)
+    found[(octaves + 0.5 > octaves[-1] + 1e-9) | (octaves - 0.5 < octaves[0] - 1e-9)] = np.inf
+    return found
+
+
+def _second(sizes: Numbers, growth: Numbers, cached: NDArray[np.bool_], first: float, params: Params) -> int | None:
+    """The point of the sweep that the second level serves: the smallest flat one that the first level keeps nothing of;
+    where there is none the flattest that it doesn't hold."""
+    flat = np.flatnonzero(cached & (growth <= params.level_growth) & (sizes >= params.outgrow * first * 0.99))
+    some = np.flatnonzero(cached & (sizes > first))
+    if len(flat) and sizes[flat[0]] <= params.next_within * first:
+        return int(flat[0])
+    if not len(some):
+        return None
+    near = some[sizes[some] <= params.next_within * first]
+    candidates = near if len(near) else some
+    return int(candidates[np.argmin(growth[candidates])])
+
+
+def _third(
+    sizes: Numbers, ticks: Numbers, memory_ticks: float, second: tuple[float, float], params: Params
+) -> tuple[float, float] | None:
+    """A working set that a further cache serves and what a step takes there: the middle of the longest plateau between
+    the second level and memory, or else the flattest point."""
+    slowest, quickest = params.before_memory * memory_ticks, params.slower * second[1]
+
+    def between(each: Plateau) -> bool:
+        return quickest < each.cycles < slowest and each.low_bytes > second[0]
+
+    found = [each for each in plateaus(sizes, ticks) if between(each)]
+    if found:
+        longest = max(found, key=lambda each: each.high_bytes / each.low_bytes)
+        return longest.middle_bytes, longest.cycles
+    smooth = rising(ticks)
+    growth = growth_of(sizes, smooth)
+    inside = (smooth > quickest) & (smooth < slowest) & (sizes > second[0]) & (growth <= params.level_growth)
+    if not inside.any():
+        return None
+    at = int(np.flatnonzero(inside)[np.argmin(growth[inside])])
+    return float(sizes[at]), float(smooth[at])

@@ -1,0 +1,40 @@
+"""Levels that the validation of events finds in a sweep of working sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scenarios.counters.levels import left_behind, levels_of
+from scenarios.counters.params import Params
+
+SIZES = 1024.0 * 2 ** np.arange(0, 15.01, 0.5)
+
+
+def _served(capacities: tuple[float, ...], ticks: tuple[float, ...], octaves: float) -> NDArray[np.float64]:
+    """Ticks of a step where each level is outgrown within so many octaves behind its capacity."""
+    found = np.full(len(SIZES), float(ticks[0]))
+    for capacity, inner, outer in zip(capacities, ticks, ticks[1:], strict=False):
+        found += (outer - inner) * np.clip(np.log2(SIZES / capacity) / octaves, 0, 1)
+    return found
+
+
+@pytest.mark.parametrize("octaves", [0.5, 2.0])
+def test_levels_are_found_whether_they_end_in_cliffs_or_slopes(octaves: float) -> None:
+    ticks = _served((32 << 10, 512 << 10, 8 << 20), (4, 14, 50, 250), octaves)
+    levels = levels_of(SIZES, ticks, 250.0, Params())
+    assert 2.8 * levels.first_bytes <= levels.second <= 512 << 10 and levels.second_ticks <= 1.1 * 14
+    assert levels.third is not None and 1 << 20 <= levels.third <= 8 << 20
+    assert levels.third_ticks == pytest.approx(50, rel=0.1)
+
+
+@pytest.mark.parametrize("octaves", [0.5, 2.0])
+def test_memory_behind_two_levels_is_no_third_one(octaves: float) -> None:
+    levels = levels_of(SIZES, _served((32 << 10, 512 << 10), (4, 14, 250), octaves), 250.0, Params())
+    assert levels.third is None
+
+
+def test_random_replacement_keeps_some_lines_of_a_larger_working_set() -> None:
+    assert left_behind(2.0) == pytest.approx(0.2032, abs=1e-3)
+    assert left_behind(5.0) < 0.01
