@@ -142,7 +142,8 @@ class Battery:
         """What the second level and one beyond it serve, and what leaves them modified."""
         context, params = self._context, self._params
         context.progress("what drives lines out of each level")
-        dirty = self._allocate(params.amounts[-1] * make.DIRTY_LINES * context.machine.facts.line_size)
+        dirty_lines = params.amounts[-1] * make.DIRTY_LINES * make.DIRTY_APART
+        dirty = self._allocate(dirty_lines * context.machine.facts.line_size)
         lines = dirty, self._allocate(params.largest_pass_bytes)
         placed = Eviction(context, params, self.levels, *lines).placed()
         for what in self._working_sets(placed):

@@ -15,14 +15,12 @@ import numpy as np
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
-from setebench.probe import Base, Probe
+from setebench.probe import Probe
 from setebench.scenario import Context
 
 from .levels import Levels, growth_of
 from .params import Params
-from .workloads import ARRAY, DIRTY_LINES, EVICTOR, PAGE_BYTES, TARGET, Pass, flushes
-
-WARM = Base("warm")
+from .workloads import ARRAY, DIRTY_APART, DIRTY_LINES, EVICTOR, PAGE_BYTES, TARGET, Pass, flushes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,43 +149,49 @@ class Eviction:
         return self._ticks[size_bytes]
 
     def _reload(self, size_bytes: int, *, flushed: bool = False) -> float:
-        """Ticks of a step over some of the lines that were modified and then flushed, or passed by other lines."""
+        """Ticks of a step over some of the lines that were modified and then flushed, or passed by other lines, over
+        those of a step over lines that are in the first level."""
         context, dirty, line, run = self.context, self.dirty, self.dirty.line_size, self.context.machine.run
-        at_once = DIRTY_LINES * line
-        firsts, warm = zip(*(self._link(begin) for begin in self._begins()), strict=True)
+        begins = self._begins()[: 2 if size_bytes > self.params.evicted_bytes else None]
+        firsts = [self._link(begin) for begin in begins]
         run(flushes(dirty), {ARRAY: np.array([dirty.address])}, cpu=context.cpu)
         if size_bytes > self._clean:  # nothing of it may be modified, or it would be written back too
             run(flushes(self.evictors), {ARRAY: np.array([self.evictors.address])}, cpu=context.cpu)
             self._clean = self.evictors.size
-        probe = Probe().repeat(DIRTY_LINES, Probe().store(ARRAY + 8), advance=line).fence()
+        probe = Probe().repeat(DIRTY_LINES, Probe().store(ARRAY + 8), advance=DIRTY_APART * line).fence()
         if flushed:
-            probe = probe.repeat(DIRTY_LINES, Probe().flush(ARRAY), advance=line).fence()
+            probe = probe.repeat(DIRTY_LINES, Probe().flush(ARRAY), advance=DIRTY_APART * line).fence()
         else:
             probe = probe.repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
-        pages = at_once // PAGE_BYTES
-        probe = probe.repeat(pages, Probe().load(WARM), advance=PAGE_BYTES).fence()
-        probe = probe.start().chase(TARGET, self.params.evicted_lines).stop()
+        # a flush translates its address: the pages' entries are in the TLB without any line of them being used
+        probe = probe.repeat(self._timed, Probe().flush(ARRAY), advance=PAGE_BYTES).fence()
+        probe = probe.start(0).chase(TARGET, self._timed).stop(0).start(1).chase(TARGET, self._timed).stop(1)
         placements = {
-            ARRAY: np.array(self._begins()),
+            ARRAY: np.array(begins),
             EVICTOR: np.full(len(firsts), self.evictors.address),
-            WARM: np.array(warm),
             TARGET: np.array(firsts),
         }
         placements = {base: at for base, at in placements.items() if base in probe.bases}
-        ticks = run(probe, placements, cpu=context.cpu)[:, 0]
-        return mean_ticks(ticks, step_ticks(context)) / self.params.evicted_lines
+        ticks = run(probe, placements, cpu=context.cpu)
+        first, again = (mean_ticks(ticks[:, number], step_ticks(context)) for number in (0, 1))
+        return (first - again) / self._timed + self.levels.near_ticks
 
     def _begins(self) -> list[int]:
         line = self.dirty.line_size
-        return [self.dirty.address + at * line for at in range(0, self.dirty.size // line, DIRTY_LINES)]
+        step = DIRTY_LINES * DIRTY_APART
+        return [self.dirty.address + at * line for at in range(0, self.dirty.size // line, step)]
 
-    def _link(self, begin: int) -> tuple[int, int]:
-        """Some lines of those from `begin` on linked in random order, no two of them close by: the first one's address,
-        and that of a line that is the first of its page and not among them."""
+    @property
+    def _timed(self) -> int:
+        """Lines that are timed: one a page."""
+        return min(self.params.evicted_lines, DIRTY_LINES * DIRTY_APART * self.dirty.line_size // PAGE_BYTES)
+
+    def _link(self, begin: int) -> int:
+        """One modified line of each of some pages from `begin` on, but not the first, linked in random order; the first
+        one's address."""
         rng, line = self.context.rng(begin), self.dirty.line_size
-        apart = DIRTY_LINES // self.params.evicted_lines
-        chosen = np.arange(1, DIRTY_LINES, apart) + rng.integers(0, apart - 1)
-        chosen = chosen[chosen % (PAGE_BYTES // line) != 0]
-        order = begin + rng.permutation(chosen[: self.params.evicted_lines]) * line
+        lines = PAGE_BYTES // line // DIRTY_APART
+        at = rng.integers(1, lines, self._timed) * DIRTY_APART * line
+        order = begin + rng.permutation(np.arange(self._timed)) * PAGE_BYTES + at
         self.context.machine.link(self.dirty, order)
-        return int(order[0]), begin
+        return int(order[0])

@@ -91,9 +91,13 @@ class Params:
     largest_pass_bytes: int = 32 << 20
     """Longer passes take too long: a few hundred are counted."""
 
-    evicted_lines: int = 96
-    """Of the modified lines, those that are timed afterwards: one of every few, so that prefetchers bring few of the
-    others. Their mean is known within a hundredth where single ones differ by a tenth."""
+    evicted_lines: int = 16
+    """Of the modified lines, those that are timed afterwards: one in each of some pages, so that no prefetcher brings
+    it, and no more than a small first TLB has entries."""
+
+    evicted_bytes: int = 4 << 20
+    """Passes longer than this are gone through twice only, shorter ones as often as there are lines to modify. Means of
+    32 lines are known within a fiftieth where single ones differ by a tenth."""
 
     smallest_bytes: int = 1024
     """The smallest working set of the sweep: 15 lines, which any first cache holds with what prefetchers bring beside

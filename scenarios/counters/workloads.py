@@ -232,6 +232,9 @@ def flushes(region: Region) -> Probe:
     return Probe().repeat(region.size // region.line_size, Probe().flush(ARRAY), advance=region.line_size).fence()
 
 
+DIRTY_APART = 2
+"""One of so many lines is modified: then they are in 16 pages, whose entries any TLB holds while they are timed."""
+
 DIRTY_LINES = 512
 """Lines that are modified and then driven out: a multiple of what any page or prefetcher handles at once."""
 
@@ -266,15 +269,15 @@ def driven_out(name: str, lines: tuple[Region, Region], passed: Pass, cpu: int |
     again would come modified from the next cache, where that gives away what it holds, and might leave more than once.
     Nothing is ever written to an evictor line, or it would be counted when it leaves."""
     (dirty, evictors), known = lines, passed.known
-    line, at_once = dirty.line_size, DIRTY_LINES
+    line, at_once, apart = dirty.line_size, DIRTY_LINES, DIRTY_APART * dirty.line_size
     # a cache that includes the first one may take a line's data from there, without a write-back
     nearer = "" if name == "l1d" else "l1d_writeback"
-    stores = Probe().repeat(at_once, Probe().store(ARRAY + 8), advance=line).fence()
+    stores = Probe().repeat(at_once, Probe().store(ARRAY + 8), advance=apart).fence()
     return Workload(
         name=f"driven_out_{name}",
         probes={cpu: stores.repeat(passed.size_bytes // line, Probe().load(EVICTOR), advance=line).fence()},
         placements=lambda count: {
-            ARRAY: dirty.address + np.arange(count) * at_once * line,
+            ARRAY: dirty.address + np.arange(count) * at_once * apart,
             EVICTOR: np.full(count, evictors.address),
         },
         volumes={role: at_once * volume for role, volume in known.items()},
