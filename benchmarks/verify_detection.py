@@ -18,6 +18,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -27,27 +28,27 @@ from setebench.machine import open_machine
 from setebench.sim import spec
 from setebench.sim.dump import dump
 from setebench.sim.loader import load
-from setebench.truth.twin import twin_of_file
+from setebench.sim.truth_document import truth_document
+from setebench.truth.twin import make_twin, twin_of_file
 from setebench.truth.verify import families
+from setebench.truth.verify.again import asked_again
+from setebench.truth.verify.agreement import share
 from setebench.truth.verify.asking import Answer, Asker
-from setebench.truth.verify.check import (
-    Request,
-    Row,
-    Verified,
-    answers,
-    badness,
-    compared,
-    opened_twin,
-    parted,
-    surroundings,
-)
+from setebench.truth.verify.check import Request, Verified, opened_twin, surroundings
 from setebench.truth.verify.explain import variants
 from setebench.truth.verify.families import drawn
+from setebench.truth.verify.rows import Row, answers, row
 from setebench.truth.verify.trials import Trial
 
 BATCH = 20
 VISIBLE = 0.02
-"""The issue's bound: changes that shift at least this part of the probes are to be detected."""
+"""Changes that shift at least this part of the probes are to be detected."""
+
+ALIKE = ("exact", "of findings")
+"""Twins with nothing changed: the machine's own file, and what a result in which all was found makes of it."""
+
+SHIFTED = 0.002
+"""p-value below which a probe counts as shifted: two exact twins of 200 probes rarely have one."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Case:
     value: str
     shifted: float
     detected: bool
+    agreement: float | None = None
+    ceiling: float | None = None
 
 
 def main() -> None:
@@ -96,24 +99,58 @@ def _machine(seed: int, options: argparse.Namespace) -> Iterator[Case]:
         with opened_twin(machine, seed) as model:
             around = surroundings(machine, real, model)
             trials = {n: trial for n in range(options.probes) if (trial := drawn(seed, n, around)) is not None}
-            asker, twin = Asker(real, around, held, seed), Asker(model, around, held, seed + 1)
-            first, again = _asked(asker, trials), _asked(asker, trials)
-            exact = _asked(twin, trials)
-            yield Case(name, "exact", "", 0.0, _detected(machine, trials, (first, again, exact), (asker, twin)))
-        for kind, value, changed in _changes(machine, seed, options.changes):
-            with opened_twin(changed, seed) as model:
-                twin = Asker(model, around, held, seed + 1)
-                said = _asked(twin, trials)
-                shifted = _shifted(machine, trials, exact, said)
-                yield Case(name, kind, value, shifted, _detected(machine, trials, (first, again, said), (asker, twin)))
+            asker = Asker(real, around, held, seed)
+            same = Asker(model, around, held, seed + 1, asker.repetitions)
+            own = _asked(asker, trials), _asked(asker, trials)
+            exact = _asked(same, trials), _asked(same, trials)
+            yield _alike((name, "exact"), machine, trials, (*own, exact[0]), (asker, same))
+        made = make_twin(truth_document(machine, name, datetime.now(UTC))).machine
+        with opened_twin(made, seed) as other:
+            twin = Asker(other, around, held, seed + 2, asker.repetitions)
+            yield _alike((name, "of findings"), machine, trials, (*own, _asked(twin, trials)), (asker, twin))
+        with opened_twin(machine, seed) as model:
+            same = Asker(model, around, held, seed + 1, asker.repetitions)
+            for kind, value, changed in _changes(machine, seed, options.changes):
+                with opened_twin(changed, seed) as other:
+                    twin = Asker(other, around, held, seed + 2, asker.repetitions)
+                    said = _asked(twin, trials)
+                    shifts = _doubts(machine, trials, (*exact, said), (same, twin))
+                    shifted = sum(each < SHIFTED for each in shifts.values()) / len(trials)
+                    doubts = _doubts(machine, trials, (*own, said), (asker, twin))
+                    yield Case(name, kind, value, shifted, _contradicted(machine, doubts))
     finally:
         real.close()
+
+
+def _alike(
+    named: tuple[str, str],
+    machine: spec.Machine,
+    trials: dict[int, Trial],
+    said: tuple[Said, Said, Said],
+    askers: tuple[Asker, Asker],
+) -> Case:
+    """A twin that ought to be like the machine, with how many levels of lines it predicts."""
+    detected = _contradicted(machine, _doubts(machine, trials, said, askers))
+    rows = [each.compared for each in _rows(machine, trials, said) if each.by_level]
+    return Case(*named, "", 0.0, detected, share(rows, "twin").value, share(rows, "again").value)
+
+
+def _contradicted(machine: spec.Machine, doubts: dict[int, float]) -> bool:
+    request = Request(minutes=None, trials=len(doubts))
+    return Verified(twin_of_file(dump(machine), "machine"), request, [], 0.0, doubts).contradicted
+
+
+def _doubts(
+    machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Said, Said], askers: tuple[Asker, Asker]
+) -> dict[int, float]:
+    return asked_again(_rows(machine, trials, said), askers, machine)
 
 
 def _asked(asker: Asker, trials: dict[int, Trial]) -> Said:
     found: Said = {}
     numbers = list(trials)
     for begin in range(0, len(numbers), BATCH):
+        asker.alone()
         asker.calibrate()
         found |= dict(answers(asker, {number: trials[number] for number in numbers[begin : begin + BATCH]}))
     return found
@@ -138,40 +175,26 @@ def _changes(machine: spec.Machine, seed: int, count: int) -> Iterator[tuple[str
 
 def _rows(machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Said, Said]) -> list[Row]:
     complete = [number for number in trials if all(number in each for each in said)]
-    rows = []
-    for number in complete:
-        first, again, twin = (each[number] for each in said)
-        labelled = compared(trials[number], (first, again, twin), machine)
-        rows.append(Row(number, trials[number], first, again, twin, labelled))
-    return rows
-
-
-def _detected(
-    machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Said, Said], askers: tuple[Asker, Asker]
-) -> bool:
-    rows = _rows(machine, trials, said)
-    again = parted(rows, askers, machine)
-    request = Request(minutes=None, trials=len(rows))
-    return Verified(twin_of_file(dump(machine), "machine"), request, rows, 0.0, again).contradicted
-
-
-def _shifted(machine: spec.Machine, trials: dict[int, Trial], exact: Said, said: Said) -> float:
-    rows = _rows(machine, trials, (exact, exact, said))
-    return sum(badness(row) > 0 for row in rows) / max(len(rows), 1)
+    first, again, twin = said
+    return [row(number, trials[number], (first[number], again[number], twin[number]), machine) for number in complete]
 
 
 def _report(cases: list[Case], probes: int) -> None:
-    exact = [case for case in cases if case.kind == "exact"]
-    changed = [case for case in cases if case.kind != "exact"]
+    exact, made = ([case for case in cases if case.kind == kind] for kind in ALIKE)
+    changed = [case for case in cases if case.kind not in ALIKE]
     visible = [case for case in changed if case.shifted >= VISIBLE]
     print(f"{probes} probes each, rings of at most {families.PARAMS.most_ring} lines")
     for text, chosen in (
         ("false alarms on exact twins", exact),
+        ("contradicted twins of all that findings can say", made),
         ("changed twins detected, all", changed),
         (f"changed twins detected, of those that shift at least {VISIBLE:.0%} of the probes", visible),
     ):
         found = proportion(sum(case.detected for case in chosen), len(chosen))
         print(f"{text}: {found.hits} of {found.trials} [{found.low}, {found.high}]")
+    for text, chosen in (("exact twins", exact), ("twins of all that findings can say", made)):
+        parts = sorted(100 * case.agreement / case.ceiling for case in chosen if case.agreement and case.ceiling)
+        print(f"{text}: levels predicted, % of the ceiling: median {np.median(parts):.1f}, least {parts[0]:.1f}")
     kinds = defaultdict(list)
     for case in changed:
         kinds[case.kind].append(case)

@@ -12,7 +12,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from setebench import campaign, registry, session, store
+from setebench import campaign, references, registry, session, store
 from setebench.campaign import Listener, Plan, Step
 from setebench.cli import beside
 from setebench.cli.apart import Apart, Casualty, Logbook
@@ -231,7 +231,8 @@ def _verified(request: Request, document: Document, progress: Progress) -> Docum
     plan = request.plan
     asked = Asked(machine=plan.machine, cpu=plan.cpu, seed=plan.seed, minutes=request.verify)
     try:
-        made = as_document(verify(make_twin(document), asked, progress), [], document)
+        said = references.of_the_system(document.machine.environment)
+        made = as_document(verify(make_twin(document), asked, progress), [], document, said)
     except SetebenchError as error:
         progress.result(f"not verified: {error}")
         return document

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from setebench import store
+from setebench import references, store
 from setebench.cli.options import output_options
 from setebench.cli.output import Output
 from setebench.results import Document
@@ -71,7 +71,8 @@ def verify_command(
     checked = verify(twin, request, say)
     seconds = 60 * EXPLAINING * minutes
     explained = explanations(checked, seconds, say) if checked.contradicted else []
-    made = as_document(checked, explained, document)
+    said = references.of_the_system(document.machine.environment)
+    made = as_document(checked, explained, document, said)
     target.deliver(made)
     if target.path is None and target.form == "table":
         click.echo("\n".join(_below(made)))

@@ -13,7 +13,7 @@ from setebench.errors import UsageError
 from setebench.sim.spec_table import Table
 
 TABLE = "origins"
-Kind = Literal["measured", "bounded", "assumed"]
+Kind = Literal["measured", "bounded", "assumed", "fitted"]
 
 
 class Origin(Table, frozen=True, kw_only=True):

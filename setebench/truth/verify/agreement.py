@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 RESAMPLES = 1000
 PERCENTILES = (2.5, 97.5)
 SIGNIFICANCE = 0.01
-"""False alarms that all families together may raise on an exact twin."""
+"""False alarms that all trials together may raise on an exact twin."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +95,32 @@ def _resampled(figure: Callable[[NDArray[np.int64]], float], count: int) -> Inte
 
 # -- is the twin contradicted? ------------------------------------------------------------------------------------
 
-ASKED_AGAIN = 4
-"""How often machine and twin are each asked once more about a trial on which they differ."""
 
-BY_CHANCE = 2 / math.comb(2 * ASKED_AGAIN, ASKED_AGAIN)
-"""How likely answers of two machines that behave alike are parted completely: all of the one on one side of all of the
-other's. It holds whatever the noise is, as long as both have the same."""
-
-
-def separated(machine: Sequence[float], twin: Sequence[float], least: float = 0.0) -> bool:
-    """Whether all answers of one are larger than all of the other, by more than `least`."""
-    return min(machine) - max(twin) > least or min(twin) - max(machine) > least
+def doubt(machine: Sequence[float], twin: Sequence[float], least: float) -> float:
+    """p-value that answers of one lie so far to one side of the other's if both behave alike, or differ by no more
+    than `least`: the exact rank test of Mann and Whitney, both sides. It holds whatever the noise is, as long as both
+    have the same."""
+    above = sum(one - least > other for one in machine for other in twin)
+    below = sum(one + least < other for one in machine for other in twin)
+    return min(1.0, 2 * _tail(max(above, below), len(machine), len(twin)))
 
 
-def doubt(parted: int, asked: int) -> float:
-    """p-value that so many of the trials that were asked again are parted, if machine and twin behave alike."""
-    chances = (math.comb(asked, k) * BY_CHANCE**k * (1 - BY_CHANCE) ** (asked - k) for k in range(parted, asked + 1))
-    return float(min(1.0, sum(chances)))
+@functools.cache
+def _tail(pairs: int, one: int, other: int) -> float:
+    """How likely so many pairs or more are in one order, where all orders of the answers are as likely."""
+    return float(_orders(one, other)[pairs:].sum() / math.comb(one + other, one))
+
+
+@functools.cache
+def _orders(one: int, other: int) -> NDArray[np.float64]:
+    """How many orders of the answers of two have 0, 1, 2, ... pairs in which the first's is larger."""
+    counts = np.zeros(one * other + 1)
+    if not one or not other:
+        return counts + 1
+    largest_is_ones, largest_is_others = _orders(one - 1, other), _orders(one, other - 1)
+    counts[other:] += largest_is_ones
+    counts[: len(largest_is_others)] += largest_is_others
+    return counts
 
 
 def contradicted(doubts: Sequence[float]) -> bool:

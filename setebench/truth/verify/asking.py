@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from setebench.errors import SetebenchError, UnsupportedError
 from setebench.machine import Machine, Region
 from setebench.probe import Base, Probe
+from setebench.truth.verify.pace import Pace
 from setebench.truth.verify.trials import (
     HERE,
     HUGE,
@@ -80,16 +81,31 @@ def _step(ticks: NDArray[np.int64]) -> float:
 
 class Asker:
     """A machine that trials are run on. `latencies` are those of the first level and of memory, which both machines'
-    times are held to."""
+    times are held to. `repetitions` is how often a line is asked, without it as often as the first controls say.
+    Machine and twin have to be asked alike, because what a prefetcher learns in one repetition it does in the next."""
 
-    def __init__(self, machine: Machine, around: Surroundings, latencies: tuple[float, float], seed: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        around: Surroundings,
+        latencies: tuple[float, float],
+        seed: int,
+        repetitions: int | None = None,
+    ) -> None:
         self._machine, self._around = machine, around
         self._first, self._memory = latencies
         self._rng = np.random.default_rng([seed, 1])
         self._cpu = machine.facts.cpus[0]
         self._regions: dict[int, Region] = {}
+        self._slots: Pace | None = None
         self._pace: _Pace | None = None
-        self._repetitions = LEAST_REPETITIONS
+        self._repetitions = repetitions
+
+    def alone(self) -> bool:
+        """Wait until no co-runner is seen on the core; False where one stays."""
+        if self._slots is None:
+            self._slots = Pace(self._machine, self._cpu)
+        return self._slots.wait()
 
     def calibrate(self) -> None:
         """Take the controls anew; they hold for the trials until the next call."""
@@ -105,7 +121,8 @@ class Asker:
         ratio = ADDITIONS / max(mean(added, step) - empty_ticks, 1e-9)
         spread = float(np.std(hit[hit <= np.percentile(hit, 90)]))
         self._pace = _Pace(ratio, empty_ticks, mean(hit, step), mean(miss, step), spread, step)
-        self._repetitions = self._enough()
+        if self._repetitions is None:
+            self._repetitions = self._enough()
 
     def _enough(self) -> int:
         """Repetitions until a line's mean parts the first two levels."""
@@ -113,6 +130,14 @@ class Asker:
         step = (self._around.second_cycles - self._first) / 2 / self._ratio
         needed = (APART * pace.spread / max(step, 1e-9)) ** 2
         return int(np.clip(np.ceil(needed), LEAST_REPETITIONS, MOST_REPETITIONS))
+
+    @property
+    def repetitions(self) -> int:
+        """How often each line is asked."""
+        if self._repetitions is None:
+            self.calibrate()
+        assert self._repetitions is not None
+        return self._repetitions
 
     @property
     def _ratio(self) -> float:
@@ -156,7 +181,7 @@ class Asker:
 
     def _levels(self, trial: Levels) -> Answer:
         region = self._region(self._page_size(trial.page_size))
-        count = self._repetitions * len(trial.targets)
+        count = self.repetitions * len(trial.targets)
         places = self._places(region, count)
         reach = max((*trial.targets, SPAN_PAGES * PAGE))
         places[HERE] = np.minimum(places[HERE], (region.address + region.size - reach - HUGE) // PAGE * PAGE)

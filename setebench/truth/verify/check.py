@@ -12,32 +12,27 @@ from pathlib import Path
 
 import msgspec
 
-from setebench.errors import SetebenchError, UnsupportedError
+from setebench.errors import SetebenchError
 from setebench.machine import Machine, open_machine
 from setebench.sim import spec
 from setebench.sim.capacity import usable_lines
 from setebench.sim.dump import dump
 from setebench.truth.twin import Twin
-from setebench.truth.verify.agreement import ASKED_AGAIN, Compared, contradicted, doubt, errors, separated
+from setebench.truth.verify.again import asked_again
+from setebench.truth.verify.agreement import contradicted
 from setebench.truth.verify.asking import Answer, Asker
 from setebench.truth.verify.families import drawn
-from setebench.truth.verify.trials import Levels, Surroundings, Times, Trial
+from setebench.truth.verify.rows import Row, answers, row
+from setebench.truth.verify.trials import Surroundings, Trial
+
+STAYS = 0.03
+"""p-value below which a trial counts as one on which the twin is wrong, where it is shown or explained."""
 
 BATCH = 20
 """Trials between two calibrations: fewer than a second of this CPU's time."""
 
 DRAWING = 0.7
 """Part of the minutes for new trials; the rest is for asking again where machine and twin differ."""
-
-MEMORY = 9.0
-"""The label of memory, whatever the number of cache levels."""
-
-LEAST_TIME_ERROR, LEAST_CYCLES = 0.05, 2.0
-"""Times that differ by less, relatively or in cycles of the whole probe, are the same: a run knows its cycles per
-tick and an empty interval no better."""
-
-MOST_ASKED_AGAIN = 6
-"""Trials of each family, the worst, that are asked again to see whether they differ for good."""
 
 Progress = Callable[[str], None]
 
@@ -55,23 +50,6 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One trial and three answers, in cycles; `compared` has them as labels where levels were asked."""
-
-    number: int
-    trial: Trial
-    first: Answer
-    again: Answer
-    twin: Answer
-    compared: Compared
-
-    @property
-    def by_level(self) -> bool:
-        """Whether levels were asked, not times."""
-        return isinstance(self.trial, Levels)
-
-
-@dataclass(frozen=True)
 class Verified:
     """All rows, by family in the order in which families first came."""
 
@@ -79,92 +57,32 @@ class Verified:
     request: Request
     rows: list[Row]
     seconds: float
-    parted: dict[int, bool] = field(default_factory=dict)
+    doubts: dict[int, float] = field(default_factory=dict)
+    repetitions: int | None = None
     facts: dict[str, object] = field(default_factory=dict)
 
     @property
     def families(self) -> dict[str, list[Row]]:
         """Rows by family."""
         found: dict[str, list[Row]] = {}
-        for row in self.rows:
-            found.setdefault(row.trial.family, []).append(row)
+        for each in self.rows:
+            found.setdefault(each.trial.family, []).append(each)
         return found
 
     @property
-    def doubts(self) -> dict[str, float]:
-        """By family, how likely chance alone parts machine and twin on so many trials that were asked again."""
-        return {name: _doubt([row.number for row in rows], self.parted) for name, rows in self.families.items()}
+    def staying(self) -> set[int]:
+        """Numbers of trials on which the twin stayed wrong when both were asked again."""
+        return {number for number, doubt in self.doubts.items() if doubt < STAYS}
+
+    def family_doubt(self, rows: list[Row]) -> float:
+        """How likely the clearest of a family's trials is by chance alone, all that were asked again considered."""
+        asked = [self.doubts[row.number] for row in rows if row.number in self.doubts]
+        return min(1.0, len(asked) * min(asked)) if asked else 1.0
 
     @property
     def contradicted(self) -> bool:
         """Whether the twin differs from the machine for good."""
-        return contradicted([*self.doubts.values(), _doubt(list(self.parted), self.parted)])
-
-
-def _doubt(numbers: list[int], parted: dict[int, bool]) -> float:
-    asked = [parted[number] for number in numbers if number in parted]
-    return doubt(sum(asked), len(asked))
-
-
-def badness(row: Row) -> float:
-    """How wrong the twin is on a trial, beyond what the machine disagrees with itself; from 0 to 1."""
-    if row.by_level:
-        return row.compared.missed / len(row.compared.first)
-    own, other = (float(errors([row.compared], which)[0]) for which in ("again", "twin"))
-    beyond = max(other - max(2 * own, _least(row) / row.compared.first[0]), 0.0)
-    return beyond / (1 + beyond)
-
-
-def _least(row: Row) -> float:
-    """The difference of times that counts, in the row's unit."""
-    units = row.trial.units if isinstance(row.trial, Times) else 1
-    return max(LEAST_TIME_ERROR * row.compared.first[0], LEAST_CYCLES / units)
-
-
-Askers = tuple[Asker, Asker]
-"""Machine and twin."""
-
-
-def parted(rows: list[Row], askers: Askers, machine: spec.Machine, end: float | None = None) -> dict[int, bool]:
-    """Of each family's worst trials by number, whether machine and twin differ on them for good: both are asked
-    again, on new places, and all answers of one must lie on one side of the other's. A trial whose answers can't be
-    parted any more is not asked further; one that the time is over for says nothing."""
-    chosen: list[Row] = []
-    for name in dict.fromkeys(row.trial.family for row in rows):
-        wrong = [row for row in rows if row.trial.family == name and badness(row) > 0]
-        chosen += sorted(wrong, key=lambda row: (-badness(row), row.number))[:MOST_ASKED_AGAIN]
-    found: dict[int, bool] = {}
-    for begin in range(0, len(chosen), BATCH):
-        if end is not None and time.monotonic() > end:
-            break
-        found |= _asked_again(chosen[begin : begin + BATCH], askers, machine)
-    return found
-
-
-def _asked_again(rows: list[Row], askers: Askers, machine: spec.Machine) -> dict[int, bool]:
-    said: dict[int, tuple[list[Answer], list[Answer]]] = {row.number: ([], []) for row in rows}
-    found: dict[int, bool] = {}
-    left = {row.number: row for row in rows}
-    for _ in range(ASKED_AGAIN):
-        for who, asker in enumerate(askers):
-            asker.calibrate()
-            for number, answer in answers(asker, {number: row.trial for number, row in left.items()}):
-                said[number][who].append(answer)
-        complete = {number: row for number, row in left.items() if len(said[number][0]) == len(said[number][1]) > 0}
-        found = found | {number: _parted(row, said[number], machine) for number, row in complete.items()}
-        left = {number: row for number, row in complete.items() if found[number]}
-    return found
-
-
-def _parted(row: Row, said: tuple[list[Answer], list[Answer]], machine: spec.Machine) -> bool:
-    """On a line, or on the time, on which they differed before."""
-    if not row.by_level:
-        own, twin = ([each.cycles[0] for each in one] for one in said)
-        return separated(own, twin, _least(row))
-    compared = zip(row.compared.first, row.compared.again, row.compared.twin, strict=True)
-    line = next(index for index, (one, two, other) in enumerate(compared) if one == two != other)
-    own, twin = ([labels(each, machine)[line] for each in one] for one in said)
-    return separated(own, twin)
+        return contradicted(list(self.doubts.values()))
 
 
 def surroundings(machine: spec.Machine, real: Machine, twin: Machine) -> Surroundings:
@@ -202,15 +120,6 @@ def opened_twin(machine: spec.Machine, seed: int) -> Iterator[Machine]:
             opened.close()
 
 
-def labels(answer: Answer, machine: spec.Machine) -> tuple[float, ...]:
-    """The level that served each line, 1 for the first, `MEMORY` for memory. Levels part in the middle between the
-    machine's latencies."""
-    latencies = [*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles]
-    borders = [(one + other) / 2 for one, other in itertools.pairwise(latencies)]
-    crossed = [sum(cycles > border for border in borders) for cycles in answer.cycles]
-    return tuple(MEMORY if each == len(borders) else float(1 + each) for each in crossed)
-
-
 def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) -> Verified:
     """Hold a twin against a machine. Raises what opening and running machines raises."""
     start = time.monotonic()
@@ -220,7 +129,8 @@ def verify(twin: Twin, request: Request, progress: Progress = lambda _: None) ->
             check = _Check(twin, request, real, model)
             rows, again = check.rows(start, progress)
             facts: dict[str, object] = {"name": real.facts.name, "kind": real.facts.kind}
-            return Verified(twin, request, rows, time.monotonic() - start, again, facts)
+            seconds = time.monotonic() - start
+            return Verified(twin, request, rows, seconds, again, check.repetitions, facts)
     finally:
         real.close()
 
@@ -233,10 +143,15 @@ class _Check:
         self._around = surroundings(twin.machine, real, model)
         held = (twin.machine.levels[0].latency_cycles, twin.machine.memory.latency_cycles)
         self._real = Asker(real, self._around, held, request.seed)
-        self._model = Asker(model, self._around, held, request.seed + 1)
+        self._model = Asker(model, self._around, held, request.seed + 1, self._real.repetitions)
 
-    def rows(self, start: float, progress: Progress) -> tuple[list[Row], dict[int, bool]]:
-        """Rows until the time is over or there are enough trials, and which of the worst stay parted."""
+    @property
+    def repetitions(self) -> int:
+        """How often each line is asked of both."""
+        return self._real.repetitions
+
+    def rows(self, start: float, progress: Progress) -> tuple[list[Row], dict[int, float]]:
+        """Rows until the time is over or there are enough trials, and doubts of those on which the twin differs."""
         found: list[Row] = []
         try:
             for number in itertools.count(0, BATCH):
@@ -249,7 +164,7 @@ class _Check:
             progress("asking again where they differ")
             minutes = self._request.minutes
             end = None if minutes is None else start + 60 * minutes
-            return found, parted(found, (self._real, self._model), self._machine, end)
+            return found, asked_again(found, (self._real, self._model), self._machine, end)
         finally:
             self._real.close()
             self._model.close()
@@ -268,28 +183,12 @@ class _Check:
         first, again = self._asked(self._real, trials), self._asked(self._real, trials)
         twin = self._asked(self._model, trials)
         complete = [number for number in trials if number in first and number in again and number in twin]
-        return [self._row(number, trials[number], (first[number], again[number], twin[number])) for number in complete]
+        return [
+            row(number, trials[number], (first[number], again[number], twin[number]), self._machine)
+            for number in complete
+        ]
 
     def _asked(self, asker: Asker, trials: dict[int, Trial]) -> dict[int, Answer]:
+        asker.alone()
         asker.calibrate()
         return dict(answers(asker, trials))
-
-    def _row(self, number: int, trial: Trial, said: tuple[Answer, Answer, Answer]) -> Row:
-        first, again, twin = said
-        return Row(number, trial, first, again, twin, compared(trial, said, self._machine))
-
-
-def answers(asker: Asker, trials: dict[int, Trial]) -> Iterator[tuple[int, Answer]]:
-    """What the machine says of each trial; nothing of one that it can't be asked."""
-    for number, trial in trials.items():
-        try:
-            yield number, asker.ask(trial)
-        except UnsupportedError:
-            continue
-
-
-def compared(trial: Trial, said: tuple[Answer, Answer, Answer], machine: spec.Machine) -> Compared:
-    """Answers as labels where levels were asked, as times else."""
-    if isinstance(trial, Levels):
-        return Compared(*(labels(each, machine) for each in said))
-    return Compared(*(each.cycles for each in said))

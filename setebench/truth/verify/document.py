@@ -13,20 +13,23 @@ from setebench.results import Document, Finding, MachineRecord
 from setebench.sim.origins import field_name
 from setebench.truth.twin import make_twin
 from setebench.truth.verify.agreement import Compared, Interval, errors, kappa, percentile, share
-from setebench.truth.verify.check import MEMORY, Row, Verified, labels
+from setebench.truth.verify.check import Verified
 from setebench.truth.verify.explain import Explanation, answered, worst
 from setebench.truth.verify.families import FAMILIES
+from setebench.truth.verify.rows import MEMORY, Row, labels
 from setebench.truth.verify.trials import Levels
 
 SHOWN = 5
 METHOD = "random probes on the machine, on the machine again, and on the twin"
 
 
-def as_document(checked: Verified, explained: list[Explanation], document: Document) -> Document:
-    """The document of a check of a result."""
+def as_document(
+    checked: Verified, explained: list[Explanation], document: Document, said: Document | None = None
+) -> Document:
+    """The document of a check of a result. `said` is what the operating system says of the machine's caches."""
     request = checked.request
     found = list(findings(checked))
-    plain = defaults(checked, document)
+    plain = defaults(checked, msgspec.structs.replace(document, findings=said.findings if said is not None else []))
     found += [plain] if plain is not None else []
     made = Document(
         tool=store.this_tool(),
@@ -92,7 +95,7 @@ def _together(checked: Verified) -> Iterator[Finding]:
         parameter="verify.contradicted",
         value=checked.contradicted,
         unit="bool",
-        method="worst probes asked again: machine and twin parted for good more often than chance parts them (1 %)",
+        method="probes asked again on which they differ: some stay apart as chance would in 1 % of exact twins",
     )
 
 
@@ -109,28 +112,28 @@ def headline(document: Document) -> str:
         f"the machine predicts itself to {ceiling.value:.1f} %",
     ]
     if other is not None:
-        parts.append(f"a table of defaults, {other.value:.1f} %")
+        parts.append(f"a table of what the operating system says and defaults, {other.value:.1f} %")
     return "; ".join(parts)
 
 
-def defaults(checked: Verified, document: Document) -> Finding | None:
-    """How much a table in which nothing was measured predicts: the machine's own word, and defaults of machine files.
-    None where no levels were asked."""
-    rows = [row for row in checked.rows if row.by_level]
-    machine = make_twin(msgspec.structs.replace(document, findings=[])).machine
-    said = answered(machine, [row.trial for row in rows], checked.request.seed)
+def defaults(checked: Verified, baseline: Document) -> Finding | None:
+    """How much a table in which nothing was measured predicts: what others say of the machine, and defaults of machine
+    files. None where no levels were asked."""
+    rows = {row.number: row for row in checked.rows if row.by_level}
+    machine = make_twin(baseline).machine
+    said = answered(machine, checked, {number: row.trial for number, row in rows.items()})
     weights = {family.name: family.weight for family in FAMILIES}
     shares: dict[str, list[Compared]] = {}
-    for index, row in enumerate(rows):
-        if index in said:
-            label = labels(said[index], machine)
-            shares.setdefault(row.trial.family, []).append(Compared(row.compared.first, row.compared.again, label))
+    for number, answer in said.items():
+        row = rows[number]
+        label = Compared(row.compared.first, row.compared.again, labels(answer, machine))
+        shares.setdefault(row.trial.family, []).append(label)
     if not shares:
         return None
     total = sum(weights[name] for name in shares)
     parts = [(weights[name] / total, share(each, "twin")) for name, each in shares.items()]
     mean = Interval(*(sum(w * getattr(part, end) for w, part in parts) for end in ("value", "low", "high")))
-    return _finding("all.defaults", mean, "%", rows)
+    return _finding("all.defaults", mean, "%", list(rows.values()))
 
 
 # -- evidence -----------------------------------------------------------------------------------------------------
@@ -139,8 +142,8 @@ def defaults(checked: Verified, document: Document) -> Finding | None:
 def evidence(checked: Verified, explained: list[Explanation]) -> dict[str, Any]:
     """What a table has no room for."""
     return {
-        "families": {name: _family(rows, checked.doubts[name]) for name, rows in checked.families.items()},
-        "worst": [_bad(row, checked.parted.get(row.number)) for row in worst(checked)],
+        "families": {name: _family(rows, checked.family_doubt(rows)) for name, rows in checked.families.items()},
+        "worst": [_bad(row, row.number in checked.staying) for row in worst(checked)],
         "explanations": [_explanation(each) for each in explained[:SHOWN]],
         "assumed": [field_name(path) for path, each in checked.twin.origins.items() if each.origin == "assumed"],
     }
@@ -151,7 +154,7 @@ def _family(rows: list[Row], doubt: float) -> dict[str, Any]:
     return {"probes": len(rows), "lines": lines, "p_value": doubt}
 
 
-def _bad(row: Row, stays: bool | None) -> dict[str, Any]:
+def _bad(row: Row, stays: bool) -> dict[str, Any]:
     trial = row.trial
     if isinstance(trial, Levels):
         wrong = [
@@ -178,4 +181,5 @@ def _explanation(each: Explanation) -> dict[str, Any]:
         "explains": each.explains,
         "spoils": each.spoils,
         "of": each.of,
+        "posterior": each.posterior,
     }

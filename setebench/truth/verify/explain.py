@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from setebench.sim import spec
 from setebench.sim.check_fields import field_problems
@@ -22,7 +25,8 @@ from setebench.sim.toml_lines import Path
 from setebench.truth.twin import Twin
 from setebench.truth.twin.make import fields_of
 from setebench.truth.verify.asking import Answer, Asker
-from setebench.truth.verify.check import Row, Verified, answers, badness, labels, opened_twin, surroundings
+from setebench.truth.verify.check import Verified, opened_twin, surroundings
+from setebench.truth.verify.rows import Row, answers, badness, labels, least_difference
 from setebench.truth.verify.trials import Levels, Trial
 
 WORST = 20
@@ -38,13 +42,17 @@ STEPS = (-2, -1, 1, 2)
 MOST_BY_STEPS = 32
 """Whole numbers up to that are also changed by one and by two."""
 
+ODD = 0.02
+"""How likely a line's label is another one than what the machine would say quietly: interference, mixtures."""
+
 EXPLAINED = 0.5
 """A time is explained by a change that halves its error at least."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A field with another value: how many of the worst trials it explains, and how many others it would spoil."""
+    """A field with another value: how many of the worst trials it explains, how many others it would spoil, and its
+    posterior among all changes that were tried and none."""
 
     field: str
     value: Any
@@ -53,12 +61,13 @@ class Explanation:
     spoils: int
     of: int
     path: Path = ()
+    posterior: float = 0.0
 
 
 def worst(checked: Verified, number: int = WORST) -> list[Row]:
     """The trials on which the twin is most wrong: those first on which it stays wrong when both are asked again; none
     on which it is right."""
-    ranked = sorted(checked.rows, key=lambda row: (not checked.parted.get(row.number), -badness(row), row.number))
+    ranked = sorted(checked.rows, key=lambda row: (row.number not in checked.staying, -badness(row), row.number))
     return [row for row in ranked[:number] if badness(row) > 0]
 
 
@@ -161,24 +170,34 @@ def changed_at(data: dict[str, Any], path: Path, value: Any) -> spec.Machine | N
 def explanations(
     checked: Verified, seconds: float, progress: Callable[[str], None] = lambda _: None
 ) -> list[Explanation]:
-    """The best changes first, of those that there was time for; none where nothing is wrong for good."""
-    twin, seed = checked.twin, checked.request.seed
-    bad = _quick([row for row in worst(checked) if checked.parted.get(row.number)])
+    """The likeliest changes first, of those that there was time for and that explain more than they spoil; none where
+    nothing is wrong for good."""
+    bad = _quick([row for row in worst(checked) if row.number in checked.staying])
     if not bad:
         return []
     good = _quick([row for row in checked.rows if not badness(row)])
     good = good[:: max(1, len(good) // WORST)][:WORST]
     end = time.monotonic() + seconds
     found = []
-    for path, value, make in sorted(variants(twin), key=lambda change: _likely(twin, change[0])):
+    for path, value, make in sorted(variants(checked.twin), key=lambda change: _likely(checked.twin, change[0])):
         if time.monotonic() > end:
             break
         machine = make()
         if machine is not None:
             progress(f"trying {field_name(path)} = {value}")
-            found.append(_tried(twin, (path, value, machine), (bad, good), seed))
-    useful = [each for each in found if each.explains > each.spoils]
-    return sorted(useful, key=lambda each: (each.spoils - each.explains, each.field))
+            found.append(_tried(checked, (path, value, machine), bad, good))
+    return _useful(found, sum(_fit(row, row.twin, checked.twin.machine) for row in [*bad, *good]))
+
+
+def _useful(found: list[tuple[Explanation, float]], unchanged: float) -> list[Explanation]:
+    """Changes that explain more than they spoil, with their posterior: all tried fields as likely before, a field's
+    values too, and no change as likely as one field."""
+    tries = Counter(each.path for each, _ in found)
+    logs = np.array([unchanged, *(fit - math.log(tries[each.path]) for each, fit in found)])
+    weights = np.exp(logs - logs.max())
+    known = zip(found, weights[1:] / weights.sum(), strict=True)
+    useful = [replace(each, posterior=float(weight)) for (each, _), weight in known if each.explains > each.spoils]
+    return sorted(useful, key=lambda each: (-each.posterior, each.spoils - each.explains, each.field))
 
 
 QUICK = 4096
@@ -194,7 +213,7 @@ def _touched(row: Row) -> int:
     return trial.evicting if isinstance(trial, Levels) else max(trial.ring, trial.units)
 
 
-LIKELY = ("bounded", "assumed", "measured")
+LIKELY = ("fitted", "bounded", "assumed", "measured")
 
 
 def _likely(twin: Twin, path: Path) -> tuple[int, int]:
@@ -204,16 +223,30 @@ def _likely(twin: Twin, path: Path) -> tuple[int, int]:
 
 
 def _tried(
-    twin: Twin, change: tuple[Path, Any, spec.Machine], asked: tuple[list[Row], list[Row]], seed: int
-) -> Explanation:
+    checked: Verified, change: tuple[Path, Any, spec.Machine], bad: list[Row], good: list[Row]
+) -> tuple[Explanation, float]:
+    """What a change explains and spoils, and how well it fits all that was asked."""
     path, value, machine = change
-    bad, good = asked
-    said = reply(machine, twin.machine, bad, seed)
-    explains = sum(_better(row, said.get(row.number), twin.machine) for row in bad)
-    said = reply(machine, twin.machine, good, seed) if explains else {}
-    spoils = sum(not _as_good(row, said.get(row.number), twin.machine) for row in good) if explains else 0
-    before = _value(twin.machine, path)
-    return Explanation(field_name(path), value, before, explains, spoils, len(bad), path)
+    twin = checked.twin.machine
+    said = reply(machine, checked, [*bad, *good])
+    explains = sum(_better(row, said.get(row.number), twin) for row in bad)
+    spoils = sum(not _as_good(row, said.get(row.number), twin) for row in good)
+    fit = sum(_fit(row, said.get(row.number), twin) for row in [*bad, *good])
+    return Explanation(field_name(path), value, _value(twin, path), explains, spoils, len(bad), path), fit
+
+
+def _fit(row: Row, answer: Answer | None, twin: spec.Machine) -> float:
+    """Log-likelihood of the machine's two answers if it behaves like this one, that is gives the same label but for
+    some odd lines; or if its times lie around this one's like Laplace's distribution, cut where anything is odd."""
+    if answer is None:
+        return len(row.compared.first) * 2 * math.log(ODD)
+    if isinstance(row.trial, Levels):
+        said = labels(answer, twin)
+        pairs = [*zip(row.compared.first, said, strict=True), *zip(row.compared.again, said, strict=True)]
+        return sum(math.log(1 - ODD if one == other else ODD) for one, other in pairs)
+    scale = least_difference(row.trial, row.first)
+    gaps = [abs(math.log(answer.cycles[0] / each.cycles[0])) / scale for each in (row.first, row.again)]
+    return sum(max(-gap, math.log(ODD)) for gap in gaps)
 
 
 def _value(machine: spec.Machine, path: Path) -> Any:
@@ -221,22 +254,22 @@ def _value(machine: spec.Machine, path: Path) -> Any:
     return found if isinstance(found, (int, float, str, bool)) else None
 
 
-def reply(machine: spec.Machine, twin: spec.Machine, rows: list[Row], seed: int) -> dict[int, Answer]:
+def reply(machine: spec.Machine, checked: Verified, rows: list[Row]) -> dict[int, Answer]:
     """What a changed machine says of trials that the twin was asked, by their numbers."""
-    held = (twin.levels[0].latency_cycles, twin.memory.latency_cycles)
-    with opened_twin(machine, seed) as model:
-        asker = Asker(model, surroundings(twin, model, model), held, seed + 1)
-        asker.calibrate()
-        return dict(answers(asker, {row.number: row.trial for row in rows}))
+    return answered(machine, checked, {row.number: row.trial for row in rows}, checked.twin.machine)
 
 
-def answered(machine: spec.Machine, trials: list[Trial], seed: int) -> dict[int, Answer]:
-    """What a machine of its own says of trials, by their places in the list."""
-    held = (machine.levels[0].latency_cycles, machine.memory.latency_cycles)
+def answered(
+    machine: spec.Machine, checked: Verified, trials: dict[int, Trial], twin: spec.Machine | None = None
+) -> dict[int, Answer]:
+    """What a machine says of trials, asked as the twin was. Latencies and working sets are those of `twin`, by default
+    its own."""
+    twin = twin or machine
+    held, seed = (twin.levels[0].latency_cycles, twin.memory.latency_cycles), checked.request.seed
     with opened_twin(machine, seed) as model:
-        asker = Asker(model, surroundings(machine, model, model), held, seed + 1)
+        asker = Asker(model, surroundings(twin, model, model), held, seed + 1, checked.repetitions)
         asker.calibrate()
-        return dict(answers(asker, dict(enumerate(trials))))
+        return dict(answers(asker, trials))
 
 
 def _wrong(row: Row, answer: Answer, twin: spec.Machine) -> float:
