@@ -42,7 +42,8 @@ class Params:
 
     Candidates: `sets`, up to `most_ways`, up to `most_bytes` in all (the largest first level sold has 192 KiB), and
     `most_colours` pages to a way where translated bits choose the set. `even_ways` and `odd_ways` are how common other
-    ways than powers of two are beside these, `many_ways` more than `usual_ways`. `draws` of what is left to chance, chases of `accesses`.
+    ways than powers of two are beside
+    these, `many_ways` more than `usual_ways`. `draws` of what is left to chance, chases of `accesses`.
 
     Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
     `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for what somebody disturbed. A
@@ -161,6 +162,10 @@ def _found(context: Context, region: Region, expected: float, params: Params) ->
     lines = summed(posterior, lambda each: each.sets * each.ways)
     ways = summed(posterior, lambda each: each.ways)
     index = summed(posterior, lambda each: "hashed" if each.index == "hashed" else "linear")
+    if index.get("hashed", 0.0) > params.unlikely:
+        # which lines share a set, and so how many fit, depends on how their pages happen to lie
+        why = "a hashed index shows no lines that share a set"
+        return FirstCache(region.line_size, index=index, reason=why)
     names: dict[str, float] = {}
     reason = ""
     if len(group := _group_of(best)) == 1:
