@@ -42,8 +42,8 @@ class Params:
 
     Candidates: `sets`, up to `most_ways`, up to `most_bytes` in all (the largest first level sold has 192 KiB), and
     `most_colours` pages to a way where translated bits choose the set. `even_ways` and `odd_ways` are how common other
-    ways than powers of two are beside
-    these, `many_ways` more than `usual_ways`. `draws` of what is left to chance, chases of `accesses`.
+    ways than powers of two are beside these, `many_ways` more than `usual_ways`. `draws` of what is left to chance,
+    chases of `accesses`; beyond `most_crowd` lines of a set the fraction that misses stays as it is.
 
     Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
     `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for what somebody disturbed. A
@@ -52,7 +52,7 @@ class Params:
     errors off; below `unlikely` it isn't kept."""
 
     strides: tuple[tuple[int, int], ...] = ((512, 40), (1024, 80), (2048, 48), (4096, 36), (8192, 24), (16384, 16))
-    growth: float = 1.12
+    growth: float = 1.18
     region_bytes: int = 16 << 20
     sequences: int = 12
     trials: int = 300
@@ -70,7 +70,8 @@ class Params:
     usual_ways: int = 16
     many_ways: float = 0.01
     draws: int = 12
-    accesses: int = 4000
+    most_crowd: int = 40
+    accesses: int = 2500
     relative_error: float = 0.03
     floor_cycles: float = 0.15
     count_error: float = 0.015
@@ -196,7 +197,7 @@ def _ring_policies() -> tuple[tuple[int, ...], ...]:
     """Groups of policies that no ring distinguishes."""
     groups: dict[bytes, list[int]] = {}
     for number, policy in enumerate(POLICIES):
-        groups.setdefault(np.round(cyclic_misses(policy, 8, 20), 1).tobytes(), []).append(number)
+        groups.setdefault(np.round(cyclic_misses(policy, 8, 20, 1000), 1).tobytes(), []).append(number)
     return tuple(tuple(each) for each in groups.values())
 
 
@@ -210,10 +211,9 @@ def _misses(most: int, params: Params) -> tuple[tuple[tuple[int, int], ...], Num
         for ways in range(2, params.most_ways + 1)
         if not all(_unlikely(each, ways) for each in group)
     ]
-    number = np.arange(most + 1)
-    return tuple(kinds), np.array(
-        [number * cyclic_misses(POLICIES[one], ways, most, params.accesses) for one, ways in kinds]
-    ).T
+    crowd = np.minimum(np.arange(most + 1), params.most_crowd)
+    rates = [cyclic_misses(POLICIES[one], ways, params.most_crowd, params.accesses)[crowd] for one, ways in kinds]
+    return tuple(kinds), np.arange(most + 1)[:, None] * np.array(rates).T
 
 
 def _crowds(ring: Ring, sets: int, index: str, line: int, rng: np.random.Generator) -> Lines:
@@ -245,11 +245,11 @@ def predicted(rings: list[Ring], line: int, params: Params) -> Iterator[tuple[li
         coloured = TLB_PAGE_BYTES < sets * line <= params.most_colours * TLB_PAGE_BYTES
         for index in ("linear", "physical", "hashed") if coloured else ("linear", "hashed"):
             crowds = [_crowds(each, sets, index, line, rng) for each in rings]
-            # how many sets get so many lines, shape (rings, draws, most + 1)
-            counts = [[np.bincount(draw, minlength=most + 1) for draw in each] for each in crowds]
+            # how many sets get so many lines, shape (all draws of all rings, most + 1)
+            counts = np.array([np.bincount(draw, minlength=most + 1) for each in crowds for draw in each], dtype=float)
+            misses = np.split(counts @ table, np.cumsum([len(each) for each in crowds])[:-1])
             means, spreads = (
-                np.array([f(np.array(each) @ table, axis=0) for each in counts]) / lines[:, None]
-                for f in (np.mean, np.std)
+                np.array([f(each, axis=0) for each in misses]) / lines[:, None] for f in (np.mean, np.std)
             )
             small = np.array([sets * ways * line <= params.most_bytes for _, ways in kinds])
             own = [
@@ -294,10 +294,12 @@ def ring_posterior(
         found += [
             (float(likely[at, n]), candidates[n], float(gaps[at]), float(far[at, n])) for n, at in enumerate(best)
         ]
-    most = max(each[0] for each in found)
-    weights = {each: float(np.exp(likely - most)) for likely, each, *_ in found}
+    most, _, cycles, left = max(found, key=lambda each: each[0])
+    if cycles in (gaps[0], gaps[-1]) and excess.max() > cycles / 2:
+        left = np.inf  # a miss costs otherwise than any candidate says
+    # where even the best doesn't quite explain what was measured, errors are larger than thought
+    weights = {each: float(np.exp((likely - most) / max(1.0, left) ** 2)) for likely, each, *_ in found}
     total = sum(weights.values())
-    _, _, cycles, left = max(found, key=lambda each: each[0])
     return {each: value / total for each, value in weights.items() if value > params.unlikely * total}, cycles, left
 
 

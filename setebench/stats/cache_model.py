@@ -39,6 +39,11 @@ class Policy:
     kind: int
     rules: tuple[int, int, int, int, int, int, int] = (0, 0, 0, 1, 0, 0, 0)
 
+    @property
+    def by_chance(self) -> bool:
+        """Whether chance has a part in it."""
+        return self.kind == RANDOM or self.rules[ONE_IN - HIT_OLDEST] > 1
+
     def words(self, seed: int) -> Lines:
         """As the compiled model reads it."""
         return np.array((self.kind, *self.rules, 0, seed), dtype=np.int64)
@@ -188,10 +193,11 @@ def hits(policy: Policy, ways: int, lines: Lines, seed: int = 1) -> Lines:
     return found
 
 
-def cyclic_misses(policy: Policy, ways: int, most: int, accesses: int = 800) -> Numbers:
+def cyclic_misses(policy: Policy, ways: int, most: int, accesses: int) -> Numbers:
     """Of a chase round and round over n lines of a set, n = 0 to `most`: the fraction of loads that miss, in the second
-    half of about so many accesses, or of ten rounds."""
+    half of about so many accesses, a tenth of these where nothing is left to chance."""
     missed = np.zeros(most + 1)
+    accesses = accesses if policy.by_chance else accesses // 10
     for count in range(ways + 1, most + 1):
         found = hits(policy, ways, np.tile(np.arange(count), max(10, accesses // count)))
         missed[count] = 1.0 - found[len(found) // 2 :].mean()
