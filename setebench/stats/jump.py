@@ -158,7 +158,7 @@ class Curve:
             if self._is_enough():
                 self._grid = []
                 return self._next()
-            return [number, number]
+            return [number] * max(2 - len(self.samples.get(number, ())), 0) or self._next()
         if self._around is None:
             found = self._first_rise()
             if found is None:
@@ -174,7 +174,7 @@ class Curve:
         if len(self.samples) < 2:
             return False
         levels = self.levels()
-        return levels[max(levels)] - levels[self.first] > self.params.enough * self.unit
+        return levels[max(levels)] - levels[min(levels)] > self.params.enough * self.unit
 
     def _first_rise(self) -> tuple[int, int] | None:
         """Neighbouring numbers between which time rises by as much as a jump. A time that a larger number undercuts was

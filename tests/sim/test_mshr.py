@@ -7,25 +7,24 @@ from functools import cache
 import msgspec
 import numpy as np
 import pytest
+from setebench.scenarios.mshr.curves import Curves
+from setebench.scenarios.mshr.prefetching import UNSTEADY, ask_prefetches
 from small_presets import small, small_file
 from swept_machines import swept
 
 from setebench import registry
-from setebench.infer.landing import UNSTEADY
-from setebench.infer.steps import calm_level
+from setebench.experiments.bursts import Bursts
+from setebench.experiments.bursts_of_threads import ThreadBursts
 from setebench.judge import Judgement, Verdict
 from setebench.measure.serving import levels_of
-from setebench.measure.siblings import Siblings
 from setebench.measure.sweep import working_memory
-from setebench.measure.volley import Volleys
-from setebench.mshr.climber import Climber
-from setebench.mshr.prefetching import Hints
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.machine import SimulatedMachine, open_machine_file
+from setebench.stats.jump import calm_level
 
 pytestmark = pytest.mark.long(32)
 
@@ -61,12 +60,12 @@ def test_nothing_is_told_wrong(machine: str) -> None:
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
 
 
-def climber_of(opened: SimulatedMachine, **cycles: float) -> Climber:
-    """A climber as the scenario has it, with what a load from each level takes; `cycles` are put in place of it."""
+def curves_of(opened: SimulatedMachine, **cycles: float) -> Curves:
+    """Curves as the scenario has it, with what a load from each level takes; `cycles` are put in place of it."""
     context = swept(opened)
     memory = working_memory(context)
     levels_of(context, memory)
-    return Climber(context, Siblings(context, memory, context.rng(3)), context.calibration.level_cycles | cycles)
+    return Curves(context, ThreadBursts(context, memory, context.rng(3)), context.calibration.level_cycles | cycles)
 
 
 def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> None:
@@ -74,7 +73,7 @@ def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> Non
     plain = small("plain")
     opened = open_machine_file(plain, 1)
     second = plain.levels[1].latency_cycles
-    fills = {own.hint: own.fills for own in Hints(climber_of(opened, l2=0.7 * second, l3=second)).ask(())}
+    fills = {own.hint: own.fills for own in ask_prefetches(curves_of(opened, l2=0.7 * second, l3=second), ())}
     opened.close()
     assert plain.software_prefetch.hints["t1"].fills == "l2" and fills["t1"] in ("l2", UNSTEADY)
     assert "l1" in fills.values() and "l3" not in fills.values()
@@ -85,9 +84,9 @@ def test_entries_of_level_one_are_the_same_number_from_level_three_and_from_memo
     context = swept(opened, fast=True, options={"level": "L1"})
     told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
-    stairs, kept = context.evidence["staircases"], context.evidence["in_flight"]
-    assert stairs["loads"]["step"] == stairs["loads.l3"]["step"] == [10, 10, 10]
-    assert all(4 < kept[level] <= 11 for level in ("l2", "l3", "memory"))
+    curves, kept = context.evidence["curves"], context.evidence["in_flight"]
+    assert curves["loads"]["step"] == [10, 10, 10]
+    assert all(2 < kept[level] <= 11 for level in ("l2", "l3", "memory"))
     assert told["mshr.l1.demand"].value == 10 and "from l3" in told["mshr.l1.demand"].method
 
 
@@ -147,10 +146,10 @@ def test_pages_that_a_small_tlb_lacks_are_paid_one_by_one() -> None:
     machine = msgspec.structs.replace(knc, name="small", core=core, tlb=msgspec.structs.replace(knc.tlb, l1_4k=small))
     opened = open_machine_file(machine, 1)
     region = opened.allocate(1 << 24, 4096)
-    volleys = Volleys(Context(machine=opened), region, np.random.default_rng(1))
+    bursts = Bursts(Context(machine=opened), region, np.random.default_rng(1))
 
     def cycles(count: int, interval: int) -> float:
-        return calm_level(volleys.prefetches(count, "t2", delayed=True)[:, interval])
+        return calm_level(bursts.prefetches(count, "t2", delayed=True)[:, interval])
 
     for interval in (0, 1):
         assert cycles(36, interval) - cycles(31, interval) < 10 * small.miss_penalty_cycles
@@ -182,7 +181,7 @@ def test_prefetches_that_a_full_queue_drops_are_not_asked_for_behind_loads_of_th
         prefetchers=(region,),
     )
     opened = open_machine_file(machine, 1)
-    own = next(each for each in Hints(climber_of(opened)).ask(("l1",)) if each.phase is not None)
+    own = next(each for each in ask_prefetches(curves_of(opened), ("l1",)) if each.phase is not None)
     opened.close()
-    assert own.kept is not None and own.kept.step is not None
-    assert (own.kept.step.last, own.escorted) == (24, False)
+    assert own.kept is not None and own.kept.jumps
+    assert (own.kept.last, own.warmed) == (24, False)

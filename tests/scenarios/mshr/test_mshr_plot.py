@@ -1,21 +1,21 @@
-"""The plot of misses in flight: every staircase, its jump, and a clear word where there is nothing to draw."""
+"""The plot of misses in flight: every curve, its jump, and a clear word where there is nothing to draw."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from setebench.scenarios.mshr.plot import draw
 
 from setebench.errors import SetebenchError
 from setebench.report.plot import alt_text
-from setebench.report.staircases import staircase_figure
 
 LOADS: dict[str, Any] = {"numbers": [1, 2, 3, 4], "cycles": [400, 402, 800, 803], "step": [2, 2, 3], "repeats": None}
 PHASE: dict[str, Any] = {"numbers": [0, 1, 2], "cycles": [50, 51, 52], "step": None, "repeats": None}
 
 
-def test_every_staircase_is_drawn_with_its_jump_and_units() -> None:
-    figure = staircase_figure({"staircases": {"prefetch.t0.phase": PHASE, "loads": LOADS}})
+def test_every_curve_is_drawn_with_its_jump_and_units() -> None:
+    figure = draw({"curves": {"prefetch.t0.phase": PHASE, "loads": LOADS}})
     axes = figure.axes[0]
     assert "cycles" in axes.get_ylabel() and "misses" in axes.get_xlabel() and axes.get_title()
     shown = alt_text(figure)
@@ -24,7 +24,7 @@ def test_every_staircase_is_drawn_with_its_jump_and_units() -> None:
     assert len(axes.patches) == 1  # the interval of the jump behind 2 or 3
 
 
-@pytest.mark.parametrize("evidence", [{}, {"staircases": {}}, {"staircases": {"loads": {"numbers": [1]}}}])
-def test_missing_or_damaged_staircases_are_told(evidence: dict[str, Any]) -> None:
-    with pytest.raises(SetebenchError, match="staircases"):
-        staircase_figure(evidence)
+@pytest.mark.parametrize("evidence", [{}, {"curves": {}}, {"staircases": {"loads": {"numbers": [1]}}}])
+def test_missing_or_damaged_curves_are_reported(evidence: dict[str, Any]) -> None:
+    with pytest.raises(SetebenchError, match="curves"):
+        draw(evidence)

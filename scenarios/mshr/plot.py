@@ -1,4 +1,4 @@
-"""The plot of `setebench mshr`: how time grows with the number of misses asked for at once (the paper's Figure 4)."""
+"""How time grows with the number of misses asked for at once (Figure 4 of Fang et al. 2014)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,25 +20,25 @@ NAMES = {
     "total": "prefetches {}, until all are there",
     "kept": "loads long after prefetches {}",
 }
-"""What each curve is; {} stands for the hint."""
+"""What each curve is; {} stands for the hint, or for the level (in results of older versions)."""
 
 
-def staircase_figure(evidence: Mapping[str, Any]) -> Figure:
-    """Time over the number of misses, from `evidence["staircases"]`.
+def draw(evidence: Mapping[str, Any]) -> Figure:
+    """Time over the number of misses, from `evidence["curves"]` (`staircases` in results of older versions).
 
     By name, each has `numbers` and `cycles` of equal length, and `step`: the number before the jump with the ends of
     its interval, or None. Raises `SetebenchError` where there is nothing to draw."""
-    stairs = evidence.get("staircases")
-    if not isinstance(stairs, Mapping) or not stairs:
-        raise SetebenchError("there is nothing to plot: the evidence holds no staircases")
+    from setebench.report.plot import new_figure, style  # matplotlib is only loaded for a plot
+
+    curves = evidence.get("curves") or evidence.get("staircases")
+    if not isinstance(curves, Mapping) or not curves:
+        raise SetebenchError("there is nothing to plot: the evidence holds no latency-over-count curves")
     figure, axes = new_figure("Misses asked for at once", "misses asked for at once", "time (core cycles)")
     try:
-        for index, name in enumerate(sorted(stairs, key=_order)):
-            _draw(axes, _label(name), stairs[name], style(index))
+        for index, name in enumerate(sorted(curves, key=_order)):
+            _draw(axes, _label(name), curves[name], style(index))
     except (KeyError, TypeError, ValueError) as error:
-        raise SetebenchError(
-            "the staircases in the evidence are damaged: numbers, cycles and step are needed"
-        ) from error
+        raise SetebenchError("the curves in the evidence are damaged: numbers, cycles and step are needed") from error
     axes.set_ylim(bottom=0)
     figure.legend(loc="outside lower center", ncols=2, fontsize=7, frameon=False)
     return figure
@@ -63,11 +62,11 @@ def _kind(name: str) -> tuple[str, str]:
     return (rest[1], rest[0]) if first == "prefetch" else (first, "")
 
 
-def _draw(axes: Axes, label: str, stairs: Mapping[str, Any], look: dict[str, Any]) -> None:
+def _draw(axes: Axes, label: str, curve: Mapping[str, Any], look: dict[str, Any]) -> None:
     """The curve with a line between the numbers where it jumps, and a band over the interval of that."""
-    step = stairs["step"]
+    step = curve["step"]
     jump = "no jump" if step is None else f"jump behind {step[0]}"
-    axes.plot(stairs["numbers"], stairs["cycles"], label=f"{label}: {jump}", **look)
+    axes.plot(curve["numbers"], curve["cycles"], label=f"{label}: {jump}", **look)
     if step is None:
         return
     last, low, high = step

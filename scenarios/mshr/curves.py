@@ -1,0 +1,152 @@
+"""Latency-over-count curves: how long so many requests take, and the largest number that waits for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from setebench.experiments.bursts import Times
+from setebench.experiments.bursts_of_threads import ThreadBursts
+from setebench.infer.ticks import mean_ticks
+from setebench.measure.calibrate import step_ticks
+from setebench.scenario import Context
+from setebench.stats.estimate import CONFIDENCE
+from setebench.stats.jump import Curve
+from setebench.stats.threshold import Posterior, SearchParams, over_epochs, search
+
+from .params import Params
+
+Ask = Callable[[int], Times]
+"""Times of some repetitions for a number of requests, on new lines; shape (repetitions,)."""
+
+
+@dataclass
+class Asked:
+    """What was asked of one kind of request: `curve` of the first epoch, and the posterior of the largest number that
+    waits for nothing, of each epoch."""
+
+    ask: Ask
+    curve: Curve
+    epochs: list[Posterior] = field(default_factory=list)
+
+    @property
+    def posterior(self) -> Posterior:
+        """Of all epochs together; of the first alone, as nothing says of one that entries were taken in it."""
+        return over_epochs(self.epochs) if len(self.epochs) > 1 else self.epochs[0]
+
+    @property
+    def jumps(self) -> bool:
+        """Whether time rather jumps than not."""
+        return self.posterior.none < 1 / 2
+
+    @property
+    def last(self) -> int:
+        """The most probable number."""
+        return self.posterior.value
+
+    @property
+    def certain(self) -> bool:
+        """Whether that number is known."""
+        return self.jumps and self.posterior.certainty >= CONFIDENCE
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Numbers that it lies between."""
+        low, high = self.posterior.interval(CONFIDENCE)
+        return min(low, self.last), max(high, self.last)
+
+    @property
+    def most(self) -> int:
+        """The largest number measured."""
+        return max(self.curve.samples)
+
+    def levels(self) -> dict[int, float]:
+        """The time of each number, ascending."""
+        return dict(self.curve.levels())
+
+    def plain(self) -> dict[str, Any]:
+        """For the result file and the plot."""
+        levels = self.levels()
+        return {
+            "numbers": list(levels),
+            "cycles": [round(each, 1) for each in levels.values()],
+            "step": [self.last, *self.ends] if self.jumps else None,
+            "epochs": [[each.value, round(each.certainty, 4), round(each.none, 4)] for each in self.epochs],
+        }
+
+
+class Curves:
+    """Searches thresholds one after the other, and keeps them to ask again in later epochs. `cycles` are the latencies
+    of the levels."""
+
+    def __init__(self, context: Context, bursts: ThreadBursts, cycles: dict[str, float]) -> None:
+        self.context, self.bursts, self.cycles = context, bursts, cycles
+        self.params = Params().quicker() if context.fast else Params()
+        self.rng = context.rng(4)
+        self._search = SearchParams(most=self.params.questions)
+        self._asked: dict[str, Asked] = {}
+
+    @property
+    def memory(self) -> float:
+        """What a miss takes, cycles."""
+        return self.cycles["memory"]
+
+    def search(self, what: str, ask: Ask, between: tuple[int, int], unit: float = 0.0) -> Asked:
+        """The threshold of `ask` among a first and a last number of requests; `unit` is the time of one, by default
+        memory's."""
+        return self.go_on(what, Asked(ask, Curve(*between, unit or self.memory, self.rng)))
+
+    def go_on(self, what: str, asked: Asked) -> Asked:
+        """The first epoch of what may have some samples already."""
+        self.context.progress(what)
+        self.bursts.refresh()
+        asked.epochs.append(search(asked.ask, asked.curve, self._search).posterior)
+        self._asked[what] = asked
+        return asked
+
+    def in_later_epochs(self) -> None:
+        """Every jump once more, when all have been asked for, and again: each time after all others."""
+        for epoch in range(1, self.params.epochs + self.params.more_epochs):
+            for what, asked in self._asked.items():
+                if asked.jumps and not (asked.certain and len(asked.epochs) >= self.params.epochs):
+                    self.context.progress(f"{what}, epoch {epoch + 1}")
+                    self.bursts.refresh()
+                    asked.epochs.append(search(asked.ask, asked.curve.again(), self._search).posterior)
+
+    def mean(self, ask: Callable[[], Times], runs: int) -> float:
+        """Mean cycles of so many runs: small differences need a mean that the clock's step doesn't bias."""
+        return self.mean_of(np.concatenate([ask() for _ in range(runs)]))
+
+    def mean_of(self, times: Times) -> float:
+        """Mean of undisturbed samples, cycles."""
+        return mean_ticks(times, self.bursts.cycles_per_tick * step_ticks(self.context))  # type: ignore[arg-type]
+
+
+def in_flight(asked: Asked, params: Params, most: int | None = None) -> int:
+    """How many independent misses surely were in flight at once, though time never jumped: by Little's law at least as
+    many as what all took one after the other is longer than what they took together. Numbers up to `most` count, and
+    those before a jump."""
+    levels = asked.levels()
+    unit, times = asked.curve.unit, np.array(list(levels.values()))
+    numbers = np.array(list(levels))
+    # the smallest, for a first one that was slow would make all that follows look more at once than it was
+    base = float(times.min() if numbers[0] == 1 else min(times[0] + unit, times[1:].min(initial=np.inf)))
+    limit = min(most or asked.most, asked.ends[0] if asked.jumps else asked.most)
+    before = numbers <= limit
+    return int((params.certainly * numbers * unit / (times - base + unit))[before].max(initial=0.0))
+
+
+def surely(asked: Asked, params: Params) -> int:
+    """How many loads surely were in flight at once. Those before the first jump, if they took less than half a miss
+    longer than one: what waits for an entry takes a whole one. Else that jump may be a later one, where an earlier was
+    lost in noise, and only what throughput proves counts."""
+    if not asked.jumps:
+        return in_flight(asked, params)
+    low = asked.ends[0]
+    together = [time for number, time in asked.levels().items() if number <= low]
+    if together and together[-1] - min(asked.levels().values()) < params.half * asked.curve.unit:
+        return low
+    return min(in_flight(asked, params), low)

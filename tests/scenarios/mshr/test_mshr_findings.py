@@ -1,0 +1,306 @@
+"""What follows for miss queues from curves that were made up: what limits, and what only looks like it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from setebench.scenarios.mshr.curves import Asked, Curves, in_flight
+from setebench.scenarios.mshr.curves import surely as surely_in_flight
+from setebench.scenarios.mshr.demand import Behind, Demand
+from setebench.scenarios.mshr.demand import kept_in_flight as kept
+from setebench.scenarios.mshr.findings import Evidence, findings
+from setebench.scenarios.mshr.params import Params
+from setebench.scenarios.mshr.prefetching import UNSTEADY, Prefetching
+from setebench.scenarios.mshr.threads import Beside, Siblings, Together, fills_first, fills_second
+
+from setebench.infer.ticks import Estimate
+from setebench.results import Finding, Outcome
+from setebench.stats.jump import Curve
+from setebench.stats.threshold import Posterior
+
+UNIT, PARAMS = 400.0, Params()
+SUDDEN = {n: UNIT * (n >= 20) for n in range(41)}
+
+
+def at(number: int | None, numbers: range) -> Posterior:
+    """An epoch that shows the jump behind `number` for certain, or none."""
+    probability = np.array([float(each == number) for each in numbers])
+    return Posterior(numbers=np.array(numbers), probability=probability, none=float(number is None))
+
+
+def curve(times: dict[int, float], *last: int | None, height: float = UNIT) -> Asked:
+    """A curve without noise; it jumps behind `last` in each epoch (behind the same in three, if one is given)."""
+    numbers = range(min(times), max(times) + 1)
+    made = Curve(numbers[0], numbers[-1], UNIT, np.random.default_rng(1))
+    for number, time in times.items():
+        made.add(number, np.full(8, time))
+    made.height = height
+    epochs = 3 * last if len(last) == 1 else last or (None,)
+    return Asked(cast(Any, None), made, [at(each, numbers) for each in epochs])
+
+
+def jump(last: int, most: int = 40) -> Asked:
+    return curve({n: UNIT + UNIT * (n > last) for n in range(1, most)}, last)
+
+
+def flat(most: int, height: float = 50.0) -> Asked:
+    return curve(dict.fromkeys(range(most), height))
+
+
+def reported(evidence: Evidence, levels: tuple[str, ...] = ("l1", "l2")) -> dict[str, Finding]:
+    return {finding.parameter: finding for finding in findings(evidence, levels, PARAMS)}
+
+
+def seen(loads: Asked, *prefetching: Prefetching, disturbed: float = 0.0) -> Evidence:
+    return Evidence(Demand(loads), list(prefetching), disturbed)
+
+
+def hint(name: str, fills: str, last: int) -> Prefetching:
+    phase = curve({0: 50.0} | {n: UNIT + UNIT * (n > last) for n in range(1, 60)}, last)
+    return Prefetching(name, fills, phase, jump(last, 60), curve(dict.fromkeys(range(1, 60), 50.0)))
+
+
+def hits(times: dict[int, float], last: int | None = None, **kept: float) -> Evidence:
+    """Loads that jump behind 20, and what a hit behind misses takes."""
+    rough = {level: Estimate(each, 0.95 * each, 1.05 * each) for level, each in kept.items()}
+    return Evidence(Demand(jump(20), None, Behind(curve(times, last), True, 40, 1e5), rough), [])
+
+
+@pytest.mark.parametrize("lost", [UNSTEADY, "memory"])
+def test_a_level_one_hint_only_bounds_level_two_where_another_hint_was_lost(lost: str) -> None:
+    found = reported(seen(jump(20), hint("t0", "l1", 20), Prefetching("t1", lost)))
+    second = found["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.AT_LEAST, 20)
+    assert second.reason is not None and "t1" in second.reason
+    assert found["mshr.l1.prefetch"].outcome is Outcome.MEASURED
+
+
+@pytest.mark.parametrize("other", ["l1", "l3"])
+def test_a_level_one_hint_answers_for_level_two_where_no_hint_fills_that_alone(other: str) -> None:
+    second = reported(seen(jump(10), hint("t0", "l1", 10), Prefetching("t1", other)))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.MEASURED, 10)
+
+
+def test_a_level_two_hint_is_only_a_bound_where_near_levels_blur() -> None:
+    second = reported(seen(jump(20), hint("t0", "l2", 18), Prefetching("w", UNSTEADY)))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.AT_LEAST, 18)
+
+
+def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> None:
+    phase = curve({0: 50.0} | {n: 50.0 + UNIT * (n > 130) for n in range(1, 160)}, 130)
+    total = curve({n: UNIT * max(1.0, n / 40) for n in range(1, 160)})
+    second = reported(seen(jump(20), Prefetching("t1", "l2", phase, total, flat(160))))["mshr.l2.prefetch"]
+    assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
+
+
+@pytest.mark.parametrize(
+    ("waits", "late", "outcome"), [(144, 128, Outcome.AT_LEAST), (48, 36, Outcome.MEASURED), (58, 58, Outcome.MEASURED)]
+)
+def test_lines_that_come_late_before_the_next_waits_for_no_level_one_may_lack_what_lies_behind(
+    waits: int, late: int, outcome: Outcome
+) -> None:
+    """48 entries of level 1 are a queue before level 2's; what takes 144 may itself be level 2's."""
+    phase = curve({n: 50.0 + UNIT * (n > waits) for n in range(200)}, waits)
+    own = Prefetching("t1", "l2", phase, jump(late, 200), flat(200))
+    second = reported(seen(jump(20), hint("t0", "l1", 48), own))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (outcome, late)
+
+
+def test_prefetches_that_each_wait_for_the_one_before_are_one_in_flight() -> None:
+    phase = curve({n: 50.0 + UNIT * n for n in range(12)}, 0)
+    own = Prefetching("t1", "l2", phase, curve({n: UNIT * n for n in range(1, 12)}), flat(12))
+    second = reported(seen(jump(1), own))["mshr.l2.prefetch"]
+    assert (second.outcome, second.value) == (Outcome.MEASURED, 1)
+
+
+@pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
+def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: float, outcome: Outcome) -> None:
+    lines = curve({n: 50.0 + 850.0 * (n > 240) for n in range(1, 256)}, 240, height=850.0)
+    first = reported(seen(jump(20), Prefetching("t0", "l1", flat(256), flat(256), lines, apart)), ("l1",))
+    assert first["mshr.l1.prefetch"].outcome is outcome
+    assert 220 <= cast(int, first["mshr.l1.prefetch"].value) <= 240  # of that many none was lost
+
+
+def test_lines_that_are_missing_later_were_not_in_flight() -> None:
+    """No jump is certain, but from 60 prefetches on a line is missing."""
+    lines = curve({n: 50.0 + 2 * n + UNIT * (n > 60) for n in range(1, 200)})
+    first = reported(seen(jump(20), Prefetching("t0", "l1", flat(200), flat(200), lines)), ("l1",))
+    assert (first["mshr.l1.prefetch"].outcome, first["mshr.l1.prefetch"].value) == (Outcome.AT_LEAST, 60)
+
+
+def test_a_delay_that_grows_little_by_little_is_no_entry_limit() -> None:
+    grows = {n: 15.0 * n for n in range(41)}
+    for last in (None, 30):
+        first = reported(hits(grows, last), ("l1",))["mshr.l1.demand"]
+        assert (first.outcome, first.value) == (Outcome.AT_LEAST, 20)
+
+
+def test_a_hit_that_waits_suddenly_counts_the_entries_of_level_one() -> None:
+    first = reported(hits(SUDDEN, 19, l2=9.0, l3=18.0, memory=19.0), ("l1",))["mshr.l1.demand"]
+    assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
+    assert "18.0 from l3" in first.method
+
+
+def test_a_hit_that_never_waits_is_a_bound_only_where_a_wait_would_have_shown() -> None:
+    evidence = hits(dict.fromkeys(range(81), 0.0))
+    first = reported(evidence, ("l1",))["mshr.l1.demand"]
+    assert (first.outcome, first.value) == (Outcome.AT_LEAST, 41)
+
+
+@pytest.mark.parametrize("level", ["l2", "l3", "memory"])
+def test_more_in_flight_than_there_are_entries_is_a_contradiction(level: str) -> None:
+    first = reported(hits(SUDDEN, 19, **{level: 36.0}), ("l1",))["mshr.l1.demand"]
+    assert first.outcome is Outcome.UNRESOLVED and first.reason and level in first.reason
+
+
+def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() -> None:
+    """Lines of which a third went further out: in a few repetitions a load looks slow, and a step of them fast."""
+    rng = np.random.default_rng(5)
+    curves = cast(Curves, SimpleNamespace(params=PARAMS, rng=rng))
+    times = np.array([80.0, 140.0, 400.0, 520.0]) + 160.0 * (rng.random((18, 4)) < 0.3)
+    rough = kept(times, 32, 1.0, curves)
+    assert rough is not None and rough.low < 26
+    clear = kept(np.tile([80.0, 140.0, 400.0, 460.0], (18, 1)), 32, 1.0, curves)
+    assert clear == Estimate(32.0, 32.0, 32.0)
+    assert kept(np.tile([80.0, 140.0, 900.0, 160.0], (18, 1)), 32, 1.0, curves) is None  # the first was held up
+
+
+def test_a_later_jump_bounds_nothing_where_the_first_was_lost() -> None:
+    """Ten at a time, but of the curve only the jump behind 30 was found."""
+    assert surely_in_flight(curve({n: UNIT * (1 + (n - 1) // 10) for n in range(1, 40)}, 30), PARAMS) <= 10
+    assert surely_in_flight(jump(20), PARAMS) == 20
+
+
+def test_a_single_load_that_was_slow_does_not_raise_what_throughput_proves() -> None:
+    calm = {n: UNIT * max(1.0, n / 10) for n in range(1, 40)}
+    assert in_flight(curve(calm), PARAMS) <= in_flight(curve(calm | {1: 3 * UNIT}), PARAMS) <= 10
+
+
+@pytest.mark.parametrize(
+    ("epochs", "outcome", "value"),
+    [
+        ((20, 20, 18), Outcome.MEASURED, 20),
+        ((18, 18, 18), Outcome.MEASURED, 18),
+        ((20, 18, 18), Outcome.UNRESOLVED, None),
+        ((20, 18), Outcome.UNRESOLVED, None),
+    ],
+)
+def test_epochs_in_which_a_co_runner_takes_entries(epochs: tuple[int, ...], outcome: Outcome, value: Any) -> None:
+    loads = curve({n: UNIT + UNIT * (n > 20) for n in range(1, 40)}, *epochs)
+    found = reported(seen(loads))["mshr.l2.demand"]
+    assert (found.outcome, found.value) == (outcome, value)
+
+
+def test_a_number_is_a_bound_where_others_jumped_there_in_one_epoch_and_later_in_another() -> None:
+    """Seen in a guest: loads 18 in all epochs, prefetches 18 in one and 20 in others; 20 in quiet runs."""
+    phase = curve({n: UNIT + UNIT * (n > 18) for n in range(40)}, 18, 20, 20)
+    found = reported(seen(jump(18), Prefetching("t0", "l1", phase, jump(20), flat(40))))
+    assert (found["mshr.l2.demand"].outcome, found["mshr.l2.demand"].value) == (Outcome.AT_LEAST, 18)
+
+
+def test_bursts_beside_a_co_runner_are_a_bound() -> None:
+    found = reported(seen(jump(18), disturbed=0.3))["mshr.l2.demand"]
+    assert (found.outcome, found.value) == (Outcome.AT_LEAST, 18)
+
+
+@pytest.mark.parametrize(
+    ("stores", "said"), [(jump(16), "stores jump behind 16"), (curve({1: UNIT, 90: UNIT}), "never jump up to 90")]
+)
+def test_what_stores_do_stands_beside_the_limit_of_loads(stores: Asked, said: str) -> None:
+    assert said in reported(Evidence(Demand(jump(20), stores), []))["mshr.l2.demand"].method
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+def shared(level: str, **asked: Any) -> Finding:
+    return Siblings(False, **asked).findings((level,), PARAMS)[0]
+
+
+@pytest.mark.parametrize(
+    ("at_part", "at_all", "outcome", "value"),
+    [
+        (0.9, 0.9, Outcome.MEASURED, True),
+        (0.05, 0.9, Outcome.MEASURED, False),
+        (0.35, 0.9, Outcome.UNRESOLVED, None),
+        (0.05, 0.1, Outcome.UNRESOLVED, None),
+    ],
+)
+def test_siblings_share_what_runs_out_for_all_at_once(
+    at_part: float, at_all: float, outcome: Outcome, value: bool | None
+) -> None:
+    found = shared("l2", together=Together(4, UNIT, at_part * UNIT, at_all * UNIT))
+    assert (found.outcome, found.value) == (outcome, value)
+
+
+@pytest.mark.parametrize(
+    ("delay", "later", "outcome", "value"),
+    [
+        (0.5, 0.0, Outcome.MEASURED, True),
+        (0.02, 0.0, Outcome.MEASURED, False),
+        (0.15, 0.0, Outcome.UNRESOLVED, None),
+        (0.0, 0.9, Outcome.UNRESOLVED, None),  # the prefetches left no lines, so they held nothing
+    ],
+)
+def test_a_hit_waits_for_another_threads_misses_where_the_pool_is_shared(
+    delay: float, later: float, outcome: Outcome, value: bool | None
+) -> None:
+    found = shared("l1", beside=Beside(delay * UNIT, UNIT, later * UNIT))
+    assert (found.outcome, found.value) == (outcome, value)
+
+
+def with_hints(evidence: Evidence, *own: Prefetching) -> Evidence:
+    return Evidence(evidence.demand, list(own))
+
+
+def test_entries_of_level_one_are_taken_by_loads_or_by_prefetches_that_wait() -> None:
+    def filled(evidence: Evidence) -> tuple[str, int]:
+        found = fills_first(evidence, PARAMS)
+        assert not isinstance(found, str)
+        return found.hint, found.entries
+
+    assert filled(hits(SUDDEN, 19)) == ("", 20)
+    single = Evidence(Demand(jump(1), None, Behind(curve({n: UNIT * (n >= 1) for n in range(41)}, 0), True, 40, 0)), [])
+    assert filled(with_hints(single, hint("t0", "l1", 8))) == ("t0", 8)
+    lost = curve({n: 50.0 + UNIT * (n > 8) for n in range(1, 40)}, 8)
+    assert filled(with_hints(single, Prefetching("t0", "l1", flat(40), None, lost, apart=50.0))) == ("t0", 8)
+    assert isinstance(fills_first(single, PARAMS), str)
+    assert isinstance(fills_first(seen(jump(20)), PARAMS), str)
+
+
+@pytest.mark.parametrize(
+    ("second", "loads", "asked"), [(40, 20, True), (20, 20, False), (17, 17, False), (10, 20, False), (10, 10, True)]
+)
+@pytest.mark.parametrize("dropping", [False, True])
+def test_level_two_is_only_asked_where_level_one_does_not_explain_it(
+    second: int, loads: int, asked: bool, dropping: bool
+) -> None:
+    own = hint("t1", "l2", second)
+    if dropping:
+        own = Prefetching("t1", "l2", flat(60), flat(60), jump(second, 60), apart=UNIT)
+    behind = Behind(curve(SUDDEN, 19), True, 40, 1e5)
+    found = fills_second(Evidence(Demand(jump(loads), None, behind), [own]), 2, False, PARAMS)
+    assert isinstance(found, str) is not asked
+    assert isinstance(found, str) or (found.entries, found.dropped, found.maybe_first) == (second, dropping, False)
+
+
+def test_more_entries_than_demand_loads_may_use_are_still_level_ones() -> None:
+    """Level 1 keeps some of its entries from loads: hints of either level run out where it has none left."""
+    evidence = with_hints(hits(SUDDEN, 19), hint("t0", "l1", 30), hint("t1", "l2", 30))
+    assert isinstance(fills_second(evidence, 2, False, PARAMS), str)
+
+
+@pytest.mark.parametrize("hints", [[hint("t0", "l1", 20)], [hint("t0", "l1", 20), hint("t1", "l2", 20)]])
+def test_threads_with_a_level_one_of_their_own_can_only_show_that_level_two_is_shared(hints: list[Prefetching]) -> None:
+    filling = fills_second(with_hints(hits(SUDDEN, 19), *hints), 4, True, PARAMS)
+    assert not isinstance(filling, str) and (filling.entries, filling.maybe_first) == (20, True)
+    for at_part, value in ((0.9, True), (0.05, None)):
+        together = Together(4, UNIT, at_part * UNIT, 0.9 * UNIT, filling.maybe_first)
+        assert shared("l2", together=together).value is value
+
+
+def test_without_a_sibling_there_is_nothing_to_share() -> None:
+    assert [each.outcome for each in Siblings().findings(("l1", "l2"), PARAMS)] == [Outcome.UNAVAILABLE] * 2
