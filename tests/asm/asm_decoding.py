@@ -1,4 +1,4 @@
-"""What tests of machine code share: decoding, and telling which registers and memory an instruction uses."""
+"""What tests of machine code share: decoding, and which registers and memory an instruction uses."""
 
 from __future__ import annotations
 

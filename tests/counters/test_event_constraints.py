@@ -31,7 +31,7 @@ def test_fixed_counters_leave_the_general_ones_free() -> None:
     assert not fits([*four, spec((0, 1, 2, 3))])
 
 
-def test_a_counter_that_somebody_else_has_is_not_used() -> None:
+def test_a_counter_that_another_program_has_is_not_used() -> None:
     four = [spec((0, 1, 2, 3)) for _ in range(4)]
     assert not fits([*four, HASWELL["cycles"]], Registers(taken={"cpu": frozenset({FIRST_FIXED + 1})}))
     assert not fits(four, Registers(taken={"cpu": frozenset({3})}))

@@ -85,7 +85,7 @@ def test_another_users_thread() -> None:
     assert "thread 77 belongs to another user" in line
 
 
-def test_no_pmu_and_no_such_event_are_told_apart() -> None:
+def test_no_pmu_and_no_such_event_are_distinguished() -> None:
     assert "KVM gives this guest no PMU" in explain(errno.ENOENT, USER, GUEST)
     assert "pmu=on" in explain(errno.ENOENT, USER, GUEST)
     bare = msgspec.structs.replace(BARE, pmus={})

@@ -84,11 +84,11 @@ def session(machine: Any) -> list[Any]:
 
 def test_a_replay_counts_as_the_machine_did() -> None:
     recorder = Recorder(Counts())  # type: ignore[arg-type]
-    told = session(recorder)
-    assert told == session(Counts())
+    reported = session(recorder)
+    assert reported == session(Counts())
     replay = replayed(recorder)
     assert isinstance(recorder, CountsEvents) and isinstance(replay, CountsEvents)
-    assert session(replay) == told
+    assert session(replay) == reported
     with pytest.raises(SetebenchError, match="has no answer to counts of load"), replay.count_events(("load",)):
         pass
 

@@ -22,6 +22,7 @@ from setebench.sim.pmu_sense import can_be_seen, counted_role, possible_faults
 from setebench.sim.random_machine import random_machine
 from setebench.sim.spec_pmu import SIMULATED_ROLES
 from setebench.sim.truth import truth
+from setebench.sim.truth_counters import counters
 
 sys.path.append(str(Path(__file__).parents[1] / "sim"))
 from quiet_machines import HUGE, LINE, LINE_BASE, levels, quiet
@@ -162,7 +163,7 @@ def test_two_faults_at_once(true: dict[str, int]) -> None:
 # -- the truth ---------------------------------------------------------------------------------------------------------
 
 
-def told(machine: spec.Machine, role: str) -> dict[str, Any]:
+def reported(machine: spec.Machine, role: str) -> dict[str, Any]:
     prefix = f"counter.{role}."
     return {
         each.parameter.removeprefix(prefix): each.value for each in truth(machine) if each.parameter.startswith(prefix)
@@ -198,14 +199,14 @@ def told(machine: spec.Machine, role: str) -> dict[str, Any]:
     ],
 )
 def test_the_truth_of_an_event(role: str, faults: tuple[spec.Fault, ...], expected: dict[str, Any]) -> None:
-    assert told(machine_with(**{role: faults}), role) == expected
+    assert reported(machine_with(**{role: faults}), role) == expected
 
 
 def test_a_fault_that_nothing_shows_is_no_part_of_the_truth() -> None:
     missed = msgspec.structs.replace(machine_with(mem_read=(fault("misses_prefetches"),)), prefetchers=())
-    assert told(missed, "mem_read") == {"verdict": ["trusted"], "scale": 1.0, "level": "memory"}
+    assert reported(missed, "mem_read") == {"verdict": ["trusted"], "scale": 1.0, "level": "memory"}
     two = msgspec.structs.replace(missed, levels=levels(l3=None))
-    assert told(two, "l2_fill")["level"] == "memory"
+    assert reported(two, "l2_fill")["level"] == "memory"
 
 
 def test_a_machine_without_a_pmu_has_no_truth_about_counters() -> None:
@@ -279,7 +280,7 @@ def test_every_fault_is_drawn_where_it_can_be_seen_alone_and_in_pairs(machines: 
 
 
 def _verdicts(machine: spec.Machine) -> list[Any]:
-    return [finding.value for finding in truth(machine) if finding.parameter.endswith(".verdict")]
+    return [finding.value for finding in counters(machine) if finding.parameter.endswith(".verdict")]
 
 
 def test_faults_are_large_enough_to_be_found(machines: list[spec.Machine]) -> None:

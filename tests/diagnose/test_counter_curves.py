@@ -101,7 +101,7 @@ def test_only_one_stall_event_leaves_out_what_multiplications_wait_for(points: d
     assert chained["per_step"]["no_execute"] > plain["per_step"]["no_execute"] + 24
 
 
-def test_the_scenario_tells_the_threshold_and_is_asked_by_name_only(
+def test_the_scenario_reports_the_threshold_and_is_asked_by_name_only(
     counted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Params, "within", lambda self, _: SMALL)

@@ -269,7 +269,7 @@ class TwoSockets:
         return Reading(10, 10, (self.counts[fd],))
 
 
-def test_events_of_sockets_are_told_apart_by_the_cpus_that_stand_for_them(tmp_path: Path) -> None:
+def test_events_of_sockets_are_distinguished_by_the_cpus_that_stand_for_them(tmp_path: Path) -> None:
     for cpu, socket in ((0, 0), (16, 1)):
         place = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
         place.mkdir(parents=True)

@@ -146,9 +146,9 @@ print(report(diagnose_program(loop)[0]))
 
 
 @pytest.mark.skipif(
-    os.getuid() != 0, reason="only root can become somebody else; the other tests are unprivileged then"
+    os.getuid() != 0, reason="only root can become another program; the other tests are unprivileged then"
 )
-def test_an_ordinary_user_is_told_what_is_counted_and_what_to_ask_for() -> None:
+def test_an_ordinary_user_is_reported_what_is_counted_and_what_to_ask_for() -> None:
     elsewhere = {**os.environ, "XDG_DATA_HOME": "/nonexistent"}  # root's own verdicts are not for others to read
     done = subprocess.run(
         [sys.executable, "-c", UNPRIVILEGED], capture_output=True, text=True, timeout=60, check=False, env=elsewhere

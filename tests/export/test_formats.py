@@ -192,7 +192,7 @@ def test_glibc_reads_the_tunables() -> None:
         assert re.search(rf"^{re.escape(name)}: {int(value):#x} ", found.stdout, re.MULTILINE), name
 
 
-def test_openblas_is_told_kibibytes() -> None:
+def test_openblas_is_reported_kibibytes() -> None:
     text = export(plain_server(), "openblas")
     assert "export OPENBLAS_L2_SIZE=1024\n" in text
     assert re.search(r"^# define DGEMM_DEFAULT_Q \d+$", text, re.MULTILINE)

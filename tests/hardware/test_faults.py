@@ -38,14 +38,14 @@ def test_a_bad_address_is_a_segmentation_fault(
     probe = getattr(Probe().fence().nop(3), operation)(LINE).fence()
     with pytest.raises(ProbeFault) as caught:
         native.run(probe, {LINE: [address]})
-    # a non-canonical address is a stack or a general-protection fault, which Linux tells as SIGBUS or SIGSEGV
+    # a non-canonical address is a stack or a general-protection fault, which Linux reports as SIGBUS or SIGSEGV
     assert caught.value.signal in ("SIGSEGV", "SIGBUS")
     assert caught.value.operation == 2
     assert f"operation 2 ({operation})" in str(caught.value)
     assert still_works(native, region)
 
 
-def test_the_data_address_is_told(native: NativeMachine) -> None:
+def test_the_data_address_is_reported(native: NativeMachine) -> None:
     with pytest.raises(ProbeFault) as caught:
         native.run(Probe().load(LINE + 24), {LINE: [4096]})
     assert caught.value.address == 4096 + 24
@@ -56,7 +56,7 @@ def test_a_prefetch_of_nowhere_is_no_fault(native: NativeMachine) -> None:
     assert native.run(Probe().prefetch(LINE).start().stop(), {LINE: [0, 8, 1 << 46]}).shape == (3, 1)
 
 
-def test_a_fault_in_a_later_repetition_is_told(native: NativeMachine, region: Region) -> None:
+def test_a_fault_in_a_later_repetition_is_reported(native: NativeMachine, region: Region) -> None:
     with pytest.raises(ProbeFault, match=r"SIGSEGV in operation 1 \(load\)"):
         native.run(TIMED, {LINE: [*region.random_lines(50, 1), 0]})
 
@@ -210,7 +210,7 @@ ctypes.string_at(0)
 
 
 @pytest.mark.parametrize("close", ["", "machine.close()"])
-def test_faulthandler_still_tells_of_crashes_elsewhere(close: str) -> None:
+def test_faulthandler_still_reports_of_crashes_elsewhere(close: str) -> None:
     done = in_python(CRASHING.format(before="faulthandler.enable()", close=close))
     assert done.returncode == -signal.SIGSEGV
     assert "Segmentation fault" in done.stderr

@@ -332,7 +332,7 @@ except SetebenchError as error:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "reported"),
     [
         ("Probe().load(here)", "Probe().load(gone)", "ProbeError no placement for gone"),
         ("Probe().barrier()", "Probe().barrier().barrier()", "ProbeError probes that run together need equally many"),
@@ -340,18 +340,18 @@ except SetebenchError as error:
     ],
 )
 def test_a_probe_that_cannot_run_keeps_nobody_waiting(
-    native: NativeMachine, first: str, second: str, told: str
+    native: NativeMachine, first: str, second: str, reported: str
 ) -> None:
     two_cpus(native)
     done = in_python(NEVER_HANGS.format(FIRST=first, SECOND=second), timeout=30)
-    assert done.stdout.startswith(told), done.stderr
+    assert done.stdout.startswith(reported), done.stderr
 
 
 # ---- prefetcher switches ------------------------------------------------------------------------------------------
 
 
-def test_asking_for_prefetcher_switches_tells_them_or_why_there_are_none(native: NativeMachine) -> None:
-    """Nothing is written to any register here: a test must not change somebody's machine."""
+def test_asking_for_prefetcher_switches_reports_them_or_why_there_are_none(native: NativeMachine) -> None:
+    """Nothing is written to any register here: a test must not change a user's machine."""
     try:
         switches = native.prefetcher_switches()
     except UnsupportedError as error:

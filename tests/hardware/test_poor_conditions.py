@@ -50,7 +50,7 @@ def test_latency_ends_with_a_valid_document(document: dict[str, Any]) -> None:
     for finding in document["findings"]:
         if finding.get("outcome", "measured") == "measured":
             assert isinstance(finding["value"], (int, float, str)), finding["parameter"]
-            if finding["low"] is not None:  # a clock's step has no sampling error to tell an interval from
+            if finding["low"] is not None:  # a clock's step has no sampling error to give an interval from
                 assert finding["low"] <= finding["value"] <= finding["high"], finding["parameter"]
         else:
             assert finding["reason"], finding["parameter"]
@@ -59,13 +59,15 @@ def test_latency_ends_with_a_valid_document(document: dict[str, Any]) -> None:
 def test_levels_are_in_order(document: dict[str, Any]) -> None:
     """Intervals, not values: what a noisy neighbour widened may overlap, but no level is surely faster than an inner
     one."""
-    told = {f["parameter"]: f for f in document["findings"] if f.get("outcome", "measured") == "measured"}
+    reported = {f["parameter"]: f for f in document["findings"] if f.get("outcome", "measured") == "measured"}
     for way in ("", ".chase", ".sete"):
-        levels = [told[name] for level in ("l1", "l2", "l3", "memory") if (name := f"latency.{level}{way}") in told]
+        levels = [
+            reported[name] for level in ("l1", "l2", "l3", "memory") if (name := f"latency.{level}{way}") in reported
+        ]
         for inner, outer in pairwise(levels):
             assert inner["low"] <= outer["high"], (inner["parameter"], outer["parameter"])
-        if {"latency.l1" + way, "latency.memory" + way} <= set(told):
-            assert told["latency.l1" + way]["value"] < told["latency.memory" + way]["value"]
+        if {"latency.l1" + way, "latency.memory" + way} <= set(reported):
+            assert reported["latency.l1" + way]["value"] < reported["latency.memory" + way]["value"]
 
 
 def test_a_file_is_written_whole(written: Path) -> None:

@@ -134,7 +134,7 @@ def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("bandwidth", "--threads", "1000"), "1000 threads don't fit"),
         (("bandwidth", "--threads", "many"), "--threads takes numbers"),
@@ -144,11 +144,11 @@ def test_what_this_cpu_lacks_is_refused(native: NativeMachine) -> None:
         (("stream", "--threads", "1000"), "1000 threads don't fit"),
     ],
 )
-def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], told: str) -> None:
+def test_what_can_not_be_is_refused_in_one_line(arguments: tuple[str, ...], reported: str) -> None:
     ended = setebench(*arguments)
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert told in ended.stderr
+    assert reported in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
@@ -162,7 +162,7 @@ def test_the_stream_table_is_validated() -> None:
         assert run["validation"] == "all 1048576 results right"
 
 
-def test_a_mix_of_reads_and_writes_is_told_or_said_why_not() -> None:
+def test_a_mix_of_reads_and_writes_is_reported_or_said_why_not() -> None:
     ended = setebench("loaded-latency", "--mix", "2:2", "--fast", "--no-msr", "--quiet", "--format", "json")
     assert ended.returncode == 0, ended.stderr
     findings = {finding["parameter"]: finding for finding in json.loads(ended.stdout)["findings"]}
@@ -173,7 +173,7 @@ def test_a_mix_of_reads_and_writes_is_told_or_said_why_not() -> None:
         assert findings[name]["value"] or findings[name]["reason"]
 
 
-def test_remote_memory_is_told_or_said_why_not() -> None:
+def test_remote_memory_is_reported_or_said_why_not() -> None:
     arguments = ("--memory", "remote", "--kernel", "load", "--threads", "1", "--seconds", "2", "--fast", "--quiet")
     ended = setebench("bandwidth", *arguments, "--format", "json")
     assert ended.returncode == 0, ended.stderr

@@ -72,7 +72,7 @@ def test_boxes_go_from_the_cores_to_memory_with_what_was_found() -> None:
     assert tlb.facts == [("4 KiB pages", "64 entries, a miss costs 7 cycles")]
 
 
-def test_a_prefetcher_is_told_in_words_where_it_sits() -> None:
+def test_a_prefetcher_is_reported_in_words_where_it_sits() -> None:
     (one,) = page().picture.hierarchy[1].prefetchers
     assert one.name == "stride by instruction"
     assert one.words == "from the 4th access, 2 strides ahead, crosses 4 KiB; open: runs at once"
@@ -106,7 +106,7 @@ def test_the_summary_has_one_row_for_a_parameter() -> None:
     assert rows["not there"] == "L2 adjacent line" and rows["memory access"] == "open"
 
 
-def test_vector_loads_that_differ_are_told_by_width() -> None:
+def test_vector_loads_that_differ_are_reported_by_width() -> None:
     wide = Finding(parameter="latency.l2.vector64", value=17.0, unit="cycles", low=16.5, high=17.5)
     rows = {row.label: row.value for group in page([*SEEN, wide]).groups for row in group.rows}
     assert rows["vector loads"].endswith("3.0 cycles more, within [2.0, 4.0] cycles with 64 bytes")

@@ -1,7 +1,7 @@
 """Quiet simulated machines for tests, and how tests read them from outside.
 
 The clock of these machines ticks once a cycle without step, jitter or noise, and an empty interval takes OVERHEAD, so a
-timed load tells the level that served it exactly.
+timed load shows the level that served it exactly.
 """
 
 from __future__ import annotations

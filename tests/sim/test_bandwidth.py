@@ -95,7 +95,7 @@ def loaded(cores: int, interval: float) -> dict[str, Finding]:
     return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))
 
 
-def test_a_saturated_memory_is_told_with_its_peak() -> None:
+def test_a_saturated_memory_is_reported_with_its_peak() -> None:
     found = loaded(4, 30.0)
     assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
     peak = found["loaded_latency.peak_bandwidth"]

@@ -30,7 +30,7 @@ from setebench.sim.machine import simulation
 
 
 class TextbookCache:
-    """LRU, write-allocate; counts misses and tells the victim."""
+    """LRU, write-allocate; counts misses and names the victim."""
 
     def __init__(self, sets: int, ways: int) -> None:
         self.sets = [OrderedDict[int, None]() for _ in range(sets)]

@@ -34,7 +34,7 @@ def misses_time(machine: SimulatedMachine, count: int, how: str = "load", hint: 
     return time
 
 
-def test_rulers() -> None:
+def test_calibrations() -> None:
     machine = quiet()
     assert cycles(machine, Probe().start(dither=False).stop()) == [0]
     assert cycles(machine, Probe().start(dither=False).add(100).stop()) == [100]

@@ -43,15 +43,15 @@ def practise(level: WatchedLevel, name: str) -> None:
 def test_leads_of_other_prefetchers_are_those_of_machines() -> None:
     seen = set()
     for seed, prefetcher, line in others():
-        told = described((prefetcher,), line)
-        step = -1 if told.directions == "down" else 1
+        reported = described((prefetcher,), line)
+        step = -1 if reported.directions == "down" else 1
         level = WatchedLevel(prefetcher, line=line)
         level.scatter()
-        assert tuple(lead(level, step)[0]) == told.lead, (seed, prefetcher)
+        assert tuple(lead(level, step)[0]) == reported.lead, (seed, prefetcher)
         level = WatchedLevel(prefetcher, line=line)
         level.scatter()
         practise(level, "up" if step > 0 else "down")
-        assert tuple(lead(level, step)[0]) == told.lead_after_runs, (seed, prefetcher)
+        assert tuple(lead(level, step)[0]) == reported.lead_after_runs, (seed, prefetcher)
         seen.add(type(prefetcher))
     assert len(seen) >= 8
 
@@ -65,21 +65,21 @@ def practised(prefetcher: spec.AnyPrefetcher, line: int, name: str) -> WatchedLe
 
 def test_patterns_of_other_prefetchers_are_those_of_machines() -> None:
     for seed, prefetcher, line in others()[::6]:
-        told = described((prefetcher,), line)
+        reported = described((prefetcher,), line)
         for name, sequence in SEQUENCES.items():
             level = practised(prefetcher, line, name)
             page = level.fresh_page()
             seen = visit(level, sequence(page, level.page_lines), page)
-            assert (seen.came if name == "single" else seen.covered) == (name in told.patterns), (seed, name)
+            assert (seen.came if name == "single" else seen.covered) == (name in reported.patterns), (seed, name)
 
 
 def test_what_stops_other_prefetchers_stops_them_on_machines() -> None:
     for seed, prefetcher, line in others()[1::6]:
-        told = described((prefetcher,), line)
-        if told.stopped_by is not None:
+        reported = described((prefetcher,), line)
+        if reported.stopped_by is not None:
             for event in ("", *STOPS):
                 level = practised(prefetcher, line, "up")
-                assert goes_on(level, event) == (event not in told.stopped_by), (seed, event)
+                assert goes_on(level, event) == (event not in reported.stopped_by), (seed, event)
 
 
 def test_leads_of_named_prefetchers_are_those_of_machines() -> None:

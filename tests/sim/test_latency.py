@@ -27,15 +27,15 @@ def judged(machine: str) -> dict[str, Judgement]:
     ("machine", "levels"),
     [("knc", ("l1", "l2", "memory")), ("sandybridge", ("l1", "l2", "l3", "memory"))],
 )
-def test_levels_are_told_right(machine: str, levels: tuple[str, ...]) -> None:
+def test_levels_are_reported_right(machine: str, levels: tuple[str, ...]) -> None:
     found = judged(machine)
     assert {level: found[f"latency.{level}"].verdict for level in levels} == dict.fromkeys(levels, Verdict.RIGHT)
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
-def test_vector_loads_are_told_right_or_not_at_all(machine: str) -> None:
-    """Of every size. Where the way into a vector register may take cycles, nothing need be told of the near levels; in
-    memory it matters little."""
+def test_vector_loads_are_reported_right_or_not_at_all(machine: str) -> None:
+    """Of every size. Where the way into a vector register may take cycles, nothing need be reported of the near levels;
+    in memory it matters little."""
     vectors = {name: judgement.verdict for name, judgement in judged(machine).items() if ".vector" in name}
     assert len(vectors) >= 3
     assert Verdict.WRONG not in vectors.values()
@@ -44,7 +44,7 @@ def test_vector_loads_are_told_right_or_not_at_all(machine: str) -> None:
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
-def test_nothing_is_told_wrong(machine: str) -> None:
+def test_nothing_is_reported_wrong(machine: str) -> None:
     """Also no third level on a machine that has two."""
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
 

@@ -34,10 +34,10 @@ def found(opened: Any, **options: Any) -> tuple[dict[str, Finding], dict[str, An
 
 def test_a_second_curve_is_measured_without_prefetchers() -> None:
     with closing(machine(cores=3)) as opened:
-        told, evidence = found(opened, mix=["4:0"])
+        reported, evidence = found(opened, mix=["4:0"])
         per_ns = opened.facts.ticks_per_second / 1e9
-    assert told[f"{OFF}.idle"].value == pytest.approx(MEMORY / per_ns, rel=0.02)
-    assert told[f"{OFF}.peak_bandwidth"].value == pytest.approx(64 / 30.0 * per_ns, rel=0.05)
+    assert reported[f"{OFF}.idle"].value == pytest.approx(MEMORY / per_ns, rel=0.02)
+    assert reported[f"{OFF}.peak_bandwidth"].value == pytest.approx(64 / 30.0 * per_ns, rel=0.05)
     points = evidence["loaded_latency"]["points"]
     assert {point.get("prefetchers", True) for point in points} == {True, False}
     figure = loaded_latency_figure(evidence)
@@ -47,24 +47,24 @@ def test_a_second_curve_is_measured_without_prefetchers() -> None:
 
 def test_switches_without_effect_are_not_believed() -> None:
     with closing(machine()) as opened:
-        told, evidence = found(WithoutEffect(opened))
-    assert {told[f"{OFF}.{name}"].outcome for name in ("idle", "at_peak", "peak_bandwidth")} == {Outcome.UNRESOLVED}
-    assert "was not slower" in str(told[f"{OFF}.idle"].reason)
+        reported, evidence = found(WithoutEffect(opened))
+    assert {reported[f"{OFF}.{name}"].outcome for name in ("idle", "at_peak", "peak_bandwidth")} == {Outcome.UNRESOLVED}
+    assert "was not slower" in str(reported[f"{OFF}.idle"].reason)
     assert not [point for point in evidence["loaded_latency"]["points"] if "prefetchers" in point]
 
 
-def test_a_refusal_is_told_with_its_reason() -> None:
+def test_a_refusal_is_reported_with_its_reason() -> None:
     with closing(machine()) as opened:
-        told, _ = found(Refusing(opened))
-    assert told[f"{OFF}.at_peak"].outcome is Outcome.UNAVAILABLE
-    assert told[f"{OFF}.at_peak"].reason == "prefetchers can't be switched off: a reason"
+        reported, _ = found(Refusing(opened))
+    assert reported[f"{OFF}.at_peak"].outcome is Outcome.UNAVAILABLE
+    assert reported[f"{OFF}.at_peak"].reason == "prefetchers can't be switched off: a reason"
 
 
 def test_nothing_is_switched_unasked() -> None:
     with closing(machine()) as opened:
         watched = WithoutEffect(opened)
-        told, _ = found(watched, no_msr=True)
+        reported, _ = found(watched, no_msr=True)
     assert watched.asked == []
     with closing(machine(switches=False)) as opened:
-        told |= answers(LOADED_LATENCY, opened)
-    assert not [name for name in told if name.startswith(OFF)]
+        reported |= answers(LOADED_LATENCY, opened)
+    assert not [name for name in reported if name.startswith(OFF)]

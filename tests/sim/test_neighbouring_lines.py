@@ -29,8 +29,8 @@ def test_next_lines_are_counted_and_are_no_streams(prefetcher: spec.NextLine) ->
     judgements = judged(prefetcher)
     assert wrong(judgements) == []
     start = f"prefetcher.l{prefetcher.level}.next_line"
-    told = [judgements[f"{start}.{name}"].verdict for name in ("degree", "max_distance", "directions")]
-    assert told == [Verdict.RIGHT] * 3
+    reported = [judgements[f"{start}.{name}"].verdict for name in ("degree", "max_distance", "directions")]
+    assert reported == [Verdict.RIGHT] * 3
 
 
 @pytest.mark.parametrize("prefetcher", [PAIR, UP_DOWN], ids=["pair", "up/down"])

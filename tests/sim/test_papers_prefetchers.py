@@ -65,20 +65,21 @@ FIGURE_7 = {0: 2, 1: 3, **dict.fromkeys((2, 3, 4, 5, 7, *range(11, 44, 4)), 4), 
 """Line whose access triggers: lines that it fetches."""
 
 
-def surveyed(name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """(what is told without the prefix, charts, evidence)."""
+def surveyed(name: str, *, drawn: bool = False) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(findings by name without the prefix, charts if they are to be drawn, evidence)."""
     with closing(open_machine_file(small(name), 3)) as machine:
         context = Context(machine=machine, seed=3, fast=True)
         region = working_memory(context)
         lab, found = repeated_survey(context, region, lambda: measure_references(context, region))
-        drawn = charts(lab)
-    return {finding.parameter.removeprefix("prefetcher."): finding.value for finding in found}, drawn, context.evidence
+        figures = charts(lab) if drawn else {}
+    values = {finding.parameter.removeprefix("prefetcher."): finding.value for finding in found}
+    return values, figures, context.evidence
 
 
 def test_xeon_phi_has_the_prefetcher_of_tables_iv_and_v() -> None:
-    told, drawn, evidence = surveyed("knc")
-    assert {name: told.get(name) for name in TABLES_IV_AND_V} == TABLES_IV_AND_V
-    assert {name for name, value in told.items() if name.endswith(".present") and value} == {"l2.stream.present"}
+    reported, drawn, evidence = surveyed("knc", drawn=True)
+    assert {name: reported.get(name) for name in TABLES_IV_AND_V} == TABLES_IV_AND_V
+    assert {name for name, value in reported.items() if name.endswith(".present") and value} == {"l2.stream.present"}
     run = drawn["line after line"]
     fetched = zip(run["touched"], run["fetched"], strict=True)
     assert {line: lines for line, lines in fetched if lines} == FIGURE_7
@@ -87,7 +88,7 @@ def test_xeon_phi_has_the_prefetcher_of_tables_iv_and_v() -> None:
 
 
 def test_sandy_bridge_has_the_prefetchers_of_table_vi() -> None:
-    told, _, _ = surveyed("sandybridge")
-    assert {name: told.get(name) for name in TABLE_VI} == TABLE_VI
-    present = {name.removesuffix(".present") for name, value in told.items() if name.endswith(".present") and value}
+    reported, _, _ = surveyed("sandybridge")
+    assert {name: reported.get(name) for name in TABLE_VI} == TABLE_VI
+    present = {name.removesuffix(".present") for name, value in reported.items() if name.endswith(".present") and value}
     assert present == {"l1.next_line", "l1.stride", "l2.pair", "l2.stream"}

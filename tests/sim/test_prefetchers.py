@@ -201,7 +201,7 @@ def test_stride_limits_degree_and_distance() -> None:
 
 
 @pytest.mark.parametrize(("bit", "same"), [(7, False), (8, True)])
-def test_stride_tells_instructions_apart_by_low_address_bits(bit: int, same: bool) -> None:
+def test_stride_distinguishes_instructions_by_low_address_bits(bit: int, same: bool) -> None:
     probe = Probe()
     for line, place in zip((10, 15, 20), (0x10, 0x10, 0x10 | 1 << bit), strict=True):
         probe = probe.load(PAGE_BASE + line * LINE, ip_bits=place).fence().wait(1000).fence()

@@ -24,7 +24,7 @@ def test_every_level_of_the_plain_machine_is_judged_right(judgements: dict[str, 
     assert (judgement.verdict, judgement.covered) == (Verdict.RIGHT, True)
 
 
-def test_nothing_is_told_wrong_of_the_plain_machine(judgements: dict[str, Judgement]) -> None:
+def test_nothing_is_reported_wrong_of_the_plain_machine(judgements: dict[str, Judgement]) -> None:
     assert [j for j in judgements.values() if j.verdict is Verdict.WRONG] == []
 
 

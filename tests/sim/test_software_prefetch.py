@@ -63,7 +63,7 @@ def _findings(name: str) -> tuple[Finding, ...]:
         return tuple(scenario.answer(swept(machine, seed=3, fast=True)))
 
 
-def _told(name: str) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def _reported(name: str) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Values by parameter, and parameters by verdict."""
     file = MACHINES[name]()
     scenario = registry.scenario("software-prefetch")
@@ -77,26 +77,26 @@ def _told(name: str) -> tuple[dict[str, Any], dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_what_is_told_is_true(name: str) -> None:
-    _, verdicts = _told(name)
+def test_what_is_reported_is_true(name: str) -> None:
+    _, verdicts = _reported(name)
     assert verdicts[Verdict.WRONG] == []
     assert len(verdicts[Verdict.RIGHT]) >= 0.9 * sum(map(len, verdicts.values()))
 
 
-def test_special_machines_are_told_from_plain_ones() -> None:
+def test_special_machines_are_distinguished_from_plain_ones() -> None:
     """So that an answer that is always the same can't pass for a right one."""
     prefix = "software_prefetch."
-    assert _told("plain")[0][f"{prefix}when_full"] == "stalls"
-    assert _told("drops")[0][f"{prefix}when_full"] == "drops"
-    assert _told("drops")[0][f"{prefix}on_tlb_miss.l1"] is True
-    assert _told("drops")[0][f"{prefix}on_tlb_miss.l2"] is False
-    assert _told("maps pages")[0][f"{prefix}on_page_fault"] is True
-    assert _told("in order")[0][f"{prefix}across_page"] is False
-    assert _told("in order")[0][f"{prefix}fills.nta"] is None  # it may only be silent for now
-    assert _told("in order")[0]["blocking.load"] == "blocking"
-    assert _told("in order")[0]["blocking.store"] == "blocking"
-    assert _told("trained")[0][f"{prefix}trains_hardware"] is True
-    assert _told("trained")[0][f"{prefix}on_tlb_miss.l1"] is False
+    assert _reported("plain")[0][f"{prefix}when_full"] == "stalls"
+    assert _reported("drops")[0][f"{prefix}when_full"] == "drops"
+    assert _reported("drops")[0][f"{prefix}on_tlb_miss.l1"] is True
+    assert _reported("drops")[0][f"{prefix}on_tlb_miss.l2"] is False
+    assert _reported("maps pages")[0][f"{prefix}on_page_fault"] is True
+    assert _reported("in order")[0][f"{prefix}across_page"] is False
+    assert _reported("in order")[0][f"{prefix}fills.nta"] is None  # it may only be silent for now
+    assert _reported("in order")[0]["blocking.load"] == "blocking"
+    assert _reported("in order")[0]["blocking.store"] == "blocking"
+    assert _reported("trained")[0][f"{prefix}trains_hardware"] is True
+    assert _reported("trained")[0][f"{prefix}on_tlb_miss.l1"] is False
 
 
 def test_what_a_machine_lacks_is_unavailable_with_the_reason() -> None:

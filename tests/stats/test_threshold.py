@@ -49,8 +49,8 @@ def test_gradual_thresholds_are_right_or_inside_their_interval() -> None:
 def test_a_limit_beyond_the_range_is_a_bound() -> None:
     rng = np.random.default_rng(3)
     ended = search(lambda _: (int(rng.binomial(BATCH, 0.05)), BATCH), Trials(range(65)), SearchParams())
-    told = decide.counted("x", ended.posterior, "entries")
-    assert ended.decided and (told.outcome, told.value) == (Outcome.AT_LEAST, 64)
+    reported = decide.counted("x", ended.posterior, "entries")
+    assert ended.decided and (reported.outcome, reported.value) == (Outcome.AT_LEAST, 64)
 
 
 def test_answers_that_do_not_depend_on_the_number_decide_nothing() -> None:

@@ -32,7 +32,7 @@ def test_scenarios_run_in_their_order_and_share_what_they_know(scenario_folder: 
     assert [machine.closed for machine in BareMachine.opened] == [True]
 
 
-def test_a_parameter_is_told_once_and_rather_than_not(scenario_folder: Write) -> None:
+def test_a_parameter_is_reported_once_and_rather_than_not(scenario_folder: Write) -> None:
     scenario_folder(late=LATE, early=EARLY)
     document = characterize(MACHINE)
     assert document["mshr.l1.demand"].value == 12, "a value goes before an unresolved"
@@ -68,7 +68,7 @@ def test_a_failing_scenario_costs_its_own_rows_alone(scenario_folder: Write, wha
     assert _steps(document) == {"early": "done", "failing": "failed", "late": "done"}
     failed = next(step for step in campaign.steps_of(document) if step.state == "failed")
     assert failed.reason is not None and failed.reason.startswith(reason) and "\n" not in failed.reason
-    assert document["blocking.load"].value == "nonblocking", "what it had told before stays"
+    assert document["blocking.load"].value == "nonblocking", "what it had reported before stays"
     assert document.evidence["scenario.late"]["step_ticks"] == 26.0, "what it left half done is forgotten"
     assert [name for name, _ in errors] == ["failing"]
     assert b"failing" in store.dumps(document)
@@ -151,7 +151,7 @@ def test_a_document_that_gives_no_plan(scenario_folder: Write, change: dict[str,
 
 
 @pytest.mark.parametrize("steps", [3, [3], [{"scenario": "early", "state": "odd"}], {"a": 1}])
-def test_damaged_steps_are_told(scenario_folder: Write, steps: Any) -> None:
+def test_damaged_steps_are_reported(scenario_folder: Write, steps: Any) -> None:
     earlier = _interrupted(scenario_folder)
     damaged = msgspec.structs.replace(earlier, evidence={"steps": steps})
     with pytest.raises(UsageError, match="steps is damaged"):

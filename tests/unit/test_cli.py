@@ -175,7 +175,7 @@ def test_a_plot_beside_the_findings(run: Run, tmp_path: Path) -> None:
 
 
 class Terminal(io.StringIO):
-    """Standard error of somebody who watches."""
+    """Standard error of a user who watches."""
 
     def isatty(self) -> bool:
         return True

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, name: str, what: str, order: int = 30) -> tuple[str, str]:
-    """A scenario that tells one finding and then does `what`; the option that chooses it."""
+    """A scenario that reports one finding and then does `what`; the option that chooses it."""
     (folder / f"{name}.py").write_text(HEAD + ENDING.format(name=name, order=order, what=what))
     return "--only", name
 
@@ -150,8 +150,8 @@ def test_a_process_that_a_scenario_begins_doesnt_run_the_others_again(folder: Pa
     printed, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
     assert printed.count("clock.step") == 1 and said.count("wrote ") == 1
-    told = {"early": "done", "forking": "done", "cancelled": "failed", "late": "done"}
-    assert states(tmp_path / "out.json") == told
+    reported = {"early": "done", "forking": "done", "cancelled": "failed", "late": "done"}
+    assert states(tmp_path / "out.json") == reported
 
 
 def test_notes_are_kept_without_files_in_memory_and_beside_a_cut_one(monkeypatch: pytest.MonkeyPatch) -> None:

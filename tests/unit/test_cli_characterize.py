@@ -113,7 +113,7 @@ def test_the_report_is_written_too(run: Run, scenario_folder: Write, tmp_path: P
         (("--resume", "there.json"), "is damaged"),
     ],
 )
-def test_what_can_not_work_is_told_before_measuring(
+def test_what_can_not_work_is_reported_before_measuring(
     run: Run, scenario_folder: Write, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     scenario_folder(early=EARLY)
@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_written_costs_no_measurement(
     assert len(store.load("out.json").findings) == 3
 
 
-def test_a_file_that_can_never_be_written_is_told_after_the_table(
+def test_a_file_that_can_never_be_written_is_reported_after_the_table(
     run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario_folder(early=EARLY, late=LATE)

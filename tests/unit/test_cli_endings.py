@@ -100,7 +100,7 @@ def test_an_interrupt_while_measuring_writes_nothing(run: Run, tmp_path: Path) -
     assert os.listdir(tmp_path) == [] and FakeMachine.opened[0].closed
 
 
-def test_an_interrupt_just_after_writing_tells_the_truth(
+def test_an_interrupt_just_after_writing_reports_the_truth(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: Any) -> None:

@@ -1,6 +1,6 @@
 """The program as a process of its own: what it imports, and how pipes, full disks and Ctrl-C end it.
 
-A package in a temporary folder brings a machine and scenarios, as somebody else's would be installed.
+A package in a temporary folder brings a machine and scenarios, as another program's would be installed.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_a_broken_package_is_named_in_one_line(environment: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "table"])
-def test_a_reader_that_leaves_early_is_no_error_to_tell(environment: dict[str, str], form: str) -> None:
+def test_a_reader_that_leaves_early_is_no_error_to_report(environment: dict[str, str], form: str) -> None:
     with subprocess.Popen(
         program("many", "--machine", "plug", "--format", form),
         env=environment,
@@ -136,7 +136,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(environment: dict[str, s
     assert done.returncode == 1 and done.stderr == "Error: can't write to standard output: No space left on device\n"
 
 
-def test_closed_descriptors_are_told_or_done_without(environment: dict[str, str]) -> None:
+def test_closed_descriptors_are_reported_or_done_without(environment: dict[str, str]) -> None:
     command = " ".join(program("waiting", "--machine", "plug"))
     done = subprocess.run(
         ["sh", "-c", f"{command} >&-"], env=environment, text=True, stderr=subprocess.PIPE, check=False
@@ -154,8 +154,8 @@ def test_output_is_utf_8_or_ascii_as_the_terminal_has_it(environment: dict[str, 
     assert done.returncode == 0 and done.stdout.isascii() and "---" in done.stdout
 
 
-def test_a_home_that_can_not_be_written_is_nothing_to_tell(environment: dict[str, str], tmp_path: Path) -> None:
-    """matplotlib would tell of it in five lines, each time."""
+def test_a_home_that_can_not_be_written_is_nothing_to_report(environment: dict[str, str], tmp_path: Path) -> None:
+    """matplotlib would report it in five lines, each time."""
     homeless = {**environment, "HOME": "/proc/nobody", "TMPDIR": str(tmp_path)}
     for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         homeless.pop(name, None)

@@ -171,7 +171,7 @@ def test_a_third_document_is_held_against_the_first() -> None:
     for form in ("table", "markdown"):
         (row,) = [line for line in render(found, form).splitlines() if "latency.l2" in line]
         assert row.count("≠") == 1 and "≠ 15.00 cycles" in row, "which of them differs is marked"
-    assert "≠" not in render(compare([FIRST, SECOND], ["a", "b"]), "table"), "of two there is nothing to tell apart"
+    assert "≠" not in render(compare([FIRST, SECOND], ["a", "b"]), "table"), "of two there is nothing to distinguish"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -205,7 +205,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return str(paths[0]), str(paths[1])
 
 
-def test_the_status_tells_scripts_what_they_ask_for(files: tuple[str, str]) -> None:
+def test_the_status_reports_scripts_what_they_ask_for(files: tuple[str, str]) -> None:
     first, second = files
     assert run(first, second).exit_code == 0
     assert run(first, second, "--exit-code").exit_code == 3

@@ -55,11 +55,11 @@ def test_latency_finds_out_what_the_toy_is(toy: Machine) -> None:
     }
     assert "latency.l2" not in found
     for parameter, true in TRUTH.items():
-        told = found[parameter]
-        assert told.outcome is Outcome.MEASURED
-        assert isinstance(told.value, float)
-        allowed = max(0.05 * true, 1.0) if told.unit == "cycles" else 0.05 * true
-        assert abs(told.value - true) <= allowed, told
+        reported = found[parameter]
+        assert reported.outcome is Outcome.MEASURED
+        assert isinstance(reported.value, float)
+        allowed = max(0.05 * true, 1.0) if reported.unit == "cycles" else 0.05 * true
+        assert abs(reported.value - true) <= allowed, reported
 
 
 def test_the_toy_does_what_the_protocol_asks(toy: Machine) -> None:

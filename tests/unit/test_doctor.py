@@ -128,7 +128,7 @@ def test_malformed_files_are_listed() -> None:
     assert "unread files" not in of_machine("epyc_guest")
 
 
-def test_reasons_for_missing_reports_are_told() -> None:
+def test_reasons_for_missing_reports_are_reported() -> None:
     found = by_name(
         checks(
             read_environment(MACHINES / "container"),

@@ -79,7 +79,7 @@ def test_container_with_hardly_any_files_makes_up_nothing() -> None:
     assert container.unread == ()
 
 
-def test_malformed_files_are_unknown_and_told() -> None:
+def test_malformed_files_are_unknown_and_reported() -> None:
     odd = machine("malformed")
     assert odd.cpu == Processor()
     assert odd.topology == Topology(online=(0,), isolated=(), caches=(Cache(level=1),))
@@ -87,10 +87,10 @@ def test_malformed_files_are_unknown_and_told() -> None:
     assert (odd.memory.total_bytes, odd.memory.numa_nodes, odd.memory.transparent) == (None, None, None)
     assert (odd.limits.cpu_quota, odd.activity.load, odd.activity.stolen) == (None, None, None)
     assert odd.frequency == Frequency()
-    told = "\n".join(odd.unread)
+    reported = "\n".join(odd.unread)
     for name in ("online", "meminfo MemTotal", "loadavg", "proc/stat", "boost", "limits", "node/online", "osrelease"):
-        assert name in told
-    assert "\x1b" not in told
+        assert name in reported
+    assert "\x1b" not in reported
 
 
 def test_an_empty_root_knows_nothing(tmp_path: Path) -> None:

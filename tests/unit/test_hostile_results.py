@@ -154,6 +154,6 @@ def test_what_is_no_result_is_refused_in_one_line(tmp_path: Path, data: bytes) -
     path.write_bytes(data)
     commands = (["show"], ["report"], ["compare", str(path)], ["characterize", "--resume"])
     for command in commands:
-        told = CliRunner().invoke(setebench, [*command, str(path)])
-        assert told.exit_code == 2 and told.stdout == "" and "Traceback" not in told.output
-        assert len(told.stderr.strip().splitlines()) == 1 and len(told.stderr) < 600
+        reported = CliRunner().invoke(setebench, [*command, str(path)])
+        assert reported.exit_code == 2 and reported.stdout == "" and "Traceback" not in reported.output
+        assert len(reported.stderr.strip().splitlines()) == 1 and len(reported.stderr) < 600

@@ -185,7 +185,7 @@ def test_only_the_command_line_prints_or_exits(name: str) -> None:
     assert _prints(name) == []
 
 
-def test_the_check_for_printing_sees_what_it_looks_for() -> None:
+def test_the_check_for_printing_sees_what_it_searches() -> None:
     code = "import sys\ndef f():\n    print(1)\n    sys.exit(2)\nif __name__ == '__main__':\n    print(3)\n"
     calls = [ast.unparse(n.func) for n in _outside_main(ast.parse(code)) if isinstance(n, ast.Call)]
     assert calls == ["print", "sys.exit"]

@@ -12,17 +12,17 @@ from setebench.results import Finding, Outcome
 RIGHT, WRONG, UNRESOLVED = Verdict.RIGHT, Verdict.WRONG, Verdict.UNRESOLVED
 
 
-def one(told: Finding | None, truth: Finding) -> Judgement:
+def one(reported: Finding | None, truth: Finding) -> Judgement:
     """The judgement of a single finding."""
-    judged = judge("m", [told] if told else [], [truth], frozenset({truth.parameter}))
+    judged = judge("m", [reported] if reported else [], [truth], frozenset({truth.parameter}))
     assert len(judged) == 1 and judged[0].machine == "m" and judged[0].parameter == truth.parameter
     return judged[0]
 
 
-def verdict(value: Any, truth: Any, unit: str = "", **told: Any) -> Verdict:
-    """The verdict on a value told, and true, in a unit."""
+def verdict(value: Any, truth: Any, unit: str = "", **reported: Any) -> Verdict:
+    """The verdict on a value reported, and true, in a unit."""
     return one(
-        Finding(parameter="p", value=value, unit=unit, **told), Finding(parameter="p", value=truth, unit=unit)
+        Finding(parameter="p", value=value, unit=unit, **reported), Finding(parameter="p", value=truth, unit=unit)
     ).verdict
 
 
@@ -86,7 +86,7 @@ def finding(outcome: Outcome, value: Any = None) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("told", "truth", "expected"),
+    ("reported", "truth", "expected"),
     [
         (finding(Outcome.ABSENT, False), finding(Outcome.ABSENT, False), RIGHT),
         (finding(Outcome.ABSENT, 0), finding(Outcome.ABSENT, False), RIGHT),
@@ -97,8 +97,8 @@ def finding(outcome: Outcome, value: Any = None) -> Finding:
         (finding(Outcome.AT_LEAST, 4), finding(Outcome.ABSENT, 0), WRONG),
     ],
 )
-def test_absent_is_right_where_there_is_none(told: Finding, truth: Finding, expected: Verdict) -> None:
-    assert one(told, truth).verdict is expected
+def test_absent_is_right_where_there_is_none(reported: Finding, truth: Finding, expected: Verdict) -> None:
+    assert one(reported, truth).verdict is expected
 
 
 @pytest.mark.parametrize("outcome", [Outcome.UNRESOLVED, Outcome.UNAVAILABLE])
@@ -137,8 +137,8 @@ def test_no_claim_about_what_the_machine_lacks_is_not_judged(outcome: Outcome) -
 def test_what_the_truth_leaves_open_is_not_judged() -> None:
     """A rate that the machine has, though its truth can't say how much; but not one of a level that it lacks."""
     of_l2, of_l3 = (f"bandwidth.{level}.load.64.threads_1" for level in ("l2", "l3"))
-    told = [Finding(parameter=name, value=40.0, unit="GB/s") for name in (of_l2, of_l3)]
-    judged = judge("m", told, [], frozenset({of_l2, of_l3}), frozenset({of_l2}))
+    reported = [Finding(parameter=name, value=40.0, unit="GB/s") for name in (of_l2, of_l3)]
+    judged = judge("m", reported, [], frozenset({of_l2, of_l3}), frozenset({of_l2}))
     assert [(each.parameter, each.verdict) for each in judged] == [(of_l3, WRONG)]
 
 
@@ -149,15 +149,15 @@ def test_what_the_truth_leaves_open_is_not_judged() -> None:
     ("low", "high", "covered"), [(3.9, 4.2, True), (4.0, 4.0, True), (4.1, 4.5, False), (3.0, 3.9, False)]
 )
 def test_coverage_is_whether_the_interval_holds_the_truth(low: float, high: float, covered: bool) -> None:
-    told = Finding(parameter="p", value=(low + high) / 2, unit="cycles", low=low, high=high)
-    judged = one(told, Finding(parameter="p", value=4.0, unit="cycles"))
+    reported = Finding(parameter="p", value=(low + high) / 2, unit="cycles", low=low, high=high)
+    judged = one(reported, Finding(parameter="p", value=4.0, unit="cycles"))
     assert judged.covered is covered and judged.verdict is RIGHT
 
 
 def test_without_an_interval_or_a_number_nothing_is_asked_of_coverage() -> None:
     assert one(Finding(parameter="p", value=4.0), Finding(parameter="p", value=4.0)).covered is None
-    told = Finding(parameter="p", value="up", low=0.0, high=1.0)
-    assert one(told, Finding(parameter="p", value="up")).covered is None
+    reported = Finding(parameter="p", value="up", low=0.0, high=1.0)
+    assert one(reported, Finding(parameter="p", value="up")).covered is None
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_without_intervals_there_is_no_coverage() -> None:
 
 
 def test_what_a_machine_lacks_counts_as_wrong_in_the_summary() -> None:
-    told = [Finding(parameter=L3, value=40.0, unit="cycles", low=39.0, high=41.0)]
-    document = summary(1, {"m": 1}, judge("m", told, [], frozenset({L3})))
+    reported = [Finding(parameter=L3, value=40.0, unit="cycles", low=39.0, high=41.0)]
+    document = summary(1, {"m": 1}, judge("m", reported, [], frozenset({L3})))
     totals = document["totals"]
     assert (totals["right"], totals["wrong"], totals["unresolved"], totals["interval_coverage"]) == (0, 1, 0, None)
     assert document["wrong"][0]["truth"] is None
@@ -228,10 +228,10 @@ def test_what_a_machine_lacks_counts_as_wrong_in_the_summary() -> None:
 
 def test_bounds_are_counted_among_the_right_ones_and_apart() -> None:
     truths = [Finding(parameter=name, value=10, unit="entries") for name in ("a", "b", "c")]
-    told = [
+    reported = [
         Finding(parameter="a", value=10, unit="entries"),
         Finding(parameter="b", value=8, unit="entries", outcome=Outcome.AT_LEAST, reason="no limit seen"),
         Finding(parameter="c", value=11, unit="entries", outcome=Outcome.AT_LEAST, reason="no limit seen"),
     ]
-    totals = summary(1, {"m": 1}, judge("m", told, truths, frozenset("abc")))["totals"]
+    totals = summary(1, {"m": 1}, judge("m", reported, truths, frozenset("abc")))["totals"]
     assert (totals["right"], totals["at_least"], totals["wrong"]) == (2, 1, 1)

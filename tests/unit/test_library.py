@@ -120,7 +120,7 @@ def test_a_document_survives_the_file(scenario_folder: Write, tmp_path: Path) ->
         ({"cpu": 7}, "bare has no CPU 7"),
     ],
 )
-def test_bad_use_is_told(scenario_folder: Write, arguments: dict[str, object], message: str) -> None:
+def test_bad_use_is_reported(scenario_folder: Write, arguments: dict[str, object], message: str) -> None:
     scenario_folder(own=OWN)
     with pytest.raises(setebench.UsageError, match=message):
         setebench.run("own", MACHINE, **arguments)  # type: ignore[arg-type]
@@ -143,9 +143,9 @@ def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: 
     (folder / "_hidden.py").write_text(HEAD + OWN)
     (folder / "binary.py").write_bytes(b"\xff\xfeSCENARIO")
     try:
-        told = CliRunner().invoke(command_line, ["--scenario-path", str(folder), "--help"]).stdout
-        assert "\n  my-question " in told and f"\n  {folder.name}.latency " in told
-        assert "helper" not in told and "hidden" not in told and "binary" not in told
+        shown = CliRunner().invoke(command_line, ["--scenario-path", str(folder), "--help"]).stdout
+        assert "\n  my-question " in shown and f"\n  {folder.name}.latency " in shown
+        assert "helper" not in shown and "hidden" not in shown and "binary" not in shown
         asked = CliRunner().invoke(command_line, ["my-question", "--machine", MACHINE, "--size", "3", "-q"])
         assert asked.exit_code == 0 and "latency.l1" in asked.stdout
         missing = CliRunner().invoke(command_line, ["--scenario-path", "nowhere", "--help"])

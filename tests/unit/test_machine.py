@@ -1,4 +1,4 @@
-"""Opening machines by name, and running probes interleaved, with a machine whose ticks tell where they came from."""
+"""Opening machines by name, and running probes interleaved, with a machine whose ticks say where they came from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWO = Probe().load(B).load(A).start().stop().start(1).stop(1)
 NONE = Probe().start().stop()
 
 
-class TellingMachine:
+class ReportingMachine:
     """Interval i of a repetition takes 10 * (sum of its bases) + i ticks; without bases, its number since the start."""
 
     facts = Facts(name="telling", kind="test", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
@@ -59,20 +59,20 @@ def rng() -> np.random.Generator:
 @pytest.mark.parametrize("warmup", [0, 2, 150])
 def test_rows_come_back_in_the_order_of_the_placements(block: int, warmup: int) -> None:
     placed: Placements = {A: np.arange(100), B: np.arange(100) * 1000}
-    one, two = run_interleaved(TellingMachine(), [ONE, TWO], placed, rng(), block=block, warmup=warmup)
+    one, two = run_interleaved(ReportingMachine(), [ONE, TWO], placed, rng(), block=block, warmup=warmup)
     assert one.tolist() == [[10 * n] for n in range(100)]
     assert two.tolist() == [[10 * 1001 * n, 10 * 1001 * n + 1] for n in range(100)]
 
 
 def test_each_probe_may_have_placements_of_its_own() -> None:
     own = [{A: range(10)}, {A: range(50, 200)}]
-    first, second = run_interleaved(TellingMachine(), [ONE, ONE], own, rng(), block=16)
+    first, second = run_interleaved(ReportingMachine(), [ONE, ONE], own, rng(), block=16)
     assert first.ravel().tolist() == [10 * n for n in range(10)]
     assert second.ravel().tolist() == [10 * n for n in range(50, 200)]
 
 
 def test_blocks_of_all_probes_alternate_in_random_order() -> None:
-    machine = TellingMachine()
+    machine = ReportingMachine()
     run_interleaved(machine, [ONE, TWO], {A: range(640), B: 0}, rng(), block=64)
     order = [call[0] for call in machine.calls]
     pairs = [order[n : n + 2] for n in range(0, 20, 2)]
@@ -81,7 +81,7 @@ def test_blocks_of_all_probes_alternate_in_random_order() -> None:
 
 
 def test_a_block_is_warmed_by_the_placements_before_it() -> None:
-    machine = TellingMachine()
+    machine = ReportingMachine()
     run_interleaved(machine, [ONE], {A: range(10)}, rng(), block=4, warmup=2)
     rows = [[row[0] for row in call[1]] for call in machine.calls]
     assert rows == [[8, 9, 0, 1, 2, 3], [2, 3, 4, 5, 6, 7], [6, 7, 8, 9]]
@@ -89,15 +89,15 @@ def test_a_block_is_warmed_by_the_placements_before_it() -> None:
 
 
 def test_a_probe_without_bases_is_run_by_number() -> None:
-    machine = TellingMachine()
+    machine = ReportingMachine()
     (ticks,) = run_interleaved(machine, [NONE], 10, rng(), cpu=3, block=4)
     assert ticks.shape == (10, 1)
     assert [len(call[1]) for call in machine.calls] == [6, 6, 4]
     assert {call[3] for call in machine.calls} == {3}
 
 
-def test_a_missing_placement_is_told_before_anything_runs() -> None:
-    machine = TellingMachine()
+def test_a_missing_placement_is_reported_before_anything_runs() -> None:
+    machine = ReportingMachine()
     with pytest.raises(ProbeError, match="no placement for b"):
         run_interleaved(machine, [ONE, TWO], {A: range(10)}, rng())
     assert machine.calls == []
@@ -108,26 +108,26 @@ def test_a_missing_placement_is_told_before_anything_runs() -> None:
 
 @pytest.fixture
 def plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    module = ModuleType("somebodys_machine")
-    vars(module).update(telling=TellingMachine, torn=lambda cpu, seed: "no machine", number=3)
+    module = ModuleType("foreign_machine")
+    vars(module).update(telling=ReportingMachine, torn=lambda cpu, seed: "no machine", number=3)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return module
 
 
 def test_a_factory_is_opened_by_module_and_name(plugin: ModuleType) -> None:
-    machine = open_machine("somebodys_machine:telling", cpu=5, seed=9)
-    assert isinstance(machine, TellingMachine)
+    machine = open_machine("foreign_machine:telling", cpu=5, seed=9)
+    assert isinstance(machine, ReportingMachine)
     assert isinstance(machine, Machine)
     assert machine.opened == {"cpu": 5, "seed": 9}
 
 
 def test_an_entry_point_is_opened_by_its_name(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     def found(group: str, name: str) -> list[EntryPoint]:
-        return [EntryPoint("mine", "somebodys_machine:telling", group)] if name == "mine" else []
+        return [EntryPoint("mine", "foreign_machine:telling", group)] if name == "mine" else []
 
     monkeypatch.setattr(setebench.machine, "entry_points", found)
     machine = open_machine("mine", cpu=1)
-    assert isinstance(machine, TellingMachine)
+    assert isinstance(machine, ReportingMachine)
     assert machine.opened == {"cpu": 1, "seed": 1}
 
 
@@ -137,9 +137,9 @@ def test_an_entry_point_is_opened_by_its_name(plugin: ModuleType, monkeypatch: p
         ("nonsense", "unknown machine 'nonsense'; use native"),
         ("", "unknown machine ''"),
         ("no_such_module:factory", "'no_such_module:factory' can't be opened: No module named"),
-        ("somebodys_machine:missing", r"can't be opened: .* has no attribute 'missing'"),
+        ("foreign_machine:missing", r"can't be opened: .* has no attribute 'missing'"),
         (":factory", "can't be opened"),
-        ("somebodys_machine:", "can't be opened"),
+        ("foreign_machine:", "can't be opened"),
     ],
 )
 def test_names_that_lead_nowhere(plugin: ModuleType, name: str, message: str) -> None:
@@ -155,19 +155,19 @@ def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> N
         open_machine("mine")
 
 
-def test_what_is_no_machine_is_told(plugin: ModuleType) -> None:
+def test_what_is_no_machine_is_reported(plugin: ModuleType) -> None:
     with pytest.raises(SetebenchError, match="factory returned a str, which is no"):
-        open_machine("somebodys_machine:torn")
+        open_machine("foreign_machine:torn")
 
 
-def test_what_is_no_factory_is_told(plugin: ModuleType) -> None:
+def test_what_is_no_factory_is_reported(plugin: ModuleType) -> None:
     with pytest.raises(UsageError, match=r"can't be opened: .* is no factory"):
-        open_machine("somebodys_machine:number")
+        open_machine("foreign_machine:number")
 
 
 @pytest.mark.parametrize("name", ["os:abort", "os:system", "builtins:print"])
 def test_what_takes_no_cpu_and_seed_is_not_called(name: str) -> None:
-    """The name may come from a result file that somebody else wrote."""
+    """The name may come from a result file that another program wrote."""
     with pytest.raises(UsageError, match="no factory, which takes cpu and seed"):
         open_machine(name)
 

@@ -96,7 +96,7 @@ def test_an_unknown_name_gets_one_line(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_path_is_told_from_a_name_and_a_seed_from_both(tmp_path: Path) -> None:
+def test_a_path_is_distinguished_from_a_name_and_a_seed_from_both(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     assert loader.load(str(tmp_path / "tiny.toml")).name == "tiny"
     assert loader.load("random:7") == random_machine(7)
@@ -266,7 +266,7 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, said: str) -> None
     assert field in line or line in (f"[{enclosing}]", f"[[{enclosing}]]")
 
 
-def test_the_first_mistake_is_told_and_the_others_are_counted() -> None:
+def test_the_first_mistake_is_reported_and_the_others_are_counted() -> None:
     message = refused(
         TINY.replace("ways = 4", "ways = 400").replace("ways = 8", "ways = 800").replace("trigger = 2", "trigger = 0")
     )

@@ -57,7 +57,7 @@ def test_a_system_that_says_nothing_has_none(tmp_path: Path) -> None:
     assert memory_nodes(Tree(tmp_path)) == ()
 
 
-def test_malformed_lists_are_told(tmp_path: Path) -> None:
+def test_malformed_lists_are_reported(tmp_path: Path) -> None:
     tree = recorded(tmp_path, {**TWO_SOCKETS, "node0/cpulist": "zero", "node1/distance": "far"})
     nodes = memory_nodes(tree)
     assert (nodes[0].cpus, nodes[1].distances) == ((), ())
@@ -91,7 +91,7 @@ def test_one_node_has_no_remote_one() -> None:
 
 
 class Calls:
-    """System calls that note what was asked for, and fail as told."""
+    """System calls that note what was asked for, and fail as reported."""
 
     def __init__(self, fails_with: int = 0, node: int = 0) -> None:
         self.fails_with, self.node, self.seen = fails_with, node, []  # type: ignore[var-annotated]
@@ -113,15 +113,15 @@ def test_memory_is_bound_by_mbind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "raised", "told"),
+    ("number", "raised", "reported"),
     [
         (errno.EINVAL, UsageError, "memory node 1 has no memory"),
         (errno.EPERM, UnsupportedError, "CAP_SYS_NICE"),
         (errno.ENOSYS, UnsupportedError, "can't be bound to node 1"),
     ],
 )
-def test_what_the_system_refuses_is_told(number: int, raised: type[Exception], told: str) -> None:
-    with pytest.raises(raised, match=told):
+def test_what_the_system_refuses_is_reported(number: int, raised: type[Exception], reported: str) -> None:
+    with pytest.raises(raised, match=reported):
         bind(0x10000, 8192, 1, call=Calls(number))
 
 

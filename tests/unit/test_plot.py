@@ -161,7 +161,7 @@ def test_an_svg_describes_itself(tmp_path: Path) -> None:
     assert root[0].tag.endswith("desc") and root[0].text == "steps <at> 48 KiB & more"
 
 
-def test_by_default_the_description_tells_axes_and_series() -> None:
+def test_by_default_the_description_reports_axes_and_series() -> None:
     text = plot.alt_text(sweep_figure())
     assert "working set" in text and "cycles per load" in text and "L1: 4 cycles" in text
 

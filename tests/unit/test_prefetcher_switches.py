@@ -173,7 +173,7 @@ def test_the_state_is_restored_whatever_kills_the_process(
 # -- what can't be warranted isn't begun ---------------------------------------------------------------------------
 
 
-def test_a_machine_without_devices_is_told_so(tmp_path: Path) -> None:
+def test_a_machine_without_devices_is_reported_so(tmp_path: Path) -> None:
     with pytest.raises(RegisterError, match="no such device; as root: modprobe msr"):
         registers_below(tmp_path).check((0,))
 
@@ -225,7 +225,7 @@ def test_a_write_that_is_forgotten_is_not_believed(
         registers_below(tmp_path).off(ALL, (0, 1)).__enter__()
 
 
-def test_a_write_that_is_refused_is_told_and_undone(
+def test_a_write_that_is_refused_is_reported_and_undone(
     tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = register_guard.write_register
@@ -241,7 +241,7 @@ def test_a_write_that_is_refused_is_told_and_undone(
     assert [value_of(path) for path in devices] == [0x20, 0x2]
 
 
-def test_what_can_not_be_put_back_is_told_with_the_commands_for_it(
+def test_what_can_not_be_put_back_is_reported_with_the_commands_for_it(
     tmp_path: Path, devices: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switches = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
@@ -251,9 +251,9 @@ def test_what_can_not_be_put_back_is_told_with_the_commands_for_it(
         if value != 0x2:
             written(descriptor, register, value)
 
-    with pytest.raises(SetebenchError, match=r"as root: wrmsr -p 1 0x1a4 0x2$") as told, switches.off(ALL, (0, 1)):
+    with pytest.raises(SetebenchError, match=r"as root: wrmsr -p 1 0x1a4 0x2$") as reported, switches.off(ALL, (0, 1)):
         monkeypatch.setattr(registers, "write_register", lose_second)
-    assert not isinstance(told.value, UnsupportedError)  # which somebody might take for a mere lack
+    assert not isinstance(reported.value, UnsupportedError)  # which one might take for a mere lack
     assert [value_of(path) for path in devices] == [0x20, 0x2]  # the guard has no such trouble
 
 
@@ -273,9 +273,9 @@ def test_why_a_machine_offers_none_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="no documented switches are known"):
         unknown.offered(0)
     bare = NativeSwitches(Processor(vendor="GenuineIntel", family=6, model=0x55), Topology(), tmp_path)
-    with pytest.raises(UnsupportedError, match=r"can't be switched off: .*modprobe msr") as told:
+    with pytest.raises(UnsupportedError, match=r"can't be switched off: .*modprobe msr") as reported:
         bare.offered(0)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(reported.value)
 
 
 def test_cores_of_both_kinds_are_switched_by_their_own_bits(tmp_path: Path, devices: list[Path]) -> None:

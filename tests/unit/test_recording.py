@@ -58,8 +58,8 @@ NOISY = f"{__name__}:open_noisy"
 def _ask(machine: Machine) -> list[Any]:
     """Some of everything, and what came of it."""
     region = machine.allocate(1 << 16, 4096)
-    told: list[Any] = [region.address, region.size]
-    told.append(machine.run(LOAD, {LINE: region.random_lines(9, 1)}, warmup=2).tolist())
+    reported: list[Any] = [region.address, region.size]
+    reported.append(machine.run(LOAD, {LINE: region.random_lines(9, 1)}, warmup=2).tolist())
     for refused in (
         lambda: machine.allocate(1 << 21, 1 << 21),
         lambda: machine.run(Probe().start().load(LINE, 32).stop(), {LINE: region.random_lines(3, 1)}),
@@ -67,12 +67,12 @@ def _ask(machine: Machine) -> list[Any]:
         try:
             refused()
         except UnsupportedError as error:
-            told.append(str(error))
-    told.append(machine.run(Probe().start().add(3).stop(), 4).tolist())
+            reported.append(str(error))
+    reported.append(machine.run(Probe().start().add(3).stop(), 4).tolist())
     both = machine.run_together({0: LOAD, 1: LOAD}, {LINE: region.random_lines(2, 1)})
-    told.append({cpu: ticks.tolist() for cpu, ticks in both.items()})
+    reported.append({cpu: ticks.tolist() for cpu, ticks in both.items()})
     machine.release(region)
-    return told
+    return reported
 
 
 @pytest.fixture
@@ -82,12 +82,12 @@ def kept() -> tuple[list[Any], Recording]:
 
 
 def test_the_same_questions_get_the_same_answers(kept: tuple[list[Any], Recording]) -> None:
-    told, record = kept
-    assert told[3:5] == ["no large pages", "no such loads"]
+    reported, record = kept
+    assert reported[3:5] == ["no large pages", "no such loads"]
     through_a_file = msgspec.convert(json.loads(json.dumps(store.plain(record))), type=Recording)
     replay = Replay(through_a_file)
     assert isinstance(replay, Machine)
-    assert _ask(replay) == told
+    assert _ask(replay) == reported
     assert replay.facts == open_noisy(None, 1).facts
 
 
@@ -279,11 +279,11 @@ def test_the_command(run: Any, scenario_folder: Write) -> None:
 
     registry._run_file.cache_clear()
     registry.catalogue.cache_clear()
-    told = run("infer", "one.json")
-    assert told.exit_code == 1 and "asks otherwise; measure again" in told.stderr
-    told = run("infer", "all.json")
-    assert "first failed, so first.* may be missing: the recording has no answer" in told.stdout
-    assert told.exit_code == 1 and "no scenario could be inferred" in told.stderr
+    reported = run("infer", "one.json")
+    assert reported.exit_code == 1 and "asks otherwise; measure again" in reported.stderr
+    reported = run("infer", "all.json")
+    assert "first failed, so first.* may be missing: the recording has no answer" in reported.stdout
+    assert reported.exit_code == 1 and "no scenario could be inferred" in reported.stderr
 
 
 @pytest.mark.parametrize("name", ["one.json", "all.json"])
@@ -299,23 +299,23 @@ def test_petabytes_are_refused_before_memory_is_taken(run: Any, scenario_folder:
     assert hostile != text
     file.write_text(hostile)
     tracemalloc.start()
-    told = run("infer", name, "-q")
+    reported = run("infer", name, "-q")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert told.exit_code in (1, 2) and peak < 1 << 29
-    assert len(told.stderr.splitlines()) == 1 and "is impossible" in told.stdout + told.stderr
+    assert reported.exit_code in (1, 2) and peak < 1 << 29
+    assert len(reported.stderr.splitlines()) == 1 and "is impossible" in reported.stdout + reported.stderr
 
 
 @pytest.mark.parametrize("name", ["one.json", "all.json"])
-def test_a_damaged_recording_is_told_in_one_line(run: Any, scenario_folder: Write, name: str) -> None:
+def test_a_damaged_recording_is_reported_in_one_line(run: Any, scenario_folder: Write, name: str) -> None:
     scenario_folder(first=_asking("first", 1).replace("answer(context):", "answer(context):\n    1 / context.seed"))
     assert run("characterize", "-o", "all.json", "--machine", NOISY).exit_code == 0
     assert run("first", "--raw", "-o", "one.json", "--machine", NOISY).exit_code == 0
     file = Path(name)
     file.write_text(file.read_text().replace('"seed": 1', '"seed": 0'))
-    told = run("infer", name, "-q")
-    assert told.exit_code == 1 and isinstance(told.exception, SystemExit)
-    assert len(told.stderr.splitlines()) == 1 and "ZeroDivisionError" in told.stdout + told.stderr
+    reported = run("infer", name, "-q")
+    assert reported.exit_code == 1 and isinstance(reported.exception, SystemExit)
+    assert len(reported.stderr.splitlines()) == 1 and "ZeroDivisionError" in reported.stdout + reported.stderr
 
 
 def test_recordings_are_unpacked_one_at_a_time_and_none_of_impossible_size(
@@ -347,6 +347,6 @@ def test_wide_ticks_survive_beside_narrow_ones() -> None:
 
     recorder = Recorder(Wide(None, 1))
     lines = {LINE: np.zeros(2, dtype=np.int64)}
-    told = [recorder.run(LOAD, lines).tolist() for _ in range(2)]
+    reported = [recorder.run(LOAD, lines).tolist() for _ in range(2)]
     replay = Replay(recorder.recording())
-    assert [replay.run(LOAD, lines).tolist() for _ in range(2)] == told
+    assert [replay.run(LOAD, lines).tolist() for _ in range(2)] == reported

@@ -82,7 +82,7 @@ def test_an_unknown_scenario_is_bad_use(folder: Path) -> None:
         registry.scenario("x")
 
 
-def test_a_file_whose_scenario_is_something_else_is_told(folder: Path) -> None:
+def test_a_file_whose_scenario_is_something_else_is_reported(folder: Path) -> None:
     (folder / "wrong.py").write_text("SCENARIO = 3")
     with pytest.raises(SetebenchError, match=r"scenario 'wrong' of setebench\.scenarios\.wrong is no .* but a int"):
         registry.scenarios()

@@ -28,7 +28,7 @@ def test_noise_changes_nothing_that_is_true_of_a_machine(name: str, noise: str) 
     machine = load(name)
     noisy = with_noise(machine, noise)
     before, after = true_values(machine), true_values(noisy)
-    # what is told in ticks of a core's cycles is a range where the core's clock drifts: that is noise
+    # what is reported in ticks of a core's cycles is a range where the core's clock drifts: that is noise
     drifting = {p for p in before if p == "clock.cycles_per_tick" or p.startswith("clock.overhead.")}
     assert len(drifting) > 1
     assert {p: v for p, v in after.items() if p not in drifting} == {
@@ -77,7 +77,7 @@ def test_only_parameters_of_the_scenario_are_judged() -> None:
 
 
 def test_what_any_machine_has_is_known_of_all() -> None:
-    """A third level told on a machine with two is wrong, because another machine has one."""
+    """A third level reported on a machine with two is wrong, because another machine has one."""
     level = Finding(parameter="latency.l3", value=40.0, unit="cycles")
     has = Answer(machine="three", findings=[level], truths=[level], failures=[])
     lacks = Answer(machine="two", findings=[level], truths=[], failures=[])

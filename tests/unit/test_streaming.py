@@ -228,24 +228,24 @@ def test_data_sets_belong_to_the_level_that_answers_after_a_pass() -> None:
     assert (hidden.outgrown, hidden.sizes("memory", 1)[0]) == (0, np.inf)
 
 
-def told(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[str, Finding]:
+def reported(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[str, Finding]:
     return {found.parameter: found for found in findings_of(case(*(cpus or (0,))), points, levels, "")}
 
 
 def test_the_largest_data_set_alone_is_memory_s() -> None:
     points = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [24.8, 25.0, 24.9], 1.0)]
-    found = told(points)["bandwidth.memory.load.64.threads_1"]
+    found = reported(points)["bandwidth.memory.load.64.threads_1"]
     half = 4.3 * 0.1 / 3**0.5  # Student's t of three rounds
     limits = (pytest.approx((24.9 - half) * 0.97), pytest.approx((24.9 + half) * 1.03))
     assert (found.value, (found.low, found.high)) == (25.0, limits)
-    unknown = told(points, Levels(LEVELS.caches, 0))["bandwidth.memory.load.64.threads_1"]
+    unknown = reported(points, Levels(LEVELS.caches, 0))["bandwidth.memory.load.64.threads_1"]
     assert unknown.outcome is Outcome.UNRESOLVED
     assert "surely outgrows" in str(unknown.reason)
 
 
 @pytest.mark.parametrize("others", [[], [Point(300000, [50.0], 1.0)], [Point(263000, [99.0], 1.0)]])
-def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_told(others: list[Point]) -> None:
-    found = told([Point(262144, [100.0], 1.0), *others])["bandwidth.l2.load.64.threads_1"]
+def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_reported(others: list[Point]) -> None:
+    found = reported([Point(262144, [100.0], 1.0), *others])["bandwidth.l2.load.64.threads_1"]
     assert found.outcome is Outcome.UNRESOLVED
     assert "differ in bandwidth" in str(found.reason)
 
@@ -253,8 +253,8 @@ def test_a_rate_that_no_other_data_set_of_the_level_shows_is_not_told(others: li
 def test_data_sets_far_from_the_level_before_come_first() -> None:
     near = [Point(131072, [120.0], 1.0), Point(185344, [115.0], 1.0)]
     far = [Point(262144, [101.0], 1.0), Point(370688, [100.0], 1.0)]
-    assert told([*near, *far])["bandwidth.l2.load.64.threads_1"].value == 101.0
-    assert told(near)["bandwidth.l2.load.64.threads_1"].value == 120.0
+    assert reported([*near, *far])["bandwidth.l2.load.64.threads_1"].value == 101.0
+    assert reported(near)["bandwidth.l2.load.64.threads_1"].value == 120.0
 
 
 def test_siblings_share_every_level_of_their_core() -> None:
@@ -267,22 +267,22 @@ def test_siblings_share_every_level_of_their_core() -> None:
     assert known.sizes("l2", 4, 2) == (131072.0, 131072.0)
 
 
-def test_threads_that_hardly_ran_at_once_tell_nothing() -> None:
-    found = told([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+def test_threads_that_hardly_ran_at_once_report_nothing() -> None:
+    found = reported([Point(4096, [9.0], 0.5), Point(8192, [8.9], 0.5)], LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.outcome is Outcome.UNRESOLVED
     assert "50% of the time only" in str(found.reason)
     both = [Point(4096, [9.0], overlap=0.99, start_microseconds=0.25), Point(8192, [8.9], overlap=0.99)]
-    found = told(both, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    found = reported(both, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert found.value == 9.0
     assert "started within 0.25 us, all at once 99% of the time" in found.method
     rolled = [Point(4096, [9.0], 0.99, rolled=True), Point(8192, [8.9], 0.99)]
-    assert "over 4 KiB a thread, rolled, " in told(rolled, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
+    assert "over 4 KiB a thread, rolled, " in reported(rolled, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"].method
 
 
-def test_a_rate_of_all_threads_is_not_told_where_threads_that_waited_were_faster() -> None:
+def test_a_rate_of_all_threads_is_not_reported_where_threads_that_waited_were_faster() -> None:
     """Seen in a guest whose CPUs shared a core: 4.6 GB/s in the one round in which both ran at once, 12 in others."""
     points = [Point(4096, [12.0, 4.6, 11.0], 0.99, together=4.6), Point(8192, [4.5], 0.99, together=4.5)]
-    found = told(points, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
+    found = reported(points, LEVELS, 0, 1)["bandwidth.l1.load.64.threads_2"]
     assert (found.value, found.outcome) == (None, Outcome.UNRESOLVED)
     assert "12 GB/s were reached while threads waited for each other, and 4.6" in str(found.reason)
     assert why_no_rate([12.0, 11.8], 11.8) == ""

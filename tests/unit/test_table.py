@@ -143,7 +143,7 @@ def test_colour_only_on_request() -> None:
     assert "\x1b[3" in render(make_document(), "table", width=200, colour=True)
 
 
-def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[3" not in render(make_document(), "table", width=200, colour=True)
 

@@ -77,7 +77,7 @@ def test_missing_is_none_and_no_problem(tmp_path: Path) -> None:
     assert tree.problems == []
 
 
-def test_what_is_there_and_useless_is_told(tmp_path: Path) -> None:
+def test_what_is_there_and_useless_is_reported(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "count").write_text("many")
     tree = Tree(tmp_path)

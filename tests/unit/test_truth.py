@@ -222,12 +222,12 @@ def test_sandybridge_has_the_four_prefetchers_of_table_6(sandybridge: dict[str, 
     assert not any(crossing)
 
 
-def test_what_one_request_of_level_one_starts_is_told_where_something_asks() -> None:
+def test_what_one_request_of_level_one_starts_is_reported_where_something_asks() -> None:
     name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
     streamer = spec.Streamer(level=2, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=1)
     asking = spec.NextLine(level=1, fills="l1", trigger=1)
     plain = loader.load("plain")
-    told = [
+    reported = [
         values(msgspec.structs.replace(plain, prefetchers=each)).get(name)
         for each in (
             (asking, streamer),
@@ -235,10 +235,10 @@ def test_what_one_request_of_level_one_starts_is_told_where_something_asks() -> 
             (asking, msgspec.structs.replace(streamer, trigger_by_l1_prefetcher=0)),
         )
     ]
-    assert told == [1, None, None]
+    assert reported == [1, None, None]
 
 
-def test_where_the_core_s_clock_drifts_ticks_are_told_as_a_range() -> None:
+def test_where_the_core_s_clock_drifts_ticks_are_reported_as_a_range() -> None:
     """Of a clock 2 % to either side: an interval of 40 cycles takes 39.2 to 40.8 ticks, a tick is 1 / 1.02 to 1 / 0.98
     cycles."""
     clock = spec.Clock(brackets={"lfence": 40.0}, ticks_per_cycle=1.0, drift=0.02)
@@ -309,8 +309,8 @@ def test_every_machine_says_of_the_usual_prefetchers_and_of_others_whether_it_ha
         "l2.other",
     ):
         assert isinstance(found[f"prefetcher.{identity}.present"], bool)
-        told = [parameter for parameter in found if parameter.startswith(f"prefetcher.{identity}.")]
-        assert (len(told) > 1) == found[f"prefetcher.{identity}.present"]
+        reported = [parameter for parameter in found if parameter.startswith(f"prefetcher.{identity}.")]
+        assert (len(reported) > 1) == found[f"prefetcher.{identity}.present"]
 
 
 # -- what follows from several fields ----------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_the_command_prints_a_document_that_reads_back(tmp_path: Path) -> None:
     assert "prefetcher.l2.stream.max_distance" in table.stdout
 
 
-def test_prefetches_in_special_places_are_told_as_they_can_be_seen() -> None:
+def test_prefetches_in_special_places_are_reported_as_they_can_be_seen() -> None:
     """Whoever prefetches in the page of the latest load only never prefetches on a TLB miss; a core that waits for each
     prefetch never finds its queue full."""
     prefix = "software_prefetch."

@@ -44,9 +44,11 @@ def highest(finding: Finding) -> float:
 def test_places_about_equally_narrow_make_a_range() -> None:
     alone = rates()["bandwidth.l2.load.64.threads_1"]
     assert alone.low is None or alone.low == pytest.approx(highest(alone), rel=0.01)
-    told = rates(first={"fill_interval_cycles": 1.4})["bandwidth.l2.load.64.threads_1"]  # as ten misses over 14 cycles
-    assert told.high == pytest.approx(64 / 1.4)
-    assert 0.9 * 64 / 1.4 < told.low < 0.95 * 64 / 1.4  # type: ignore[operator]
+    reported = rates(first={"fill_interval_cycles": 1.4})[
+        "bandwidth.l2.load.64.threads_1"
+    ]  # as ten misses over 14 cycles
+    assert reported.high == pytest.approx(64 / 1.4)
+    assert 0.9 * 64 / 1.4 < reported.low < 0.95 * 64 / 1.4  # type: ignore[operator]
 
 
 def _changed(table: Any, fields: dict[str, Any] | None) -> Any:
@@ -107,13 +109,13 @@ def test_prefetchers_make_it_a_range() -> None:
         prefetchers=(spec.LinePair(level=2, fills="l2"),),
     )
     found = {finding.parameter: finding for finding in truth(machine)}
-    told = found["bandwidth.memory.load.64.threads_1"]
-    assert told.low == pytest.approx(10 * 64 / 200, rel=0.02)
-    assert told.high == pytest.approx(16 * 64 / 200)  # no more than the second level's queue holds
+    reported = found["bandwidth.memory.load.64.threads_1"]
+    assert reported.low == pytest.approx(10 * 64 / 200, rel=0.02)
+    assert reported.high == pytest.approx(16 * 64 / 200)  # no more than the second level's queue holds
     assert highest(found["bandwidth.l2.load.64.threads_1"]) == pytest.approx(10 * 64 / 14)  # it brings nothing to there
 
 
-def test_what_prefetchers_may_do_anything_to_is_not_told() -> None:
+def test_what_prefetchers_may_do_anything_to_is_not_reported() -> None:
     streamer = spec.Streamer(level=2, fills="l2")
     machine = spec.Machine(
         name="unknown",
@@ -134,9 +136,9 @@ def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> Non
         prefetchers=(spec.Streamer(level=1, fills="l2"),),
         core=spec.Core(load_queue=512, reorder_window=1024),
     )
-    told = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
-    assert told.high == pytest.approx(64 / 1.2)
-    assert told.low == pytest.approx(64 / 2.2, rel=0.05)  # a look-up more for every line, while misses wait
+    reported = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
+    assert reported.high == pytest.approx(64 / 1.2)
+    assert reported.low == pytest.approx(64 / 2.2, rel=0.05)  # a look-up more for every line, while misses wait
 
 
 def test_the_truth_leaves_open_what_a_machine_has_but_nothing_else() -> None:
@@ -149,5 +151,5 @@ def test_the_truth_leaves_open_what_a_machine_has_but_nothing_else() -> None:
     assert not {name.format(*made_up) for made_up in (("l3", width, 1), ("l2", 128, 1), ("l2", width, cpus + 1))} & (
         left_open(two)
     )
-    told = {finding.parameter for finding in truth(plain) if finding.parameter.startswith("bandwidth.")}
-    assert told <= left_open(plain)
+    reported = {finding.parameter for finding in truth(plain) if finding.parameter.startswith("bandwidth.")}
+    assert reported <= left_open(plain)

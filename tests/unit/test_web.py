@@ -152,7 +152,7 @@ def test_plots_are_inline_described_and_come_with_their_data() -> None:
     assert any("lost: nothing to draw" in data for _, data in page.text)
 
 
-def test_downloads_of_a_plot_are_told_apart() -> None:
+def test_downloads_of_a_plot_are_distinguished() -> None:
     """Two links without a word between them read as one."""
     links = re.search(r'<span class="download">(.*?)</span>', page_with_plot(), re.DOTALL)
     assert links is not None
@@ -294,13 +294,13 @@ def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["markdown", "latex", "csv", "json", "table"])
 def test_other_forms(result: str, tmp_path: Path, form: str) -> None:
-    told = run(result, "--format", form, "--reference", "sandybridge")
-    assert told.exit_code == 0 and "latency.l1" in told.stdout
-    assert ("sandybridge" in told.stdout) == (form != "json")
+    reported = run(result, "--format", form, "--reference", "sandybridge")
+    assert reported.exit_code == 0 and "latency.l1" in reported.stdout
+    assert ("sandybridge" in reported.stdout) == (form != "json")
     extension = {"markdown": "md", "latex": "tex", "table": "txt"}.get(form, form)
     target = tmp_path / f"out.{extension}"
     assert run(result, "-o", str(target), "--reference", "sandybridge").exit_code == 0
-    assert target.read_text() == told.stdout
+    assert target.read_text() == reported.stdout
 
 
 def test_bad_use_is_one_line(result: str, tmp_path: Path) -> None:
@@ -311,8 +311,8 @@ def test_bad_use_is_one_line(result: str, tmp_path: Path) -> None:
         ("missing.json",),
         (),
     ):
-        told = run(*arguments)
-        assert told.exit_code == 2 and "Traceback" not in told.output
+        reported = run(*arguments)
+        assert reported.exit_code == 2 and "Traceback" not in reported.output
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,8 @@ def test_damaged_evidence_costs_its_plot_alone(result: str, tmp_path: Path, swee
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
 FRAME = """<!DOCTYPE html><body style="margin:0"><iframe id="page" width="WIDTH" height="800"></iframe><script>
-const told = [];
-window.addEventListener("error", event => told.push(String(event.message)));
+const reported = [];
+window.addEventListener("error", event => reported.push(String(event.message)));
 const frame = document.getElementById("page");
 frame.onload = () => {
   const page = frame.contentDocument;
@@ -340,7 +340,7 @@ frame.onload = () => {
     each => !each.closest(".drawing > *, .findings") && each.getBoundingClientRect().right > WIDTH + 1);
   const drawings = [...page.querySelectorAll("svg")].map(each => each.getBoundingClientRect());
   document.body.dataset.found = JSON.stringify({
-    errors: told,
+    errors: reported,
     overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
     wide: wide.map(each => each.tagName),
     tables: page.querySelectorAll("table").length,

@@ -1,0 +1,81 @@
+"""Everything asked of this CPU once, end to end, and held against absolute sense: cycles that a core can have."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+
+import numpy as np
+import pytest
+from native_fixture import LINE, command
+
+from setebench.campaign.documents import steps_of
+from setebench.native.machine import NativeMachine
+from setebench.probe import Probe
+from setebench.registry import catalogue
+from setebench.results import Document, Outcome
+from setebench.store import load
+
+pytestmark = pytest.mark.long(60)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Document:
+    path = tmp_path_factory.mktemp("characterize") / "all.json"
+    line = [
+        sys.executable,
+        "-m",
+        "setebench",
+        "characterize",
+        "--fast",
+        "--quiet",
+        "--no-raw",
+        "--no-msr",
+        "-o",
+        str(path),
+    ]
+    done = command(line, timeout=400)
+    assert done.returncode == 0, done.stderr
+    return load(path)
+
+
+def test_every_question_is_answered_or_says_why_not(found: Document) -> None:
+    steps = {step.scenario: step for step in steps_of(found)}
+    assert {"latency", "hierarchy", "mshr", "software-prefetch", "prefetcher-map"} <= set(steps) <= set(catalogue())
+    assert {name: step.reason for name, step in steps.items() if step.state != "done"} == {}
+    assert all(step.reported for step in steps.values())
+    for finding in found.findings:
+        if finding.outcome in (Outcome.UNRESOLVED, Outcome.UNAVAILABLE):
+            assert finding.reason, finding.parameter
+        elif finding.low is not None and finding.high is not None and isinstance(finding.value, int | float):
+            assert finding.low <= finding.value <= finding.high, finding.parameter
+
+
+def test_a_load_from_the_first_cache_takes_what_cores_take(found: Document) -> None:
+    """From 3 cycles (old in-order cores) to 5 (Golden Cove), with room for a busy machine. However busy it is, one of
+    both ways finds it."""
+    ways = [found[name] for name in ("latency.l1.chase", "latency.l1.sete")]
+    cycles = [way.value for way in ways if way.outcome is Outcome.MEASURED]
+    assert cycles
+    assert all(isinstance(each, int | float) and 2 < each < 8 for each in cycles)
+
+
+def test_cycles_per_tick_agree_with_the_kernels_clock(native: NativeMachine, found: Document) -> None:
+    """Dependent additions take one cycle each; how many pass in a second of the kernel's clock is the core's frequency.
+    Frequency moves and other guests take the CPU, so the fastest of several runs counts, within a quarter."""
+    short, long = Probe().start().add(1000).stop(), Probe().start().add(9000).stop()
+    repetitions = {LINE: np.zeros(4000, dtype=np.int64)}
+    seconds, ticks = {short: math.inf, long: math.inf}, {short: math.inf, long: math.inf}
+    for _ in range(9):
+        for probe in (short, long):
+            begun = time.perf_counter()
+            taken = native.run(probe, repetitions)
+            seconds[probe] = min(seconds[probe], time.perf_counter() - begun)
+            ticks[probe] = min(ticks[probe], float(taken.mean()))
+    by_kernel = 8000 * 4000 / (seconds[long] - seconds[short])
+    per_tick = 8000 / (ticks[long] - ticks[short])
+    assert per_tick * native.facts.ticks_per_second == pytest.approx(by_kernel, rel=0.25)
+    assert 5e8 < by_kernel < 1e10
+    reported = found["clock.cycles_per_tick"]
+    assert isinstance(reported.value, float) and reported.value == pytest.approx(per_tick, rel=0.25)
