@@ -19,7 +19,7 @@ from setebench.scenario import Context
 
 from . import workloads as make
 from .eviction import Eviction, Placed
-from .levels import Levels, levels_of
+from .levels import Levels, ends, levels_of
 from .params import Params
 from .workloads import PAGE_BYTES, PAGES, TARGET, Ring, Served, Targets, Workload
 
@@ -83,8 +83,12 @@ class Battery:
         region = region_for(context, params.largest_bytes)
         self._stack.callback(context.machine.release, region)
         memory = self._memory_ticks()
+
+        def enough(sizes: Numbers, ticks: Numbers) -> bool:
+            return ends(sizes, ticks, memory, params)
+
         octaves = np.arange(0, np.log2(params.largest_bytes / params.smallest_bytes) + 0.5, 0.5)
-        sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), 0.9 * memory)
+        sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), enough)
         context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory}
         return levels_of(sizes, ticks, memory, params)
 
@@ -196,7 +200,6 @@ class Battery:
         context.machine.link(region, order)
         # linking wrote to the lines: a modified one would leave a cache whenever it goes, and be counted
         context.machine.run(Probe().flush(TARGET), {TARGET: order}, cpu=context.cpu)
-        context.machine.run(Probe().chase(TARGET, 2 * len(order)), {TARGET: order[:1]}, cpu=context.cpu)
         return Ring(order)
 
     @property

@@ -35,6 +35,9 @@ from .readings import (
 FULL = {"fb_full": "full_load", "sq_full": "full_load", "stall_store_buffer": "full_store"}
 """Events of full queues: the workload that fills them, in two sizes."""
 
+ENTRIES = ("fb_full", "sq_full")
+"""Those whose queue other limits of a core may keep from being full all the time."""
+
 PURE = ("stall_l1d_miss", "stall_load_any")
 """Events that should not count cycles in which arithmetic waits for arithmetic."""
 
@@ -84,7 +87,7 @@ def _while_executing(role: str, evidence: Evidence) -> bool:
 
 def _of_scale(role: str, evidence: Evidence, kinds: set[Kind], scale: Estimate) -> Verdict:
     found, reason = scaled(scale, evidence.params)
-    if role == "sq_full" and found and scale.high < 1:
+    if role in ENTRIES and found and scale.high < 1:
         found, reason = None, f"counts {scale.value:.3f} a cycle: its queue may not be full all the time"
     if found is None:
         return undecided(role, scale, reason)

@@ -80,6 +80,21 @@ def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Param
     )
 
 
+def ends(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> bool:
+    """Whether larger working sets would show nothing more that is needed: memory serves them, or a third level has
+    served a few sizes in a row."""
+    if ticks[-1] >= params.reached_memory * memory_ticks:
+        return True
+    if len(sizes) < 2 * params.third_points or ticks[-1] > params.level_growth * ticks[-params.third_points]:
+        return False
+    levels = levels_of(sizes, ticks, memory_ticks, params)
+    return (
+        levels.third is not None
+        and float(sizes[-params.third_points]) > levels.second
+        and bool(ticks[-params.third_points] > params.slower * levels.second_ticks)
+    )
+
+
 def growth_of(sizes: Numbers, smooth: Numbers) -> Numbers:
     """By which factor a step gets slower over the octave around each size; infinite at the ends of the sweep."""
     octaves = np.log2(sizes)

@@ -153,7 +153,19 @@ def _decides(role: str, work: Workload, evidence: Evidence) -> bool:
     """Whether a workload is one that a candidate must explain: those with prefetched lines come later."""
     streams = work.name.startswith("stream_") and not (ROLES[role].writes and work.name == PAST_CACHES)
     apart = streams or work.name in STREAMED or work.name.endswith("_beside_sibling")
-    return role in {*work.volumes, *work.unknown} and not apart and len(evidence.slope(role, work.name)) > 0
+    if apart or (role in work.loose and not _served(work.name, evidence)):
+        return False
+    return role in {*work.volumes, *work.unknown} and len(evidence.slope(role, work.name)) > 0
+
+
+def _served(name: str, evidence: Evidence) -> bool:
+    """Whether the lines of a working set were where they should be while they were counted: a step over it then takes
+    clearly less than one over flushed lines."""
+    steps = evidence.observations.step_cycles
+    chase = name.replace("_store", "_chase")
+    if not chase.endswith("_chase") or chase not in steps:
+        return True
+    return steps[chase] < evidence.params.before_memory * steps[f"far_chase_{evidence.params.chase_lines[1]}"]
 
 
 def _silent(role: str, evidence: Evidence) -> bool:

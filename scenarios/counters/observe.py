@@ -117,6 +117,8 @@ def _count_all(
     roles = [role for role in wanted if role in workload.roles]
     if not roles:
         return
+    for probe, placements in workload.warm:
+        machine.run(probe, placements, cpu=context.cpu)
     run(context, workload, workload.unit)  # what the first repetitions bring in is there from then on
     for group in machine.event_groups(roles):
         for place, amount in enumerate(observations.params.amounts):

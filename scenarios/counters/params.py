@@ -99,6 +99,12 @@ class Params:
     """Passes longer than this are gone through twice only, shorter ones as often as there are lines to modify. Means of
     32 lines are known within a fiftieth where single ones differ by a tenth."""
 
+    reached_memory: float = 0.9
+    """A sweep ends where a step takes so much of a flushed line's time: prefetchers make no chase faster by more."""
+
+    third_points: int = 5
+    """Or where a third level has served so many sizes in a row, two octaves."""
+
     smallest_bytes: int = 1024
     """The smallest working set of the sweep: 15 lines, which any first cache holds with what prefetchers bring beside
     them."""

@@ -52,7 +52,8 @@ class Workload:
     many lines per access: a level served them that was found by timing. Events of roles `aside` are not held against
     it: what it says of them serves to distinguish others. `elapsed`: roles that count cycles, of which the timed
     interval (number 0, of the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in
-    a unit of amount."""
+    a unit of amount. What is `before` is run before every reading, `warm` once an epoch: other workloads have driven
+    its lines out."""
 
     name: str
     probes: Mapping[int | None, Probe]
@@ -64,6 +65,7 @@ class Workload:
     steps: int = 1
     unit: int = 96
     before: tuple[tuple[Probe, Placements], ...] = ()
+    warm: tuple[tuple[Probe, Placements], ...] = ()
     unknown: frozenset[str] = frozenset()
 
     @property
@@ -247,6 +249,11 @@ class Ring:
         self.order = order
         self._next = 0
 
+    @property
+    def rounds(self) -> tuple[tuple[Probe, Placements], ...]:
+        """A chase around all of it, twice: what is given from level to level is where it belongs then."""
+        return ((Probe().chase(TARGET, 2 * len(self.order)), {TARGET: self.order[:1]}),)
+
     def starts(self, count: int, steps: int) -> NDArray[np.int64]:
         """Where `count` chases of so many steps begin, one behind the other."""
         at = (self._next + np.arange(count) * steps) % len(self.order)
@@ -318,6 +325,7 @@ def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: fl
             elapsed=stalls,
             steps=steps,
             unit=12,
+            warm=ring.rounds,
         )
         for work in ("", "free", "chained")
     ]
@@ -349,6 +357,7 @@ def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
         volumes=known,
         loose=loose,
         unit=1024,
+        warm=what.ring.rounds,
     )
 
 

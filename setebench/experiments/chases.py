@@ -6,7 +6,7 @@ by whole rounds before it is timed, so that each line was last used as long ago 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,9 @@ from setebench.machine import Region, Ticks
 from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+
+Enough = Callable[[NDArray[np.float64], NDArray[np.float64]], bool]
+"""Whether a sweep needs no larger sizes, from those that it has and the ticks of a step of each, shape (points,)."""
 
 LINE = Base("line")
 
@@ -55,12 +58,12 @@ def chase_ticks(context: Context, region: Region, size_bytes: float, params: Swe
 
 
 def sweep(
-    context: Context, region: Region, sizes: Iterable[float], params: SweepParams, until_ticks: float
+    context: Context, region: Region, sizes: Iterable[float], params: SweepParams, enough: Enough
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sizes in bytes and mean ticks per step, shape (points,) each, until a step takes `until_ticks`."""
+    """Sizes in bytes and mean ticks per step, shape (points,) each, until these are `enough`."""
     found: dict[float, float] = {}
     for size in sizes:
         found[size] = float(np.mean(chase_ticks(context, region, size, params))) / params.steps
-        if found[size] >= until_ticks:
+        if enough(np.array(list(found)), np.array(list(found.values()))):
             break
     return np.array(list(found)), np.array(list(found.values()))
