@@ -89,12 +89,13 @@ class Eviction:
     def _own_pass(self, size: int, next_ticks: float, memory: float) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does."""
         levels, params = self.levels, self.params
-        behind, known = self._behind(size) - next_ticks, {"l1d_writeback": 1.0}
-        if behind < params.looseness * ((levels.third_ticks if levels.third else memory) - next_ticks):
-            known["l2_writeback"] = 0.0
-        if behind < params.looseness * (memory - next_ticks):
-            known |= dict.fromkeys(("mem_write", "home_write"), 0.0)
-        return Pass(size_bytes=size, known=known)
+        behind = max(self._behind(size) - next_ticks, 0.0)
+        further = levels.third_ticks if levels.third else memory
+        left = {"l2_writeback": behind / max(further - next_ticks, 1e-9)}
+        left |= dict.fromkeys(("mem_write", "home_write"), behind / max(memory - next_ticks, 1e-9))
+        left = {role: most for role, most in left.items() if most < params.before_memory}
+        known = {role: most if most > params.looseness else 0.0 for role, most in left.items()}
+        return Pass(size_bytes=size, known={"l1d_writeback": 1.0, **known}, doubts=left)
 
     def _second(self, sizes: list[int], next_ticks: float, memory: float) -> int | None:
         """The shortest pass behind which nothing more leaves the second level."""

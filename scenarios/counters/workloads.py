@@ -263,11 +263,12 @@ class Ring:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """A pass over so many bytes of other lines, and what each modified line behind it has caused by then, by role. What
-    is not in `known` is not known."""
+    """A pass over so many bytes of other lines, and what each modified line behind it has caused by then, by role, and
+    within how much that is known where it isn't exact. What is not in `known` is not known."""
 
     size_bytes: int
     known: Mapping[str, float]
+    doubts: Mapping[str, float] = field(default_factory=dict)
 
 
 def driven_out(name: str, lines: tuple[Region, Region], passed: Pass, cpu: int | None, looseness: float) -> Workload:
@@ -288,7 +289,11 @@ def driven_out(name: str, lines: tuple[Region, Region], passed: Pass, cpu: int |
             EVICTOR: np.full(count, evictors.address),
         },
         volumes={role: at_once * volume for role, volume in known.items()},
-        loose={role: looseness for role, volume in known.items() if not volume or role == nearer},
+        loose={
+            role: max(looseness, passed.doubts.get(role, 0.0))
+            for role, volume in known.items()
+            if role in passed.doubts or not volume or role == nearer
+        },
         unit=1,
         before=((flushes(dirty), {ARRAY: np.array([dirty.address])}),),
         unknown=frozenset(WRITES) - set(known),
