@@ -25,6 +25,7 @@ TOOLS = {
         "setebench.cli.export:export_command",
         "Write a result as configuration for compilers, libraries, simulators.",
     ),
+    "fit": ("setebench.cli.fit:fit_command", "Improve a result's twin where the machine contradicts it."),
     "fleet": ("setebench.cli.fleet:fleet", "Measure many nodes that ought to be equal, and find the odd ones."),
     "infer": ("setebench.cli.infer:infer", "Run the inference again on what a machine answered, without the machine."),
     "repeat": ("setebench.cli.repeat:repeat", "Ask the same again and again; how often do answers contradict?"),

@@ -9,3 +9,4 @@ from setebench.truth.twin.make import Twin as Twin
 from setebench.truth.twin.make import make_twin as make_twin
 from setebench.truth.twin.make import twin_of_file as twin_of_file
 from setebench.truth.twin.text import as_toml as as_toml
+from setebench.truth.twin.text import said as said

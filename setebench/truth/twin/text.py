@@ -12,7 +12,7 @@ from setebench.sim.toml_lines import Path, key_lines
 from setebench.truth.twin.make import Twin
 
 WIDTH = 116
-ORDER = ("measured", "bounded", "assumed")
+ORDER = ("measured", "bounded", "assumed", "fitted")
 
 
 def as_toml(twin: Twin) -> str:
@@ -29,9 +29,12 @@ def as_toml(twin: Twin) -> str:
 
 def _head(twin: Twin) -> Iterator[str]:
     kinds = [origin.origin for origin in twin.origins.values()]
-    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ORDER)  # type: ignore[arg-type]
+    counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ORDER if kind in kinds)
     yield f"# {twin.machine.name}: {counts} fields."
     yield "# measured: found, in this interval; bounded: a bound or an interval stands for it; assumed: not measured."
+    for path, origin in twin.origins.items():
+        if origin.origin == "fitted" and path != ("prefetchers",):
+            yield from _comment(f"fitted: {field_name(path)}: {origin.why}")
     for parameter, reason in twin.set_aside.items():
         yield from _comment(f"set aside: {parameter}, which contradicts other findings: {reason}")
     if ("prefetchers",) in twin.origins:

@@ -46,7 +46,7 @@ class Request:
     seed: int = 1
     minutes: float | None = 2.0
     trials: int | None = None
-    explain: bool = True
+    purpose: int = 0  # whose draws: 0 of the check, others of whoever improves a twin
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class _Check:
         return minutes is not None and time.monotonic() - start > DRAWING * 60 * minutes and number > 0
 
     def _batch(self, numbers: range) -> list[Row]:
-        trials = {number: trial for number in numbers if (trial := drawn(self._request.seed, number, self._around))}
+        trials = {number: trial for number in numbers if (trial := self._drawn(number))}
         first, again = self._asked(self._real, trials), self._asked(self._real, trials)
         twin = self._asked(self._model, trials)
         complete = [number for number in trials if number in first and number in again and number in twin]
@@ -187,6 +187,9 @@ class _Check:
             row(number, trials[number], (first[number], again[number], twin[number]), self._machine)
             for number in complete
         ]
+
+    def _drawn(self, number: int) -> Trial | None:
+        return drawn(self._request.seed, number, self._around, self._request.purpose)
 
     def _asked(self, asker: Asker, trials: dict[int, Trial]) -> dict[int, Answer]:
         asker.alone()

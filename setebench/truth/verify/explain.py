@@ -45,6 +45,9 @@ MOST_BY_STEPS = 32
 ODD = 0.02
 """How likely a line's label is another one than what the machine would say quietly: interference, mixtures."""
 
+SCREENED = 5
+"""Worst trials that a change is tried on first; most explain none of them and are done with."""
+
 EXPLAINED = 0.5
 """A time is explained by a change that halves its error at least."""
 
@@ -62,6 +65,7 @@ class Explanation:
     of: int
     path: Path = ()
     posterior: float = 0.0
+    machine: spec.Machine | None = None
 
 
 def worst(checked: Verified, number: int = WORST) -> list[Row]:
@@ -216,10 +220,12 @@ def _touched(row: Row) -> int:
 LIKELY = ("fitted", "bounded", "assumed", "measured")
 
 
-def _likely(twin: Twin, path: Path) -> tuple[int, int]:
-    """What is less sure is tried first, and prefetchers before the rest: most of what is known of them is a rule."""
+def _likely(twin: Twin, path: Path) -> tuple[bool, bool, int]:
+    """What is less sure is tried first, and fields of prefetchers before the rest: most of what is known of them is a
+    rule. One more prefetcher comes last."""
     origin = twin.origins.get(path)
-    return path[0] != "prefetchers", LIKELY.index(origin.origin if origin is not None else "bounded")
+    more = path == ("prefetchers",)
+    return more, path[0] != "prefetchers", LIKELY.index(origin.origin if origin is not None else "bounded")
 
 
 def _tried(
@@ -228,11 +234,16 @@ def _tried(
     """What a change explains and spoils, and how well it fits all that was asked."""
     path, value, machine = change
     twin = checked.twin.machine
-    said = reply(machine, checked, [*bad, *good])
+    said = reply(machine, checked, bad[:SCREENED])
+    if any(_better(row, said.get(row.number), twin) for row in bad[:SCREENED]):
+        said |= reply(machine, checked, [*bad[SCREENED:], *good])
+    else:  # it is no better than the twin on the rest either
+        said |= {row.number: row.twin for row in [*bad[SCREENED:], *good]}
     explains = sum(_better(row, said.get(row.number), twin) for row in bad)
     spoils = sum(not _as_good(row, said.get(row.number), twin) for row in good)
     fit = sum(_fit(row, said.get(row.number), twin) for row in [*bad, *good])
-    return Explanation(field_name(path), value, _value(twin, path), explains, spoils, len(bad), path), fit
+    found = Explanation(field_name(path), value, _value(twin, path), explains, spoils, len(bad), path, machine=machine)
+    return found, fit
 
 
 def _fit(row: Row, answer: Answer | None, twin: spec.Machine) -> float:

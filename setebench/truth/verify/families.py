@@ -269,8 +269,8 @@ def order(families: tuple[Family, ...] = FAMILIES) -> list[int]:
     return [index for turn in range(turns) for index, count in enumerate(due) if is_due(count, turn)]
 
 
-def drawn(seed: int, number: int, around: Surroundings) -> Trial | None:
-    """Trial `number` of a seed: its family is due in turn, its draws are its own."""
+def drawn(seed: int, number: int, around: Surroundings, purpose: int = 0) -> Trial | None:
+    """Trial `number` of a seed: its family is due in turn, its draws are its own. Other purposes have other draws."""
     due = order()
     index = due[number % len(due)]
-    return FAMILIES[index].draw(generator(seed, number, index), around)
+    return FAMILIES[index].draw(generator(seed, number, index, *([purpose] if purpose else [])), around)
