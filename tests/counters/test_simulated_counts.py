@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, levels, quiet
 
 from setebench.counters.protocol import CountsEvents
 from setebench.counters.roles import ROLES
@@ -20,9 +19,6 @@ from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 from setebench.sim.random_machine import random_machine
 from setebench.sim.spec_pmu import SIMULATED_ROLES
-
-sys.path.append(str(Path(__file__).parents[1] / "sim"))
-from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, levels, quiet
 
 IDLE = 60
 """Cycles of the loop around a probe: all of them execute, none counts as an instruction of the probe."""

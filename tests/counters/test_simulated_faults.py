@@ -3,13 +3,12 @@ drawn."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from quiet_machines import HUGE, LINE, LINE_BASE, levels, quiet
 
 from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Kind
@@ -23,9 +22,6 @@ from setebench.sim.random_machine import random_machine
 from setebench.sim.spec_pmu import SIMULATED_ROLES
 from setebench.sim.truth import truth
 from setebench.sim.truth_counters import counters
-
-sys.path.append(str(Path(__file__).parents[1] / "sim"))
-from quiet_machines import HUGE, LINE, LINE_BASE, levels, quiet
 
 SEEDS = range(300)
 NEXT_LINE = spec.NextLine(level=1, fills="l1", when_full="stalls")
