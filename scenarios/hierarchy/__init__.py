@@ -17,10 +17,9 @@ from setebench.hierarchy.included import inclusion_findings
 from setebench.hierarchy.outer_levels import outer_levels
 from setebench.hierarchy.private_walk import private_walk
 from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.tlb import LINES_SHARE
 from setebench.hierarchy.twice import merged
+from setebench.machine import Region
 from setebench.measure.alone import watch
-from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.measure.serving import levels_of
 from setebench.measure.sweep import working_memory
 from setebench.results import Finding
@@ -30,10 +29,7 @@ from .first_cache import Params as FirstCacheParams
 from .first_cache import first_cache
 from .known import Known
 from .other_cores import other_cores, sibling_threads, thread_starts
-from .tlbs import HUGE_PAGE, large_pages, small_tables, told
-
-LEAST_LINES = 256
-"""Lines of the first cache where its size was not found: the smallest of the last twenty years hold so many."""
+from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -50,6 +46,7 @@ def _findings(context: Context) -> Iterator[Finding]:
     _look_at_faults(context, known)
     first = list(_all_once(context, known))
     yield from merged(first, _again(context, known))
+    yield from _translations(context, known)
     for pages, faults in known.faults.items():
         context.progress(f"page faults, {pages} pages")
         yield fault_finding(pages, faults.told())
@@ -72,17 +69,13 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         for name, found in known.outer.items():
             yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)
         yield from inclusion_findings(context, region, first.size, known.outer)
-        known.most_lines = int(LINES_SHARE * ((first.size or LEAST_LINES * region.line_size) // region.line_size))
-        known.way_bytes = first.way_bytes or 0
-        small = small_tables(context, region, known)
-        known.fits = small[0].entries or small[0].at_least or 0
-        yield from told("4k", small)
+        _look_at_translations(context, known, region)
         yield from other_cores(context, region, private_walk(context, region, known.outer))
         yield from sibling_threads(context, region)
     finally:
         context.machine.release(region)
     _look_at_faults(context, known)
-    yield from large_pages(context, small, known)
+    known.large = look_at_large_pages(context, known.large, known.small or Tlbs(context, "4k", SMALL_PAGE))
     yield thread_starts(context)
 
 
@@ -93,13 +86,29 @@ def _again(context: Context, known: Known) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         yield from other_cores(context, region, private_walk(context, region, known.outer))
-        yield from told("4k", small_tables(context, region, known, known.fits))
+        _look_at_translations(context, known, region)
     finally:
         context.machine.release(region)
+    known.large = look_at_large_pages(context, known.large, known.small or Tlbs(context, "4k", SMALL_PAGE))
+
+
+def _look_at_translations(context: Context, known: Known, region: Region) -> None:
+    context.progress("TLBs, small pages")
+    known.small = known.small or Tlbs(context, "4k", SMALL_PAGE)
+    known.small.look(region)
+
+
+def _translations(context: Context, known: Known) -> Iterator[Finding]:
+    if known.small is not None:
+        yield from known.small.findings()
+    if known.large is not None:
+        yield from known.large.findings(known.small)
+    elif HUGE_PAGE in context.machine.facts.page_sizes:
+        yield from unknown_large_pages()
 
 
 def _first_touches(context: Context) -> dict[str, FirstTouches]:
-    sizes = {"4k": TLB_PAGE_BYTES, "2m": HUGE_PAGE}
+    sizes = {"4k": SMALL_PAGE, "2m": HUGE_PAGE}
     offered = context.machine.facts.page_sizes
     return {pages: FirstTouches(context, size) for pages, size in sizes.items() if size in offered}
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.outer import Outer
 
+from .tlbs import Tlbs
+
 
 @dataclass
 class Known:
     """What one time found that later times need."""
 
     faults: dict[str, FirstTouches]
-    most_lines: int = 0
-    way_bytes: int = 0
-    fits: int = 0
     outer: dict[str, Outer] = field(default_factory=dict)
+    small: Tlbs | None = None
+    large: Tlbs | None = None

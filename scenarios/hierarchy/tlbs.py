@@ -1,95 +1,420 @@
-"""The TLBs of small and of large pages."""
+"""The TLBs of small and of large pages: entries, what a miss costs, and how many pages share an entry.
+
+Translations are left alone for a number of other pages, then used again (`experiments.translations`). What that costs,
+over the number, is a staircase with a step for each TLB: about so many entries, and so many cycles for a miss. Where
+each step lies is decided among all tables that there may be (`stats.entries`), with further samples where these
+disagree most. A step that is all but sharp is then looked for in rings of pages, one by one.
+
+The curve is taken at two moments of a run at least, in other memory: a co-runner takes entries and gives none, so of
+two numbers the larger one is likelier (`stats.threshold.over_epochs`), and costs have an interval from all moments.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from setebench.hierarchy.findings import tlb_findings, without_second
-from setebench.hierarchy.second_tlb import second_table
-from setebench.hierarchy.tlb import Pages, Table, first_table, still
+from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
 from setebench.machine import Region
-from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.results import Finding
+from setebench.results import Finding, Outcome
 from setebench.scenario import Context
+from setebench.stats import decide
+from setebench.stats.entries import Samples, Step, Table, find_steps, heights, samples, table
+from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.threshold import Posterior, SearchParams, Trials, search
+from setebench.stats.threshold import over_epochs as over_posteriors
 
-from .known import Known
-
-HUGE_PAGE = 2 << 20
-HUGE_BYTES, HUGE_SHARE = 12 << 30, 0.75
-"""Address space for large pages at most, and of what the machine offers; only pages that are used take memory."""
-
-MOST_HUGE_PAGES = 320
-"""Large pages that are used at most: 640 MiB."""
-
-SPLINTER_BYTES = 16 << 20
-SCATTERED_SHARE = 0.25
-"""Of the second cache's lines, so many of random pages stay there, and as many again that prefetchers bring: with two
-lines in a set on average, one set in some thousand gets more than eight."""
+SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
+METHOD = "translations used again after a number of other pages"
 
 
-def small_tables(context: Context, region: Region, known: Known, fits: int = 0) -> tuple[Table, Table]:
-    context.progress("TLBs, small pages")
-    pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
-    return _tables(pages, "4k", _scattered(known, region), fits)
+@dataclass(frozen=True, kw_only=True)
+class TlbParams:
+    """How TLBs are looked for.
+
+    Numbers of other pages grow by `growth` up to `most` (the largest second TLB known has 4,096 entries), `draws` of
+    each. The first step of a curve is at least `least_cycles` high: no second TLB answers sooner. The second is
+    `walk_cycles`: a page walk reads at least one more entry from beyond the first cache. A curve ends `beyond` times
+    further than its second step.
+
+    Then up to `rounds` samples are taken where candidates disagree, each of two draws to `most_draws`, as many as
+    `flushes` flushes allow, `least_rounds` at least, until one number has `certainty`. Candidates for the next sample
+    are `asked` numbers within a ratio of `around` of the step. Of up to `ring_most` entries
+    those are counted that a ring finds (as many lines fit any first cache), up to `ring_reach` beyond what is probable
+    (0.001 to either side); a ring is too large if a step costs the fraction `ring_rise` of a miss more. What lies more
+    than `uneven` below what the curve says is no end of all sets at once. What a miss
+    costs is sampled in `moments` of each look.
+
+    Up to `most_shared` pages are tried for one entry. A cost whose interval is wider than `steady` to either
+    side, and than half of `least_cycles`, is none. Cycles per tick are known to the fraction `calibration`.
+
+    `large_bytes` of address space are taken for large pages at most, and the fraction `large_fraction` of what the
+    machine offers: only the targets take memory where the system has a page of zeros for what was never written.
+    `parts_bytes` of them show whether parts of large pages have entries of their own."""
+
+    growth: float = 1.3
+    most: int = 10000
+    draws: int = 4
+    least_cycles: float = 3.0
+    walk_cycles: float = 8.0
+    beyond: float = 2.6
+    rounds: int = 12
+    least_rounds: int = 3
+    flushes: int = 150_000
+    most_draws: int = 60
+    certainty: float = 0.98
+    asked: int = 60
+    around: float = 2.0
+    ring_most: int = 256
+    ring_rise: float = 0.04
+    ring_reach: float = 1.3
+    uneven: float = 0.03
+    moments: int = 2
+    most_shared: int = 8
+    steady: float = 0.25
+    calibration: float = 0.005
+    large_bytes: int = 12 << 30
+    large_fraction: float = 0.75
+    parts_bytes: int = 128 << 20
 
 
-def _scattered(known: Known, region: Region) -> int:
-    """Lines that surely stay in the second cache, one in a page."""
-    second = known.outer.get("l2")
-    return 0 if second is None else int(SCATTERED_SHARE * second.geometry.held_bytes / region.line_size)
+PARAMS = TlbParams()
 
 
-def _tables(pages: Pages, name: str, second_cache_lines: int = 0, fits: int = 0) -> tuple[Table, Table]:
-    """Both TLBs. The first one is looked at again when the second one is known: not all that others do ends within the
-    moment that one search takes."""
-    first = first_table(pages, fits)
-    second = second_table(pages, first, second_cache_lines)
-    pages.context.evidence[f"tlb_{name}"] = pages.evidence
-    return still(pages, first), second
+@dataclass
+class _Level:
+    """One TLB as found so far: about how many entries it seemed to have at first, its step, the posterior of each look,
+    and costs of a miss over a hit in the first TLB, of each moment; how many pages share an entry in each look, None
+    where that was not seen."""
+
+    guess: float
+    step: Step
+    posteriors: list[Posterior] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    shared: list[int | None] = field(default_factory=list)
+
+    @property
+    def entries(self) -> Posterior:
+        """Over all looks."""
+        numbers = np.unique(np.concatenate([each.numbers for each in self.posteriors]))
+        return over_posteriors([_of_numbers(each, numbers) for each in self.posteriors])
+
+    @property
+    def cost(self) -> Estimate:
+        """Of a miss."""
+        return over_epochs(self.costs).doubted(PARAMS.calibration)
 
 
-def told(name: str, tables: tuple[Table, Table]) -> Iterator[Finding]:
-    for level, table in zip(("l1", "l2"), tables, strict=True):
-        yield from tlb_findings(level, name, table)
+class Tlbs:
+    """Both TLBs of pages of one size, `name` in parameters. `look` as often as wanted, each time with other memory."""
+
+    def __init__(self, context: Context, name: str, page_bytes: int) -> None:
+        """Nothing is measured yet."""
+        self._context, self.name, self.page_bytes = context, name, page_bytes
+        self._shares = page_bytes == SMALL_PAGE
+        self._pages_per_unit = 1
+        self._levels: list[_Level] | None = None
+        self._reach = 0
+        self._targets = SurvivalParams().targets
+        self._found: dict[int, list[float]] = {}
+
+    @property
+    def first(self) -> _Level | None:
+        """The first TLB, if its step was seen."""
+        return self._levels[0] if self._levels else None
+
+    @property
+    def second(self) -> _Level | None:
+        """The second one."""
+        return self._levels[1] if self._levels and len(self._levels) > 1 else None
+
+    # -- one look ------------------------------------------------------------------------------------------------------
+
+    def look(self, region: Region) -> None:
+        """Measure in this memory."""
+        if self._levels is None and self._shares:
+            self._pages_per_unit = self._sharing(self._survival(region))
+        survival = self._survival(region)
+        self._found = {}
+        if self._levels is None:
+            self._levels = [_Level(step.entries, step) for step in self._sweep(survival)]
+        else:
+            self._outline(survival)
+        for level in self._levels:
+            level.posteriors.append(self._entries(survival, level))
+        for _ in range(PARAMS.moments if self._levels else 0):
+            self._cost(survival)
+        if self._shares and self._levels:
+            self._count_sharing(survival)
+        evidence = self._context.evidence.setdefault(f"tlb_{self.name}", {"pages": [], "cycles": []})
+        for count in sorted(self._found):
+            evidence["pages"].append(count + self._targets)
+            evidence["cycles"].append(round(float(np.mean(self._found[count])), 3))
+
+    def _survival(self, region: Region) -> Survival:
+        units = PageUnits(region=region, page_bytes=self.page_bytes, pages=self._pages_per_unit)
+        return Survival(self._context, units, SurvivalParams())
+
+    def _samples(self, survival: Survival) -> Samples:
+        return samples(self._found, self._targets, survival.fraction)
+
+    def _take(self, survival: Survival, others: int, most_draws: int) -> None:
+        self._found.setdefault(others, []).extend(survival.stream(others, _draws(others, most_draws)).tolist())
+
+    def _sweep(self, survival: Survival) -> list[Step]:
+        """Numbers that grow, until there is a second step and what lies behind it."""
+        least = (PARAMS.least_cycles, PARAMS.walk_cycles)
+        most = min(PARAMS.most, survival.most)
+        counts = [self._targets]
+        while counts[-1] < most:
+            counts.append(min(int(counts[-1] * PARAMS.growth) + 1, most))
+        steps: list[Step] = []
+        for number, count in enumerate(counts):
+            self._take(survival, count, PARAMS.draws)
+            self._reach = count
+            if number == len(counts) - 1 or (number % 3 == 0 and number > len(counts) // 2):
+                steps = find_steps(self._samples(survival), least)
+                if len(steps) == len(least) and count > PARAMS.beyond * steps[-1].entries:
+                    break
+        return steps
+
+    def _outline(self, survival: Survival) -> None:
+        """Few samples of a curve whose steps are known: before, between and behind them."""
+        for level in self._levels or ():
+            counts = [level.step.quantile(each) * ratio for each, ratio in ((0.02, 0.8), (0.5, 1.0), (0.98, 1.2))]
+            for count in (*counts, PARAMS.beyond * level.step.entries):
+                self._take(survival, int(np.clip(count - self._targets, 1, self._reach)), PARAMS.draws)
+
+    def _entries(self, survival: Survival, level: _Level) -> Posterior:
+        """How many entries a TLB has; its step gets as exact as is known."""
+        guess = level.guess
+        asked = np.unique(np.round(guess * np.geomspace(1 / PARAMS.around, PARAMS.around, PARAMS.asked)).astype(int))
+        asked = asked[(asked > self._targets) & (asked <= self._reach + self._targets)]
+        for number in range(PARAMS.rounds + 1):
+            found = table(self._of_level(survival, level), guess, asked)
+            level.step = found.step
+            settled = found.posterior.certainty >= PARAMS.certainty or found.sharp > PARAMS.certainty
+            if number == PARAMS.rounds or (number >= PARAMS.least_rounds and settled):
+                break
+            self._take(survival, int(asked[np.argmax(found.spread)]) - self._targets, PARAMS.most_draws)
+        if guess > PARAMS.ring_most:
+            return found.posterior
+        counted = self._ring(survival, found)
+        low = found.posterior.interval(0.95)[0]
+        # where sets fill up one by one fewer stay in a ring than the table holds
+        return counted if counted.value >= (1 - PARAMS.uneven) * low else found.posterior
+
+    def _of_level(self, survival: Survival, level: _Level) -> Samples:
+        """Samples about one level's step, without what the others' make of them."""
+        levels = self._levels or []
+        index = levels.index(level)
+        low = 0.0 if index == 0 else 1.2 * levels[0].step.quantile(0.98)
+        high = 3.0 * level.guess
+        if index == 0 and len(levels) > 1:
+            high = min(high, max(0.8 * levels[1].step.quantile(0.05), 1.6 * level.guess))
+        others = [each.step for each in levels if each is not level]
+        return self._samples(survival).without(others).within(low, high)
+
+    def _ring(self, survival: Survival, found: Table) -> Posterior:
+        """The most pages of a ring that all stay."""
+        low, high = found.posterior.interval(0.998)
+        low, high = int(low / PARAMS.ring_reach), min(int(high * PARAMS.ring_reach) + 1, survival.most)
+        low = max(low, 2)
+
+        def ask(pages: int) -> tuple[int, int]:
+            return int(survival.ring(pages) > PARAMS.ring_rise * found.step.height), 1
+
+        if high <= low:
+            return found.posterior
+        return search(ask, Trials(list(range(low, high + 1))), SearchParams()).posterior
+
+    # -- costs ---------------------------------------------------------------------------------------------------------
+
+    def _between(self) -> list[int]:
+        """Numbers of other pages before the first step, behind it, and behind the second one."""
+        steps = [level.step for level in self._levels or ()]
+        counts = [0.6 * steps[0].quantile(0.02)]
+        behind = 1.2 * steps[0].quantile(0.98)
+        if len(steps) > 1:
+            counts.append(np.sqrt(behind * max(0.8 * steps[1].quantile(0.02), behind)))
+            counts.append(1.2 * steps[1].quantile(0.98))
+        else:
+            counts.append(2.0 * behind)
+        return [int(np.clip(each - self._targets, 1, self._reach)) for each in counts]
+
+    def _cost(self, survival: Survival) -> None:
+        """At one moment."""
+        counts = self._between()
+        found = {others: survival.stream(others, _draws(others, PARAMS.most_draws)).tolist() for others in counts}
+        levels = self._levels or []
+        fitted = heights(samples(found, self._targets, survival.fraction), [level.step for level in levels])
+        costs = np.cumsum(fitted).tolist()
+        if levels[0].guess <= PARAMS.ring_most:  # thousands of steps at once: as exact as it gets
+            costs[0] = survival.ring(min(int(2 * levels[0].step.entries), PARAMS.ring_most))
+        for level, cost in zip(levels, costs, strict=True):
+            level.costs.append(cost)
+
+    # -- pages of one entry --------------------------------------------------------------------------------------------
+
+    def _sharing(self, survival: Survival) -> int:
+        """In how many pages in a row one has to be used for each to have an entry of its own."""
+        others = min(PARAMS.most, survival.most)
+        alone = survival.stream(others, 1)
+        distance = 1
+        while distance < PARAMS.most_shared:
+            if survival.neighbours(distance, others, 0, 1).mean() > alone.mean() - PARAMS.walk_cycles:
+                break
+            distance *= 2
+        return distance
+
+    def _count_sharing(self, survival: Survival) -> None:
+        """How many pages share an entry of each level: of the second one, when the first has lost it again."""
+        levels = self._levels or []
+        between = self._between()
+        low = 0.0
+        for number, level in enumerate(levels):
+            high = float(level.cost.value)
+            level.shared.append(self._shared(survival, 0 if number == 0 else between[1], between[-1], (low + high) / 2))
+            low = high
+
+    def _shared(self, survival: Survival, between: int, others: int, limit: float) -> int | None:
+        """Pages of one entry, if an access costs less than `limit` where a page of its entry was used."""
+        distance = 1
+        while distance <= PARAMS.most_shared:
+            cycles = survival.neighbours(distance, others + between, between, 3)
+            error = float(cycles.std(ddof=1)) / np.sqrt(len(cycles))
+            if abs(cycles.mean() - limit) < 3 * error:
+                return None
+            if cycles.mean() > limit:
+                break
+            distance *= 2
+        return distance
+
+    # -- what follows --------------------------------------------------------------------------------------------------
+
+    def findings(self, small: Tlbs | None = None) -> Iterator[Finding]:
+        """Of both levels; `small` are those of small pages, for large ones."""
+        if not self._levels:
+            yield from _unknown(self.name, f"no step up to {self._reach} pages")
+            return
+        for name, level in zip(("l1", "l2"), self._levels, strict=False):
+            yield self._entries_finding(name, level)
+            yield self._cost_finding(name, level)
+            if self.name == "4k":
+                yield self._shared_finding(name, level)
+        if len(self._levels) == 1:
+            yield from self._without_second(small)
+
+    @property
+    def _evidence(self) -> str:
+        return f"tlb_{self.name}"
+
+    def _entries_finding(self, name: str, level: _Level) -> Finding:
+        parameter, entries = f"tlb.{name}.entries.{self.name}", level.entries
+        if entries.certainty >= 0.95:
+            return decide.chosen(parameter, entries.value, "entries", METHOD, self._evidence)
+        low, high = entries.interval(0.95)
+        reason = f"the step lies between {low} and {high} entries; run again at a quieter time"
+        return self._at_least(parameter, entries.at_least(0.975), reason)
+
+    def _cost_finding(self, name: str, level: _Level) -> Finding:
+        parameter, cost = f"tlb.{name}.miss_penalty.{self.name}", level.cost
+        if cost.half_width > max(PARAMS.least_cycles / 2, PARAMS.steady * cost.value):
+            reason = f"{cost.low:.0f} to {cost.high:.0f} cycles; run again at a quieter time"
+            return decide.unresolved(parameter, "cycles", reason, METHOD)
+        return decide.measured(parameter, cost, "cycles", METHOD, self._evidence)
+
+    def _shared_finding(self, name: str, level: _Level) -> Finding:
+        parameter, shared = f"tlb.{name}.pages_per_entry.{self.name}", set(level.shared)
+        if len(shared) != 1 or None in shared:
+            return decide.unresolved(parameter, "pages", "not the same each time; run again at a quieter time", METHOD)
+        return decide.chosen(parameter, shared.pop(), "pages", METHOD, self._evidence)
+
+    def _at_least(self, parameter: str, entries: int, reason: str) -> Finding:
+        return Finding(
+            parameter=parameter,
+            value=entries,
+            unit="entries",
+            outcome=Outcome.AT_LEAST,
+            reason=reason,
+            method=METHOD,
+            evidence=self._evidence,
+        )
+
+    def _without_second(self, small: Tlbs | None) -> Iterator[Finding]:
+        """Where one step shows: is there a second TLB that holds more? A miss in the first one costs a walk where there
+        is none; how much that is, small pages tell."""
+        entries, penalty = f"tlb.l2.entries.{self.name}", f"tlb.l2.miss_penalty.{self.name}"
+        reason = f"no second step up to {self._reach} pages"
+        doubt = f"{reason}; either it holds more, or there is none and what looks like its answers are page walks"
+        if small is None or small.first is None or small.second is None or self.first is None:
+            yield decide.unresolved(entries, "entries", doubt, METHOD)
+            yield decide.unresolved(penalty, "cycles", reason, METHOD)
+            return
+        own, hit, walk = (each.cost.value for each in (self.first, small.first, small.second))
+        if own > (hit + walk) / 2:
+            why = "a miss in the first TLB costs as much as a page walk does for small pages"
+            yield Finding(parameter=entries, value=0, unit="entries", outcome=Outcome.ABSENT, method=METHOD, reason=why)
+            return
+        yield self._at_least(entries, self._reach, reason)
+        yield decide.unresolved(penalty, "cycles", reason, METHOD)
 
 
-def large_pages(context: Context, small: tuple[Table, Table], known: Known) -> Iterator[Finding]:
-    """The TLBs for 2 MiB pages. Where a hypervisor splinters them, their 4 KiB parts are what the TLB holds."""
+def _draws(others: int, most: int) -> int:
+    """How many draws of so many others are worth their flushes."""
+    per_draw = 2 * (SurvivalParams().rows + 1) * others
+    return int(np.clip(PARAMS.flushes // per_draw, 2, most))
+
+
+def _of_numbers(posterior: Posterior, numbers: NDArray[np.int64]) -> Posterior:
+    """The same, of all of these numbers."""
+    probability = np.zeros(len(numbers))
+    probability[np.searchsorted(numbers, posterior.numbers)] = posterior.probability
+    return Posterior(numbers=numbers, probability=probability)
+
+
+def look_at_large_pages(context: Context, large: Tlbs | None, small: Tlbs) -> Tlbs | None:
+    """The TLBs for 2 MiB pages, looked at once more; None where nothing can be asked of them. Where a hypervisor
+    splinters them, their 4 KiB parts are what a TLB holds."""
     facts = context.machine.facts
-    if HUGE_PAGE not in facts.page_sizes:
-        return
-    if small[0].entries is None or small[0].penalty is None:
-        reason = "the first TLB for small pages is not known, so whether the system splinters large ones can't be told"
-        yield from told("2m", (Table(reason=reason), Table(reason=reason)))
-        return
+    if HUGE_PAGE not in facts.page_sizes or small.first is None:
+        return None
     context.progress("TLBs, large pages")
-    fits = held = 0
-    if _splintered(context, small[0], known):
-        region = context.machine.allocate(SPLINTER_BYTES * 8, HUGE_PAGE)
-        pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
-        context.evidence["splintered"] = True
-        fits, held = small[0].entries, _scattered(known, region)
-    else:
-        wanted = min(HUGE_BYTES, int(HUGE_SHARE * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
-        region = context.machine.allocate(wanted, HUGE_PAGE, populate=False)
-        pages = Pages(context, region, HUGE_PAGE, min(known.most_lines, MOST_HUGE_PAGES), known.way_bytes)
+    if large is None:
+        large = Tlbs(context, "2m", SMALL_PAGE if _splintered(context, small.first) else HUGE_PAGE)
+    wanted = min(PARAMS.large_bytes, int(PARAMS.large_fraction * facts.memory_bytes)) // HUGE_PAGE * HUGE_PAGE
+    whole = large.page_bytes == HUGE_PAGE
+    region = context.machine.allocate(wanted if whole else PARAMS.parts_bytes, HUGE_PAGE, populate=not whole)
     try:
-        first, second = _tables(pages, "2m", held, fits)
+        large.look(region)
     finally:
         context.machine.release(region)
-    yield from told("2m", (first, without_second(first, second, *small)))
+    return large
 
 
-def _splintered(context: Context, small: Table, known: Known) -> bool:
+def _splintered(context: Context, first: _Level) -> bool:
     """Whether 4 KiB parts of large pages use up TLB entries one each."""
-    if small.entries is None or small.penalty is None:
-        return False
-    region = context.machine.allocate(SPLINTER_BYTES, HUGE_PAGE)
+    region = context.machine.allocate(PARAMS.parts_bytes, HUGE_PAGE)
     try:
-        pages = Pages(context, region, TLB_PAGE_BYTES, known.most_lines, known.way_bytes)
-        count = min(2 * small.entries, pages.reach(1))
-        return float(np.median([pages.excess(count, 1) for _ in range(3)])) > small.penalty / 2
+        survival = Survival(context, PageUnits(region=region, page_bytes=SMALL_PAGE), SurvivalParams())
+        others = int(1.5 * first.step.quantile(0.98))
+        found = bool(survival.stream(others, PARAMS.draws).mean() > first.cost.value / 2)
     finally:
         context.machine.release(region)
+    context.evidence["splintered"] = found
+    return found
+
+
+def unknown_large_pages() -> Iterator[Finding]:
+    """Where the first TLB for small pages is not known, so that none can be asked for."""
+    reason = "the first TLB for small pages is not known, so whether the system splinters large ones can't be told"
+    return _unknown("2m", reason)
+
+
+def _unknown(pages: str, reason: str) -> Iterator[Finding]:
+    for level in ("l1", "l2"):
+        yield decide.unresolved(f"tlb.{level}.entries.{pages}", "entries", reason, METHOD)
+        yield decide.unresolved(f"tlb.{level}.miss_penalty.{pages}", "cycles", reason, METHOD)

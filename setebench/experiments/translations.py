@@ -1,0 +1,245 @@
+"""How long a translation stays in the TLBs: targets are used again after a number of other pages.
+
+The other pages are touched by flushing a line that no cache holds: that needs their translation and leaves caches
+alone, so neither the size of a cache nor its prefetchers set a limit. What is timed is a pointer chase over a few
+targets, one line in each page. In the control everything is the same, but a flush of another line in each target brings
+its translation back right before: the difference is translation and nothing else, whatever happened meanwhile.
+
+The other pages are new ones each time. The mean number of new pages after which a translation is gone is the number of
+entries, whatever is replaced and however sets are chosen. `ring` is a chase round and round over one line each of a few
+pages: in a table of one set they all stay as long as there is room, also where it isn't the oldest that is replaced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.ticks import undisturbed
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.rings import cycles_per_tick, rings_cycles
+from setebench.probe import COLUMNS, Base, Probe
+from setebench.scenario import Context
+
+Numbers = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TARGET, UPPER = Base("target"), Base("upper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurvivalParams:
+    """How the survival of translations is sampled.
+
+    `targets`: pages timed in one chase, no more than the smallest first TLB holds (8 entries for 2 MiB pages), so that
+    the control finds all of them there. `rows`: chases per draw of pages; more share the draw's luck, fewer cost more
+    probes. `settle_cycles`: wait before the clock starts, as flushes under way slow the next load in some guests.
+    `ring_pages`: of so many in a row a ring uses one, as neighbours may share an entry now and then, where the system
+    happens to lay them out so. `translation_bytes`: the smallest pages that a TLB may see, where a hypervisor splinters
+    large ones.
+    `apart_pages`: targets lie at least in so many pages each, beyond what shares an entry (8 pages at most are known).
+    `sparse`: of so many pages one is chosen as another one, so that sets get theirs by chance; `windows`: so many such
+    pieces of memory are used in turn, so that no page comes again soon. `upper_bytes`: what one entry of the page
+    table's last upper level covers; `reserved_pages`: where pages are as large, so many are the targets'.
+    `span_bytes`: what an operand's offset reaches."""
+
+    targets: int = 8
+    rows: int = 8
+    settle_cycles: int = 200
+    ring_pages: int = 4
+    translation_bytes: int = 4096
+    apart_pages: int = 16
+    sparse: int = 4
+    windows: int = 3
+    upper_bytes: int = 2 << 20
+    reserved_pages: int = 64
+    span_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageUnits:
+    """Memory in units of `pages` neighbouring pages of `page_bytes`, of which one page is used: neighbours may share an
+    entry, and those that lie `pages` apart don't."""
+
+    region: Region
+    page_bytes: int
+    pages: int = 1
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes of a unit."""
+        return self.page_bytes * self.pages
+
+    @property
+    def count(self) -> int:
+        """Number of units."""
+        return self.region.size // self.unit_bytes
+
+
+@dataclass(frozen=True)
+class _Evictors:
+    """Probes that touch other pages, before and after something else is brought back, and where their bases lie, by
+    base, shape (rows,)."""
+
+    before: Probe
+    after: Probe
+    placements: dict[Base, Ints]
+
+
+def folded(numbers: Ints, places: int) -> Ints:
+    """A place for each number, of a power of two of places, so that those of any aligned run of numbers, with or
+    without a stride, are used alike: the exclusive or of the number's digits."""
+    place = numbers % places
+    while places > 1 and (numbers := numbers // places).any():
+        place = place ^ (numbers % places)
+    return place
+
+
+class Survival:
+    """Samples of one piece of memory."""
+
+    def __init__(self, context: Context, units: PageUnits, params: SurvivalParams) -> None:
+        """Nothing is touched yet."""
+        self._context, self._units, self._params = context, units, params
+        self._rng = context.fresh_rng(31)
+        self._reserved = max(params.upper_bytes // units.unit_bytes, 1)
+        if units.page_bytes >= params.upper_bytes:
+            self._reserved = params.reserved_pages
+        self._touched = 0
+
+    @property
+    def most(self) -> int:
+        """Pages that a stream or a ring can have."""
+        return self._units.count - self._reserved
+
+    def fraction(self, others: int) -> float:
+        """Of the pages among which so many others are chosen at random, the fraction that is chosen."""
+        return others / self._window(others)
+
+    def _window(self, others: int) -> int:
+        return min(self.most, self._params.sparse * others)
+
+    def stream(self, others: int, draws: int) -> Numbers:
+        """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,)."""
+        return self._excess([self._draw(others) for _ in range(draws)])
+
+    def ring(self, pages: int) -> float:
+        """Cycles that a step of a chase over one line each of so many pages takes longer than one over as many lines in
+        few pages."""
+        units, params, rng = self._units, self._params, self._rng
+        line, spacing = units.region.line_size, units.pages
+        if units.page_bytes < params.upper_bytes:
+            spacing = max(spacing, params.ring_pages)
+        numbers = np.arange(pages)
+        self._touch(-(-pages * spacing // units.pages))
+        at = numbers * spacing + folded(numbers, spacing)
+        places = rng.permutation(params.translation_bytes // line)
+        spread = units.region.address + at * units.page_bytes + places[numbers % len(places)] * line
+        packed = units.region.address + numbers * line
+        own, control = rings_cycles(self._context, units.region, (rng.permutation(spread), rng.permutation(packed)))
+        return own - control
+
+    def neighbours(self, distance: int, others: int, between: int, draws: int) -> Numbers:
+        """As `stream`, if then the page `distance` pages off (exclusive or of page numbers) was touched, and after it
+        only `between` new pages."""
+        return self._excess([self._draw(others, distance, between) for _ in range(draws)])
+
+    def _excess(self, pairs: list[tuple[Ints, Ints]]) -> Numbers:
+        """From ticks of samples and controls of each draw, shape (rows, 2) each: how long the other pages took, and the
+        chase. Where either took much longer than it mostly does somebody interrupted, who uses translations too."""
+        step, sides = step_ticks(self._context), []
+        for side in range(2):
+            ticks = np.stack([pair[side] for pair in pairs])
+            kept = undisturbed(ticks[:, :, 1].ravel(), step).reshape(ticks.shape[:2])
+            kept &= np.stack([undisturbed(draw[:, 0], step) for draw in ticks])
+            rest = np.where(kept, ticks[:, :, 1], 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
+            sides.append(np.where(kept.any(axis=1), rest, ticks[:, :, 1][kept].mean()))
+        excess: Numbers = (sides[0] - sides[1]) * cycles_per_tick(self._context) / self._params.targets
+        return excess
+
+    def _draw(self, others: int, distance: int = 0, between: int = 0) -> tuple[Ints, Ints]:
+        params, units, rng = self._params, self._units, self._rng
+        rows = params.rows + 1
+        window = self._window(others)
+        span = min(self.most, params.windows * window)
+        slack = span - window
+        shift = (np.arange(rows) * window + rng.integers(0, window // 4 + 1, rows)) % (slack + 1)
+        self._touch(self._reserved + span)
+        apart = max(params.apart_pages // units.pages, 1)
+        apart = apart if self._reserved > 2 * params.targets * apart else 1
+        places = rng.permutation(self._reserved // apart) * apart
+        places += rng.integers(0, apart, len(places))  # in all sets
+        targets, spare = places[: params.targets], places[params.targets :]
+        begin, line = units.region.address, units.region.line_size
+        upper = begin + np.resize(spare, rows) * units.unit_bytes + rng.integers(0, units.page_bytes // line) * line
+        begins = begin + (self._reserved + shift) * units.unit_bytes
+        chosen = rng.permutation(window)[:others]
+        placements: dict[Base, Ints] = {UPPER: upper}
+        evict = [
+            self._flushes(part, begins, placements) for part in (chosen[: others - between], chosen[others - between :])
+        ]
+        # a page of the targets' part last, so that a walk finds the upper levels of the page table at hand
+        evictors = _Evictors(evict[0], evict[1].flush(UPPER), placements)
+        return self._timed(evictors, begin + targets * units.unit_bytes, distance)
+
+    def _timed(self, evictors: _Evictors, pages: Ints, distance: int) -> tuple[Ints, Ints]:
+        """Ticks of what evicts these pages' translations and of a chase over a line of each, shape (rows, 2): as they
+        are then, and with translations brought back. With `distance` the first have those of pages so far off brought
+        back."""
+        params, context, units = self._params, self._context, self._units
+        line, page_bytes = units.region.line_size, units.page_bytes
+        half = params.translation_bytes // line // 2
+        lines = pages + (np.arange(len(pages)) + self._rng.integers(0, half)) % half * line
+        context.machine.link(units.region, lines)
+        rows = len(evictors.placements[UPPER])
+        bases = {**evictors.placements, TARGET: np.repeat(lines[:1], rows)}
+        begin = Probe().start(0, dither=False)
+        end = Probe().stop(0).fence().wait(params.settle_cycles).fence().start(1).chase(TARGET, len(pages)).stop(1)
+        other = lines + half * line - lines[0]
+        near = _flush_rows(TARGET, other + ((pages // page_bytes) ^ distance) * page_bytes - pages)
+        shared = near if distance else Probe()
+        probes = (
+            begin + evictors.before + shared + evictors.after + end,
+            begin + evictors.before + evictors.after + _flush_rows(TARGET, other) + end,
+        )
+        sample, control = (
+            context.machine.run(
+                probe, {base: bases[base] for base in probe.bases}, cpu=context.cpu, warmup=rows - params.rows
+            )
+            for probe in probes
+        )
+        return sample, control
+
+    def _flushes(self, numbers: Ints, begins: Ints, placements: dict[Base, Ints]) -> Probe:
+        """Flushes of a line in each of these units, counted from `begins`, shape (rows,), which gets placements."""
+        units, span, line = self._units, self._params.span_bytes, self._units.region.line_size
+        inner = folded(numbers, units.pages) * units.page_bytes if units.pages > 1 else 0
+        places = self._rng.integers(0, units.page_bytes // line, len(numbers)) * line
+        offsets = numbers * units.unit_bytes + inner + places
+        parts = offsets // span
+        probe = Probe()
+        for part in np.unique(parts).tolist():
+            base = Base(f"others{part}")
+            placements[base] = begins + part * span
+            probe += _flush_rows(base, offsets[parts == part] - part * span)
+        return probe
+
+    def _touch(self, units: int) -> None:
+        """Let the system give the pages of so many units, so that no access faults."""
+        units = min(units, self._units.count)
+        if units > self._touched:
+            step = min(self._units.page_bytes, self._units.region.page_size)
+            offsets = np.arange(self._touched * self._units.unit_bytes, units * self._units.unit_bytes, step)
+            places = {TARGET: self._units.region.address + offsets}
+            self._context.machine.run(Probe().start().flush(TARGET).stop(), places, cpu=self._context.cpu)
+            self._touched = units
+
+
+def _flush_rows(base: Base, offsets: Ints) -> Probe:
+    """A flush at each offset, made at once: there may be thousands."""
+    rows = np.repeat(Probe().flush(base).rows, len(offsets), axis=0)
+    rows[:, COLUMNS.index("offset")] = offsets
+    return Probe(rows.tobytes(), (base,)) if len(offsets) else Probe()
