@@ -355,11 +355,14 @@ class Tlbs:
             yield decide.unresolved(penalty, "cycles", reason, METHOD)
             return
         own, hit, walk = (each.cost.value for each in (self.first, small.first, small.second))
-        if own > (hit + walk) / 2:
+        if own > walk - PARAMS.walk_cycles:
             why = "a miss in the first TLB costs as much as a page walk does for small pages"
             yield Finding(parameter=entries, value=0, unit="entries", outcome=Outcome.ABSENT, method=METHOD, reason=why)
             return
-        yield self._at_least(entries, self._reach, reason)
+        if own < hit + PARAMS.walk_cycles / 2:
+            yield self._at_least(entries, self._reach, reason)
+        else:
+            yield decide.unresolved(entries, "entries", doubt, METHOD)
         yield decide.unresolved(penalty, "cycles", reason, METHOD)
 
 

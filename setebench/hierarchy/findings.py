@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from setebench.hierarchy.faults import Fault
 from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.tlb import WALK_CYCLES, Table
 from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
 
@@ -70,65 +68,6 @@ def _size_finding(parameter: str, found: Geometry, method: str, evidence: str) -
         method=method,
         evidence=evidence,
     )
-
-
-def tlb_findings(level: str, pages: str, table: Table) -> Iterator[Finding]:
-    """Entries and miss penalty of one TLB."""
-    method, evidence = "lines spread over pages against packed ones", f"tlb_{pages}"
-    entries = f"tlb.{level}.entries.{pages}"
-    if table.absent:
-        yield Finding(
-            parameter=entries, value=0, unit="entries", outcome=Outcome.ABSENT, method=method, reason=table.reason
-        )
-        return
-    if table.entries is not None:
-        yield Finding(parameter=entries, value=table.entries, unit="entries", method=method, evidence=evidence)
-    elif table.at_least and table.highest is None and not table.doubtful:
-        yield Finding(
-            parameter=entries,
-            value=table.at_least,
-            unit="entries",
-            outcome=Outcome.AT_LEAST,
-            reason=table.reason,
-            method=method,
-            evidence=evidence,
-        )
-    elif table.doubtful:
-        reason = (
-            f"{table.reason}; either it holds more, or there is none and what looks like its answers are page walks"
-        )
-        yield _missing(entries, "entries", reason, method)
-    else:
-        yield _missing(entries, "entries", table.reason, method, (table.at_least, table.highest))
-    penalty = f"tlb.{level}.miss_penalty.{pages}"
-    if table.penalty is None:
-        reason = table.penalty_reason or table.reason or "the penalty depends on how many pages are used"
-        bounds = (min(table.penalties), max(table.penalties)) if table.penalties else UNBOUNDED
-        yield _missing(penalty, "cycles", reason, method, bounds)
-        return
-    noise = max(NOISE_CYCLES, NOISE_SHARE * table.penalty)
-    yield Finding(
-        parameter=penalty,
-        value=round(table.penalty, 3),
-        unit="cycles",
-        low=min(*table.penalties, table.penalty) - noise,
-        high=max(*table.penalties, table.penalty) + noise,
-        method=method,
-        evidence=evidence,
-    )
-
-
-def without_second(first: Table, second: Table, small_first: Table, small_second: Table) -> Table:
-    """`second`, the second TLB for large pages, where no step of it showed: whether there is one at all is told by what
-    a miss in the first costs, which is either as cheap as for small pages or a walk."""
-    if not second.doubtful or first.penalty is None or small_first.penalty is None:
-        return second
-    if first.penalty < small_first.penalty + WALK_CYCLES / 2:
-        # where none is known for small pages either, theirs may be walks as well
-        return second if small_second.doubtful else replace(second, doubtful=False)
-    if small_second.penalty is not None and first.penalty > small_second.penalty - WALK_CYCLES:
-        return Table(absent=True, reason="a miss in the first TLB costs as much as a page walk does for small pages")
-    return Table(reason="a miss in the first TLB costs more than for small pages, but it is no clear page walk")
 
 
 FAULT_NOISE_SHARE = 0.09

@@ -40,7 +40,8 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     are compared at once) they may have any number, with half of all weight. Candidates lie within a ratio of `reach` of
     the first guess. A
     curve's steps are first looked for with `coarse_shapes`, and with errors of at least `model_error` of the cost, for
-    coarse steps don't fit. A count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to either
+    coarse steps don't fit. No error is less than `least_error` (cycles; of eight loads on
+    a clock of one tick). A count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to either
     side of it: it grows with what passes meanwhile."""
 
     most_ways: int = 32
@@ -53,6 +54,7 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     reach: float = 1.6
     coarse_shapes: tuple[float, ...] = (3.0, 8.0, 24.0, np.inf)
     model_error: float = 0.04
+    least_error: float = 0.05
     pooled_degrees: float = 4.0
     pooled_counts: int = 3
 
@@ -129,7 +131,7 @@ def samples(found: Mapping[int, Sequence[float]], targets: int, fraction: Callab
     return Samples(
         counts=np.array(counts, dtype=np.float64) + targets,
         means=np.array([each.mean() for each in draws]),
-        errors=np.sqrt(variance / (degrees + 1.0)),
+        errors=np.hypot(np.sqrt(variance / (degrees + 1.0)), PARAMS.least_error),
         fractions=np.array([fraction(count) for count in counts]),
         lag=targets / 2,
     )

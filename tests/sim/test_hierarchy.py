@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from quiet_machines import HUGE, quiet
+from quiet_machines import quiet
 from small_presets import small_file
 
 from setebench.hierarchy.capacities import Capacities
@@ -19,8 +19,6 @@ from setebench.hierarchy.kept import first_in_second, second_in_third
 from setebench.hierarchy.outer import Outer
 from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.private_walk import private_walk
-from setebench.hierarchy.second_tlb import second_table
-from setebench.hierarchy.tlb import Pages, Table, first_table
 from setebench.infer.inclusion import SPARED, UNKEPT, agreed
 from setebench.judge import Judgement, Verdict
 from setebench.measure.eviction import Sets
@@ -41,144 +39,6 @@ CLOSE = Latencies(4.0, 14.0, 50.0)
 def test_line_size(line: int) -> None:
     machine = quiet(line_size_bytes=line)
     assert line_size(Context(machine=machine), machine.allocate(MEMORY, 4096)) == line
-
-
-@pytest.mark.parametrize(("entries", "ways"), [(64, 0), (64, 4), (72, 0)])
-def test_tlbs(entries: int, ways: int) -> None:
-    tables = spec.Tlb(
-        l1_4k=spec.TlbTable(entries=entries, ways=ways, miss_penalty_cycles=7.0),
-        l2_4k=spec.TlbTable(entries=1536, ways=12, miss_penalty_cycles=40.0),
-    )
-    machine = quiet(tlb=tables)
-    pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
-    first = first_table(pages)
-    second = second_table(pages, first)
-    assert (first.entries, second.entries) == (entries, 1536)
-    assert first.penalty == pytest.approx(7.0, abs=0.1)
-    assert second.penalty == pytest.approx(40.0, abs=0.2)
-
-
-def test_a_first_cache_of_few_lines_is_not_taken_for_a_tlb() -> None:
-    """The same lines packed miss as often, so what spreading costs is translation alone."""
-    machine = quiet(l1={"ways": 2})
-    pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
-    assert first_table(pages).entries == 64
-
-
-def test_a_walk_is_told_apart_from_lines_crowded_out_of_a_small_first_cache() -> None:
-    """Next lines of lines that are spread over pages belong to nobody, those of packed ones to the ring."""
-    tables = spec.Tlb(
-        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=27.0),
-        l2_4k=spec.TlbTable(entries=2048, ways=8, miss_penalty_cycles=46.0),
-    )
-    machine = quiet(
-        l1={"ways": 4, "replacement": "random"}, prefetchers=(spec.NextLine(level=1, fills="l1"),), tlb=tables
-    )
-    pages = Pages(Context(machine=machine), machine.allocate(2 * MEMORY, 4096), 4096, 204)
-    second = second_table(pages, first_table(pages))
-    assert second.entries == 2048
-    assert second.penalty == pytest.approx(46.0, abs=0.5)
-
-
-def test_lines_of_large_pages_are_not_all_in_few_sets_of_an_inclusive_second_cache() -> None:
-    """In the first 4 KiB of every page they would share 64 of them, and leave the first cache when those are full."""
-    tables = spec.Tlb(
-        l1_2m=spec.TlbTable(entries=16, miss_penalty_cycles=19.0),
-        l2_2m=spec.TlbTable(entries=1024, ways=8, miss_penalty_cycles=49.0),
-    )
-    second, memory = {"sets": 1024, "ways": 4, "inclusion": "inclusive"}, spec.Memory(bytes=2 << 30)
-    pairs = (spec.LinePair(level=2), spec.NextLine(level=1, fills="l1"))
-    machine = quiet(l1={"ways": 12}, l2=second, tlb=tables, memory=memory, prefetchers=pairs)
-    region = machine.allocate(768 * HUGE, HUGE, populate=False)
-    pages = Pages(Context(machine=machine), region, HUGE, 320)
-    found = second_table(pages, first_table(pages))
-    assert found.entries is None
-    assert found.highest is None
-    assert found.at_least is not None
-    assert 300 <= found.at_least <= 320
-    assert found.doubtful  # as far as large pages alone tell: what a miss costs may be a walk
-
-
-def test_no_penalty_where_few_lines_miss_a_second_tlb() -> None:
-    """Two numbers of pages cut off at the same most lines would agree, though two thirds of the lines still hit."""
-    tables = spec.Tlb(
-        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=7.0),
-        l2_4k=spec.TlbTable(entries=640, ways=5, miss_penalty_cycles=40.0),
-    )
-    machine = quiet(l1={"ways": 2}, tlb=tables)
-    context = Context(machine=machine)
-    second = second_table(Pages(context, machine.allocate(MEMORY, 4096), 4096, 84), Table(entries=64, penalty=7.0))
-    assert second.entries == 640
-    assert second.penalty is None
-    assert second.penalty_reason
-
-
-@pytest.mark.parametrize(("entries", "ways", "penalty"), [(128, 8, 40.0), (256, 4, 30.0)])
-def test_the_penalty_of_a_small_second_tlb(entries: int, ways: int, penalty: float) -> None:
-    """One page more than it holds, in a row, would miss it as well, and what that costs be taken off."""
-    tables = spec.Tlb(
-        l1_4k=spec.TlbTable(entries=32, miss_penalty_cycles=7.0),
-        l2_4k=spec.TlbTable(entries=entries, ways=ways, miss_penalty_cycles=penalty),
-    )
-    machine = quiet(tlb=tables)
-    context = Context(machine=machine)
-    pages = Pages(context, machine.allocate(MEMORY, 4096), 4096, 400)
-    second = second_table(pages, first_table(pages))
-    assert second.entries == entries
-    assert second.penalty == pytest.approx(penalty, abs=0.2)
-
-
-def second_of(first: spec.TlbTable, second: spec.TlbTable, lines: int, held: int = 0) -> Table:
-    """What is found of a second TLB with so many lines of the first cache, and so many of the second."""
-    machine = quiet(l1={"ways": 12}, l2={"sets": 2048}, tlb=spec.Tlb(l1_4k=first, l2_4k=second))
-    pages = Pages(Context(machine=machine), machine.allocate(4 * MEMORY, 4096), 4096, lines)
-    return second_table(pages, first_table(pages), held)
-
-
-@pytest.mark.parametrize(("entries", "ways"), [(128, 64), (192, 24), (256, 32), (640, 5)])
-def test_second_tlbs_of_few_sets(entries: int, ways: int) -> None:
-    """Strides leave the same pages in one set, so that what fits must not be multiplied by them."""
-    first, second = (spec.TlbTable(entries=64), spec.TlbTable(entries=entries, ways=ways, miss_penalty_cycles=40.0))
-    found = second_of(first, second, 600)
-    assert found.entries == entries
-    assert found.penalty is None or found.penalty == pytest.approx(40.0, abs=0.2)
-
-
-@pytest.mark.parametrize("entries", [128, 512])
-def test_as_many_pages_at_every_stride_tell_no_table(entries: int) -> None:
-    """They may be a fully associative one, but the first cache also holds as many lines at any stride, fewer with those
-    that prefetchers bring: a random machine of 1024 entries was told to have 322."""
-    second = spec.TlbTable(entries=entries, ways=0, miss_penalty_cycles=40.0)
-    found = second_of(spec.TlbTable(entries=64), second, 600)
-    assert (found.entries, found.highest, found.doubtful) == (None, None, True)
-
-
-def test_a_fully_associative_second_tlb_beyond_the_first_cache_is_bounded_by_lines_of_the_second() -> None:
-    second = spec.TlbTable(entries=1024, ways=0, miss_penalty_cycles=40.0)
-    found = second_of(spec.TlbTable(entries=64), second, 200, 4096)
-    assert found.entries is None
-    assert found.at_least is not None
-    assert found.highest is not None
-    assert 800 < found.at_least <= 1024 <= found.highest < 1300
-    found = second_of(spec.TlbTable(entries=64), second, 200)
-    assert (found.entries, found.highest, found.doubtful) == (None, None, True)
-
-
-def test_without_a_second_tlb_nothing_is_told_of_its_entries() -> None:
-    found = second_of(spec.TlbTable(entries=64, miss_penalty_cycles=30.0), spec.TlbTable(entries=0), 400, 4096)
-    assert found.entries is None
-    assert found.doubtful
-
-
-def test_a_second_tlb_hardly_larger_than_the_first_leaves_the_first_one_s_penalty_open() -> None:
-    """Pages that surely miss the first one miss it too, and would be told as what its answers cost."""
-    machine = quiet(
-        tlb=spec.Tlb(l1_4k=spec.TlbTable(entries=64), l2_4k=spec.TlbTable(entries=96, miss_penalty_cycles=40.0))
-    )
-    pages = Pages(Context(machine=machine), machine.allocate(MEMORY, 4096), 4096, 400)
-    first = first_table(pages)
-    assert (first.entries, first.penalty) == (64, None)
-    assert second_table(pages, first).entries is None
 
 
 def test_a_walk_that_memory_has_no_room_for_is_none() -> None:

@@ -4,63 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from quiet_machines import quiet
 
 from setebench.hierarchy.capacities import Capacities
 from setebench.hierarchy.first_level import first_level
-from setebench.hierarchy.second_tlb import second_table
-from setebench.hierarchy.tlb import LINES_SHARE, Pages, first_table
 from setebench.measure.eviction import Sets
 from setebench.measure.page_classes import PageClasses
 from setebench.measure.thinning import Latencies
 from setebench.scenario import Context
-from setebench.sim import spec
 
 PAGE, LINE = 4096, 64
 MEMORY = 64 << 20
-
-
-def pages_behind(sets: int, ways: int, entries: int = 2048) -> Pages:
-    """Pages behind a first cache of so many sets of so many ways, translated by a second TLB of 8 ways."""
-    tables = spec.Tlb(
-        l1_4k=spec.TlbTable(entries=64, miss_penalty_cycles=7.0),
-        l2_4k=spec.TlbTable(entries=entries, ways=8, miss_penalty_cycles=40.0),
-    )
-    machine = quiet(l1={"sets": sets, "ways": ways}, l2={"latency_cycles": 20}, tlb=tables)
-    region = machine.allocate(MEMORY, PAGE)
-    return Pages(Context(machine=machine), region, PAGE, int(LINES_SHARE * sets * ways), way_bytes=sets * LINE)
-
-
-@pytest.mark.parametrize(("sets", "ways", "entries"), [(256, 8, 4096), (128, 8, 2048), (64, 8, 1024)])
-def test_a_second_tlb_behind_a_cache_of_large_ways(sets: int, ways: int, entries: int) -> None:
-    """At a stride of four pages a quarter of 256 sets is left: 512 lines, half as many as the pages that fit."""
-    pages = pages_behind(sets, ways, entries)
-    found = second_table(pages, first_table(pages))
-    assert found.entries == entries
-    assert found.penalty == pytest.approx(40.0, abs=0.3)
-
-
-def test_too_few_lines_at_large_strides_tell_no_entries() -> None:
-    """Of 1024 lines in ways of 32 KiB, as much as eight pages, every eighth page leaves 128."""
-    pages = pages_behind(512, 2, 1024)
-    found = second_table(pages, first_table(pages))
-    assert found.entries in (None, 1024)
-    assert found.penalty in (None, pytest.approx(40.0, abs=0.3))
-
-
-@pytest.mark.parametrize("stride", [1, 2, 3, 4, 16])
-@pytest.mark.parametrize("sets", [64, 128, 256])
-def test_no_set_of_the_first_cache_gets_more_lines_than_its_share(sets: int, stride: int) -> None:
-    pages = pages_behind(sets, 8)
-    count = pages.reach(stride)
-    spread, packed = pages.rings(count, stride)
-    for ring in (spread, packed):
-        assert len(np.unique(ring)) == count
-        assert np.bincount(ring // LINE % sets).max() <= 8
-    assert len(np.unique(spread // PAGE)) == count
-    assert (np.diff(np.unique(spread // PAGE)) == stride).all()
 
 
 @pytest.mark.parametrize(("sets", "ways"), [(512, 4), (1024, 2), (256, 8)])

@@ -7,10 +7,7 @@ import pytest
 from quiet_machines import HUGE, LINE, PAGE, quiet
 
 from setebench.errors import ProbeFault
-from setebench.hierarchy.second_tlb import second_table
-from setebench.hierarchy.tlb import Pages, first_table
 from setebench.probe import Base, Probe
-from setebench.scenario import Context
 from setebench.sim import spec
 
 RING = Base("ring")
@@ -35,16 +32,3 @@ def test_links_go_with_their_region() -> None:
     assert again.address == region.address
     with pytest.raises(ProbeFault):
         machine.run(Probe().chase(RING, 2), {RING: [again.address]})
-
-
-def test_the_largest_second_tlb_for_large_pages_is_measured_in_usual_memory() -> None:
-    tables = spec.Tlb(
-        l1_2m=spec.TlbTable(entries=64, miss_penalty_cycles=11.0),
-        l2_2m=spec.TlbTable(entries=2048, ways=8, miss_penalty_cycles=55.0),
-    )
-    machine = quiet(tlb=tables)
-    region = machine.allocate(12 << 30, HUGE, populate=False)
-    pages = Pages(Context(machine=machine), region, HUGE, 320)
-    second = second_table(pages, first_table(pages))
-    assert second.entries == 2048
-    assert second.penalty == pytest.approx(55.0, abs=0.5)

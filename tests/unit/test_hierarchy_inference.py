@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,13 +9,12 @@ from numpy.typing import NDArray
 from setebench.hierarchy.capacities import level_within
 from setebench.hierarchy.cores import further_cpu
 from setebench.hierarchy.faults import Fault
-from setebench.hierarchy.findings import fault_finding, tlb_findings, transfer_finding, walked_finding, without_second
+from setebench.hierarchy.findings import fault_finding, transfer_finding, walked_finding
 from setebench.hierarchy.first_level import line_from_means
 from setebench.hierarchy.inclusion import Costs, told_inclusive
 from setebench.hierarchy.outer_levels import way_bytes
 from setebench.hierarchy.recency import Passed
 from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.tlb import Table
 from setebench.infer.ticks import Estimate
 from setebench.machine import Facts
 from setebench.measure.page_classes import Classes, agreed
@@ -111,43 +108,6 @@ def test_a_first_cache_that_gives_up_used_lines_answers_nothing() -> None:
     answer, reason = told_inclusive(costs(260.0, 46.0, 4.0), costs(240.0, 14.0, 4.0), 40)
     assert answer is None
     assert "random" in reason
-
-
-# -- TLBs -------------------------------------------------------------------------------------------------------------
-
-SMALL = (Table(64, penalty=7.0), Table(1536, penalty=40.0))
-NO_STEP = Table(at_least=384, reason="no second step", doubtful=True)
-
-
-def test_a_miss_as_dear_as_a_walk_shows_that_there_is_no_second_tlb() -> None:
-    assert without_second(Table(32, penalty=38.0), NO_STEP, *SMALL).absent
-
-
-def test_a_cheap_miss_shows_that_there_is_one() -> None:
-    assert without_second(Table(32, penalty=8.0), NO_STEP, *SMALL) == replace(NO_STEP, doubtful=False)
-
-
-def test_a_miss_as_cheap_as_one_that_may_be_a_walk_shows_nothing() -> None:
-    """A machine without any second TLB was told to have one of 149 entries and more."""
-    assert without_second(Table(32, penalty=25.0), NO_STEP, Table(24, penalty=25.0), NO_STEP) == NO_STEP
-
-
-def test_a_miss_in_between_tells_nothing() -> None:
-    told = without_second(Table(32, penalty=22.0), NO_STEP, *SMALL)
-    assert not told.absent
-    assert told.entries is None
-    assert told.at_least is None
-
-
-def test_outcomes_of_tables() -> None:
-    def outcomes(table: Table) -> list[Outcome]:
-        return [finding.outcome for finding in tlb_findings("l2", "2m", table)]
-
-    assert outcomes(Table(512, penalty=30.0, penalties=(29.9, 30.1))) == [Outcome.MEASURED] * 2
-    assert outcomes(NO_STEP) == [Outcome.UNRESOLVED] * 2
-    assert outcomes(replace(NO_STEP, doubtful=False)) == [Outcome.AT_LEAST, Outcome.UNRESOLVED]
-    assert outcomes(Table(at_least=500, highest=600, reason="blurred")) == [Outcome.UNRESOLVED] * 2
-    assert outcomes(Table(absent=True, reason="dear")) == [Outcome.ABSENT]
 
 
 # -- other cores ------------------------------------------------------------------------------------------------------

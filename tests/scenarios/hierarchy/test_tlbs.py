@@ -1,0 +1,124 @@
+"""TLBs of simulated machines, found from what translations that stay or go cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from setebench.scenarios.hierarchy.tlbs import SMALL_PAGE, Tlbs, look_at_large_pages
+
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+from setebench.sim import spec
+from setebench.sim.machine import SimulatedMachine, open_machine_file
+
+MEMORY = 160 << 20
+
+
+def machine(memory: spec.Memory | None = None, **tables: Any) -> SimulatedMachine:
+    """A quiet one with these tables of translations."""
+    caches = (
+        spec.Level(sets=64, ways=8, latency_cycles=4, mshr_entries=10),
+        spec.Level(sets=1024, ways=8, latency_cycles=14, mshr_entries=32),
+    )
+    described = spec.Machine(name="tables", tlb=spec.Tlb(**tables), memory=memory or spec.Memory(), levels=caches)
+    return open_machine_file(described, 1)
+
+
+def findings_of(found: SimulatedMachine, large: bool = False) -> dict[str, Finding]:
+    context = Context(machine=found)
+    small = Tlbs(context, "4k", SMALL_PAGE)
+    others = None
+    for _ in range(2):
+        region = found.allocate(MEMORY, SMALL_PAGE)
+        small.look(region)
+        found.release(region)
+        others = look_at_large_pages(context, others, small) if large else None
+    every = [*small.findings(), *(others.findings(small) if others else ())]
+    return {finding.parameter: finding for finding in every}
+
+
+def table(entries: int, penalty: float, ways: int = 0, **fields: Any) -> spec.TlbTable:
+    return spec.TlbTable(entries=entries, ways=ways, miss_penalty_cycles=penalty, **fields)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (table(64, 7.0), table(1536, 40.0, 12)),
+        (table(72, 7.0), table(3072, 60.0, 24)),
+        (table(96, 8.0, 6), table(640, 50.0, 5)),
+        (table(64, 20.0, 4, index="hashed"), table(2048, 40.0, 16, index="hashed")),
+        (table(160, 10.0), table(4096, 40.0, 16, index="skewed")),
+        (table(64, 7.0), table(512, 40.0)),
+    ],
+)
+def test_entries_and_penalties(first: spec.TlbTable, second: spec.TlbTable) -> None:
+    """Of one set or several, whichever way they are chosen; twice and fifty times as many entries behind it."""
+    found = findings_of(machine(l1_4k=first, l2_4k=second))
+    for level, true in (("l1", first), ("l2", second)):
+        entries, penalty = (found[f"tlb.{level}.{name}.4k"] for name in ("entries", "miss_penalty"))
+        assert (entries.outcome, entries.value) == (Outcome.MEASURED, true.entries)
+        assert penalty.value == pytest.approx(true.miss_penalty_cycles, abs=0.6)
+        assert penalty.low is not None
+        assert penalty.high is not None
+        assert penalty.low <= true.miss_penalty_cycles <= penalty.high
+
+
+@pytest.mark.parametrize("shared", [(1, 4), (4, 1)])
+def test_neighbours_that_share_an_entry_are_counted_and_entries_are_those_of_pages_that_do_not(
+    shared: tuple[int, int],
+) -> None:
+    tables: dict[str, Any] = {
+        "l1_4k": table(64, 9.0, pages_per_entry=shared[0]),
+        "l2_4k": table(1024, 40.0, 8, pages_per_entry=shared[1]),
+    }
+    found = findings_of(machine(spec.Memory(frame_run_pages=16), **tables))
+    assert tuple(found[f"tlb.{level}.pages_per_entry.4k"].value for level in ("l1", "l2")) == shared
+    assert [found[f"tlb.{level}.entries.4k"].value for level in ("l1", "l2")] == [64, 1024]
+
+
+def test_upper_levels_of_page_tables_add_nothing_to_a_walk() -> None:
+    tables = {"l1_4k": table(64, 9.0), "l2_4k": table(1536, 40.0, 12)}
+    found = findings_of(machine(**tables, walk_cache_entries=16, walk_cache_miss_cycles=40.0))
+    assert found["tlb.l2.miss_penalty.4k"].value == pytest.approx(40.0, abs=0.6)
+
+
+@pytest.mark.parametrize("splintered", [False, True])
+def test_large_pages(splintered: bool) -> None:
+    """Where a hypervisor splinters them, their parts take the entries of small pages."""
+    tables = {
+        "l1_4k": table(64, 9.0),
+        "l2_4k": table(1024, 40.0, 8),
+        "l1_2m": table(32, 9.0),
+        "l2_2m": table(1536, 35.0, 12),
+    }
+    memory = spec.Memory(bytes=8 << 30, huge_pages_splintered=splintered)
+    found = findings_of(machine(memory, **tables), large=True)
+    entries = [found[f"tlb.{level}.entries.2m"].value for level in ("l1", "l2")]
+    assert entries == ([64, 1024] if splintered else [32, 1536])
+    walk = found["tlb.l2.miss_penalty.2m"].value
+    assert walk == pytest.approx(40.0 if splintered else 35.0, abs=0.6)
+
+
+def test_no_second_tlb_for_large_pages() -> None:
+    tables = {"l1_4k": table(64, 9.0), "l2_4k": table(512, 40.0, 4), "l1_2m": table(32, 40.0), "l2_2m": table(0, 0.0)}
+    found = findings_of(machine(spec.Memory(bytes=2 << 30), **tables), large=True)
+    assert found["tlb.l2.entries.2m"].outcome is Outcome.ABSENT
+    assert found["tlb.l1.entries.2m"].value == 32
+
+
+def test_without_any_second_tlb_its_entries_are_left_open() -> None:
+    found = findings_of(machine(l1_4k=table(64, 30.0), l2_4k=table(0, 0.0)))
+    assert found["tlb.l1.entries.4k"].value == 64
+    assert found["tlb.l2.entries.4k"].outcome is Outcome.UNRESOLVED
+
+
+def test_a_second_tlb_beyond_all_memory_is_bounded() -> None:
+    small = {"l1_4k": table(64, 9.0), "l2_4k": table(512, 40.0, 4)}
+    large = {"l1_2m": table(32, 9.0), "l2_2m": table(4096, 35.0, 16)}
+    found = findings_of(machine(spec.Memory(bytes=3 << 30), **small, **large), large=True)
+    entries = found["tlb.l2.entries.2m"]
+    assert entries.outcome is Outcome.AT_LEAST
+    assert isinstance(entries.value, int)
+    assert 500 < entries.value <= 4096
