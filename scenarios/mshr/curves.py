@@ -94,10 +94,9 @@ class Curves:
         """What a miss takes, cycles."""
         return self.cycles["memory"]
 
-    def search(self, what: str, ask: Ask, between: tuple[int, int], unit: float = 0.0) -> Asked:
-        """The threshold of `ask` among a first and a last number of requests; `unit` is the time of one, by default
-        memory's."""
-        return self.go_on(what, Asked(ask, Curve(*between, unit or self.memory, self.rng)))
+    def search(self, what: str, ask: Ask, between: tuple[int, int]) -> Asked:
+        """The threshold of `ask` among a first and a last number of requests, each of which takes a miss."""
+        return self.go_on(what, Asked(ask, Curve(*between, self.memory, self.rng)))
 
     def go_on(self, what: str, asked: Asked) -> Asked:
         """The first epoch of what may have some samples already."""

@@ -13,7 +13,7 @@ from setebench.experiments.bursts import Times
 from setebench.experiments.bursts_in_level import BurstsInLevel
 from setebench.infer.ticks import Estimate, mean_ticks, over_replicates
 from setebench.machine import Region
-from setebench.stats.jump import calm_level
+from setebench.stats.jump import Curve, calm_level
 
 from .curves import Asked, Curves
 
@@ -80,9 +80,12 @@ def _hits_behind(curves: Curves, evictor_bytes: float, loads: Asked) -> Behind:
     waves = 2 if hides > params.hides else 1
     most = min(waves * loads.ends[1], params.most) if loads.jumps else params.most
     unit = memory * (hides - 1 if waves == 2 else min(hides, 1.0))
-    # what both levels let through level 1 lets through: its entries are no fewer than loads have
+    # what both levels let through level 1 lets through: its entries are no fewer than loads have, and mostly as many
     first = max(loads.ends[0] - 1 - loads.curve.params.near, 0) if loads.certain else 0
-    asked = curves.search("hits behind misses", excess, (first, max(most, first + 1)), unit)
+    curve = Curve(first, max(most, first + 1), unit, curves.rng)
+    if loads.certain:
+        curve.look_first_at(max(loads.last - 1, 0))
+    asked = curves.go_on("hits behind misses", Asked(excess, curve))
     # a hit that waits for a miss delays the end by one, less what all the misses take longer than the chase
     hidden = [n for n, own in longest.items() if memory - max(own - alone, 0.0) < params.half * unit]
     return Behind(asked, in_level_two, min(hidden, default=params.most + 1) - 1, evictor_bytes)

@@ -151,7 +151,9 @@ def l1_demand(evidence: Evidence, params: Params) -> Finding:
         why = f"a hit in level 2 has to wait behind {low + 1} to {high + 1} misses; {QUIETER}"
         return _at_least(name, passed, why, "blocked")
     entries = asked.last + 1
-    if entries < passed or _creeps(asked, params):
+    # at the number at which loads jump as well, a hit that is delayed a little before has to wait all the same
+    at_loads = demand.loads.certain and demand.loads.last == entries
+    if entries < passed or (_creeps(asked, params) and not at_loads):
         why = f"a hit in level 2 is delayed behind {entries} misses, but not for an entry alone"
         return _at_least(name, passed, why, "blocked")
     if more := _more_in_flight(demand, demand.kept, entries, params):

@@ -33,9 +33,10 @@ class JumpParams(msgspec.Struct, frozen=True, kw_only=True):
     """What a jump is, in times of one request (units), and how it is looked for.
 
     A jump has at least the `rise`: the first entry is free again after one unit, less what the requests before it
-    needed to set out. Requests add at most a `slope` each (standard deviation) where none waits. No more than `most`
-    units come with the first jump: times are cut there, for behind it every request may wait. The curve deviates from
-    line and jump by `shape` (standard deviation), however often it is measured: requests differ in what they meet.
+    needed to set out; and `sudden` times what each further request adds around it. Requests add at most a `slope` each
+    (standard deviation) where none waits. No more than `most` units come with the first jump: times are cut there, for
+    behind it every request may wait. The curve deviates from line and jump by `shape` (standard deviation), however
+    often it is measured: requests differ in what they meet.
 
     Numbers are first tried in steps of `ratio`, so that no jump and the next one at twice the number hide in one step,
     and up to where requests take `enough` units longer than one. `near` numbers to either side of a rise are measured
@@ -46,6 +47,7 @@ class JumpParams(msgspec.Struct, frozen=True, kw_only=True):
     step, alike for all numbers. A curve with more than `rises` that are no jumps only creeps."""
 
     rise: float = 0.2
+    sudden: float = 2.0
     most: float = 1.2
     slope: float = 0.2
     shape: float = 0.03
@@ -53,7 +55,7 @@ class JumpParams(msgspec.Struct, frozen=True, kw_only=True):
     enough: float = 2.6
     near: int = 5
     calm: tuple[float, float] = (0.2, 0.6)
-    rises: int = 12
+    rises: int = 3
     degrees: float = 4.0
     certainty: float = 0.99
     doubtful: float = 0.003
@@ -81,7 +83,7 @@ def places(numbers: NDArray[np.int64], times: Times, errors: Times, params: Jump
     times = np.minimum(times, times.min() + params.most)
     weights = 1.0 / (errors**2 + params.shape**2)
     centred = (numbers - numbers.mean()).astype(np.float64)
-    evidence, heights, spreads = [], [], []
+    evidence, heights, spreads, least = [], [], [], []
     for place in range(len(numbers) - 1):
         design = np.stack([np.ones(len(numbers)), np.arange(len(numbers)) > place, centred], axis=1).astype(np.float64)
         power = (design * weights[:, None]).T @ design
@@ -91,15 +93,16 @@ def places(numbers: NDArray[np.int64], times: Times, errors: Times, params: Jump
         evidence.append(-0.5 * rest - 0.5 * np.linalg.slogdet(power)[1])
         heights.append(float(best[1]))
         spreads.append(float(np.linalg.inv(power)[1, 1] ** 0.5))
-    height, spread = np.array(heights), np.array(spreads)
-    jump = _between(height, spread, params.rise, params.most) / (params.most - params.rise)
-    flat = _between(height, spread, -params.rise, params.rise) / (2 * params.rise)
+        least.append(min(max(params.rise, params.sudden * abs(float(best[2]))), params.most / 2))
+    height, spread, rise = np.array(heights), np.array(spreads), np.array(least)
+    jump = _between(height, spread, rise, params.most) / (params.most - rise)
+    flat = _between(height, spread, -rise, rise) / (2 * rise)
     own = np.exp(np.array(evidence) - max(evidence))
     total = float((own * (jump + flat)).sum())
     return Places(probability=own * jump / total, height=height, none=float((own * flat).sum()) / total)
 
 
-def _between(value: Times, error: Times, low: float, high: float) -> Times:
+def _between(value: Times, error: Times, low: Times, high: Times | float) -> Times:
     found: Times = special.ndtr((high - value) / error) - special.ndtr((low - value) / error) + _LEAST
     return found
 
@@ -127,10 +130,13 @@ class Curve:
     def again(self) -> Curve:
         """A curve of the same requests for another epoch, which is only measured around the jump found in this one."""
         other = Curve(self.first, self.most, self.unit, self._rng)
-        other._grid = []
-        other._around = self.posterior().value
+        other.look_first_at(self.posterior().value)
         other._left = 0
         return other
+
+    def look_first_at(self, last: int) -> None:
+        """Expect a jump behind that number: measure around it before anything else."""
+        self._around = last
 
     def add(self, number: int, answer: Times) -> None:
         """Take note of times of a number."""
@@ -153,22 +159,23 @@ class Curve:
     # -- where to measure ----------------------------------------------------------------------------------------------
 
     def _next(self) -> list[int]:
+        if self._around is not None:
+            return self._closely(self._around)
         if self._grid:
             number = self._grid.pop(0)
             if self._is_enough():
                 self._grid = []
                 return self._next()
             return [number] * max(2 - len(self.samples.get(number, ())), 0) or self._next()
-        if self._around is None:
-            found = self._first_rise()
-            if found is None:
-                self._posterior = self._nothing(1.0)
-                return [self.most]
-            low, high = found
-            if high > low + 1:
-                return 2 * [(low + high) // 2]
-            self._around = low
-        return self._closely(self._around)
+        found = self._first_rise()
+        if found is None:
+            self._posterior = self._nothing(1.0)
+            return [self.most]
+        low, high = found
+        if high > low + 1:
+            return 2 * [(low + high) // 2]
+        self._around = low
+        return self._closely(low)
 
     def _is_enough(self) -> bool:
         if len(self.samples) < 2:
@@ -194,9 +201,10 @@ class Curve:
         if once:
             return [int(number) for number in self._rng.permutation(once)]
         self._judge(near)
-        if self._posterior.none >= self.params.certainty:
-            self._around, self._start, self._left = None, last + 1, max(self._left - 1, 0)
-            return self._next() if self._left else [near[0]]
+        if self._posterior.none >= self.params.certainty and self._left:
+            self._around, self._start, self._left = None, last + 1, self._left - 1
+            self._posterior = self._nothing(1 / 2)  # none here, but there may be others
+            return self._next()
         doubtful = self._posterior.numbers[self._posterior.probability > self.params.doubtful]
         wanted = sorted({number + beside for number in doubtful.tolist() for beside in (-1, 0, 1, 2)} & set(near))
         return [int(number) for number in self._rng.permutation(wanted or near)]

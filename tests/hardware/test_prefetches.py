@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from native_fixture import LINE, means
+from setebench.scenarios.software_prefetch.params import Layout
+from setebench.scenarios.software_prefetch.places import first_touches
 
 from setebench.machine import Region
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.software_prefetch.translation import first_touches
 
 BESIDE = Base("beside")
 
@@ -32,5 +33,5 @@ def test_a_prefetched_line_loads_faster(native: NativeMachine, region: Region, h
 
 
 def test_a_prefetch_of_a_fresh_page_neither_faults_nor_takes_a_fault(native: NativeMachine) -> None:
-    ticks = first_touches(Context(machine=native, seed=1), "t0", 8)
+    ticks = first_touches(Context(machine=native, seed=1), "t0", 8, Layout())
     assert np.median(ticks.before[0]) < 0.5 * np.median(ticks.touch[1])

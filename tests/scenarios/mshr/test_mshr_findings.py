@@ -136,6 +136,9 @@ def test_a_delay_that_grows_little_by_little_is_no_entry_limit() -> None:
     for last in (None, 30):
         first = reported(hits(grows, last), ("l1",))["mshr.l1.demand"]
         assert (first.outcome, first.value) == (Outcome.AT_LEAST, 20)
+    sudden = {n: time + UNIT * (n >= 20) for n, time in grows.items()}
+    first = reported(hits(sudden, 19), ("l1",))["mshr.l1.demand"]  # and loads jump at the same number
+    assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
 
 
 def test_a_hit_that_waits_suddenly_counts_the_entries_of_level_one() -> None:

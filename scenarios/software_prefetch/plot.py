@@ -1,4 +1,4 @@
-"""The figure of `setebench software-prefetch`: where prefetched lines were found, and stores to lines others held."""
+"""Where prefetched lines were found, and stores to lines that other cores held."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from setebench.errors import SetebenchError
-from setebench.report.plot import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,11 +18,11 @@ _NAMES = {"l1": "L1", "l2": "L2", "l3": "L3", "memory": "memory", "": "not prefe
 _KINDS = {"own": "own line", "none": "not prefetched"}
 
 
-def prefetch_figure(evidence: Mapping[str, Any]) -> Figure:
+def draw(evidence: Mapping[str, Any]) -> Figure:
     """Parts of lines per level after each hint, by where they were before, from `evidence["landed"]`; beside it, where
     other cores were at hand, cycles per store over how many held the line, from `evidence["store_after"]` (the paper's
     Figure 5). Raises `SetebenchError` where there is nothing to draw."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # only loaded for a plot
 
     landed = evidence.get("landed")
     if not isinstance(landed, Mapping) or not landed.get("shares"):
@@ -56,6 +55,8 @@ def _draw_landed(axes: Axes, levels: list[str], shares: Mapping[str, Mapping[str
 
 
 def _draw_stores(axes: Axes, table: Mapping[str, Mapping[str, float]]) -> None:
+    from setebench.report.plot import style
+
     holders = [int(count) for count in table]
     kinds = list(next(iter(table.values())))
     for number, kind in enumerate(kinds):

@@ -1,21 +1,24 @@
 """What software prefetches really do, per hint, and what misses hold up (Fang et al. 2014, 5.1.4, 5.2.1, 5.2.3).
 
-Every answer compares loads after a prefetch with the same loads without it, interleaved, and says by its time alone
-which level served them. Nothing is concluded from one run of one line, from a threshold on a mean, or from a name."""
+Every answer compares loads after a prefetch with the same loads without it, interleaved (`run`), and says by its time
+alone which level served them (`answers`). Nothing is concluded from one run of one line, from a threshold on a mean, or
+from a name. The questions: where lines land (`fills`), prefetches in special places (`places`), what misses hold up and
+what becomes of too many prefetches (`busy`), stores to lines of other cores (`stores`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from setebench.infer.software_prefetch import Answer
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.sweep import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
-from setebench.software_prefetch import busy, fills, places
-from setebench.software_prefetch.run import Run, unavailable
-from setebench.software_prefetch.stores import Stores
+from setebench.stats import decide
+
+from . import busy, fills, places
+from .plot import draw
+from .run import Run
+from .stores import Stores
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -53,32 +56,16 @@ def answer(context: Context) -> Iterator[Finding]:
         context.machine.release(region)
 
 
-IN_GENERAL = (
-    "on_tlb_miss.l1",
-    "on_tlb_miss.l2",
-    "on_page_fault",
-    "across_page",
-    "when_full",
-    "trains_hardware",
-)
-
-
 def _no_hint(run: Run) -> Iterator[Finding]:
-    reason = "no prefetch hint was seen to bring lines anywhere"
-    for name in IN_GENERAL:
-        unit = "string" if name == "when_full" else "bool"
-        parameter = f"software_prefetch.{name}"
+    """What can't be asked without any hint that does something."""
+    names = ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault", "across_page", "when_full", "trains_hardware")
+    for name in names:
+        parameter, unit = f"software_prefetch.{name}", "string" if name == "when_full" else "bool"
         if run.fills:
-            yield Answer(reason=reason).finding(parameter, unit, "lines in memory, prefetched, then loaded")
+            reason = "no prefetch hint was seen to bring lines anywhere"
+            yield decide.unresolved(parameter, unit, reason, "lines in memory, prefetched, then loaded")
         else:
-            yield unavailable(parameter, unit, "this machine has no software prefetches")
-
-
-def plot(evidence: dict[str, Any]) -> Any:
-    """Where prefetched lines were found, and stores to lines that other cores held."""
-    from setebench.report.software_prefetch_plot import prefetch_figure  # matplotlib is only loaded for a plot
-
-    return prefetch_figure(evidence)
+            yield decide.unavailable(parameter, unit, "this machine has no software prefetches")
 
 
 SCENARIO = Scenario(
@@ -86,7 +73,7 @@ SCENARIO = Scenario(
     summary="what software prefetches do: level filled per hint, faults, full queues, blocking, shared lines",
     answer=answer,
     parameters=("software_prefetch.", "blocking."),
-    plot=plot,
+    plot=draw,
     order=40,
     seconds=12.0,
 )

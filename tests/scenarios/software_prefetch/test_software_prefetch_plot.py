@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from setebench.scenarios.software_prefetch.plot import draw
 
 from setebench.errors import SetebenchError
 from setebench.report.plot import alt_text
-from setebench.report.software_prefetch_plot import prefetch_figure
 
 LANDED = {
     "levels": ["l1", "l2", "memory"],
@@ -21,7 +21,7 @@ STORES = {
 
 
 def test_bars_add_up_and_carry_hint_and_source() -> None:
-    axes = prefetch_figure({"landed": LANDED}).axes
+    axes = draw({"landed": LANDED}).axes
     assert len(axes) == 1
     assert [label.get_text() for label in axes[0].get_yticklabels()] == [
         "t0 · memory",
@@ -33,7 +33,7 @@ def test_bars_add_up_and_carry_hint_and_source() -> None:
 
 
 def test_stores_have_a_panel_of_their_own() -> None:
-    figure = prefetch_figure({"landed": LANDED, "store_after": STORES})
+    figure = draw({"landed": LANDED, "store_after": STORES})
     assert len(figure.axes) == 2
     assert list(figure.axes[1].lines[1].get_ydata()) == [300, 300]
     assert "cycles until the store is written" in alt_text(figure)
@@ -41,4 +41,4 @@ def test_stores_have_a_panel_of_their_own() -> None:
 
 def test_nothing_to_draw() -> None:
     with pytest.raises(SetebenchError, match="nothing to plot"):
-        prefetch_figure({})
+        draw({})

@@ -7,99 +7,96 @@ from dataclasses import replace
 
 import numpy as np
 
-from setebench.infer import software_prefetch as infer
 from setebench.infer.mixture import Shares
-from setebench.infer.software_prefetch import Answer
 from setebench.machine import Ticks
-from setebench.measure.calibrate import quick_cycles_per_tick
 from setebench.measure.serving import LAYOUTS
 from setebench.probe import HINTS
 from setebench.results import Finding
-from setebench.software_prefetch.run import Run, unavailable
-from setebench.software_prefetch.ways import Way, nothing, prefetched, side_by_side
+from setebench.stats import decide
 
-
-def _look(run: Run, source: str, samples: int) -> dict[str, Ticks]:
-    """Loads of lines that were in `source`, after each hint and after none (the empty name)."""
-    run.context.progress(f"where prefetched lines land, from {source}")
-    hints = run.context.machine.facts.prefetch_hints
-    ways: dict[str, Way] = {hint: prefetched(hint) for hint in hints} | {"": nothing}
-    return side_by_side(run.context, run.region, source, ways, samples)
-
-
-FIRST_LOOKS = 3
-"""So many at most until one shows a hint that fills the first level, as any core has; a look may be disturbed."""
+from . import answers
+from .answers import Answer, Between
+from .run import Run, Way, nothing, prefetched
 
 
 def choose_hint(run: Run) -> None:
-    """First looks, which find the hint that other questions are asked with."""
-    for _ in range(FIRST_LOOKS):
+    """First looks, which find the hint that other questions are asked with: so many at most until one shows a hint that
+    fills the first level, as any core has; a look may be disturbed."""
+    for _ in range(run.params.first_looks):
         look_again(run)
-        run.hint = chosen(answers(run), run.ignored)
+        run.hint = chosen(landed(run), run.ignored)
         if not run.fills or (run.hint not in run.ignored and run.hint and run.fills[run.hint].value == "l1"):
             return
 
 
 def look_again(run: Run) -> None:
     """One more look at lines from memory: what a hint does changes with time on some CPUs."""
-    run.looks.append(_look(run, "memory", run.samples // 4))
-    run.refresh_references(run.samples // 4)
+    run.looks.append(_look(run, "memory"))
+    run.refresh_references(run.samples // 8)
 
 
-def answers(run: Run) -> dict[str, Answer]:
+def _look(run: Run, source: str) -> dict[str, Ticks]:
+    """Loads of lines that were in `source`, after each hint and after none (the empty name)."""
+    run.context.progress(f"where prefetched lines land, from {source}")
+    hints = run.context.machine.facts.prefetch_hints
+    ways: dict[str, Way] = {hint: prefetched(hint) for hint in hints} | {"": nothing}
+    return run.side_by_side(source, ways, run.samples // 4)
+
+
+def landed(run: Run) -> dict[str, Answer]:
     """Where each hint's lines landed in all looks together."""
-    heeded = {name: _heeded(run, name) for name in run.looks[0]}
-    run.ignored = {name for name, each in heeded.items() if each[1]}
-    ticks = {name: each[0] for name, each in heeded.items()}
+    honoured = {name: _honoured(run, name) for name in run.looks[0]}
+    run.ignored = {name for name, each in honoured.items() if each[1]}
+    ticks = {name: each[0] for name, each in honoured.items()}
     shares = run.shares(*ticks.values())
     rows = {name: number for number, name in enumerate(ticks)}
     found = {
-        hint: replace(_landed(run, ticks[hint], shares, row, rows[""]), remark=heeded[hint][1])
+        hint: replace(_landed(run, ticks[hint], shares, row, rows[""]), remark=honoured[hint][1])
         for hint, row in rows.items()
         if hint
     }
     run.landed["memory"] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
-    told = infer.without_silent(found, LAYOUTS * len(run.looks))
-    run.fills = infer.numbered(told, run.references.levels)
+    found = answers.without_silent(found, LAYOUTS * len(run.looks))
+    run.fills = answers.numbered(found, run.references.levels)
     return run.fills
 
 
-def _heeded(run: Run, hint: str) -> tuple[Ticks, str]:
+def _honoured(run: Run, hint: str) -> tuple[Ticks, str]:
     """A hint's loads from all looks, without those of layouts in which it did nothing at all, and how many these were;
     but all of them where it never did anything."""
     layouts = [part for look in run.looks for part in np.array_split(look[hint], LAYOUTS)]
-    ignored = infer.ignored(run.references.shares(layouts))
+    ignored = run.ignored_in(layouts)
     if not hint or ignored.all() or not ignored.any():
         return np.concatenate(layouts), ""
     kept = [part for part, none in zip(layouts, ignored, strict=True) if not none]
     return np.concatenate(kept), f"ignored altogether in {ignored.sum()} of {len(layouts)} turns"
 
 
+def _landed(run: Run, ticks: Ticks, shares: Shares, row: int, baseline: int) -> Answer:
+    found = answers.landed(shares, row, baseline, run.params)
+    seen, per_tick = answers.between(run.references.ticks, ticks, shares, row, run.step), run.cycles_per_tick()
+    seen = Between(seen.apart * per_tick, seen.error * per_tick, seen.cycles * per_tick)
+    return answers.unless_between(found, seen, run.context.calibration.level_cycles["l1"], run.params)
+
+
 def findings(run: Run) -> Iterator[Finding]:
     """The level that each hint brings a line to: from memory as findings, from nearer levels as evidence.
 
     Looks from memory come before, between and after all other questions: some CPUs ignore some hints for milliseconds
-    or seconds on end, and such a while must not be told as what the hint does."""
+    or seconds on end, and such a while must not be reported as what the hint does."""
     for source in [name for name in reversed(run.references.levels) if name not in ("l1", "memory")]:
-        ticks = _look(run, source, run.samples // 4)
+        ticks = _look(run, source)
         shares = run.shares(*ticks.values())
         run.landed[source] = {name: each.round(4).tolist() for name, each in zip(ticks, shares.value, strict=True)}
     look_again(run)
-    found = answers(run)
+    found = landed(run)
     run.context.evidence["landed"] = {"levels": list(run.references.levels), "shares": run.landed}
     for hint in HINTS:
         name = f"software_prefetch.fills.{hint}"
         if hint in found:
             yield found[hint].finding(name, "string", "lines in memory, prefetched, then loaded", "landed")
         else:
-            yield unavailable(name, "string", f"this machine has no prefetch hint {hint}")
-
-
-def _landed(run: Run, ticks: Ticks, shares: Shares, row: int, baseline: int) -> Answer:
-    found = infer.landed(shares, row, baseline)
-    apart, error = infer.between(run.references.ticks, ticks, shares, row, run.step)
-    per_tick = quick_cycles_per_tick(run.context)
-    return infer.unless_between(found, apart, error, per_tick, float(np.median(ticks)) * per_tick)
+            yield decide.unavailable(name, "string", f"this machine has no prefetch hint {hint}")
 
 
 def chosen(fills: dict[str, Answer], ignored: Collection[str] = ()) -> str:

@@ -1,1 +1,0 @@
-"""Probes around software prefetches and misses: what they bring where, and what they hold up. Ticks in, no findings."""
