@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
+from setebench.report.opening.answers import Answers
 from setebench.report.opening.doubts import Open, against, open_ones
 from setebench.report.opening.picture import Box, Picture, picture
 from setebench.report.opening.tables import Group, groups
-from setebench.report.opening.told import Told
 from setebench.report.sections import Reference
 from setebench.report.view import verified
 from setebench.results import Document
@@ -37,18 +37,18 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
 
 def opening(document: Document, references: Sequence[Reference]) -> Opening | None:
     """The first page of a document; None where it holds no machine: latencies and caches both."""
-    told = Told(document)
-    if not {"latency.l1", "cache.l1.size"} <= told.findings.keys():
+    answers = Answers(document)
+    if not {"latency.l1", "cache.l1.size"} <= answers.findings.keys():
         return None
     left = open_ones(document)
     return Opening(
         name=_name(document),
-        picture=picture(told),
+        picture=picture(answers),
         verified=next(iter(verified(document)), UNVERIFIED),
         against=against(document.findings, references),
         open=left[:MOST_OPEN],
         open_besides=sum(each.number for each in left[MOST_OPEN:]),
-        groups=groups(told, references),
+        groups=groups(answers, references),
     )
 
 
@@ -59,5 +59,5 @@ def _name(document: Document) -> str:
     if isinstance(cpu, dict):
         numbers = [f"{key} {cpu[key]}" for key in ("family", "model") if cpu.get(key) is not None]
     host: Any = hypervisor.get("name") if isinstance(hypervisor, dict) and hypervisor.get("present") else None
-    told = [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]
-    return ", ".join(map(str, told))
+    answers = [document.machine.name, *numbers, *([f"guest of {host}"] if host else [])]
+    return ", ".join(map(str, answers))

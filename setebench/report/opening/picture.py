@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from setebench.report.numbers import number
+from setebench.report.opening.answers import MEMORY, Answers, rounded
 from setebench.report.opening.prefetchers import Prefetcher, absent, present
-from setebench.report.opening.told import MEMORY, Told, rounded
 
 PAGES = (("4k", "4 KiB"), ("2m", "2 MiB"))
 """Sizes of pages, as findings and as people call them."""
@@ -35,14 +35,14 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     translation: list[Box]
 
 
-def picture(told: Told) -> Picture:
+def picture(answers: Answers) -> Picture:
     """What was found, drawn as boxes; parts of which nothing was asked are left out."""
-    there = present(told)
-    boxes = [_cores(told)]
-    boxes += [_cache(told, level, index, there) for index, level in enumerate(told.levels, 1)]
-    boxes.append(_memory(told))
-    tlbs = [box for level in ("l1", "l2") if (box := _tlb(told, level)).facts]
-    walks = _walks(told)
+    there = present(answers)
+    boxes = [_cores(answers)]
+    boxes += [_cache(answers, level, index, there) for index, level in enumerate(answers.levels, 1)]
+    boxes.append(_memory(answers))
+    tlbs = [box for level in ("l1", "l2") if (box := _tlb(answers, level)).facts]
+    walks = _walks(answers)
     return Picture(hierarchy=boxes, translation=[*tlbs, *([walks] if walks.facts else [])])
 
 
@@ -61,117 +61,117 @@ def cores_text(facts: dict[str, Any]) -> str:
     return f"{len(groups)}, {each} each" if len(groups) > 1 else f"1, {each}"
 
 
-def _cores(told: Told) -> Box:
-    clock = f"{told.ratio:.2f} GHz" if told.ratio else ""
-    waits = [what for what in ("load", "store") if told.value(f"blocking.{what}") == "blocking"]
+def _cores(answers: Answers) -> Box:
+    clock = f"{answers.ratio:.2f} GHz" if answers.ratio else ""
+    waits = [what for what in ("load", "store") if answers.value(f"blocking.{what}") == "blocking"]
     stalls = f"on a miss of a {' or '.join(waits)}" if waits else ""
     return Box(
         name="Cores",
         facts=_facts(
-            ("cores", cores_text(told.document.machine.facts)),
+            ("cores", cores_text(answers.document.machine.facts)),
             ("clock", clock),
             ("waits", stalls),
-            ("another core's line", transfers(told)),
+            ("another core's line", transfers(answers)),
         ),
         width=1,
     )
 
 
-def transfers(told: Told) -> str:
+def transfers(answers: Answers) -> str:
     """Reads of other cores' changed lines: their range."""
-    matrix = [told.get(name) for name in told.findings if name.startswith("latency.core_to_core.")]
+    matrix = [answers.get(name) for name in answers.findings if name.startswith("latency.core_to_core.")]
     changed = [each.value for each in matrix if each is not None and each.parameter.endswith(".modified")]
     values = [float(each) for each in changed if isinstance(each, (int, float))]
     if not values:
-        return "open" if any(name.startswith("latency.core_to_core.") for name in told.findings) else ""
+        return "open" if any(name.startswith("latency.core_to_core.") for name in answers.findings) else ""
     low, high = number(min(values), 0), number(max(values), 0)
     return f"{low} cycles" if low == high else f"{low} to {high} cycles"
 
 
-def _cache(told: Told, level: str, index: int, there: list[Prefetcher]) -> Box:
+def _cache(answers: Answers, level: str, index: int, there: list[Prefetcher]) -> Box:
     cache, latency = f"cache.{level}", f"latency.{level}"
-    waiting = in_flight(told, level)
+    waiting = in_flight(answers, level)
     return Box(
         name=level.upper(),
         facts=_facts(
-            ("size", told.text(f"{cache}.size")),
-            ("ways", _ways(told, cache)),
-            ("latency", _latency(told, latency)),
-            ("bandwidth", _bandwidth(told, level)),
-            ("keeps", _inclusion(told, level)),
+            ("size", answers.text(f"{cache}.size")),
+            ("ways", _ways(answers, cache)),
+            ("latency", _latency(answers, latency)),
+            ("bandwidth", _bandwidth(answers, level)),
+            ("keeps", _inclusion(answers, level)),
         ),
         prefetchers=[each for each in there if each.level == level],
-        absent=", ".join(absent(told, level)),
+        absent=", ".join(absent(answers, level)),
         below=f"misses in flight: {waiting}" if waiting else "",
         width=1 + index,
     )
 
 
-def _ways(told: Told, cache: str) -> str:
-    ways = told.bare(f"{cache}.ways")
+def _ways(answers: Answers, cache: str) -> str:
+    ways = answers.bare(f"{cache}.ways")
     return f"{ways}-way" if ways not in ("", "open") else ways
 
 
-def _latency(told: Told, parameter: str) -> str:
-    return ", ".join(filter(None, (told.text(parameter), told.nanoseconds(parameter))))
+def _latency(answers: Answers, parameter: str) -> str:
+    return ", ".join(filter(None, (answers.text(parameter), answers.nanoseconds(parameter))))
 
 
-def _bandwidth(told: Told, level: str) -> str:
-    found = told.bandwidth(level)
+def _bandwidth(answers: Answers, level: str) -> str:
+    found = answers.bandwidth(level)
     return "" if found is None else "open" if found.value is None else rounded(found)
 
 
-def _inclusion(told: Told, level: str) -> str:
+def _inclusion(answers: Answers, level: str) -> str:
     """What a cache does to the one before it."""
     before = f"l{int(level[1:]) - 1}"
-    held = told.value(f"cache.{before}.inclusive_in_{level}")
+    held = answers.value(f"cache.{before}.inclusive_in_{level}")
     return "" if held is None else f"all of {before.upper()}" if held else ""
 
 
-def in_flight(told: Told, level: str) -> str:
+def in_flight(answers: Answers, level: str) -> str:
     """Misses of a level in flight: how many by whom, and whether threads of a core share them."""
-    loads, prefetches = (told.bare(f"mshr.{level}.{kind}") for kind in ("demand", "prefetch"))
+    loads, prefetches = (answers.bare(f"mshr.{level}.{kind}") for kind in ("demand", "prefetch"))
     if not loads and not prefetches:
         return ""
     either = loads == prefetches or not loads or not prefetches
     text = (loads or prefetches) if either else f"{loads} by loads, {prefetches} by prefetches"
     shared = {True: ", shared by a core's threads", False: ", each thread has its own"}
-    return text + shared.get(told.value(f"mshr.{level}.shared_by_smt"), "")
+    return text + shared.get(answers.value(f"mshr.{level}.shared_by_smt"), "")
 
 
-def _memory(told: Told) -> Box:
-    most = told.largest(MEMORY)
+def _memory(answers: Answers) -> Box:
+    most = answers.largest(MEMORY)
     by = most.parameter.split(".") if most is not None else []
     threads = by[4].removeprefix("threads_") if len(by) > 4 else ""
     with_threads = "" if threads in ("", "1") else f" by {threads} threads"
-    alone = told.bandwidth(MEMORY)
+    alone = answers.bandwidth(MEMORY)
     peak = f"{rounded(most)}{with_threads} ({by[2]})" if most is not None else "open" if alone is not None else ""
     return Box(
         name="Memory",
         facts=_facts(
-            ("latency", _latency(told, f"latency.{MEMORY}")),
-            ("in an open row", told.text(f"latency.{MEMORY}.row_hit")),
+            ("latency", _latency(answers, f"latency.{MEMORY}")),
+            ("in an open row", answers.text(f"latency.{MEMORY}.row_hit")),
             ("one thread", rounded(alone) if alone is not None and alone.value is not None else ""),
             ("bandwidth", peak),
         ),
     )
 
 
-def _tlb(told: Told, level: str) -> Box:
+def _tlb(answers: Answers, level: str) -> Box:
     start = f"tlb.{level}"
     facts = []
     for size, name in PAGES:
-        entries, penalty = (told.text(f"{start}.{what}.{size}") for what in ("entries", "miss_penalty"))
+        entries, penalty = (answers.text(f"{start}.{what}.{size}") for what in ("entries", "miss_penalty"))
         missing = (
             f", a miss costs {penalty}" if penalty not in ("", "open") else ", cost of a miss open" if penalty else ""
         )
         facts += _facts((f"{name} pages", f"{entries}{missing}" if entries else ""))
-    stores = told.text(f"{start}.store_entries.4k")
+    stores = answers.text(f"{start}.store_entries.4k")
     facts += _facts(("of stores", "" if stores == "none" else stores))
     return Box(name=f"{level.upper()} TLB", facts=facts)
 
 
-def _walks(told: Told) -> Box:
-    faults = [(f"fault of {name}", _latency(told, f"page_fault.minor.{size}")) for size, name in PAGES]
-    pieces = told.text("tlb.walk_cache.entries")
+def _walks(answers: Answers) -> Box:
+    faults = [(f"fault of {name}", _latency(answers, f"page_fault.minor.{size}")) for size, name in PAGES]
+    pieces = answers.text("tlb.walk_cache.entries")
     return Box(name="Page walks", facts=_facts(("upper levels at hand", pieces), *faults))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from setebench.report.opening.told import Told
+from setebench.report.opening.answers import Answers
 from setebench.results import Finding, Outcome
 
 START, PRESENT = "prefetcher.", ".present"
@@ -40,33 +40,33 @@ class Prefetcher(msgspec.Struct, frozen=True, kw_only=True):
     words: str
 
 
-def present(told: Told) -> list[Prefetcher]:
+def present(answers: Answers) -> list[Prefetcher]:
     """Those that are there, in order of appearance."""
     found = []
-    for identity in _identities(told):
-        if told.value(f"{START}{identity}{PRESENT}"):
+    for identity in _identities(answers):
+        if answers.value(f"{START}{identity}{PRESENT}"):
             level, _, kind = identity.partition(".")
-            words = _Words(told, identity, kind).text()
-            name = _name(told, identity, kind)
+            words = _Words(answers, identity, kind).text()
+            name = _name(answers, identity, kind)
             found.append(Prefetcher(identity=identity, level=level, name=name, words=words))
     return found
 
 
-def absent(told: Told, level: str) -> list[str]:
+def absent(answers: Answers, level: str) -> list[str]:
     """Kinds that were looked for in a level and are not there."""
-    names = (identity.partition(".") for identity in _identities(told) if not_there(told, identity))
+    names = (identity.partition(".") for identity in _identities(answers) if not_there(answers, identity))
     return [word(kind) for where, _, kind in names if where == level and kind != "other"]
 
 
-def unsettled(told: Told) -> list[str]:
+def unsettled(answers: Answers) -> list[str]:
     """Those of which it is open whether they are there."""
-    names = [name for name in _identities(told) if told.get(f"{START}{name}{PRESENT}") is None]
+    names = [name for name in _identities(answers) if answers.get(f"{START}{name}{PRESENT}") is None]
     return [f"{level.upper()} {word(kind)}" for level, _, kind in (name.partition(".") for name in names)]
 
 
-def not_there(told: Told, identity: str) -> bool:
+def not_there(answers: Answers, identity: str) -> bool:
     """Whether it was looked for properly, and is not there."""
-    finding = told.findings.get(f"{START}{identity}{PRESENT}")
+    finding = answers.findings.get(f"{START}{identity}{PRESENT}")
     return finding is not None and finding.outcome is Outcome.ABSENT
 
 
@@ -75,13 +75,13 @@ def word(kind: str) -> str:
     return KINDS.get(kind, kind.replace("_", " "))
 
 
-def _identities(told: Told) -> list[str]:
-    names = [name for name in told.findings if name.startswith(START) and name.endswith(PRESENT)]
+def _identities(answers: Answers) -> list[str]:
+    names = [name for name in answers.findings if name.startswith(START) and name.endswith(PRESENT)]
     return [name.removeprefix(START).removesuffix(PRESENT) for name in names]
 
 
-def _name(told: Told, identity: str, kind: str) -> str:
-    key = told.value(f"{START}{identity}.indexed_by")
+def _name(answers: Answers, identity: str, kind: str) -> str:
+    key = answers.value(f"{START}{identity}.indexed_by")
     return f"{word(kind)} {KEYS[key]}" if isinstance(key, str) and key in KEYS else word(kind)
 
 
@@ -89,7 +89,7 @@ def _name(told: Told, identity: str, kind: str) -> str:
 class _Words:
     """The clauses on one prefetcher, each from one or two findings; none where nothing was found."""
 
-    told: Told
+    answers: Answers
     identity: str
     kind: str
 
@@ -112,13 +112,13 @@ class _Words:
         return f"{START}{self.identity}.{parameter}"
 
     def _get(self, parameter: str) -> Finding | None:
-        return self.told.get(self._name(parameter))
+        return self.answers.get(self._name(parameter))
 
     def _number(self, parameter: str) -> str:
-        return self.told.bare(self._name(parameter)) if self._get(parameter) is not None else ""
+        return self.answers.bare(self._name(parameter)) if self._get(parameter) is not None else ""
 
     def _patterns(self) -> str:
-        found = self.told.value(self._name("patterns"))
+        found = self.answers.value(self._name("patterns"))
         return f"shown by {_listed(found)}" if isinstance(found, list) and found else ""
 
     def _trigger(self) -> str:
@@ -141,18 +141,18 @@ class _Words:
     def _direction(self) -> str:
         if self.kind == "next_line":
             return ""
-        found = str(self.told.value(self._name("directions")))
+        found = str(self.answers.value(self._name("directions")))
         return {"up": "upwards only", "down": "downwards only", "both": "up and down"}.get(found, "")
 
     def _trainers(self) -> str:
-        found = self.told.value(self._name("trained_by"))
+        found = self.answers.value(self._name("trained_by"))
         if not isinstance(found, list) or set(TRAINERS) <= set(found):
             return ""
         kinds = {"load": "loads", "store": "stores", "prefetch": "prefetches"}
         return f"on {_listed([kinds.get(str(each), str(each)) for each in found])}"
 
     def _fills(self) -> str:
-        level, fills = self.identity.partition(".")[0], self.told.value(self._name("fills"))
+        level, fills = self.identity.partition(".")[0], self.answers.value(self._name("fills"))
         return f"into {fills.upper()}" if isinstance(fills, str) and fills != level else ""
 
     def _streams(self) -> str:
@@ -162,10 +162,10 @@ class _Words:
 
     def _region(self) -> str:
         name = self._name("region_size")
-        return f"regions of {self.told.text(name)}" if self.told.get(name) is not None else ""
+        return f"regions of {self.answers.text(name)}" if self.answers.get(name) is not None else ""
 
     def _border(self) -> str:
-        small, large = (self.told.value(self._name(name)) for name in ("crosses_4k", "crosses_4k_in_2m"))
+        small, large = (self.answers.value(self._name(name)) for name in ("crosses_4k", "crosses_4k_in_2m"))
         if small is None:
             return ""
         if small:
@@ -173,7 +173,7 @@ class _Words:
         return "crosses 4 KiB in 2 MiB pages only" if large else "stays in 4 KiB"
 
     def _open(self) -> str:
-        findings = self.told.findings
+        findings = self.answers.findings
         asked = [text for name, text in DESCRIBED.items() if self._name(name) in findings and not self._get(name)]
         return f"open: {', '.join(asked)}" if asked else ""
 

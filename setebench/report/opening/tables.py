@@ -8,9 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from setebench.report.numbers import number
+from setebench.report.opening.answers import MEMORY, Answers, rounded
 from setebench.report.opening.picture import PAGES, in_flight, transfers
 from setebench.report.opening.prefetchers import absent, present, unsettled
-from setebench.report.opening.told import MEMORY, Told, rounded
 from setebench.report.sections import UNDOCUMENTED, Reference
 from setebench.results import Finding
 
@@ -46,7 +46,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[Row]
 
 
-def groups(told: Told, references: Sequence[Reference]) -> list[Group]:
+def groups(answers: Answers, references: Sequence[Reference]) -> list[Group]:
     """The summary; what was not asked has no row."""
     makers: tuple[tuple[str, Callable[[_Rows], Iterator[Row]]], ...] = (
         ("Cache/memory hierarchy latency", _latencies),
@@ -55,7 +55,7 @@ def groups(told: Told, references: Sequence[Reference]) -> list[Group]:
         ("Software prefetching", _software),
         ("Hardware prefetching", _hardware),
     )
-    rows = _Rows(told, references)
+    rows = _Rows(answers, references)
     made = [Group(heading=heading, rows=[row for row in make(rows) if row.value]) for heading, make in makers]
     return [group for group in made if group.rows]
 
@@ -63,23 +63,23 @@ def groups(told: Told, references: Sequence[Reference]) -> list[Group]:
 class _Rows:
     """Makes rows of parameters, with what references say of them."""
 
-    def __init__(self, told: Told, references: Sequence[Reference]) -> None:
-        self.told, self._references = told, references
+    def __init__(self, answers: Answers, references: Sequence[Reference]) -> None:
+        self.answers, self._references = answers, references
 
     def row(self, label: str, value: str, *parameters: str) -> Row:
-        found = [self.told.findings[name] for name in parameters if name in self.told.findings]
+        found = [self.answers.findings[name] for name in parameters if name in self.answers.findings]
         remarks = [(each.name, [each.remark(finding) for finding in found]) for each in self._references]
         said = [(name, ", ".join(dict.fromkeys(filter(None, texts)))) for name, texts in _known(remarks)]
         published = "; ".join(f"{name} {text}" for name, text in said if text)
         return Row(label=label, value=value, published=published, news=not published and _news(remarks))
 
     def of(self, label: str, parameter: str) -> Row:
-        return self.row(label, self.told.exact(parameter), parameter)
+        return self.row(label, self.answers.exact(parameter), parameter)
 
     def by_page(self, label: str, parameter: str) -> Row:
         """`29 cycles on 4 KiB pages, 10 cycles on 2 MiB pages`."""
         names = [(f"{parameter}.{size}", name) for size, name in PAGES]
-        parts = [(self.told.exact(each), name) for each, name in names if each in self.told.findings]
+        parts = [(self.answers.exact(each), name) for each, name in names if each in self.answers.findings]
         texts = dict.fromkeys(text for text, _ in parts)
         if list(texts) == ["open"]:
             return self.row(label, "open")
@@ -101,21 +101,21 @@ def _news(remarks: _Remarks) -> bool:
 
 
 def _latencies(rows: _Rows) -> Iterator[Row]:
-    told = rows.told
-    for level in told.levels:
+    answers = rows.answers
+    for level in answers.levels:
         yield rows.of(f"{level.upper()} cache hit", f"latency.{level}")
     yield rows.of("memory access", f"latency.{MEMORY}")
     yield rows.of("memory access in an open row", f"latency.{MEMORY}.row_hit")
-    yield rows.row("vector loads", _vectors(told))
-    yield rows.row("changed line of another core", transfers(told))
+    yield rows.row("vector loads", _vectors(answers))
+    yield rows.row("changed line of another core", transfers(answers))
     for level in ("l1", "l2"):
         yield rows.by_page(f"level-{level[1:]} TLB miss", f"tlb.{level}.miss_penalty")
     yield rows.by_page("page fault in memory", "page_fault.minor")
 
 
-def _vectors(told: Told) -> str:
+def _vectors(answers: Answers) -> str:
     """What vector loads take longer than 8-byte loads: one clause where every width can take as long as they do."""
-    said = {width: _wider(told, width) for width in WIDTHS}
+    said = {width: _wider(answers, width) for width in WIDTHS}
     levels = dict.fromkeys(level for _, missing in said.values() for level in missing)
     extras = {width: extra for width, (extra, _) in said.items() if extra is not None}
     if not extras:
@@ -128,11 +128,11 @@ def _vectors(told: Told) -> str:
     return f"{text}; open: {', '.join(levels)}" if levels else text
 
 
-def _wider(told: Told, width: str) -> tuple[_Extra | None, list[str]]:
+def _wider(answers: Answers, width: str) -> tuple[_Extra | None, list[str]]:
     """A width's difference to 8-byte loads, the one that all levels can have if there is one; and
     levels of which it is open."""
-    asked = [level for level in (*told.levels, MEMORY) if f"latency.{level}.vector{width}" in told.findings]
-    extras = {level: extra for level in asked if (extra := _extra(told, level, width)) is not None}
+    asked = [level for level in (*answers.levels, MEMORY) if f"latency.{level}.vector{width}" in answers.findings]
+    extras = {level: extra for level in asked if (extra := _extra(answers, level, width)) is not None}
     if not extras:
         return None, asked
     low, high = max(each.low for each in extras.values()), min(each.high for each in extras.values())
@@ -149,8 +149,8 @@ class _Extra(NamedTuple):
     high: float
 
 
-def _extra(told: Told, level: str, width: str) -> _Extra | None:
-    wide, base = told.get(f"latency.{level}.vector{width}"), told.get(f"latency.{level}")
+def _extra(answers: Answers, level: str, width: str) -> _Extra | None:
+    wide, base = answers.get(f"latency.{level}.vector{width}"), answers.get(f"latency.{level}")
     if wide is None or base is None or not all(isinstance(each.value, (int, float)) for each in (wide, base)):
         return None
     (low, value, high), (least, middle, most) = _ends(wide), _ends(base)
@@ -171,10 +171,10 @@ def _more(extra: _Extra) -> str:
 
 
 def _sizes(rows: _Rows) -> Iterator[Row]:
-    told = rows.told
-    for level in told.levels:
+    answers = rows.answers
+    for level in answers.levels:
         names = {what: f"cache.{level}.{what}" for what in ("size", "ways", "replacement")}
-        texts = {what: told.text(name) for what, name in names.items()}
+        texts = {what: answers.text(name) for what, name in names.items()}
         yield rows.row(f"{level.upper()} cache", _with_open(texts), *names.values())
         following = f"l{int(level[1:]) + 1}"
         yield rows.of(f"{following.upper()} holds all of {level.upper()}", f"cache.{level}.inclusive_in_{following}")
@@ -193,9 +193,9 @@ def _with_open(texts: dict[str, str]) -> str:
 
 
 def _bandwidths(rows: _Rows) -> Iterator[Row]:
-    told = rows.told
-    for level in (*told.levels, MEMORY):
-        alone, most = told.bandwidth(level), told.largest(level)
+    answers = rows.answers
+    for level in (*answers.levels, MEMORY):
+        alone, most = answers.bandwidth(level), answers.largest(level)
         label = "off-chip bandwidth" if level == MEMORY else f"{level.upper()} bandwidth"
         if alone is None and most is None:
             continue
@@ -213,30 +213,32 @@ def _kernel(parameter: str) -> str:
 
 
 def _software(rows: _Rows) -> Iterator[Row]:
-    told = rows.told
-    said = {name: told.value(f"software_prefetch.{name}") for name, _ in CONDITIONS}
+    answers = rows.answers
+    said = {name: answers.value(f"software_prefetch.{name}") for name, _ in CONDITIONS}
     for label, wanted in (("prefetch works", True), ("prefetch is dropped", False)):
         places = [(name, where) for name, where in CONDITIONS if said[name] is wanted]
         names = [f"software_prefetch.{name}" for name, _ in places]
         yield rows.row(label, ", ".join(where for _, where in places), *names)
-    fills = [(hint, told.text(f"software_prefetch.fills.{hint}")) for hint in HINTS]
+    fills = [(hint, answers.text(f"software_prefetch.fills.{hint}")) for hint in HINTS]
     levels = dict.fromkeys(level for _, level in fills if level)
     lands = [f"{', '.join(hint for hint, where in fills if where == level)}: {level}" for level in levels]
     yield rows.row("where hints fill", "; ".join(lands), *(f"software_prefetch.fills.{hint}" for hint in HINTS))
     for level in ("l1", "l2"):
         names = [f"mshr.{level}.{kind}" for kind in ("demand", "prefetch")]
-        yield rows.row(f"number of {level.upper()} MSHRs", in_flight(told, level), *names)
+        yield rows.row(f"number of {level.upper()} MSHRs", in_flight(answers, level), *names)
     yield rows.of("where no MSHR is free, a prefetch", "software_prefetch.when_full")
-    after = [(what, told.exact(f"software_prefetch.store_after.{what}")) for what in ("shared", "exclusive")]
+    after = [(what, answers.exact(f"software_prefetch.store_after.{what}")) for what in ("shared", "exclusive")]
     known = [f"{text} after a {what} prefetch" for what, text in after if text not in ("", "open")]
     unanswered = "open" if any(text for _, text in after) else ""
     yield rows.row("store to a line of others", "; ".join(known) or unanswered)
 
 
 def _hardware(rows: _Rows) -> Iterator[Row]:
-    for each in present(rows.told):
+    for each in present(rows.answers):
         names = [f"prefetcher.{each.identity}.{what}" for what in ("trigger", "degree", "max_distance", "streams")]
         yield rows.row(f"{each.level.upper()} {each.name}", each.words or "there", *names)
-    missing = [f"{level.upper()} {', '.join(names)}" for level in ("l1", "l2") if (names := absent(rows.told, level))]
+    missing = [
+        f"{level.upper()} {', '.join(names)}" for level in ("l1", "l2") if (names := absent(rows.answers, level))
+    ]
     yield rows.row("not there", "; ".join(missing))
-    yield rows.row("open whether there", ", ".join(unsettled(rows.told)))
+    yield rows.row("open whether there", ", ".join(unsettled(rows.answers)))

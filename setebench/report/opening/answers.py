@@ -19,7 +19,7 @@ LONG_NS = 1e4
 
 
 @dataclass(frozen=True)
-class Told:
+class Answers:
     """What a document says of a machine."""
 
     document: Document
