@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.infer.drift import over_run
 from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
 from setebench.infer.ticks import Estimate
 from setebench.machine import SwitchesPrefetchers
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats.drift import over_time
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import choose_cpus
 from setebench.streaming.loaded import (
@@ -239,7 +239,8 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, loaders
 
 def _over_run(rounds: NDArray[np.float64]) -> Estimate:
     """Of what rounds of a run gave, with room for what other users of the memory do between runs."""
-    return over_run(rounds, RUN_TO_RUN, shared=True)
+    found = over_time(rounds, shared=True).doubted(RUN_TO_RUN / 2)
+    return Estimate(found.value, found.low, found.high)
 
 
 def _latency_at_peak(at_most: Reading, readings: Iterable[Reading]) -> Estimate:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setebench.infer.drift import LEAST_ROUNDS, drift_half_width
 from setebench.infer.ticks import Estimate, t95
+from setebench.stats.drift import LEAST_ROUNDS, drift_half_width
 
 WIDEST = 3.0
 """An interval whose ends are further apart than this factor tells no rate. Two CPUs of a guest that now and then share
@@ -27,7 +27,7 @@ def best_of_rounds(rates: ArrayLike, relative: float, shared: bool = False) -> E
     as well, or up to it; `relative` of each end further. None for a single round, which says nothing of others.
 
     What is `shared` with others drifts in longer times than a run lasts: then the interval holds as much of that as
-    `infer.drift` foretells."""
+    `stats.drift` foretells."""
     series = np.asarray(rates, dtype=np.float64)
     if len(series) < 2:
         return None

@@ -55,7 +55,7 @@ stays in few enough pages for the first TLB of any core of the last twenty years
 
 MIXED_CHAINS = (16, *(2, 4, 2, 8) * 2, 2, 4, 2, 4, 2, 2)
 REPEATED_CHAINS = (8, 2, 4, 2)
-"""The same in many lengths, of which `infer.chains` takes the slope; of those behind small walks only half of the
+"""The same in many lengths, of which `stats.served` takes the slope; of those behind small walks only half of the
 targets are used."""
 
 REPEATED_PAGES = 32

@@ -25,6 +25,7 @@ class Timed:
     line: NDArray[np.int64]
     turn: NDArray[np.int64]
     pages: int
+    additions_cycles: int = 8
 
     def alike_ticks(self, step_ticks: float) -> float:
         """By how much loads of one level differ: a share of what loads take longer than the additions. The bracket is

@@ -43,9 +43,13 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         """Upper end of the interval."""
         return self.value + self.half_width
 
+    def with_error(self, error: float) -> Estimate:
+        """The same with a further, independent standard error."""
+        return msgspec.structs.replace(self, error=math.hypot(self.error, error))
+
     def doubted(self, relative: float) -> Estimate:
         """The same with a further standard error, relative to the value, that no number of epochs makes smaller."""
-        return msgspec.structs.replace(self, error=math.hypot(self.error, relative * self.value))
+        return self.with_error(relative * self.value)
 
     def within(self, low: float, high: float) -> bool:
         """Whether the whole interval lies in [low, high]."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.drift import allan_variances, drift_half_width, over_run
-from setebench.infer.ticks import over_rounds
+from setebench.stats.drift import allan_variances, drift_half_width, over_time, pooled
+from setebench.stats.estimate import Estimate, over_epochs
 
 RUNS, SERIES = 16, 12
 """Runs in a row whose pooled value each run should cover, and how many such series."""
@@ -43,8 +43,7 @@ def runs(seed: int, rounds: int, octave_sd: float) -> list[NDArray[np.float64]]:
 
 def half_width(values: NDArray[np.float64]) -> float:
     """Of the interval over a run."""
-    estimate = over_run(values)
-    return estimate.high - estimate.value
+    return over_time(values).half_width
 
 
 def coverage(series: list[NDArray[np.float64]]) -> tuple[float, float]:
@@ -52,7 +51,7 @@ def coverage(series: list[NDArray[np.float64]]) -> tuple[float, float]:
     with_room, without = [], []
     for own in series:
         pooled = own.mean()
-        estimates = [(over_run(run), over_rounds(run)) for run in own]
+        estimates = [(over_time(run), over_epochs(run)) for run in own]
         with_room += [room.low <= pooled <= room.high for room, _ in estimates]
         without += [bare.low <= pooled <= bare.high for _, bare in estimates]
     return float(np.mean(with_room)), float(np.mean(without))
@@ -83,7 +82,7 @@ def test_what_is_shared_gets_room_for_drift_that_no_run_sees(rounds: int) -> Non
     """Such as after a run whose halves happen to be alike."""
     series = np.random.default_rng(7).normal(500.0, 8.0, rounds)
     series = np.concatenate([series, series])
-    bare, shared = over_run(series), over_run(series, shared=True)
+    bare, shared = over_time(series), over_time(series, shared=True)
     assert shared.high - shared.value > 2.0 * 1.96 * 8.0 / np.sqrt(2 * rounds)
     assert shared.high >= bare.high
 
@@ -108,7 +107,7 @@ def test_a_walk_beside_noise_is_covered_in_the_next_run() -> None:
     for rounds in (12, 32, 128):
         for _ in range(200):
             here, following = 500.0 + walk(rng, 2 * rounds, rounds).reshape(2, rounds) + rng.normal(0, 8, (2, rounds))
-            covered.append(abs(over_run(here).value - following.mean()) <= half_width(here))
+            covered.append(abs(over_time(here).value - following.mean()) <= half_width(here))
     assert np.mean(covered) >= 0.9
 
 
@@ -120,9 +119,21 @@ def test_more_of_the_same_noise_never_makes_an_interval_much_wider() -> None:
 
 def test_values_that_do_not_vary_leave_no_room() -> None:
     assert drift_half_width(np.full(16, 500.0)) == 0.0
-    assert over_run(np.full(16, 500.0)) == (500.0, 500.0, 500.0)
+    assert over_time(np.full(16, 500.0)).half_width == 0.0
 
 
-def test_too_few_rounds_tell_nothing_of_drift() -> None:
-    for values in ([500.0], [500.0, 510.0], [500.0, 510.0, 505.0]):
-        assert over_run(values) == over_rounds(values)
+def test_a_single_epoch_has_no_interval() -> None:
+    assert over_time([500.0]).half_width == np.inf
+
+
+def test_a_burst_in_a_quarter_of_the_epochs_moves_the_mean_by_less_than_its_error() -> None:
+    series = np.random.default_rng(8).normal(500.0, 8.0, 32)
+    disturbed = series + np.where(np.arange(32) % 5 == 0, 400.0, 0.0)
+    assert abs(over_time(disturbed).value - over_time(series).value) < over_time(disturbed).half_width
+
+
+@pytest.mark.parametrize("apart", [0.0, 2.0, 20.0])
+def test_two_ways_that_disagree_are_both_in_the_interval(apart: float) -> None:
+    found = pooled(Estimate(value=100.0, error=1.0), Estimate(value=100.0 + apart, error=2.0))
+    assert found.low < 100.0 and (found.high > 100.0 + apart)
+    assert found.error < 1.0 if apart == 0.0 else found.error > 0.4 * apart

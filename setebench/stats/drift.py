@@ -1,4 +1,4 @@
-"""How much of what a run saw goes on below the frequencies that it could see. Knows no machine.
+"""How much of what a run saw goes on below the frequencies that it could see.
 
 What neighbours do to shared caches and memory comes and goes in milliseconds and in hours alike: a spectrum that falls
 with frequency, with about as much power in every octave ("flicker"). A mean over one run averages out what is faster
@@ -13,12 +13,11 @@ counts as much as it explains that, and the interval is that of all of them toge
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special, stats
 
-from setebench.infer.ticks import Estimate, over_rounds, t95
+from setebench.stats.estimate import CONFIDENCE, Estimate
 
 LEAST_ROUNDS = 4
 """Fewer rounds say nothing of drift."""
@@ -37,11 +36,8 @@ RATIOS = np.concatenate([[0.0], np.logspace(-4, 1, 26)])
 """Variance of flicker over that of independent noise in a round. Below, a hundred rounds are independent to a tenth
 of their error; above, a round is all drift. A fifth of an order of magnitude apart, which no run can tell."""
 
-MISSED = 0.05
-"""How often an interval may miss."""
-
-HALVINGS = 20
-"""Of the half width's bracket: it is then known to a millionth."""
+TRIMMED = 0.25
+"""Of the epochs at either end, which are left out of the mean: bursts shorter than an epoch raise some of them."""
 
 
 def allan_variances(series: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -84,30 +80,52 @@ def drift_half_width(series: NDArray[np.float64], shared: bool = False) -> float
 
 
 def _half_width(weights: NDArray[np.float64], errors: NDArray[np.float64], degrees: float) -> float:
-    """Where the tails of a mixture of Student's t, each with its weight and standard error, hold `MISSED`."""
-    low, high = 0.0, float(errors.max()) * t95(max(int(degrees), 1))
-    likely = [(float(w), float(e)) for w, e in zip(weights, errors, strict=True) if w > MISSED * 1e-3]
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        outside = sum(weight * _outside(middle / error, degrees) for weight, error in likely)
-        low, high = (middle, high) if outside > MISSED else (low, middle)
-    return high
+    """Where the tails of a mixture of Student's t, each with its weight and standard error, hold what an interval
+    misses."""
+    missed = 1 - CONFIDENCE
+    likely = (weights > missed * 1e-3) & (errors > 0)
+
+    def excess(half: float) -> float:
+        return float(weights[likely] @ (2 * special.stdtr(degrees, -half / errors[likely]))) - missed
+
+    most = float(errors.max() * stats.t.ppf(1 - missed / 4, degrees))
+    return float(optimize.brentq(excess, 0.0, most)) if excess(most) < 0 else most
 
 
-def _outside(t: float, degrees: float) -> float:
-    """How likely Student's t is further from 0 than `t`, by the normal deviate that is as rare (D. L. Wallace, Ann.
-    Math. Stat. 30, 1959): right to a few thousandths."""
-    deviate = (8 * degrees + 1) / (8 * degrees + 3) * math.sqrt(degrees * math.log1p(t * t / degrees))
-    return math.erfc(deviate / math.sqrt(2.0))
+def over_time(values: ArrayLike, *, shared: bool = False) -> Estimate:
+    """The mean of epochs in the order of time (shape (n,)), with room for drift that is slower than the run, as far as
+    what the run saw foretells it, and at least as much as it couldn't see of what is `shared` with others.
 
-
-def over_run(values: ArrayLike, relative: float = 0.0, shared: bool = False) -> Estimate:
-    """`over_rounds`, with room for drift that is slower than the run, as far as what the run saw foretells it, and at
-    least as much as it couldn't see of what is `shared` with others."""
-    estimate = over_rounds(values, relative)
+    Trimmed, with the error of winsorised values (Yuen 1974, Biometrika 61:165): bursts reach into few epochs."""
     series = np.asarray(values, dtype=np.float64)
+    if len(series) < 2:
+        return Estimate(value=float(series.mean()) if len(series) else np.nan, error=np.inf, degrees=0)
+    count, cut = len(series), int(TRIMMED * len(series)) if len(series) > LEAST_ROUNDS else 0
+    ordered = np.sort(series)
+    kept = ordered[cut : count - cut]
+    squares = float(((np.clip(ordered, kept[0], kept[-1]) - np.clip(ordered, kept[0], kept[-1]).mean()) ** 2).sum())
+    estimate = Estimate(
+        value=float(kept.mean()), error=(squares / (len(kept) * (len(kept) - 1))) ** 0.5, degrees=len(kept) - 1
+    )
     if len(series) < LEAST_ROUNDS:
         return estimate
     drift = drift_half_width(np.clip(series, *np.quantile(series, (CUT, 1.0 - CUT))), shared)
-    half = max(estimate.high - estimate.value, drift)
-    return Estimate(estimate.value, estimate.value - half, estimate.value + half)
+    if drift <= estimate.half_width:
+        return estimate
+    return Estimate(
+        value=estimate.value, error=drift / float(stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)), degrees=count - 1
+    )
+
+
+def pooled(first: Estimate, second: Estimate) -> Estimate:
+    """Two ways of measuring the same: their mean, weighted by their errors, and by what they differ by beyond these
+    (DerSimonian and Laird 1986, Controlled Clinical Trials 7:177)."""
+    ways = [each for each in (first, second) if np.isfinite(each.half_width)]
+    if len(ways) < 2:
+        return ways[0] if ways else first
+    normal = float(stats.norm.ppf(0.5 + CONFIDENCE / 2))
+    variances = [(each.half_width / normal) ** 2 for each in ways]
+    apart = max(((first.value - second.value) ** 2 - sum(variances)) / 2, 0.0)
+    weights = [1.0 / max(each + apart, 1e-30) for each in variances]
+    value = sum(weight * each.value for weight, each in zip(weights, ways, strict=True)) / sum(weights)
+    return Estimate(value=value, error=sum(weights) ** -0.5)

@@ -1,0 +1,198 @@
+"""From rounds to the latency of each level, by single loads and by chains, which should agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from setebench.calibration import Levels
+from setebench.infer.ticks import mean_ticks, undisturbed
+from setebench.results import Finding, Outcome
+from setebench.stats import decide
+from setebench.stats.drift import over_time, pooled
+from setebench.stats.estimate import Estimate
+from setebench.stats.served import Intervals, Served, ServedParams, fit, quantised_variance
+
+from .params import Params
+from .rounds import Round, Timings, crude_cycles
+from .vectors import vector_finding, vector_surplus
+
+SHARED = ("l3", "l4", "memory")
+"""Levels that other cores use as well: how much they do drifts in longer times than a run lasts."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A level's latency by single loads, by chains and by both; `own` is the least part of the lines that the level
+    itself served."""
+
+    single: Estimate
+    chain: Estimate
+    both: Estimate
+    own: float = 1.0
+
+
+def counted(rounds: Sequence[Round], params: Params) -> list[Round]:
+    """The rounds in which additions ran as fast as they do undisturbed. Nothing else selects a round: by its own values
+    a latency would be low by chance."""
+    pace = np.array([1.0 / each.ruler.cycles_per_tick for each in rounds])
+    fast = np.flatnonzero(pace <= params.pace * np.quantile(pace, 0.25))
+    chosen = fast if len(fast) >= params.counted else np.argsort(pace)[: params.counted]
+    return [rounds[number] for number in np.sort(chosen)]
+
+
+def settled(rounds: Sequence[Round], levels: Levels, step: float, params: Params) -> bool:
+    """Whether further rounds would say little more of any level."""
+    chosen = counted(rounds, params)
+    crude = (over_time([crude_cycles(each, name, step) for each in chosen]) for name in levels.walks)
+    return all(each.half_width <= max(params.settled * each.value, params.settled_cycles) for each in crude)
+
+
+def latencies(rounds: Sequence[Round], levels: Levels, step: float, params: Params) -> dict[str, Latency]:
+    """Of every level, nearest first. What is known of nearer levels, and about of further ones, explains lines that
+    these served."""
+    known, found = dict(levels.cycles), {}
+    for name in levels.walks:
+        if name in ("l1", "memory"):
+            found[name] = _alone(rounds, name, step)
+        else:
+            names = list(levels.walks)
+            number = names.index(name)
+            near = {names[number - 1], names[number + 1], "memory"}
+            others = [known[each] for each in names if each in near]
+            found[name] = _among(rounds, name, (known[name], others), step, params)
+        known[name] = found[name].both.value
+    return found
+
+
+def _alone(rounds: Sequence[Round], name: str, step: float) -> Latency:
+    """L1 and memory, to which all lines are brought for sure: plain means."""
+    single = over_time([_single_cycles(each, name, step) for each in rounds], shared=name in SHARED)
+    chain = over_time([crude_cycles(each, name, step) for each in rounds], shared=name in SHARED)
+    return Latency(single, chain, pooled(single, chain))
+
+
+def _single_cycles(one: Round, name: str, step: float) -> float:
+    """Cycles of a load: its mean over that of the additions timed beside it."""
+    timed = [each.singles for each in one.levels[name]]
+    longer = [mean_ticks(each.loads, step) - mean_ticks(each.additions, step) for each in timed]
+    return float(np.mean(longer)) * one.ruler.cycles_per_tick + timed[0].additions_cycles
+
+
+def _among(
+    rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[float]], step: float, params: Params
+) -> Latency:
+    """A level between, some of whose lines others serve; `cycles` is about what it takes, and what the others do."""
+    timings = [(each, part) for each in rounds for part in each.levels[name]]
+    about, foreign = cycles[0], np.array(cycles[1])
+    known = np.array([_overhead(one, part, step) for one, part in timings])
+    singles = fit([_singles(one, part, step, params) for one, part in timings], about, foreign, known, ServedParams())
+    chains = fit([_chains(one, part, step, params) for one, part in timings], about, foreign, None, ServedParams())
+    single, chain = (_over_time(each, name) for each in (singles, chains))
+    return Latency(single, chain, pooled(single, chain), min(singles.own, chains.own))
+
+
+def _over_time(found: Served, name: str) -> Estimate:
+    estimate = over_time(found.cycles, shared=name in SHARED)
+    return estimate.with_error(found.shared_error)
+
+
+def _overhead(one: Round, part: Timings, step: float) -> float:
+    """Ticks of an interval without a load."""
+    return mean_ticks(part.singles.additions, step) - part.singles.additions_cycles / one.ruler.cycles_per_tick
+
+
+def _jitter2(part: Timings, step: float, params: Params) -> float:
+    """Variance of the bracket in ticks, as additions show it, which all take the same: what the clock's step adds is
+    not in it."""
+    additions = part.singles.additions[undisturbed(part.singles.additions, step)]
+    return max(float(additions.var()) - quantised_variance(float(additions.mean()), step), params.jitter**2)
+
+
+def _singles(one: Round, part: Timings, step: float, params: Params) -> Intervals:
+    loads = part.singles.loads[undisturbed(part.singles.loads, step)]
+    return Intervals(
+        count=np.ones(len(loads), dtype=np.int64),
+        ticks=loads.astype(np.float64),
+        step=step,
+        jitter2=_jitter2(part, step, params),
+        cycles_per_tick=one.ruler.cycles_per_tick,
+    )
+
+
+def _chains(one: Round, part: Timings, step: float, params: Params) -> Intervals:
+    return Intervals(
+        count=np.concatenate([np.full(len(ticks), length) for length, ticks in part.chains.items()]),
+        ticks=np.concatenate(list(part.chains.values())).astype(np.float64),
+        step=step,
+        jitter2=_jitter2(part, step, params),
+        cycles_per_tick=one.ruler.cycles_per_tick,
+    )
+
+
+# -- findings ------------------------------------------------------------------------------------
+
+
+def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Params) -> Iterator[Finding]:
+    """Latencies of all levels, nearest first and memory last, by the two ways and as agreed, and of vector loads."""
+    found = latencies(rounds, levels, step, params)
+    transfer = over_time([each.transfer_cycles for each in rounds])
+    before, doubt = 0.0, ""
+    for name, own in found.items():
+        doubt = doubt or _doubt(name, own, before, found["memory"].both.value, levels, params)
+        before = own.both.value
+        yield decide.measured(f"latency.{name}.sete", own.single, "cycles", "dithered single loads", EVIDENCE)
+        yield decide.measured(f"latency.{name}.chase", own.chain, "cycles", "chains of different length", EVIDENCE)
+        agreed = _latency(f"latency.{name}", own, "" if name == "memory" else doubt, len(rounds), params)
+        yield agreed
+        for size in sorted({size for each in rounds for level, size in each.longer if level == name}):
+            surplus = vector_surplus(rounds, name, size, transfer, params)
+            yield vector_finding(f"latency.{name}.vector{size}", agreed, surplus, params)
+
+
+EVIDENCE = "single_load_ticks"
+
+
+def _doubt(name: str, own: Latency, before: float, memory: float, levels: Levels, params: Params) -> str:
+    """Why this level, and with it the numbers of those further out, can't be stated; empty where nothing speaks against
+    it. `before` is the latency of the level before."""
+    cycles = own.both.value
+    if name in ("l1", "memory"):
+        return ""
+    if cycles < params.next_level * before:
+        return f"{name} takes {cycles:.1f} cycles, hardly longer than the level before it"
+    if cycles > memory / params.next_level:
+        return f"{name} takes {cycles:.1f} cycles, nearly as long as memory: its lines were evicted"
+    if cycles > levels.hidden_cycles:
+        return f"some lines took {levels.hidden_cycles:.1f} cycles, which may be a level of its own before {name}"
+    if own.own < params.own:
+        return f"{name} served {own.own:.0%} of its lines"
+    return ""
+
+
+def _latency(parameter: str, own: Latency, doubt: str, rounds: int, params: Params) -> Finding:
+    if doubt:
+        return decide.unresolved(parameter, "cycles", f"{doubt}; run again on a quieter machine", METHOD)
+    both = own.both
+    method = f"{METHOD}, {rounds} rounds"
+    if own.own < 1.0:
+        method += f", {own.own:.0%} of lines from the level"
+    if both.half_width <= max(params.precise * both.value, params.precise_cycles):
+        return decide.measured(parameter, both, "cycles", method, EVIDENCE)
+    if not np.isfinite(both.half_width) or both.low <= 0:
+        return decide.unresolved(parameter, "cycles", "too noisy; run again on a quieter machine", method)
+    return Finding(
+        parameter=parameter,
+        value=both.low,
+        unit="cycles",
+        low=both.low,
+        high=both.high,
+        outcome=Outcome.AT_LEAST,
+        method=method,
+        evidence=EVIDENCE,
+    )
+
+
+METHOD = "single loads and chains together"
