@@ -146,10 +146,11 @@ class _Words:
 
     def _trainers(self) -> str:
         found = self.answers.value(self._name("trained_by"))
-        if not isinstance(found, list) or set(TRAINERS) <= set(found):
+        trainers = [str(each) for each in found] if isinstance(found, list) else []
+        if not trainers or set(TRAINERS) <= set(trainers):
             return ""
         kinds = {"load": "loads", "store": "stores", "prefetch": "prefetches"}
-        return f"on {_listed([kinds.get(str(each), str(each)) for each in found])}"
+        return f"on {_listed([kinds.get(each, each) for each in trainers])}"
 
     def _fills(self) -> str:
         level, fills = self.identity.partition(".")[0], self.answers.value(self._name("fills"))
