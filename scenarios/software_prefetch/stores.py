@@ -12,7 +12,7 @@ import numpy as np
 
 from setebench.infer.ticks import mean_ticks, over_replicates, over_rounds
 from setebench.machine import Facts, Ticks
-from setebench.measure.layout import GROUP_PAGES, TLB_PAGE_BYTES
+from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, Place
 from setebench.probe import Probe
 from setebench.results import Finding
@@ -146,9 +146,8 @@ def _store(probe: Probe, place: Place, number: int, kind: str) -> Probe:
     elif kind not in (ADDITIONS, NONE):
         probe = probe.prefetch(target, kind)
     # stores may have a TLB of their own, which no load warms: another line of the page is stored to before
-    page, offset = divmod(target.offset, TLB_PAGE_BYTES)
-    beside = target.base + (page * TLB_PAGE_BYTES + (offset + TLB_PAGE_BYTES // 2) % TLB_PAGE_BYTES)
-    probe = place.ready(probe.wait(SETTLE_CYCLES).fence(), number, 1).store(beside).fence().start(number)
+    probe = place.ready(probe.wait(SETTLE_CYCLES).fence(), number, 1)
+    probe = probe.store(place.companions[number]).fence().start(number)
     probe = probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)
     return probe.fence().stop(number)
 

@@ -167,6 +167,11 @@ class Place:
         """The targets of a repetition, one in each page of a group, in the order of use; `GROUP_PAGES` at most."""
         return tuple(TARGETS + offset for offset in self._group.targets[:GROUP_PAGES])
 
+    @property
+    def companions(self) -> tuple[Operand, ...]:
+        """A line of each target's page, by which its TLB entry is warmed."""
+        return tuple(COMPANIONS + offset for offset in self._group.companions[:GROUP_PAGES])
+
     def repetitions(self, wanted: int, effort: int = 1) -> int:
         """Fewer than wanted where each needs a long walk; `effort` times as many of those as usual."""
         # one turn of a repeated line is judged by the others (`fastest_lines`)
