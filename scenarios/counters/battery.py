@@ -185,9 +185,10 @@ class Battery:
         """One line of every few of some pages in turn, then of some others: no prefetcher brings a line that is still
         to come, none sees two lines of a page in a row, and few loads wait for a TLB entry instead of a line."""
         rng, params = self._context.rng(23), self._params
-        region = self._allocate(2 * PAGES * PAGE_BYTES)
+        apart = params.full_apart * self._context.machine.facts.line_size
+        turns = -(-max(params.full_lines) // (params.full_pages * (PAGE_BYTES // apart - 1)))
+        region = self._allocate(turns * params.full_pages * PAGE_BYTES)
         pages = rng.permutation(np.arange(0, region.size, PAGE_BYTES)).reshape(-1, params.full_pages, 1)
-        apart = params.full_apart * region.line_size
         lines = rng.permuted(np.tile(np.arange(apart, PAGE_BYTES, apart), (*pages.shape[:2], 1)), axis=2)
         order = (lines + pages).transpose(0, 2, 1).ravel()[: max(params.full_lines)]
         yield from make.full_queues(region, self._context.cpu, params.full_lines, order)

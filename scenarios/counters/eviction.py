@@ -52,7 +52,7 @@ class Eviction:
         sizes = self._sizes()
         own, next_ticks = self._own(sizes)
         second = self._second(sizes, next_ticks, memory)
-        levels = self._levels(sizes, next_ticks, memory, second)
+        levels = self._nearer(self._levels(sizes, next_ticks, memory, second), next_ticks)
         if (levels.third is None) != (self.levels.third is None):
             self.levels = levels
             second = self._second(sizes, next_ticks, memory)
@@ -104,16 +104,31 @@ class Eviction:
         start = next((at for at, size in enumerate(sizes) if self._behind(size) >= (next_ticks + beyond) / 2), None)
         if start is None:
             return None
-        for shorter, size in itertools.pairwise(sizes[start:]):
+        for at, (shorter, size) in enumerate(itertools.pairwise(sizes[start:]), start + 1):
             before, behind = self._behind(shorter), self._behind(size)
             gone = beyond - behind <= params.evicted * beyond
             last = size >= params.most_passes * sizes[start]
             steady = last or behind <= (1 + params.evicted) * before
             if gone or (steady and behind >= (1 - params.still_there) * beyond):
-                return size
+                return self._surely(size, sizes[at + 1 : at + 3])
             if last:
                 break
         return None
+
+    def _nearer(self, levels: Levels, next_ticks: float) -> Levels:
+        """The levels, with the working set of the second one that takes as long as lines that only the first one lost,
+        where a larger one was taken for it."""
+        inside = (levels.sizes > levels.first_bytes) & (levels.sizes < levels.second)
+        if levels.second_ticks <= self.params.slower * next_ticks or not inside.any():
+            return levels
+        at = int(np.argmin(np.where(inside, np.abs(np.log(levels.ticks / next_ticks)), np.inf)))
+        return replace(levels, second=float(levels.sizes[at]), second_ticks=float(levels.ticks[at]))
+
+    def _surely(self, size: int, longer: list[int]) -> int:
+        """A longer pass where lines are still in the same place behind it: few are timed, and the tree of a set's
+        bits may keep some others."""
+        same = [each for each in longer if self._behind(each) <= (1 + self.params.still_there) * self._behind(size)]
+        return max((size, *same))
 
     def _levels(self, sizes: list[int], next_ticks: float, memory: float, second: int | None) -> Levels:
         """The levels, without a third one where lines that left the second one come from memory, or with one that only
@@ -188,11 +203,12 @@ class Eviction:
         return min(self.params.evicted_lines, DIRTY_LINES * DIRTY_APART * self.dirty.line_size // PAGE_BYTES)
 
     def _link(self, begin: int) -> int:
-        """One modified line of each of some pages from `begin` on, but not the first, linked in random order; the first
-        one's address."""
-        rng, line = self.context.rng(begin), self.dirty.line_size
-        lines = PAGE_BYTES // line // DIRTY_APART
-        at = rng.integers(1, lines, self._timed) * DIRTY_APART * line
-        order = begin + rng.permutation(np.arange(self._timed)) * PAGE_BYTES + at
+        """One modified line of each of some pages from `begin` on, but none that begins a page, linked in random order;
+        the first one's address."""
+        rng = self.context.rng(begin)
+        at = rng.permutation(np.arange(DIRTY_LINES) * DIRTY_APART * self.dirty.line_size)
+        at = at[at % PAGE_BYTES != 0]
+        _, firsts = np.unique(at // PAGE_BYTES, return_index=True)
+        order = begin + rng.permutation(at[firsts[: self._timed]])
         self.context.machine.link(self.dirty, order)
         return int(order[0])

@@ -69,10 +69,6 @@ STREAMED = ("far_ascending", "stream_load")
 PAST_CACHES = "stream_store_nt"
 """Lines written to memory that no cache gives away."""
 
-AND_FLUSHES = " and flushes"
-"""Behind the name of a candidate that also counts modified lines that are flushed: whether a flush is a write-back of
-one level to the next is for the core to say."""
-
 
 def judge_line_event(role: str, evidence: Evidence) -> Verdict:
     """The verdict on an event that counts lines, or loads by where their line was."""
@@ -188,20 +184,16 @@ def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> Candidate
     family = next(each for each in FAMILIES if role in each)
     observed = np.array([_counted(role, evidence, work) for work in used])
     predicted = _predicted(family, used)
-    errors = {name: _errors(role, name.removesuffix(AND_FLUSHES), evidence, used) for name in predicted}
-    comparison = compare(observed, errors, predicted)
-    alike = comparison.equals(evidence.params.even_odds)
-    names = list(dict.fromkeys(name.removesuffix(AND_FLUSHES) for name in (comparison.best, *alike)))
+    comparison = compare(observed, {name: _errors(role, name, evidence, used) for name in predicted}, predicted)
+    names = list(dict.fromkeys((comparison.best, *comparison.equals(evidence.params.even_odds))))
     chosen = role if role in names else names[0]
-    fits = max(fit.fits for name, fit in comparison.fits.items() if name.removesuffix(AND_FLUSHES) == chosen)
-    return Candidate(chosen, tuple(name for name in names if name != chosen), fits >= evidence.params.least_fit)
+    others = tuple(name for name in names if name != chosen)
+    return Candidate(chosen, others, comparison.fits[chosen].fits >= evidence.params.least_fit)
 
 
 def _predicted(family: tuple[str, ...], used: list[Workload]) -> dict[str, Numbers]:
     """Events per repetition of each workload, by candidate; half of the most it could be where that is not known."""
     predicted = {name: np.array([work.volumes.get(name, _most(work) / 2) for work in used]) for name in family}
-    flushes = {name: np.array([float(name in work.aside) for work in used]) for name in family}
-    predicted |= {f"{name}{AND_FLUSHES}": predicted[name] + more for name, more in flushes.items() if more.any()}
     return {name: each for name, each in predicted.items() if each.any()}
 
 

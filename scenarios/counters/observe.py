@@ -85,31 +85,22 @@ def observe_epoch(
 ) -> None:
     """One more epoch of some of the roles: all of their workloads, in an order of its own."""
     context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
-    moment = Moment(epoch, _cycles_per_tick(context, observations.params))
     for number in context.rng(epoch).permutation(len(workloads)):
-        _count_all(context, workloads[number], roles, observations, moment)
+        _count_all(context, workloads[number], roles, observations, epoch)
 
 
 def _cycles_per_tick(context: Context, params: Params) -> float:
     """Cycles of a chain of additions per tick that passes meanwhile, what holds the core up for a moment included: it
     is in the workloads' time as well, which can't be counted without it. Not so the gaps, with which a reading is taken
     again."""
-    chains = [Probe().start().add(count).stop() for count in params.ruler_cycles]
-    ticks = [context.machine.run(chain, params.ruler_repetitions, cpu=context.cpu, warmup=4)[:, 0] for chain in chains]
+    chains = [Probe().start().add(count).stop() for count in params.chain_cycles]
+    ticks = [context.machine.run(chain, params.chain_repetitions, cpu=context.cpu, warmup=4)[:, 0] for chain in chains]
     short, long = (mean_ticks(each, step_ticks(context)) for each in ticks)
-    return (params.ruler_cycles[1] - params.ruler_cycles[0]) / (long - short)
-
-
-@dataclass(frozen=True)
-class Moment:
-    """Number of an epoch, and cycles per tick as they were at its begin."""
-
-    epoch: int
-    cycles_per_tick: float
+    return (params.chain_cycles[1] - params.chain_cycles[0]) / (long - short)
 
 
 def _count_all(
-    context: Context, workload: Workload, wanted: tuple[str, ...], observations: Observations, moment: Moment
+    context: Context, workload: Workload, wanted: tuple[str, ...], observations: Observations, epoch: int
 ) -> None:
     """One epoch of one workload under all groups of events."""
     machine = context.machine
@@ -120,18 +111,20 @@ def _count_all(
     for probe, placements in workload.warm:
         machine.run(probe, placements, cpu=context.cpu)
     run(context, workload, workload.unit)  # what the first repetitions bring in is there from then on
+    timed = any(probe.intervals for probe in workload.probes.values())
     for group in machine.event_groups(roles):
+        cycles_per_tick = _cycles_per_tick(context, observations.params) if timed else np.nan
         for place, amount in enumerate(observations.params.amounts):
             missing = set(group)
             for _ in range(observations.params.tries):
                 reading = _read(context, workload, group, amount * workload.unit)
-                cycles = reading.ticks * moment.cycles_per_tick
+                cycles = reading.ticks * cycles_per_tick
                 if not np.isnan(cycles):
                     observations.step_cycles[workload.name] = cycles / amount / workload.unit / workload.steps
                 for role in sorted(missing):
                     series = _series(observations, role, workload)
-                    series.cycles[moment.epoch, place] = cycles
-                    series.counts[moment.epoch, place] = _value(observations.roles[role], reading.counts[role])
+                    series.cycles[epoch, place] = cycles
+                    series.counts[epoch, place] = _value(observations.roles[role], reading.counts[role])
                 # taken again: a reading that wrapped is none, and one with a gap in its clock counted other things too
                 if not reading.disturbed:
                     missing = {role for role in missing if reading.counts[role].wrapped}

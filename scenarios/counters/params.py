@@ -135,13 +135,13 @@ class Params:
     full_apart: int = 2
     """Lines from one of them to the next in a page: a next-line or pair prefetcher brings none of them."""
 
-    ruler_cycles: tuple[int, int] = (200, 4200)
-    """Of two chains of additions, whose difference calibrates cycles per tick: the longer one is about as long as the
-    timed workloads, so that what disturbs them disturbs it."""
+    chain_cycles: tuple[int, int] = (200, 4200)
+    """Of two chains of additions, whose difference calibrates cycles per tick right before the readings that it is
+    for, as a core's frequency changes within an epoch: the longer one is about as long as the timed workloads."""
 
-    ruler_repetitions: int = 2000
-    """Eight million cycles an epoch: stalls that come every million cycles take part as often as they should, within a
-    third, and take 0.1 % of the time then."""
+    chain_repetitions: int = 400
+    """Two million cycles: a thousandth of a second, in which the frequency seldom changes, and which a few thousand
+    readings can bear."""
 
     work_cycles: int = 2000
     """Cycles of the idle workload per repetition."""

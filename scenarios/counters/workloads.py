@@ -49,8 +49,8 @@ class Workload:
     """A probe for each CPU that takes part, and what one repetition causes.
 
     `volumes`: events by role; a role that is not in it is not known here. Those of `loose` roles hold about, within so
-    many lines per access: a level served them that was found by timing. Events of roles `aside` are not held against
-    it: what it says of them serves to distinguish others. `elapsed`: roles that count cycles, of which the timed
+    many lines per access: a level served them that was found by timing. Of roles `unknown` nobody knows how many there
+    are; that others have so many distinguishes them. `elapsed`: roles that count cycles, of which the timed
     interval (number 0, of the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in
     a unit of amount. What is `before` is run before every reading, `warm` once an epoch: other workloads have driven
     its lines out."""
@@ -60,7 +60,6 @@ class Workload:
     placements: Callable[[int], Placements]
     volumes: Mapping[str, float] = field(default_factory=dict)
     loose: Mapping[str, float] = field(default_factory=dict)
-    aside: frozenset[str] = frozenset()
     elapsed: tuple[str, ...] = ()
     steps: int = 1
     unit: int = 96
@@ -109,10 +108,12 @@ def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
     read = volumes(QUIET, **dict.fromkeys(READS, 1.0))
     twice = volumes(read, load_fb_hit=1)
     owned = volumes(read, load_l1_miss=0, l2_rfo=1, l2_rfo_miss=1, mem_write=1, home_write=1)
+    # a flush is no write-back of one level to the next, but a core may count it as one
+    flushes = frozenset(("l1d_writeback", "l2_writeback"))
     made = {
         "far_load": (ready.load(TARGET), read),
         "far_pair": (ready.load(TARGET).load(TARGET + 8), twice),
-        "far_store": (ready.store(BESIDE_POINTER), owned),
+        "far_store": (ready.store(BESIDE_POINTER), {role: owned[role] for role in owned if role not in flushes}),
     }
     return [
         Workload(
@@ -120,8 +121,7 @@ def flushed(targets: Targets, cpu: int | None, unit: int) -> list[Workload]:
             probes={cpu: probe.fence()},
             placements=targets.draw,
             volumes=known,
-            # a flush is no write-back of one level to the next, but a core may count it as one
-            aside=frozenset(("l1d_writeback", "l2_writeback")) if name == "far_store" else frozenset(),
+            unknown=flushes - set(known),
             unit=unit,
         )
         for name, (probe, known) in made.items()
@@ -234,11 +234,13 @@ def flushes(region: Region) -> Probe:
     return Probe().repeat(region.size // region.line_size, Probe().flush(ARRAY), advance=region.line_size).fence()
 
 
-DIRTY_APART = 2
-"""One of so many lines is modified: then they are in 16 pages, whose entries any TLB holds while they are timed."""
+DIRTY_LINES = 128
+"""Lines that are modified and then driven out: more than any page or prefetcher handles at once, and a few times as
+many still fit into any second level."""
 
-DIRTY_LINES = 512
-"""Lines that are modified and then driven out: a multiple of what any page or prefetcher handles at once."""
+DIRTY_APART = 7
+"""One of so many lines is modified: an odd number, so that they are in all sets, in about as many pages as a
+small first TLB has entries."""
 
 
 class Ring:
