@@ -21,7 +21,7 @@ from . import workloads as make
 from .eviction import Eviction, Placed
 from .levels import Levels, ends, levels_of
 from .params import Params
-from .workloads import PAGE_BYTES, PAGES, TARGET, Ring, Served, Targets, Workload
+from .workloads import PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Served, Targets, Workload
 
 Numbers = NDArray[np.float64]
 
@@ -30,22 +30,6 @@ BEYOND_SECOND = ("l2_fill", "l2_rfo_miss")
 
 STALLS = ("l1d_inflight_sum", "l1d_inflight_cycles", "no_execute", "stall_l1d_miss", "stall_load_any", "cycles")
 """Roles that count cycles of a chase."""
-
-BESIDE = (
-    "far_load",
-    "far_store",
-    "far_pair",
-    "hot_load_",
-    "hot_store_",
-    "nops_",
-    "far_chase_16",
-    "arithmetic_",
-    "driven_out_",
-    "handed_over",
-    "full_",
-)
-"""Beginnings of the names of workloads that are also counted beside a busy sibling thread: for each role, one that is
-about it."""
 
 
 class Battery:
@@ -146,14 +130,16 @@ class Battery:
         """What the second level and one beyond it serve, and what leaves them modified."""
         context, params = self._context, self._params
         context.progress("what drives lines out of each level")
-        dirty_lines = params.amounts[-1] * make.DIRTY_LINES * make.DIRTY_APART
-        dirty = self._allocate(dirty_lines * context.machine.facts.line_size)
-        lines = dirty, self._allocate(params.largest_pass_bytes)
-        placed = Eviction(context, params, self.levels, *lines).placed()
+        size = params.amounts[-1] * params.dirty_lines * params.dirty_apart * context.machine.facts.line_size
+        evictors = self._allocate(params.largest_pass_bytes)
+        dirty = Dirty(
+            region=self._allocate(size), evictors=evictors, count=params.dirty_lines, apart=params.dirty_apart
+        )
+        placed = Eviction(context, params, self.levels, dirty).placed()
         for what in self._working_sets(placed):
             yield from make.served(what, context.cpu, STALLS, params.looseness)
         for level, passed in placed.passes.items():
-            yield make.driven_out(level, lines, passed, context.cpu, params.looseness)
+            yield make.driven_out(level, dirty, passed, context.cpu, params.looseness)
 
     def _working_sets(self, placed: Placed) -> Iterator[Served]:
         """Of the second level, and of a third one where there is one."""
@@ -224,5 +210,5 @@ class Battery:
         siblings = self._siblings()
         spare = self._allocate(PAGE_BYTES).address
         for workload in own if siblings else ():
-            if workload.name.startswith(BESIDE) and not workload.name.endswith(("_free", "_chained")):
+            if workload.name.startswith(self._params.beside) and not workload.name.endswith(("_free", "_chained")):
                 yield make.beside_sibling(workload, self._cpu, siblings[0], spare)

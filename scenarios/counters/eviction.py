@@ -13,14 +13,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from setebench.infer.ticks import mean_ticks
-from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
 
 from .levels import Levels, growth_of
 from .params import Params
-from .workloads import ARRAY, DIRTY_APART, DIRTY_LINES, EVICTOR, PAGE_BYTES, TARGET, Pass, flushes
+from .workloads import ARRAY, EVICTOR, PAGE_BYTES, TARGET, Dirty, Pass, flushes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +35,12 @@ class Placed:
 
 @dataclass
 class Eviction:
-    """Passes over lines of `evictors` behind which lines of `dirty`, modified before, are timed."""
+    """Passes over evictor lines behind which lines that were modified before are timed."""
 
     context: Context
     params: Params
     levels: Levels
-    dirty: Region
-    evictors: Region
+    dirty: Dirty
     _ticks: dict[int, float] = field(default_factory=dict)
     _clean: int = 0
 
@@ -167,24 +165,25 @@ class Eviction:
     def _reload(self, size_bytes: int, *, flushed: bool = False) -> float:
         """Ticks of a step over some of the lines that were modified and then flushed, or passed by other lines, over
         those of a step over lines that are in the first level."""
-        context, dirty, line, run = self.context, self.dirty, self.dirty.line_size, self.context.machine.run
-        begins = self._begins()[: 2 if size_bytes > self.params.evicted_bytes else None]
-        firsts = [self._link(begin) for begin in begins]
-        run(flushes(dirty), {ARRAY: np.array([dirty.address])}, cpu=context.cpu)
+        context, dirty, run = self.context, self.dirty, self.context.machine.run
+        begins, evictors = dirty.begins[: 2 if size_bytes > self.params.evicted_bytes else None], dirty.evictors
+        firsts = [self._link(begin) for begin in begins.tolist()]
+        run(flushes(dirty.region), {ARRAY: begins[:1]}, cpu=context.cpu)
         if size_bytes > self._clean:  # nothing of it may be modified, or it would be written back too
-            run(flushes(self.evictors), {ARRAY: np.array([self.evictors.address])}, cpu=context.cpu)
-            self._clean = self.evictors.size
-        probe = Probe().repeat(DIRTY_LINES, Probe().store(ARRAY + 8), advance=DIRTY_APART * line).fence()
+            run(flushes(evictors), {ARRAY: np.array([evictors.address])}, cpu=context.cpu)
+            self._clean = evictors.size
+        probe = dirty.each(Probe().store(ARRAY + 8))
         if flushed:
-            probe = probe.repeat(DIRTY_LINES, Probe().flush(ARRAY), advance=DIRTY_APART * line).fence()
+            probe += dirty.each(Probe().flush(ARRAY))
         else:
+            line = evictors.line_size
             probe = probe.repeat(size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
         # a flush translates its address: the pages' entries are in the TLB without any line of them being used
         probe = probe.repeat(self._timed, Probe().flush(ARRAY), advance=PAGE_BYTES).fence()
         probe = probe.start(0).chase(TARGET, self._timed).stop(0).start(1).chase(TARGET, self._timed).stop(1)
         placements = {
-            ARRAY: np.array(begins),
-            EVICTOR: np.full(len(firsts), self.evictors.address),
+            ARRAY: begins,
+            EVICTOR: np.full(len(firsts), evictors.address),
             TARGET: np.array(firsts),
         }
         placements = {base: at for base, at in placements.items() if base in probe.bases}
@@ -192,23 +191,18 @@ class Eviction:
         first, again = (mean_ticks(ticks[:, number], step_ticks(context)) for number in (0, 1))
         return (first - again) / self._timed + self.levels.near_ticks
 
-    def _begins(self) -> list[int]:
-        line = self.dirty.line_size
-        step = DIRTY_LINES * DIRTY_APART
-        return [self.dirty.address + at * line for at in range(0, self.dirty.size // line, step)]
-
     @property
     def _timed(self) -> int:
         """Lines that are timed: one a page."""
-        return min(self.params.evicted_lines, DIRTY_LINES * DIRTY_APART * self.dirty.line_size // PAGE_BYTES)
+        return min(self.params.evicted_lines, self.dirty.count * self.dirty.step_bytes // PAGE_BYTES)
 
     def _link(self, begin: int) -> int:
         """One modified line of each of some pages from `begin` on, but none that begins a page, linked in random order;
         the first one's address."""
         rng = self.context.rng(begin)
-        at = rng.permutation(np.arange(DIRTY_LINES) * DIRTY_APART * self.dirty.line_size)
+        at = rng.permutation(np.arange(self.dirty.count) * self.dirty.step_bytes)
         at = at[at % PAGE_BYTES != 0]
         _, firsts = np.unique(at // PAGE_BYTES, return_index=True)
         order = begin + rng.permutation(at[firsts[: self._timed]])
-        self.context.machine.link(self.dirty, order)
+        self.context.machine.link(self.dirty.region, order)
         return int(order[0])

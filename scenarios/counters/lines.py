@@ -34,15 +34,6 @@ from .readings import (
 )
 from .workloads import Workload
 
-FAMILIES = (
-    ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"),
-    ("l2_rfo", "l2_rfo_miss"),
-    ("l1d_writeback", "l2_writeback", "mem_write", "home_write"),
-    ("load_fb_hit",),
-    ("hitm_local",),
-)
-"""Roles whose events might count each other's lines."""
-
 PRIMARY = {
     "load_fb_hit": "far_pair",
     "hitm_local": "handed_over",
@@ -181,7 +172,7 @@ def _scale(role: str, counted: str, evidence: Evidence, used: list[Workload]) ->
 
 def _candidate(role: str, evidence: Evidence, used: list[Workload]) -> Candidate:
     """The role whose lines the event counts; its own where others explain as much."""
-    family = next(each for each in FAMILIES if role in each)
+    family = next(each for each in evidence.params.families if role in each)
     observed = np.array([_counted(role, evidence, work) for work in used])
     predicted = _predicted(family, used)
     comparison = compare(observed, {name: _errors(role, name, evidence, used) for name in predicted}, predicted)

@@ -167,6 +167,39 @@ class Params:
     line_cycles: float = 200.0
     """Cycles: about what a line from memory takes. In so many cycles of nothing, background events are counted."""
 
+    beside: tuple[str, ...] = (
+        "far_load",
+        "far_store",
+        "far_pair",
+        "hot_load_",
+        "hot_store_",
+        "nops_",
+        "far_chase_16",
+        "arithmetic_",
+        "driven_out_",
+        "handed_over",
+        "full_",
+    )
+    """Beginnings of the names of workloads that are also counted beside a busy sibling thread: for each role, one that
+    is about it."""
+
+    families: tuple[tuple[str, ...], ...] = (
+        ("load_l1_miss", "l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read"),
+        ("l2_rfo", "l2_rfo_miss"),
+        ("l1d_writeback", "l2_writeback", "mem_write", "home_write"),
+        ("load_fb_hit",),
+        ("hitm_local",),
+    )
+    """Roles whose events might count each other's lines: those of one direction."""
+
+    dirty_lines: int = 128
+    """Lines that are modified and then driven out: more than any page or prefetcher handles at once, and a few times as
+    many still fit into any second level."""
+
+    dirty_apart: int = 7
+    """One of so many lines is modified: an odd number, so that they are in all sets, in about as many pages as a small
+    first TLB has entries."""
+
     most_epochs: int = 12
     """As many for events that are still open after `epochs`. Three times as many make an interval half as wide (1.7 by
     their number, 1.25 by Student's t); what is open then would take very long."""

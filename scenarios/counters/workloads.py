@@ -234,15 +234,6 @@ def flushes(region: Region) -> Probe:
     return Probe().repeat(region.size // region.line_size, Probe().flush(ARRAY), advance=region.line_size).fence()
 
 
-DIRTY_LINES = 128
-"""Lines that are modified and then driven out: more than any page or prefetcher handles at once, and a few times as
-many still fit into any second level."""
-
-DIRTY_APART = 7
-"""One of so many lines is modified: an odd number, so that they are in all sets, in about as many pages as a
-small first TLB has entries."""
-
-
 class Ring:
     """Lines of a working set in a cyclic order, gone on with from run to run: else the first ones would come again too
     soon."""
@@ -273,31 +264,56 @@ class Pass:
     doubts: Mapping[str, float] = field(default_factory=dict)
 
 
-def driven_out(name: str, lines: tuple[Region, Region], passed: Pass, cpu: int | None, looseness: float) -> Workload:
-    """Modified lines (of the first region) that a pass over evictor lines (of the second one) drives out of the caches
-    whose write-backs are known, per line. Every repetition has lines of its own, flushed beforehand: one that comes
-    again would come modified from the next cache, where that gives away what it holds, and might leave more than once.
-    Nothing is ever written to an evictor line, or it would be counted when it leaves."""
-    (dirty, evictors), known = lines, passed.known
-    line, at_once, apart = dirty.line_size, DIRTY_LINES, DIRTY_APART * dirty.line_size
+@dataclass(frozen=True, kw_only=True)
+class Dirty:
+    """Lines to modify, `count` of them in each repetition, each `apart` lines from the one before, and the region of
+    the evictor lines that drive them out."""
+
+    region: Region
+    evictors: Region
+    count: int
+    apart: int
+
+    @property
+    def step_bytes(self) -> int:
+        """From one modified line to the next."""
+        return self.apart * self.region.line_size
+
+    @property
+    def begins(self) -> NDArray[np.int64]:
+        """Where the lines of each repetition begin that the region has room for."""
+        size = self.count * self.step_bytes
+        return self.region.address + np.arange(self.region.size // size) * size
+
+    def each(self, operation: Probe) -> Probe:
+        """An operation at `ARRAY` on each of the lines."""
+        return Probe().repeat(self.count, operation, advance=self.step_bytes).fence()
+
+
+def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness: float) -> Workload:
+    """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are known, per line.
+    Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
+    cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
+    line, or it would be counted when it leaves."""
+    known, line = passed.known, dirty.region.line_size
     # a cache that includes the first one may take a line's data from there, without a write-back
     nearer = "" if name == "l1d" else "l1d_writeback"
-    stores = Probe().repeat(at_once, Probe().store(ARRAY + 8), advance=apart).fence()
+    stores = dirty.each(Probe().store(ARRAY + 8))
     return Workload(
         name=f"driven_out_{name}",
         probes={cpu: stores.repeat(passed.size_bytes // line, Probe().load(EVICTOR), advance=line).fence()},
         placements=lambda count: {
-            ARRAY: dirty.address + np.arange(count) * at_once * apart,
-            EVICTOR: np.full(count, evictors.address),
+            ARRAY: dirty.begins[:count],
+            EVICTOR: np.full(count, dirty.evictors.address),
         },
-        volumes={role: at_once * volume for role, volume in known.items()},
+        volumes={role: dirty.count * volume for role, volume in known.items()},
         loose={
             role: max(looseness, passed.doubts.get(role, 0.0))
             for role, volume in known.items()
             if role in passed.doubts or not volume or role == nearer
         },
         unit=1,
-        before=((flushes(dirty), {ARRAY: np.array([dirty.address])}),),
+        before=((flushes(dirty.region), {ARRAY: dirty.begins[:1]}),),
         unknown=frozenset(WRITES) - set(known),
     )
 
