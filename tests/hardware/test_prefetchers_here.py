@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from setebench.scenarios.prefetcher_map.lab import Lab
+from setebench.scenarios.prefetcher_map.survey import repeated_survey
 
+from setebench.experiments.visits import Access, Visit
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
 from setebench.native.machine import NativeMachine
-from setebench.prefetcher_map.atlas import repeated_survey
-from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.visit import Access, Visit
 from setebench.results import Outcome, Value
 from setebench.scenario import Context
 
@@ -25,19 +25,19 @@ MOST_LED, MOST_UNCLEAR = 0.1, 0.5
 
 
 @pytest.fixture(scope="module")
-def laboratory(native: NativeMachine) -> Iterator[Laboratory]:
+def laboratory(native: NativeMachine) -> Iterator[Lab]:
     context = Context(machine=native, seed=3, fast=True)
     region = working_memory(context)
     try:
         references = measure_references(context, region)
         if set(references.levels) <= {"memory"}:
             pytest.skip("this machine is too noisy: no cache level can be told from memory")
-        yield Laboratory(context, region, references)
+        yield Lab(context, region, references)
     finally:
         native.release(region)
 
 
-def test_a_random_walk_is_not_led(laboratory: Laboratory) -> None:
+def test_a_random_walk_is_not_led(laboratory: Lab) -> None:
     rng, lines, size = np.random.default_rng(7), laboratory.page_lines, laboratory.line_size
     led = unclear = asked = 0
     for _ in range(4):
@@ -55,7 +55,7 @@ def test_a_random_walk_is_not_led(laboratory: Laboratory) -> None:
     assert led <= MOST_LED * asked
 
 
-def told(laboratory: Laboratory, seed: int) -> dict[str, Value]:
+def told(laboratory: Lab, seed: int) -> dict[str, Value]:
     """By surveys at several times, each with references of its own. Where the levels are is known by now: finding that
     takes longer than all surveys."""
     context = replace(laboratory.context, seed=seed, evidence={})
@@ -65,7 +65,7 @@ def told(laboratory: Laboratory, seed: int) -> dict[str, Value]:
     return {finding.parameter: finding.value for finding in findings if finding.outcome in measured}
 
 
-def test_what_is_measured_twice_agrees(laboratory: Laboratory) -> None:
+def test_what_is_measured_twice_agrees(laboratory: Lab) -> None:
     first, second = told(laboratory, 4), told(laboratory, 5)
     different = {name: (first[name], second[name]) for name in first.keys() & second.keys()}
     assert {name: values for name, values in different.items() if values[0] != values[1]} == {}

@@ -8,12 +8,12 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from setebench.scenarios.prefetcher_map.pattern import charts
+from setebench.scenarios.prefetcher_map.survey import repeated_survey
 from small_presets import small
 
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
-from setebench.prefetcher_map.atlas import repeated_survey
-from setebench.prefetcher_map.chart import charts
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 

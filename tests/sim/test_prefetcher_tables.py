@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from setebench.scenarios.prefetcher_map.attributes import Found
+from setebench.scenarios.prefetcher_map.lab import Lab
+from setebench.scenarios.prefetcher_map.report import Report
+from setebench.scenarios.prefetcher_map.strides import report_l2_stride
 from test_prefetcher_map import L1_STREAM, L1_STRIDE, L2_STREAM, L2_STRIDE, judged, wrong
 
 from setebench.judge import Verdict
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
-from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.page_strides import tell_page_stride
-from setebench.prefetcher_map.strides import Stride
-from setebench.prefetcher_map.tell import Told
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.loader import load
@@ -83,10 +83,10 @@ def test_requests_of_level_one_make_no_rule_of_page_strides_wrong() -> None:
     with closing(open_machine_file(file, 9563)) as machine:
         context = Context(machine=machine, seed=9563, fast=True)
         region = working_memory(context)
-        lab = Laboratory(context, region, measure_references(context, region))
+        lab = Lab(context, region, measure_references(context, region))
         lab.known.next_in_l1 = True
-        told = Told("l2.stride")
-        tell_page_stride(lab, None, Stride(present=True, down=True), told)
+        told = Report("l2.stride")
+        report_l2_stride(lab, None, Found(present=True, down=True, stride=lab.params.stride), told)
     trigger = next(iter(told))
     true = {finding.parameter: finding.value for finding in truth(file)}
     assert trigger.value in (None, true[trigger.parameter])

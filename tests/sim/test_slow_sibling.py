@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from quiet_machines import L1, L2, quiet
+from setebench.scenarios.prefetcher_map.lab import Lab
 from swept_machines import swept
 
+from setebench.experiments.visits import Access, Visit
 from setebench.measure.serving import measure_references
 from setebench.measure.sweep import working_memory
-from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.visit import Access, Visit
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim import spec
@@ -25,9 +25,9 @@ NEXT_LINE = spec.NextLine(level=1, fills="l1", trigger=1)
 PAIR = spec.LinePair(level=2)
 
 
-def laboratory(context: Context) -> Laboratory:
+def laboratory(context: Context) -> Lab:
     region = working_memory(context)
-    return Laboratory(context, region, measure_references(context, region))
+    return Lab(context, region, measure_references(context, region))
 
 
 def slowed(monkeypatch: pytest.MonkeyPatch, more_ticks: int) -> None:

@@ -9,14 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from quiet_machines import levels, quiet
+from setebench.scenarios.prefetcher_map.lab import Lab
+from setebench.scenarios.prefetcher_map.report import Report
+from setebench.scenarios.prefetcher_map.streams import Rules, find_l2_stream, report_reach
 from test_prefetcher_map import L2_STREAM, L2_STRIDE, SHAPE, judged, laboratory
 
 from setebench.judge import Verdict, judge
-from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.stream_rules import Rules
-from setebench.prefetcher_map.stream_tell import tell_reach
-from setebench.prefetcher_map.streams import find_l2_stream
-from setebench.prefetcher_map.tell import Told
 from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.truth import truth
@@ -33,11 +31,12 @@ STREAMERS = st.builds(
 )
 
 
-def reach_of(lab: Laboratory) -> list[Finding]:
+def reach_of(lab: Lab) -> list[Finding]:
     """Degree and distance of the only prefetcher that there is."""
     lab.known.next_in_l1 = lab.known.next_after_hits = lab.known.inner_streams = False
-    told = Told("l2.stream")
-    tell_reach(Rules(lab, find_l2_stream(lab), False), told)
+    lab.known.outer_next = lab.known.pairs = False
+    told = Report("l2.stream")
+    report_reach(Rules(lab, find_l2_stream(lab), False), told)
     return list(told)
 
 
@@ -48,7 +47,7 @@ def test_neither_degree_nor_distance_is_wrong_by_any_rule_of_fetching_on(streame
         told = reach_of(laboratory(machine))
     file = spec.Machine(name="quiet", levels=levels(**SHAPE), prefetchers=(streamer,))
     names = frozenset(finding.parameter for finding in told)
-    assert {name.rpartition(".")[2] for name in names} == {"degree", "max_distance"}
+    assert {name.rpartition(".")[2] for name in names} == {"degree", "max_distance", "leads_by", "lead"}
     true = [finding for finding in truth(file) if finding.parameter in names]
     assert [each for each in judge("quiet", told, true, names) if each.verdict is Verdict.WRONG] == []
 

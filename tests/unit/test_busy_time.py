@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.busy import Busy
 from setebench.host.activity import wanted_seconds
 from setebench.host.tree import Tree
 from setebench.machine import BusyTime, CountsBusyTime, Facts
-from setebench.measure.others import Others
 from setebench.recording import Recorder, Recording, Replay
 
 
@@ -54,42 +54,42 @@ def test_a_kernel_that_does_not_count_tells_nothing(tmp_path: Path, text: str) -
 
 def test_others_are_counted_from_one_question_to_the_next() -> None:
     machine: Any = Counting((100.0, 50.0), (102.0, 53.0), (112.0, 54.5), (113.0, 54.45), (114.0, 55.0))
-    others = Others(machine)
-    told = [others.busy_cpus() for _ in range(4)]
+    others = Busy(machine)
+    told = [others.cpus() for _ in range(4)]
     assert told == [pytest.approx(1.5), 0.0, 0.0, pytest.approx(0.55)]  # a little is what idle computers do
 
 
 def test_what_an_idle_computer_does_grows_with_it() -> None:
     machine: Any = Counting((0.0, 0.0), (10.0, 9.0), (20.0, 29.0), cpus=128)
-    others = Others(machine)
-    assert [others.busy_cpus() for _ in range(2)] == [0.0, pytest.approx(2.0)]
+    others = Busy(machine)
+    assert [others.cpus() for _ in range(2)] == [0.0, pytest.approx(2.0)]
 
 
 @pytest.mark.parametrize("later", [(1.0, 5.0), (2.0, -1.0), (2.0, float("nan")), (float("inf"), 1.0), (0.5, 0.0)])
 def test_nonsense_says_nothing(later: tuple[float, float]) -> None:
     machine: Any = Counting((1.0, 0.0), later)
-    assert Others(machine).busy_cpus() is None
+    assert Busy(machine).cpus() is None
 
 
 def test_nothing_is_known_where_nobody_counts() -> None:
     bare: Any = Bare()
     refusing: Any = Counting((1.0, 0.0), None, (3.0, 0.5), (3.0, 0.5))
-    assert Others(bare).busy_cpus() is None
-    others = Others(refusing)
-    assert [others.busy_cpus() for _ in range(3)] == [None] * 3
+    assert Busy(bare).cpus() is None
+    others = Busy(refusing)
+    assert [others.cpus() for _ in range(3)] == [None] * 3
 
 
 def test_a_recording_answers_as_the_machine_did() -> None:
     machine: Any = Counting((1.0, 0.25), None, (2.0, 1.25))
     recorder = Recorder(machine)
     assert isinstance(recorder, CountsBusyTime)
-    then = Others(recorder), Others(recorder)
-    assert then[0].busy_cpus() == pytest.approx(1.0)
+    then = Busy(recorder), Busy(recorder)
+    assert then[0].cpus() == pytest.approx(1.0)
     written_down = msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording)
     replay: Any = Replay(written_down)
-    now = Others(replay), Others(replay)
-    assert now[0].busy_cpus() == pytest.approx(1.0)
-    assert now[1].busy_cpus() is None  # it was not asked so often then
+    now = Busy(replay), Busy(replay)
+    assert now[0].cpus() == pytest.approx(1.0)
+    assert now[1].cpus() is None  # it was not asked so often then
 
 
 def test_recordings_of_before_know_nothing_of_it() -> None:
@@ -97,4 +97,4 @@ def test_recordings_of_before_know_nothing_of_it() -> None:
     record = msgspec.to_builtins(Recorder(bare).recording())
     del record["busy_times"]
     replay: Any = Replay(msgspec.convert(record, type=Recording))
-    assert Others(replay).busy_cpus() is None
+    assert Busy(replay).cpus() is None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from setebench.scenarios.prefetcher_map.tables import BITS, bits_that_matter
 
-from setebench.prefetcher_map.instruction_bits import FAR_BIT, bits_that_matter
-
-SAME = 0x152B
+SAME, FAR_BIT = 0x152B, BITS.far
 
 
 @given(mask=st.integers(0, (1 << FAR_BIT) - 1))

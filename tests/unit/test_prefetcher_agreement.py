@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from setebench.scenarios.prefetcher_map.report import agreed, open_questions
 
-from setebench.prefetcher_map.agree import agreed, open_questions
 from setebench.results import Finding, Outcome, Value
 
 NAME = "prefetcher.l1.stride.trigger"

@@ -1,69 +1,14 @@
-"""Footprints and the rule of streams, on made-up numbers; the notation of patterns; the plot."""
+"""Levels on made-up numbers; the notation of patterns; the plot."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from setebench.scenarios.prefetcher_map.pattern import led, parse
 
 from setebench.errors import SetebenchError, UsageError
-from setebench.infer.footprint import Footprint
-from setebench.infer.mixture import Shares, mostly
-from setebench.infer.stream_rule import batches, distance_bounds, least_distance, steady_degree
-from setebench.prefetcher_map.chart import led
-from setebench.prefetcher_map.pattern import parse
+from setebench.infer.mixture import mostly
 from setebench.report.prefetcher_map_plot import map_figure
-
-
-def shares(*cached: float) -> Shares:
-    value = np.array([[each, 1.0 - each] for each in cached])
-    return Shares(("l1", "memory"), value, value, value, np.full(len(cached), 12))
-
-
-@pytest.mark.parametrize(
-    ("trained", "untrained", "told"),
-    [(1.0, 0.0, True), (0.1, 0.0, False), (0.5, 0.0, None), (1.0, 1.0, None), (float("nan"), 0.0, None)],
-)
-def test_a_line_is_brought_if_it_is_there_and_was_not_anyway(
-    trained: float, untrained: float, told: bool | None
-) -> None:
-    assert Footprint((7,), shares(trained), shares(untrained)).brought(7) is told
-
-
-def streamed(access: int, distance: int, degree: int, following: int) -> int:
-    """Furthest line after many hits on `access`, by the paper's rule."""
-    while following - access < distance:
-        following += degree
-    return following - 1
-
-
-@pytest.mark.parametrize("degree", [1, 2, 3, 4])
-@pytest.mark.parametrize("distance", [8, 12, 16, 17, 20, 32])
-def test_the_distance_follows_from_where_hits_on_neighbouring_lines_stop(distance: int, degree: int) -> None:
-    final = {access: streamed(access, distance, degree, 1 + degree) for access in range(1, degree + 1)}
-    assert distance_bounds(final, degree) == (distance, distance)
-
-
-@pytest.mark.parametrize("degree", [1, 2, 3, 4])
-@pytest.mark.parametrize("distance", [8, 12, 17, 32])
-def test_what_the_distance_is_at_least_exceeds_it_by_no_rule(distance: int, degree: int) -> None:
-    hit = range(1, degree + 1)
-    batch = least_distance({access: streamed(access, distance, degree, 1 + degree) for access in hit}, degree)
-    sliding = least_distance({access: access + distance for access in hit}, degree)
-    assert distance - degree <= batch <= distance
-    assert distance - degree <= sliding <= distance
-
-
-def test_no_distance_explains_what_no_stream_does() -> None:
-    assert distance_bounds({1: 9, 2: 30}, 2) is None
-
-
-@pytest.mark.parametrize(
-    ("frontiers", "degree"),
-    [([2, 5, 9, 13], 4), ([2, 3, 4], 1), ([2, 5, 9], None), ([4], None), ([2, 6, 8, 10], None)],
-)
-def test_the_degree_is_that_of_the_last_batches(frontiers: list[int], degree: int | None) -> None:
-    assert steady_degree(frontiers) == degree
-    assert sum(batches(frontiers)) == frontiers[-1] - frontiers[0]
 
 
 def test_the_level_that_served_most_loads_is_likeliest() -> None:

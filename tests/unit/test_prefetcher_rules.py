@@ -1,19 +1,17 @@
-"""What is asked before a number or a footprint of a prefetcher is believed."""
+"""What is asked before a number or a rule of a prefetcher is believed."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from setebench.scenarios.prefetcher_map.models import BATCH, NEW_LINE, Seen, StreamRule, fit_stream, next_line_lead
+from setebench.scenarios.prefetcher_map.tables import others_first, size
 
-from setebench.infer.footprint import Footprint
-from setebench.infer.mixture import Shares
-from setebench.prefetcher_map.builder import UNWATCH_IP
-from setebench.prefetcher_map.table_size import bisect, others_first
-from setebench.prefetcher_map.visit import fresh
+from setebench.experiments.visits import LAYOUT, instruction
 
 
 def test_a_table_holds_as_many_as_were_followed() -> None:
-    assert bisect(lambda number: number <= 14, 60) == 14
+    assert size(lambda number: number <= 14, 60) == 14
 
 
 @pytest.mark.parametrize(
@@ -27,29 +25,62 @@ def test_a_table_holds_as_many_as_were_followed() -> None:
     ],
 )
 def test_no_size_is_told_where_an_edge_is_none(followed: object) -> None:
-    assert bisect(followed, 60) is None  # type: ignore[arg-type]
+    assert size(followed, 60) is None  # type: ignore[arg-type]
 
 
 def test_an_edge_that_is_not_plain_is_no_size() -> None:
-    assert bisect(lambda number: number <= 14, 60, lambda number: number <= 14) == 14
-    assert bisect(lambda number: number <= 14, 60, lambda number: None) is None
-    assert bisect(lambda number: number <= 14, 60, lambda number: number <= 15) is None
+    assert size(lambda number: number <= 14, 60, lambda number: number <= 14) == 14
+    assert size(lambda number: number <= 14, 60, lambda number: None) is None
+    assert size(lambda number: number <= 14, 60, lambda number: number <= 15) is None
 
 
-@pytest.mark.parametrize(("repetitions", "brought"), [(12, None), (240, True)])
-def test_a_few_repetitions_answer_only_what_is_plain(repetitions: int, brought: bool | None) -> None:
-    def shares(memory: float) -> Shares:
-        value = np.array([[1 - memory, memory]])
-        return Shares(("l1", "memory"), value, value, value, np.array([100]))
+RUN = tuple(range(4, 20))
 
-    assert Footprint((5,), shares(0.25), shares(1.0), repetitions).brought(5) is brought
+
+def seen_of(rule: StreamRule, run: tuple[int, ...]) -> Seen:
+    counts = {}
+    for number, fetched in enumerate(rule.fetched(run, 64), 1):
+        counts[number] = sum(line in fetched for line in range(run[number - 1] + 1, 64))
+    return Seen(run, counts)
+
+
+@pytest.mark.parametrize("degree", [2, 3, 4])
+@pytest.mark.parametrize("distance", [8, 12, 17])
+@pytest.mark.parametrize("ramped", [False, True])
+def test_a_stream_of_batches_is_found_by_how_far_ahead_it_was(degree: int, distance: int, ramped: bool) -> None:
+    ramp = tuple(range(1, degree)) if ramped else ()
+    rule = StreamRule(trigger=3, degree=degree, distance=distance, leads_by=BATCH, ramp=ramp)
+    fit = fit_stream([seen_of(rule, RUN), seen_of(rule, (4, 5, 6, *[7] * 16))], 64, [3])
+    assert fit.fits
+    assert fit.values("degree") == [degree]
+    assert distance in fit.values("distance")
+    assert BATCH in fit.values("leads_by")
+    assert max(abs(int(each) - distance) for each in fit.values("distance")) <= 1
+
+
+def test_a_stream_that_never_reaches_its_limit_has_a_bound() -> None:
+    """One line with each new line stays one line ahead, whatever its limit."""
+    rule = StreamRule(trigger=3, degree=1, distance=12, leads_by=NEW_LINE)
+    fit = fit_stream([seen_of(rule, RUN), seen_of(rule, (4, 5, 6, *[7] * 16))], 64, [3])
+    assert fit.values("degree") == [1] and min(fit.values("distance")) == 1
+    assert fit.lead(RUN, 64) == [0, 0, *[1] * 14]
+
+
+def test_what_no_rule_explains_fits_none() -> None:
+    counts = {number: number * number % 7 for number in range(1, 17)}
+    assert not fit_stream([Seen(RUN, counts)], 64, [3]).fits
+
+
+def test_next_lines_of_misses_alone_are_used_up_before_more_come() -> None:
+    assert next_line_lead(3, True, 9) == [3, 2, 1, 0, 3, 2, 1, 0, 3]
+    assert next_line_lead(3, False, 3) == [3, 3, 3]
 
 
 @pytest.mark.parametrize("runs", [1, 8, 17, 60])
 def test_instructions_before_the_runs_overlap_with_none_and_look_like_none(runs: int) -> None:
-    own = [fresh(run) for run in range(runs)]
+    own = [instruction(run) for run in range(runs)]
     others = [access.ip for access in others_first(runs, 0) if access.ip is not None]
     assert len(others) > runs
     assert not {ip % 64 for ip in own} & {ip % 64 for ip in others}
     # as far apart as accesses that a person's CPU runs: one of them takes up to 64 bytes
-    assert np.diff(sorted([*own, *others, UNWATCH_IP])).min() >= 64
+    assert np.diff(sorted([*own, *others, LAYOUT.unwatch_ip])).min() >= 64

@@ -6,12 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from setebench.scenarios.prefetcher_map.report import Report
+from setebench.scenarios.prefetcher_map.tables import (
+    BITS,
+    History,
+    others_first,
+    replacement,
+    report_replacement,
+)
 
-from setebench.prefetcher_map.replacement import MOST_PAGES, History, policy, tell_replacement
-from setebench.prefetcher_map.table_size import LOW, others_first
-from setebench.prefetcher_map.tell import Told
-from setebench.prefetcher_map.visit import BLOCK_PAGES, fresh
+from setebench.experiments.visits import LAYOUT, instruction
 from setebench.results import Outcome
+
+LOW, MOST_PAGES = 1 << BITS.distinct, LAYOUT.block_pages - 2
 
 Victim = Callable[[list[int], dict[int, int]], int]
 """From the runs in the table, oldest first, and when each was used last, to the one that is given up."""
@@ -50,7 +57,7 @@ def table_of(size: int, victim: Victim, *, notices_use: bool = True) -> Callable
                 table.remove(victim(table, used))
             table.append(run)
             used[run] = 1000 + run
-        return history.asked in table and (history.takes_up or notices_use)
+        return history.asked in table and (history.asked >= history.again or notices_use)
 
     return goes_on
 
@@ -58,35 +65,35 @@ def table_of(size: int, victim: Victim, *, notices_use: bool = True) -> Callable
 @pytest.mark.parametrize("size", [2, 3, 4, 8, 14, 32])
 @pytest.mark.parametrize(("victim", "name"), [(least_recent, "lru"), (oldest, "fifo")])
 def test_the_two_rules_are_told(size: int, victim: Victim, name: str) -> None:
-    assert policy(table_of(size, victim), size, MOST_PAGES) == name
+    assert replacement(table_of(size, victim), size, MOST_PAGES) == name
 
 
 @pytest.mark.parametrize("victim", [most_recent, at_random])
 @pytest.mark.parametrize("size", [4, 8, 16])
 def test_another_rule_is_neither(size: int, victim: Victim) -> None:
-    assert policy(table_of(size, victim), size, MOST_PAGES) is None
+    assert replacement(table_of(size, victim), size, MOST_PAGES) is None
 
 
 def test_uses_that_the_table_does_not_notice_make_it_no_queue() -> None:
-    assert policy(table_of(8, least_recent, notices_use=False), 8, MOST_PAGES) is None
+    assert replacement(table_of(8, least_recent, notices_use=False), 8, MOST_PAGES) is None
 
 
 def test_a_larger_table_than_was_told_is_neither() -> None:
-    assert policy(table_of(12, oldest), 8, MOST_PAGES) is None
-    assert policy(table_of(12, least_recent), 8, MOST_PAGES) is None
+    assert replacement(table_of(12, oldest), 8, MOST_PAGES) is None
+    assert replacement(table_of(12, least_recent), 8, MOST_PAGES) is None
 
 
 def test_what_stays_unclear_and_what_has_no_room_is_not_told() -> None:
-    assert policy(lambda history: None, 8, MOST_PAGES) is None
-    assert policy(table_of(8, oldest), 8, 9) is None
+    assert replacement(lambda history: None, 8, MOST_PAGES) is None
+    assert replacement(table_of(8, oldest), 8, 9) is None
 
 
 @pytest.mark.parametrize(
     ("entries", "reason"), [(None, "how many runs the table holds is not known"), (1, "a table of one run")]
 )
 def test_a_table_of_no_known_size_or_of_one_has_no_rule(entries: int | None, reason: str) -> None:
-    told = Told("l1.stride")
-    tell_replacement(table_of(4, oldest), entries, told)
+    told = Report("l1.stride")
+    report_replacement(table_of(4, oldest), entries, told, MOST_PAGES)
     (finding,) = told.findings
     assert finding.outcome is Outcome.UNRESOLVED
     assert finding.reason is not None
@@ -99,9 +106,9 @@ def test_other_instructions_fill_any_table_and_are_none_of_the_runs(runs: int) -
     others = others_first(runs, 192)
     addresses = {access.ip for access in others if access.ip is not None}
     assert len(addresses) == len(others) >= 64
-    free = LOW - len({fresh(run) % LOW for run in range(runs)})
+    free = LOW - len({instruction(run) % LOW for run in range(runs)})
     assert len({ip % (4 * LOW) for ip in addresses}) == min(64, 4 * free)  # to a table that goes by eight bits
     assert min(np.diff(sorted(addresses))) >= 2 * LOW  # no two instructions overlap
-    assert not {ip % LOW for ip in addresses} & {fresh(run) % LOW for run in range(runs)}
+    assert not {ip % LOW for ip in addresses} & {instruction(run) % LOW for run in range(runs)}
     assert {access.page for access in others} == set(range(runs + 1, runs + 65))
-    assert max(access.page for access in others) < BLOCK_PAGES
+    assert max(access.page for access in others) < LAYOUT.block_pages

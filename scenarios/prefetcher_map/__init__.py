@@ -1,7 +1,14 @@
 """Which hardware data prefetchers there are, and by what rules.
 
-After Fang et al. 2014, 5.3 and section 6: a few accesses to a fresh page, then one timed line per repetition. What
-tells prefetchers apart is what keeps the others quiet meanwhile: see `setebench.prefetcher_map`.
+After Fang et al. 2014, 5.3 and section 6: a few accesses to a fresh page (`setebench.experiments.visits`), then one
+timed line per repetition, compared with the same visit without its accesses. What distinguishes prefetchers is what
+keeps the others quiet meanwhile.
+
+Read on in `families`, the table: one row per family, with what its memory goes by and the comparison by which it is
+found. `neighbours`, `streams`, `strides` and `regions` ask the questions of one kind; `attributes` (what trains it,
+level, threads, cores), `tables` (thresholds, entries, replacement, address bits) and `models` (rules that explain a
+run) are the same for all. `described` holds families against further evidence; `survey` repeats everything, and
+`report` keeps what agrees.
 """
 
 from __future__ import annotations
@@ -9,17 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from setebench.measure.serving import measure_references
+from setebench.experiments.visits import PAGE_BYTES
+from setebench.measure.serving import References, measure_references
 from setebench.measure.sweep import working_memory
-from setebench.prefetcher_map.atlas import repeated_survey
-from setebench.prefetcher_map.chart import charts
-from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.pattern import HELP, ask, parse
-from setebench.prefetcher_map.visit import PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
-REFERENCE_SAMPLES = 1200
+from .lab import Lab
+from .params import Params
+from .pattern import HELP, ask, charts, parse
+from .survey import repeated_survey
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -29,16 +35,15 @@ def answer(context: Context) -> Iterator[Finding]:
         parse(pattern, PAGE_BYTES // context.machine.facts.line_size, context.machine.facts.line_size)
     context.progress("working-set sweep")
     region = working_memory(context)
+
+    def references() -> References:
+        return measure_references(context, region, Params().reference_samples)
+
     try:
         if pattern:
-            yield from ask(Laboratory(context, region, measure_references(context, region, REFERENCE_SAMPLES)), pattern)
+            yield from ask(Lab(context, region, references()), pattern)
             return
-        lab, findings = repeated_survey(
-            context,
-            region,
-            lambda: measure_references(context, region, REFERENCE_SAMPLES),
-            switches=not context.options.get("no_msr"),
-        )
+        lab, findings = repeated_survey(context, region, references, switches=not context.options.get("no_msr"))
         yield from findings
         context.progress("charts")
         context.evidence["prefetchers"] = charts(lab)
@@ -55,7 +60,7 @@ def plot(document: dict[str, Any]) -> Any:
 
 SCENARIO = Scenario(
     name="prefetcher-map",
-    summary="hardware data prefetchers: which there are, what wakes them, how far they run",
+    summary="hardware data prefetchers: which there are, what starts them, how far they run",
     answer=answer,
     parameters=("prefetcher.", "pattern."),
     options=(

@@ -1,4 +1,4 @@
-"""Switching prefetchers off, one by one, and looking what is gone: a second way to what timing alone has told.
+"""Switching prefetchers off, one by one, and looking what is gone: a second way to what timing alone has found.
 
 Where a machine lets its prefetchers be switched off, each one's smallest question is asked with every switch off alone
 and with all of them off, and with all on before and after each, so that what comes and goes by itself confirms nothing.
@@ -7,22 +7,21 @@ A switch that reads as set may do nothing in a guest: what is believed is what c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from setebench.errors import UnsupportedError
 from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
-from setebench.prefetcher_map.agree import PRESENT
-from setebench.prefetcher_map.laboratory import Laboratory
-from setebench.prefetcher_map.shown import Shown
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
+from .attributes import Found
+from .lab import Lab
+from .report import PRESENT, owner
+
 EVIDENCE = "prefetcher_switches"
-FIRST_TURN = 100
-"""Laboratories of the questions asked again have turns from here on, behind those of the surveys."""
 
 Gone = dict[str, bool | None]
 """By identity whether a prefetcher's lines were gone; None where that stays unclear."""
@@ -46,19 +45,17 @@ class Tried:
         return [switch for switch, gone in zip(self.switches, self.alone, strict=True) if gone.get(identity)]
 
 
-def confirmed(
-    context: Context, lab: Laboratory, shown: Callable[[], Sequence[Shown]], findings: Sequence[Finding]
-) -> list[Finding]:
-    """The findings, with what switching says of each prefetcher that is told to be there. `lab` is the laboratory that
-    found them, `shown` says how they show. Nothing is changed where the machine has no switches or may not use them."""
+def confirmed(context: Context, lab: Lab, finds: Mapping[str, Found], findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, with what switching says of each prefetcher that is reported to be there. `lab` is the laboratory
+    that found them. Nothing is changed where the machine has no switches or may not use them."""
     machine = context.machine
     if not isinstance(machine, SwitchesPrefetchers):
         return list(findings)
-    there = {_owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True}
+    there = {owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True}
+    asked = {each: found for each, found in finds.items() if f"prefetcher.{each}" in there and found.question}
     try:
-        switches = machine.prefetcher_switches() if there else ()
-        asked = [each for each in shown() if f"prefetcher.{each.identity}" in there and each.asked] if switches else []
-        if not asked:
+        switches = machine.prefetcher_switches() if asked else ()
+        if not switches:
             return list(findings)
         context.progress("prefetchers are switched off one by one, and on again")
         tried = _try_all(lab, machine, switches, asked)
@@ -66,26 +63,23 @@ def confirmed(
         context.evidence[EVIDENCE] = {"reason": str(error)}
         context.progress(str(error))
         return list(findings)
-    context.evidence[EVIDENCE] = _evidence(tried)
+    alone = {switch.name: gone for switch, gone in zip(tried.switches, tried.alone, strict=True)}
+    context.evidence[EVIDENCE] = {"gone": alone, "gone_with_all_off": tried.together, "effective": tried.effective}
     if not tried.effective:
         context.progress("prefetcher switches were set and read as set, but nothing changed: they are not believed")
-    return told(findings, tried)
+    return with_switches(findings, tried)
 
 
 def _try_all(
-    lab: Laboratory, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: list[Shown]
+    lab: Lab, machine: SwitchesPrefetchers, switches: tuple[PrefetcherSwitch, ...], asked: Mapping[str, Found]
 ) -> Tried:
     context = lab.context
     cpu = context.machine.facts.cpus[0] if context.cpu is None else context.cpu
-    turn = FIRST_TURN
 
     def ask() -> Gone:
-        """Whether each shows now; a laboratory of its own, because one remembers its answers."""
-        nonlocal turn
-        turn += 1
-        fresh = Laboratory(context, lab.region, lab.references, turn)
-        fresh.know_as(lab)
-        return {each.identity: each.shows(fresh) for each in asked}
+        """Whether each shows now."""
+        with lab.anew():
+            return {name: lab.ask(found.question) if found.question else None for name, found in asked.items()}
 
     trials = [(switch.name,) for switch in switches] + [tuple(switch.name for switch in switches)]
     before, gone = ask(), []
@@ -106,7 +100,7 @@ def _is_gone(before: bool | None, off: bool | None, after: bool | None) -> bool 
     return True if before and after and off is False else None
 
 
-def told(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
+def with_switches(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
     """The findings with what switching says. What only another level's switches remove is not what it was taken for:
     it is open then, and so are its rules."""
     result, open_ones = [], set()
@@ -114,16 +108,16 @@ def told(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
         if finding.parameter.endswith(PRESENT) and finding.value is True:
             finding = _with_switches(finding, tried)
             if finding.value is None:
-                open_ones.add(_owner(finding))
+                open_ones.add(owner(finding))
         result.append(finding)
-    return [each for each in result if each.parameter.endswith(PRESENT) or _owner(each) not in open_ones]
+    return [each for each in result if each.parameter.endswith(PRESENT) or owner(each) not in open_ones]
 
 
 def _with_switches(finding: Finding, tried: Tried) -> Finding:
-    identity = _owner(finding).removeprefix("prefetcher.")
+    identity = owner(finding).removeprefix("prefetcher.")
     removing = tried.removing(identity)
     names = " or ".join(switch.name for switch in removing)
-    level = int(identity[1])
+    level, together = int(identity[1]), tried.together.get(identity)
     if any(switch.level in (None, level) for switch in removing):
         return _noting(finding, f"confirmed: switching {names} off removes it")
     if removing:
@@ -131,24 +125,13 @@ def _with_switches(finding: Finding, tried: Tried) -> Finding:
             finding,
             value=None,
             outcome=Outcome.UNRESOLVED,
-            reason=f"timing tells it of level {level}, but switching {names} off removes it, which is another level's; "
+            reason=f"timing finds it at level {level}, but switching {names} off removes it, which is another level's; "
             "switch that off by hand, run again with --no-msr, and look at the chart",
         )
-    if tried.together.get(identity):
+    if together:
         return _noting(finding, "switching all prefetchers off removes it, no switch alone does")
-    if tried.together.get(identity) is False and tried.effective:
-        return _noting(finding, "no switch removes it")
-    return finding
+    return _noting(finding, "no switch removes it") if together is False and tried.effective else finding
 
 
 def _noting(finding: Finding, what: str) -> Finding:
     return msgspec.structs.replace(finding, method=f"{finding.method}; {what}")
-
-
-def _owner(finding: Finding) -> str:
-    return finding.parameter.rpartition(".")[0]
-
-
-def _evidence(tried: Tried) -> dict[str, object]:
-    alone = {switch.name: gone for switch, gone in zip(tried.switches, tried.alone, strict=True)}
-    return {"gone": alone, "gone_with_all_off": tried.together, "effective": tried.effective}

@@ -1,0 +1,157 @@
+"""What is asked alike of every prefetcher, of the question by which it shows: by what it is trained, which level it
+fills, and whether threads or cores share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from setebench.experiments.visits import Kind, Visit
+
+from .lab import Lab, Question, Told
+from .models import Fit
+from .report import LEVEL_UNCLEAR, UNCLEAR, Report
+
+ALL_KINDS = ("load", "store", "prefetch")
+HINTS: tuple[Kind, ...] = ("t0", "t1", "nta")
+SHARED = "the last access that it needs made by another thread of the core; then all of them dealt to all threads"
+ONE = "it remembers nothing that threads could share: one access is enough"
+ACROSS = "all accesses but the last by another core, the last by this one; and each core's alone"
+ACROSS_UNCLEAR = (
+    "lines came in some repetitions only, or with the accesses of one core alone; run again at a quieter time"
+)
+
+
+@dataclass
+class Found:
+    """What was found of one prefetcher before its rules are asked; each family uses what it needs.
+
+    present, reason: whether it is there, and why that stays open. question: the smallest by which it shows.
+    trigger: accesses that it takes. down: found going down. dense: follows neighbouring lines only.
+    warm: learns from hits of level 1 too. stride: lines apart. flushed: its accesses have to miss each time.
+    hidden: level 1 brings the same line on every access. seen: something of the kind was there, whatever explains it.
+    active: regions watched at once. fit: the rules that explain how it leads a run, where that was asked."""
+
+    present: Told = None
+    reason: str = ""
+    question: Question | None = None
+    trigger: int | None = None
+    down: bool = False
+    dense: bool = False
+    warm: bool = False
+    stride: int = 0
+    flushed: bool = False
+    hidden: bool = False
+    seen: bool = False
+    active: int | None = None
+    fit: Fit | None = None
+
+
+def directions(ways: dict[bool, Told]) -> str | None:
+    """`up`, `down` or `both`, from whether runs upwards (False) and downwards (True) are led; None where a way is
+    unclear, or none is led."""
+    names = {(True, True): "both", (True, False): "up", (False, True): "down"}
+    return None if None in ways.values() else names.get((bool(ways[False]), bool(ways[True])))
+
+
+def report_trained_by(lab: Lab, question: Question, anchor: int, report: Report, heard: str = "") -> None:
+    """Kinds of access that a question (which loads answer) works with too. A software prefetch counts if any hint
+    trains: hints go to different levels. `heard`: why another kind may just be too short a run."""
+    found: list[str] = []
+    offered = tuple(hint for hint in HINTS if hint in lab.context.machine.facts.prefetch_hints)
+    method = "the same by other kinds of access"
+    asked: tuple[tuple[Kind, ...], ...] = (("load",), ("store",), offered)
+    for name, kinds in zip(ALL_KINDS, asked, strict=True):
+        told = [lab.ask(_by_kind(lab, question, kind, anchor)) for kind in kinds]
+        if True in told:
+            found.append(name)
+        elif None in told or not told:
+            report.unresolved("trained_by", f"it stays unclear whether a {name} trains it; {UNCLEAR}", method)
+            return
+    if "load" not in found:
+        report.unresolved("trained_by", "the accesses that showed it did not show it again", method)
+    elif heard and len(found) < len(ALL_KINDS):
+        report.unresolved("trained_by", heard, method)
+    else:
+        report.value("trained_by", found, method, "")
+
+
+def _by_kind(lab: Lab, question: Question, how: Kind, anchor: int) -> Question:
+    """The question with its loads replaced by accesses of another kind. An anchor is one access more, so it is only
+    used where software prefetches are not done without it, or where that can't be seen because the lines are in level 1
+    anyway."""
+    line = question.visit.steps[-1].at // lab.line_size
+    at: int | None = None
+    if how in HINTS:
+        placed = line in (*question.visit.warm, *question.visit.demoted)
+        at = anchor if placed or not lab.brings(_changed(question.visit, how, None), line) else None
+    controls = tuple(_changed(each, how, at) for each in question.controls)
+    return replace(question, visit=_changed(question.visit, how, at), controls=controls)
+
+
+def _changed(visit: Visit, how: Kind, anchor: int | None) -> Visit:
+    steps = tuple(replace(access, how=how) if access.how == "load" else access for access in visit.steps)
+    return replace(visit, steps=steps, anchor=anchor)
+
+
+def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
+    """The level of the first target that comes."""
+    present = [target for target in question.targets if lab.brings(question.visit, target)]
+    level = lab.level(question.visit, present[0]) if present else None
+    report.value("fills", level, "level of the lines that come", LEVEL_UNCLEAR)
+    return level
+
+
+def siblings(lab: Lab) -> tuple[int, ...] | None:
+    """The CPU that measures and the others of its core; None where it is alone."""
+    facts = lab.context.machine.facts
+    own = facts.cpus[0] if lab.context.cpu is None else lab.context.cpu
+    for group in facts.siblings:
+        others = [cpu for cpu in group if cpu != own and cpu in facts.cpus]
+        if own in group and others:
+            return own, *others
+    return None
+
+
+def report_shared(lab: Lab, question: Question, first: int, report: Report) -> None:
+    """Whether the visit still works when a sibling thread makes all accesses but the `first` ones, and, where cores
+    have more threads, when three or more take turns (Fang et al. 2014, Figure 8). Nothing is reported where cores have
+    one thread."""
+    cpus = siblings(lab)
+    if cpus is None:
+        return
+    if first < 1:
+        report.unresolved("shared_by_smt", ONE)
+        return
+    accesses = range(len(question.visit.steps))
+    makers = {2: [int(number >= first) for number in accesses]}
+    # the thread that times makes the last of each round, so that the first accesses are those of others
+    makers |= {count: [(number + 1) % count for number in accesses] for count in range(3, len(cpus) + 1)}
+    shared = {count: lab.brings_shared(question, makers[count], cpus[:count]) for count in makers}
+    evidence = lab.context.evidence.setdefault("streams_of_threads", {})
+    evidence[report.identity] = {str(count): value for count, value in shared.items()}
+    agree = {value for value in shared.values() if value is not None} == {shared[2]}
+    said = ", ".join(f"{count} threads {'train' if told else 'do not train'} it" for count, told in shared.items())
+    report.value("shared_by_smt", shared[2] if agree else None, SHARED, UNCLEAR if shared[2] is None else said)
+
+
+def report_across_cores(lab: Lab, question: Question, first: int, report: Report) -> None:
+    """Whether the visit works when another core makes its `first` accesses and this one the rest, and with neither's
+    alone: what one of them fetches of its own may lie in a cache that both see. Nothing is reported where there is one
+    core, or where the visit has no access for each."""
+    cpus, last = _other_core(lab), len(question.visit.steps)
+    if cpus is None or not 0 < first < last:
+        return
+    told = lab.brings_across(question, (0, first, last), cpus)
+    if told:
+        alone = [lab.brings_across(question, parts, cpus) for parts in ((0, first, first), (first, first, last))]
+        told = True if alone == [False, False] else None
+    report.value("shared_by_cores", told, ACROSS, ACROSS_UNCLEAR)
+
+
+def _other_core(lab: Lab) -> tuple[int, int] | None:
+    """The CPU that measures and one of another core."""
+    facts = lab.context.machine.facts
+    own = facts.cpus[0] if lab.context.cpu is None else lab.context.cpu
+    core = next((group for group in facts.siblings if own in group), (own,))
+    others = [cpu for cpu in facts.cpus if cpu not in core]
+    return (own, others[0]) if others else None

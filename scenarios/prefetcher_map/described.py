@@ -1,0 +1,226 @@
+"""What no family explains: families hold against further evidence, or what was taken for one is described instead.
+
+A prefetcher with a name goes by rules that say what it does in cases by which it was not found. A stream follows a run
+that was never made before, in whatever distances; what only recalls runs that it has seen brings nothing there. A
+stride of one instruction has to be seen as often again after an access that breaks it; a stride of a page wants its
+accesses in order. Where a family fails its case it is absent, and something else is there at its level. And where no
+family leads runs, nothing may come of runs that were made often in other pages, or something else is there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from setebench.experiments.visits import Access, Visit
+
+from .attributes import Found, report_fills, report_trained_by
+from .lab import Lab, Question, Told
+from .report import Report
+from .streams import Rules, ahead, gap_lines, l1_question, l2_questions, loads, near_lines
+from .strides import SAME, run_lines
+
+METHOD = "lines that come, and do not where the family that looks alike by its rules would bring them"
+MASKED = "what the prefetchers that were found bring may hide what others bring"
+RUN_FAMILIES = ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.stride")
+NEIGHBOURS = ("l1.next_line", "l2.pair", "l2.next_line", "l2.up_down")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """patterns, samples: runs of distances that were not used before, and repetitions of each: few, so that what
+    learns has not seen most of them. gaps: those distances, in lines, further than the lines in question lie ahead.
+    rng: purpose of the random numbers. broken: lines from a run's end to the access that breaks it, no multiple of its
+    distance, so that the run did not fetch what follows.
+    practice: pages gone through before, in every repetition; warm_up: repetitions made before any counts.
+    apart: lines ahead that neighbours don't bring. anchor: lines from the page's middle to that loaded before software
+    prefetches. unexplained: fraction of counts that the best rule leaves unexplained only where none is right."""
+
+    patterns: int = 16
+    samples: int = 3
+    gaps: tuple[int, ...] = (5, 6, 7, 8, 9)
+    rng: int = 7300
+    broken: int = 13
+    practice: int = 2
+    apart: tuple[int, ...] = (5, 7)
+    anchor: int = 20
+    unexplained: float = 0.4
+    warm_up: int = 40
+
+
+E = Evidence()
+Check = Callable[[Lab, Found, str], Told]
+"""Whether a family that was found holds in a further case; None where that says nothing."""
+
+
+def compare(lab: Lab, finds: dict[str, Found]) -> None:
+    """Hold the families of runs that were found against their further cases; adds what is there at each level beside
+    them as `l1.other` and `l2.other`."""
+    for level in ("l1", "l2"):
+        finds[f"{level}.other"] = Found(None, reason=MASKED)
+    checks: dict[str, tuple[Check, ...]] = {
+        "l1.stride": (_starts_anew,),
+        "l2.stride": (_in_order,),
+        "l1.stream": (_follows_new, _leads_as_fitted),
+        "l2.stream": (_follows_new, _leads_as_fitted),
+    }
+    for identity, cases in checks.items():
+        found = finds[identity]
+        if found.present and any(case(lab, found, identity) is False for case in cases):
+            finds[f"{identity[:2]}.other"] = Found(True, question=found.question)
+            lab.known.others_learn = True
+            found.present, found.question = False, None
+    if all(finds[identity].present is False for identity in RUN_FAMILIES):
+        told = [lab.ask(question) for question in _practised(lab)]
+        for level in ("l1", "l2"):
+            if finds[f"{level}.other"].present is None and not any(told) and None not in told:
+                finds[f"{level}.other"] = Found(False)
+
+
+def _follows_new(lab: Lab, found: Found, identity: str) -> Told:
+    """Whether runs of distances that were never used before are led as the one was by which the stream was found."""
+    if found.dense or found.question is None:
+        return None
+    question = found.question
+    came = [target for target in question.targets if lab.brings(question.visit, target)]
+    free = [target for target in came if not any(lab.brings(each, target) is not False for each in question.controls)]
+    if not free:
+        return None
+    at, inner = question.targets.index(free[0]), identity == "l1.stream"
+    end_odd = inner or not found.down
+
+    def visit(lines: list[int]) -> tuple[Visit, int]:
+        asked = [l1_question(lab, lines, found.down)] if inner else l2_questions(lab, lines, found.down)
+        same = next(each for each in asked if _hits(each) == _hits(question))
+        return same.visit, same.targets[at]
+
+    # as long as it may be, so that few runs are alike; a stream that begins anew beyond its lines has just begun again
+    trigger = found.trigger or lab.params.longest_run
+    count = trigger * max(lab.params.longest_run // trigger, 1)
+    led = lab.brings(*visit(gap_lines(lab, count, found.down, end_odd)))
+    if not led:
+        return led
+    runs = _new_runs(lab, count, found.down, end_odd)
+    ticks = []
+    for _ in range(E.patterns):
+        made, target = visit(next(runs))
+        ticks.append(lab.alone(made, [target], E.samples)[0])
+    cached = 1.0 - float(lab.references.shares([np.concatenate(ticks)]).of("memory")[0])
+    return True if cached > lab.params.brought else False if cached < lab.params.not_brought else None
+
+
+def _hits(question: Question) -> bool:
+    """Whether the question has hits behind its run."""
+    return len(question.controls[0].steps) > 1
+
+
+def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Told:
+    """Whether a run of neighbouring lines is led, after many such runs in other pages, as the rules say that explain
+    the first one; what comes to lead further, or less far, goes by what was of use."""
+    rules = Rules(lab, found, identity == "l1.stream")
+    rules.fills_l1 = found.dense or _fills_l1(lab, found)
+    if not found.trigger or rules.led_on or rules.asked_along:
+        return None
+    found.fit = rules.fit()
+    if not found.fit.fits:
+        return False if found.fit.unexplained > E.unexplained else None
+    if rules.beside:
+        return None
+    count = found.trigger + lab.params.near
+    lines = near_lines(lab, count, found.down, (1, 1))
+    practice = [near_lines(lab, lab.page_lines - 1 - lab.params.lead_from, found.down, (1, 1))] * E.practice
+    steps = [replace(each, page=page) for page, run in enumerate(practice, 1) for each in loads(lab, run)]
+    visit = Visit((*steps, *loads(lab, lines)), thrash=rules.traversed)
+    expected = found.fit.lead([lab.params.lead_from + number for number in range(count)], lab.page_lines)
+    if not expected or not expected[-1]:
+        return None
+    lab.alone(visit, [lines[0]], E.warm_up)
+    edge = ahead(lines, expected[-1], expected[-1] + 1, found.down)
+    told = [lab.comes(visit, line, rules.fills_l1) for line in edge]
+    return None if None in told else told == [True, False]
+
+
+def _fills_l1(lab: Lab, found: Found) -> bool:
+    question = found.question
+    return question is not None and any(lab.in_l1(question.visit, target) for target in question.targets)
+
+
+def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[int]]:
+    """Runs of random distances that end where those do by which streams are found."""
+    last, rng = gap_lines(lab, 1, down, end_odd)[0], lab.context.rng(E.rng)
+    while True:
+        gaps = rng.choice(E.gaps, count - 1)
+        back = [int(each) for each in np.cumsum(gaps[::-1])[::-1]] + [0]
+        lines = [last + each if down else last - each for each in back]
+        if min(lines) >= 0 and max(lines) < lab.page_lines:
+            yield lines
+
+
+def _starts_anew(lab: Lab, found: Found, _identity: str) -> Told:
+    """Whether a stride of one instruction is not followed right after an access that broke it, or, where two accesses
+    are enough, whether another distance is."""
+    stride = lab.params.short_stride if lab.page_lines >= 64 else 2
+    lines = run_lines(lab, stride, found.down, start=1)
+    step = lines[1] - lines[0]
+
+    def led(of: Sequence[int], furthest: int = 1) -> Told:
+        steps = tuple(Access(line * lab.line_size, ip=SAME) for line in of)
+        visit = Visit(steps, warm=tuple(sorted(of)) if found.warm else ())
+        control = replace(visit, steps=tuple(replace(each, ip=None) for each in steps))
+        targets = (of[-1] + number * (of[-1] - of[-2]) for number in range(1, furthest + 1))
+        return lab.ask(Question(visit, tuple(line for line in targets if 0 <= line < lab.page_lines), (control,)))
+
+    broken = lines[-1] + (E.broken if step > 0 else -E.broken)
+    if led(lines) is not True:
+        return None
+    at_once = led(lines[-2:])
+    if at_once:  # two accesses are enough, or the stride is known from other pages: then another one is not
+        other = step + (2 if step > 0 else -2)
+        return led([*lines, broken, broken + other])
+    told = led([*lines, broken, broken + step], lab.params.most_ahead) if at_once is False else None
+    return None if told is None else not told
+
+
+def _in_order(lab: Lab, found: Found, _identity: str) -> Told:
+    """Whether equal distances of a page are not led where the same lines came in another order."""
+    if found.question is None:
+        return None
+    steps = found.question.visit.steps
+    other = replace(found.question.visit, steps=(*reversed(steps[:-1]), steps[-1]))
+    told = lab.ask(replace(found.question, visit=other, controls=()))
+    return None if told is None else not told
+
+
+def _practised(lab: Lab) -> Iterator[Question]:
+    """Sequences that were made often in other pages, and lines further ahead of them than neighbours bring: runs up and
+    down, every third line, distances of two and three in turn, all by one instruction; five lines in an order without a
+    stride, each by its own; the next page after a run to the page's end."""
+    lines, start = lab.page_lines, lab.params.lead_from
+    deltas = [line for line in range(lines) if line % 5 in (0, 2)]
+    runs = [list(range(start, lines)), list(range(lines - 1 - start, -1, -1)), list(range(0, lines, 3)), deltas]
+    for run in runs:
+        half = len(run) // 2
+        targets = [line for line in run[half:] if min(E.apart) <= abs(line - run[half - 1]) <= max(E.apart)]
+        yield _after_practice(lab, run, half, tuple(targets), same=True)
+    footprint = [0, 5, 11, 3, 14]
+    yield _after_practice(lab, footprint, 1, (footprint[2],), same=False)
+    first = _after_practice(lab, runs[0], len(runs[0]), (lines + 1,), same=True)
+    yield replace(first, visit=replace(first.visit, window=(0, 2 * lines)))
+
+
+def _after_practice(lab: Lab, run: Sequence[int], count: int, targets: tuple[int, ...], same: bool) -> Question:
+    def accesses(lines: Sequence[int], page: int) -> list[Access]:
+        ips = [SAME if same else SAME + 256 * (number + 1) for number in range(len(lines))]
+        return [Access(line * lab.line_size, ip=ip, page=page) for line, ip in zip(lines, ips, strict=True)]
+
+    practice = [access for page in range(1, E.practice + 1) for access in accesses(run, page)]
+    return Question(Visit((*practice, *accesses(run[:count], 0))), targets)
+
+
+def report_other(lab: Lab, found: Found, report: Report) -> None:
+    """What trains it and which level it fills, by the question that showed it."""
+    if found.question is not None:
+        report_trained_by(lab, found.question, lab.page_lines // 2 + E.anchor, report)
+        report_fills(lab, found.question, report)

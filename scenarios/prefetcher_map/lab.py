@@ -1,0 +1,300 @@
+"""Asks which lines a visit brings, and decides: present in a cache, in level 1, at which level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.experiments.presence import Visits
+from setebench.experiments.visits import Access, Visit
+from setebench.infer.mixture import Shares, mostly
+from setebench.infer.ticks import mean_ticks
+from setebench.machine import Region
+from setebench.measure.calibrate import step_ticks
+from setebench.measure.serving import References
+from setebench.scenario import Context
+
+from .params import Params
+
+Told = bool | None
+Ticks = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether a visit brings any of its targets (`inner`: to level 1) which none of its controls brings."""
+
+    visit: Visit
+    targets: tuple[int, ...]
+    controls: tuple[Visit, ...] = ()
+    inner: bool = False
+
+
+@dataclass
+class Known:
+    """What a survey knows of its machine, on which further questions depend. As long as nothing was found out,
+    everything counts as there that might disturb a question.
+
+    forget: regions to be opened before every visit so that region prefetchers remember nothing; 0 without any.
+    next_in_l1: level 1 may bring the next line on every access; next_after_hits: after some accesses to one line.
+    next_repeats: after how many; next_counts_misses: each a miss.
+    level_two_listens: level 2 may have prefetchers; outer_next: of the next line; pairs, page_strides: of these kinds.
+    inner_streams: level 1 may have streams; inner_starts_at_ends: which one access at a page's end starts.
+    others_learn: something that no family explains is there, and may have learned from the questions.
+    traversals_fit: the lines of traversals stay in level 2, but for a few; traversals_whole: all of them."""
+
+    forget: int = 0
+    next_in_l1: bool = True
+    next_after_hits: bool = True
+    next_repeats: int | None = None
+    next_counts_misses: bool = False
+    level_two_listens: bool = True
+    outer_next: bool = True
+    pairs: bool = True
+    page_strides: bool = True
+    inner_streams: bool = True
+    inner_starts_at_ends: bool = True
+    others_learn: bool = False
+    traversals_fit: bool = True
+    traversals_whole: bool = True
+
+
+@dataclass
+class _Answers:
+    """Answers so far: in any cache, in level 1, and the level."""
+
+    cached: dict[tuple[Visit, int], Told] = field(default_factory=dict)
+    inner: dict[tuple[Visit, int], Told] = field(default_factory=dict)
+    level: dict[tuple[Visit, int], str | None] = field(default_factory=dict)
+
+
+class Lab(Visits):
+    """Asks what visits bring. `references` are loads from each level, taken a moment ago."""
+
+    def __init__(self, context: Context, region: Region, references: References, turn: int = 0) -> None:
+        super().__init__(context, region, turn)
+        self.params = Params().quicker() if context.fast else Params()
+        self.references, self.known = references, Known()
+        self._answers = _Answers()
+
+    def know_as(self, other: Lab) -> None:
+        """Share what another laboratory of the same machine knows."""
+        self.known, self.builder.conflict_pages = other.known, other.builder.conflict_pages
+
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Within the context every question is asked anew, and no answer is kept."""
+        kept, self._answers = self._answers, _Answers()
+        try:
+            yield
+        finally:
+            self._answers = kept
+
+    @property
+    def spent(self) -> bool:
+        """Whether enough was run: lines left unclear are asked once more, but nothing that takes long."""
+        return self.operations > self.params.operations
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def ask(self, question: Question) -> Told:
+        """True where a target comes by the visit alone; a target that a control brings as well says nothing."""
+        free, unclear = 0, False
+        for target in question.targets:
+            came = self.comes(question.visit, target, question.inner)
+            anyway: Told = False
+            if came:
+                told = [self.comes(control, target, question.inner) for control in question.controls]
+                anyway = True if True in told else None if None in told else False
+                if anyway is False:
+                    return True
+            unclear = unclear or came is None or anyway is None
+            free += anyway is False
+        return None if unclear or not free else False
+
+    def comes(self, visit: Visit, target: int, inner: bool = False) -> Told:
+        """Whether the visit brings the target into any cache, or into level 1."""
+        return self.in_l1(visit, target) if inner else self.brings(visit, target)
+
+    def brings(self, visit: Visit, target: int) -> Told:
+        """Whether the visit brings one line."""
+        return self.scan(visit, [target])[target]
+
+    def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, Told]:
+        """Which of the targets the visit brings into any cache; None where that stays unclear."""
+        answers, again = self._answers.cached, self.params.again
+        missing = [target for target in targets if (visit, target) not in answers]
+        for repetitions in (self.params.first, again, 4 * again):
+            if missing and (repetitions <= again or not self.spent):
+                told = self._present(visit, missing, repetitions)
+                answers.update({(visit, target): value for target, value in told.items()})
+                missing = [target for target, value in told.items() if value is None]
+        return {target: answers[visit, target] for target in targets}
+
+    def plainly(self, visit: Visit, target: int, inner: bool = False) -> Told:
+        """Whether the visit brings the line nearly always or nearly never, from many repetitions."""
+        params = self.params
+        for repetitions in (4 * params.again, 16 * params.again):  # on a coarse clock few loads leave shares blurred
+            if repetitions == 4 * params.again or not self.spent:
+                shares = self.references.shares(self.paired(self._quiet(visit), [target], repetitions).trained)
+                share = float(shares.of("l1")[0]) if inner else 1.0 - float(shares.of("memory")[0])
+                if min(share, 1 - share) < params.plain:
+                    return share > params.plain
+        return None
+
+    def in_l1(self, visit: Visit, target: int) -> Told:
+        """Whether the visit brings the target to level 1, where the levels behind it may be hard to tell apart."""
+        answers = self._answers.inner
+        if (visit, target) not in answers:
+            brought = self.brings(visit, target)
+            answers[visit, target] = self._in_l1(visit, target) if brought else brought
+        return answers[visit, target]
+
+    def level(self, visit: Visit, target: int) -> str | None:
+        """The level to which the visit brings the target; None where it stays unclear, `memory` if nowhere."""
+        answers = self._answers.level
+        if (visit, target) not in answers:
+            brought = self.brings(visit, target)
+            nowhere = None if brought is None else "memory"
+            answers[visit, target] = self._mostly_in(visit, target, every=True) if brought else nowhere
+        return answers[visit, target]
+
+    def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> Told:
+        """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
+
+        Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks
+        like level 2."""
+        beside = next(each for each in visit.warm if abs(each - line) > 2)
+        placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
+        return self._in_l1(placed, line)
+
+    def lost(self, visit: Visit, target: int) -> float:
+        """Fraction of repetitions in which a line that level 2 had is further out."""
+        shares = self.references.shares(self.paired(self._quiet(visit), [target], 2 * self.params.again).trained)
+        return float(shares.of("l3", "memory")[0])
+
+    def shares_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
+        """What part of the loads of each target each level served."""
+        return self.references.shares(self.alone(self._quiet(visit), targets, repetitions))
+
+    # -- several CPUs ----------------------------------------------------------------------------------------------
+
+    def brings_shared(self, question: Question, makers: Sequence[int], cpus: tuple[int, ...]) -> Told:
+        """Whether a target comes when several CPUs of a core make the accesses, `makers` saying which of `cpus` makes
+        each; the first one times.
+
+        Beside its sibling a core takes some cycles longer for each load than when the references were taken: such times
+        lie between those of two levels, where their mixture says nothing, but far from those of memory. Means, as a
+        coarse clock may read a load from a cache as late as one from memory."""
+        probes = self.builder.split(self._quiet(question.visit), makers, len(cpus))
+        by_cpu = dict(zip(cpus, probes, strict=True))
+        times = self.together(by_cpu, question.targets, cpus[0], self.params.again)
+        *_, cache, memory = (float(ticks.mean()) for ticks in self.references.ticks.values())
+        step = step_ticks(self.context)
+        shares = [(memory - mean_ticks(each, step)) / (memory - cache) for each in times]
+        return self._any_came([min(max(share, 0.0), 1.0) for share in shares])
+
+    def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, int]) -> Told:
+        """Whether a target comes when the second CPU makes the accesses from the first to the second of the numbers in
+        `parts`, then the first CPU those up to the third; the first one times."""
+        probes = self.builder.continued(self._quiet(question.visit), parts)
+        by_cpu = dict(zip(cpus, probes, strict=True))
+        times = self.together(by_cpu, question.targets, cpus[0], self.params.again)
+        return self._any_came([float(share) for share in 1.0 - self.references.shares(times).of("memory")])
+
+    def _any_came(self, shares: Sequence[float]) -> Told:
+        """Whether any line was in a cache, from the fraction of repetitions in which each was."""
+        brought = self.params.brought
+        told = [share > brought if abs(share - 0.5) > brought - 0.5 else None for share in shares]
+        return True if True in told else (None if None in told else False)
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _quiet(self, visit: Visit) -> Visit:
+        return replace(visit, forget=self.known.forget)
+
+    def _present(self, visit: Visit, targets: Sequence[int], repetitions: int) -> dict[int, Told]:
+        """Whether the visit brings each target, which without it is not there."""
+        samples = self.paired(self._quiet(visit), targets, repetitions)
+        shares, anyway = (1.0 - self.references.shares(e).of("memory") for e in (samples.trained, samples.untrained))
+        slack = self.params.slack / math.sqrt(samples.repetitions)
+        told: dict[int, Told] = {}
+        for target, share, other in zip(targets, shares, anyway, strict=True):
+            told[target] = None
+            if np.isfinite(share + other):
+                if share < self.params.not_brought - slack:
+                    told[target] = False
+                elif share > self.params.brought + slack and other < self.params.not_brought:
+                    told[target] = True
+        return told
+
+    def _in_l1(self, visit: Visit, target: int) -> Told:
+        level = self._mostly_in(visit, target)
+        return None if level is None else level == "l1"
+
+    def _mostly_in(self, visit: Visit, target: int, every: bool = False) -> str | None:
+        """The level that serves most loads of the target after the visit, from more and more of them; None where that
+        stays unclear. Levels behind the first are told apart only if `every` is wanted.
+
+        A sibling that is busy, or was when the references were taken, makes level 1 look like level 2, or the other way
+        round, from one epoch to the next. So the loads must also be nearer to those of the same line when it was just
+        loaded, timed in turns with them, or further from those, than half the way to level 2."""
+        first, most = self.params.again, self.params.most
+        for times, loaded in self.growing(self._quiet(visit), target, first, most):
+            level = self._clearly(mostly(self.references.ticks, times), every)
+            if level and self._as_if_loaded(times, loaded) is (level == "l1"):
+                return level
+            if self.spent:
+                break
+        return None
+
+    def _clearly(self, likely: Mapping[str, float], every: bool) -> str | None:
+        """The level that log likelihoods clearly speak for; unless `every`, all behind the first count as one."""
+        if len(likely) < 2:
+            return None
+        second, first = sorted(likely, key=lambda name: likely[name])[-2:]
+        if not every and first != "l1":
+            second = "l1"
+        return first if likely[first] - likely[second] > self.params.clear else None
+
+    def _as_if_loaded(self, times: Ticks, loaded: Ticks) -> Told:
+        """Whether loads take about as long as those of a line just loaded (True) or as long as level 2's at least
+        (False); None where chance may decide."""
+        first, second = list(self.references.ticks.values())[:2]
+        furthest = float(np.quantile(second, self.params.one_level)) + step_ticks(self.context)
+        near, control = times[times <= furthest], loaded[loaded <= furthest]
+        if len(near) < len(times) / 2 or len(control) < len(loaded) / 2:
+            return False if len(control) >= len(loaded) / 2 else None
+        way = float(second[second <= furthest].mean() - first[first <= furthest].mean())
+        beyond = float(near.mean() - control.mean()) - way / 2
+        error = float(np.hypot(near.std() / len(near) ** 0.5, control.std() / len(control) ** 0.5))
+        return beyond < 0 if abs(beyond) > self.params.chance * error else None
+
+
+def fit_traversals(lab: Lab) -> None:
+    """Choose how many evictor lines per page offset traversals have: those that push lines out of level 1 and stay in
+    level 2, whose misses would train its streams; and note whether these fit, and whether none is lost."""
+    params = lab.params
+    best = (_lost(lab, lab.builder.conflict_pages)[1], lab.builder.conflict_pages)
+    for pages in params.fewer_pages:
+        if best[0] <= params.lost:
+            break
+        spared, lost = _lost(lab, pages)
+        if spared <= params.spared:
+            best = min(best, (lost, pages))
+    lab.known.traversals_fit, lab.builder.conflict_pages = best[0] <= params.lost, best[1]
+    lab.known.traversals_whole = best[0] * len(lab.builder.traversal()) < params.lost_lines
+
+
+def _lost(lab: Lab, pages: int) -> tuple[float, float]:
+    """Fractions of a traversal's lines that are still in level 1, and no longer in level 2, when their turn comes."""
+    lab.builder.conflict_pages = pages
+    numbers = np.linspace(0, len(lab.builder.traversal()) - 1, lab.params.traversal_lines).astype(int)
+    ticks = [lab.traversed(int(number), lab.params.traversal_samples) for number in numbers]
+    shares = lab.references.shares([np.concatenate(ticks)])
+    return float(shares.of("l1")[0]), float(shares.of("l3", "memory")[0])

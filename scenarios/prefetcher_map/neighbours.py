@@ -1,0 +1,271 @@
+"""Prefetchers that bring a neighbouring line after one access: next line, line pair, up/down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from setebench.experiments.visits import Access, Visit
+
+from .attributes import ONE, Found, report_fills, report_shared, report_trained_by, siblings
+from .lab import Lab, Question, Told
+from .models import next_line_lead
+from .report import UNCLEAR, Report
+from .tables import History, first_that, size
+
+HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
+MIXED = "lines come that are not next to each other, or another prefetcher brings some; run again at a quieter time"
+ALIKE = "what brings the next line hides whether this prefetcher does; switch that off and run again"
+OTHERS_NEXT = "another prefetcher of the next line may have brought it; switch that off and run again"
+ONE_ACCESS = "one access"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbourhood:
+    """odd_behind, even_after: lines from the page's middle to the odd and to the even line that is accessed.
+    above: lines further up that the access before lies, so that the page's accesses go down.
+    away: lines further off, on the side of a line that came alone, that must stay away for it to be the only one.
+    anchor: lines from the accessed one to that loaded before software prefetches.
+    bursts: loads, then prefetches, that may use up level 1's miss entries, some of the counts that CPUs have."""
+
+    odd_behind: int = 3
+    even_after: int = 4
+    above: int = 10
+    away: tuple[int, ...] = (2, 3)
+    anchor: int = 20
+    bursts: tuple[int, ...] = (16, 32, 64, 128)
+
+
+NEAR = Neighbourhood()
+
+
+Finds = Mapping[str, Found]
+"""What was found, by identity."""
+
+
+def odd_line(lab: Lab) -> int:
+    """An odd line amid the page."""
+    return lab.page_lines // 2 - NEAR.odd_behind
+
+
+def even_line(lab: Lab) -> int:
+    """An even line amid the page."""
+    return lab.page_lines // 2 + NEAR.even_after
+
+
+def repeated(lab: Lab, count: int, flushed: bool = False, at: int | None = None) -> Visit:
+    """`count` accesses to one line, flushed in between or not."""
+    line = (odd_line(lab) if at is None else at) * lab.line_size
+    steps = [Access(line)]
+    for _ in range(count - 1):
+        steps += [Access(line, "flush"), Access(line)] if flushed else [Access(line)]
+    return Visit(tuple(steps))
+
+
+def downwards(lab: Lab, line: int) -> Visit:
+    """An access to a line after one further up, which level 2 hears of and which starts none of its streams: it hits
+    there. What a next-line prefetcher of level 1 would ask for is there already. No traversal of other pages in
+    between: level 2 would forget which way the page's accesses went."""
+    above = line + NEAR.above
+    steps = (Access(above * lab.line_size), Access(line * lab.line_size))
+    return Visit(steps, warm=(above + 1,) if lab.known.next_after_hits else (), demoted=(above,))
+
+
+def find_neighbours(lab: Lab) -> dict[str, Found]:
+    """Look for all of them."""
+    odd, even = odd_line(lab), even_line(lab)
+    first = _find_next_line(lab)
+    pair = Found(question=Question(repeated(lab, 1), (odd - 1,)))
+    before = lab.brings(repeated(lab, 1), odd - 1), lab.brings(repeated(lab, 1, at=even), even - 1)
+    pair.present = None if None in before else before == (True, False)
+    lab.known.next_after_hits = first.present is not False
+    up_down = Found(question=Question(downwards(lab, even), (even - 1,)))
+    up_down.present = lab.brings(downwards(lab, even), even - 1)
+    up_down.seen = up_down.present is not False
+    outer = Found(question=Question(downwards(lab, odd), (odd + 1,)))
+    if first.present is not False and first.trigger in (None, 1):
+        outer.hidden, outer.present = True, _without_entries(lab, pair, up_down)
+    else:
+        after = lab.brings(repeated(lab, 1), odd + 1)
+        outer.present = after if not after else lab.brings(downwards(lab, odd), odd + 1)
+    return {"l1.next_line": first, "l2.pair": pair, "l2.next_line": outer, "l2.up_down": up_down}
+
+
+def _find_next_line(lab: Lab) -> Found:
+    """The next line in level 1 after some accesses to one line: no other prefetcher sees several accesses in that."""
+    target, most = odd_line(lab) + 1, lab.params.most_repeated
+    told = []
+    for flushed in (False, True):
+        told.append(lab.in_l1(repeated(lab, most, flushed), target))
+        if told[-1]:
+            counts = range(1, most + 1)
+            trigger = first_that(lambda count: lab.in_l1(repeated(lab, count, flushed), target), counts)  # noqa: B023
+            question = Question(repeated(lab, trigger or most, flushed), (target,), inner=True)
+            return Found(True, question=question, trigger=trigger, flushed=flushed)
+    return Found(None if None in told else False)
+
+
+def _without_entries(lab: Lab, pair: Found, up_down: Found) -> Told:
+    """Whether level 2 brings the next line where level 1 does after every access, too: behind a burst of misses, level
+    1 may have no entry left for its own request, and drop it. Then the line is in an outer cache, or nowhere; if it
+    still is in level 1, nothing follows. Nor does anything from its being nowhere if others that level 2 is known to
+    have bring nothing behind a burst either: some cores pause all their prefetchers then."""
+    odd = odd_line(lab)
+    kinds: tuple[Literal["load", "t0"], ...] = ("load", "t0")
+    for how in kinds:
+        for burst in NEAR.bursts if how == "load" or how in lab.context.machine.facts.prefetch_hints else ():
+            visit = replace(downwards(lab, odd), burst=burst, burst_how=how)
+            level = lab.level(visit, odd + 1)
+            if level not in (None, "l1"):
+                paused = (pair.present or up_down.present) and not lab.brings(visit, odd - 1)
+                return None if level == "memory" and paused else level != "memory"
+    return None
+
+
+# -- rules ---------------------------------------------------------------------------------------------------------
+
+
+def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
+    """Everything of level 1's next-line prefetcher."""
+    trigger, question, line = found.trigger, found.question, odd_line(lab)
+    report.value("trigger", trigger, "the next line in level 1 after repeated accesses to one line", UNCLEAR)
+    if trigger is None or question is None:
+        return
+    degree = _report_lines(lab, lambda off: lab.in_l1(question.visit, line + off), report)
+    _report_lead(lab, degree, trigger == 1, True, report)
+    report_trained_by(lab, question, line + NEAR.anchor, report)
+    report.value("fills", "l1", "the next line in level 1", "")
+    report_shared(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
+    if trigger > 1:
+        watched = size(lambda n: lab.ask(_watched(lab, found, History(n))), lab.params.most_active)
+        report.value("streams", watched, "lines of many pages, the first once more", UNCLEAR)
+
+    def crosses(memory: Lab) -> Told:
+        last = memory.page_lines - 1
+        visit = replace(repeated(memory, trigger, found.flushed, at=last), window=(0, 2 * memory.page_lines))
+        return memory.in_l1(visit, last + 1)
+
+    report_crossing(crosses, lab, huge, "the last line of a page", report)
+
+
+def report_crossing(crosses: Callable[[Lab], Told], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
+    """Whether lines come past a page's end, in small pages and, where there are any, within large ones."""
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is not None:
+            report.value(parameter, crosses(memory), method, UNCLEAR)
+
+
+def _watched(lab: Lab, found: Found, history: History) -> Question:
+    """Lines watched at once: all get all accesses but one, then the first gets its last."""
+    place, begun = odd_line(lab) * lab.line_size, repeated(lab, (found.trigger or 1) - 1, found.flushed).steps
+    again = (Access(place, "flush"), Access(place)) if found.flushed else (Access(place),)
+
+    def begin(runs: Sequence[int]) -> list[Access]:
+        return [replace(access, page=history.page(run)) for run in runs for access in begun]
+
+    return Question(Visit(tuple(history.steps(begin, lambda _runs: list(again)))), (odd_line(lab) + 1,), inner=True)
+
+
+def report_pair(lab: Lab, found: Found, report: Report) -> None:
+    """Everything of level 2's pair prefetcher."""
+    visit, line = repeated(lab, 1), odd_line(lab)
+    report.value("trigger", 1, ONE_ACCESS, "")
+    _report_single(lambda off: lab.brings(visit, line - off), report)
+    _report_one_access(lab, found.question, report)
+    _report_unshared(lab, report)
+
+
+def report_next_line_of_two(lab: Lab, huge: Lab | None, finds: Finds, report: Report) -> None:
+    """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
+    found, other = finds["l2.next_line"], even_line(lab)
+    report.value("trigger", 1, ONE_ACCESS, "")
+    if found.hidden:  # one access is enough for it, as it was found by one; nothing shows its other rules
+        crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
+        for parameter in ("degree", "max_distance", "directions", "trained_by", "fills", *crossing):
+            report.unresolved(parameter, HIDDEN)
+    else:
+        alone = repeated(lab, 1, at=other)  # one access, to an even line: its pair is the next one
+        degree = _report_lines(lab, lambda off: lab.brings(alone, other + off), report)
+        _report_lead(lab, degree, True, False, report)
+        _report_one_access(lab, found.question, report)
+        _report_page_end(lab, huge, finds["l2.up_down"].present is False, report)
+    _report_unshared(lab, report)
+
+
+def report_up_down(lab: Lab, huge: Lab | None, finds: Finds, report: Report) -> None:
+    """Everything of a prefetcher that brings the neighbour on the side to which the page's accesses went."""
+    line, found, inner = even_line(lab), finds["l2.up_down"], finds["l1.next_line"]
+    visit = downwards(lab, line)
+    report.value("trigger", 1, ONE_ACCESS, "")
+    _report_single(lambda off: lab.brings(visit, line - off), report)
+    _report_one_access(lab, found.question, report)
+    none_next = finds["l2.next_line"].present is False
+    alone = none_next and (inner.present is False or (inner.trigger or 1) > 1)
+    upwards = lab.brings(repeated(lab, 1), odd_line(lab) + 1) if alone else None
+    ways = None if upwards is None else "both" if upwards else "down"
+    report.value("directions", ways, "the page's accesses going up and down", ALIKE)
+    _report_page_end(lab, huge, none_next and inner.present is False, report)
+    if found.question is not None:
+        report_shared(lab, found.question, 1, report)
+
+
+def _report_unshared(lab: Lab, report: Report) -> None:
+    if siblings(lab) is not None:
+        report.unresolved("shared_by_smt", ONE)
+
+
+def _report_page_end(lab: Lab, huge: Lab | None, alone: bool, report: Report) -> None:
+    for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
+        if memory is not None:
+            last = memory.page_lines - 1
+            visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
+            crosses = memory.brings(visit, last + 1)
+            known = None if crosses and not alone else crosses
+            report.value(parameter, known, "the last line of a page", OTHERS_NEXT if crosses else UNCLEAR)
+
+
+def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report: Report) -> None:
+    """Lines ahead of a run: after its second access, which hits, as many lines are ahead, or one fewer where only
+    misses count. Where one access is not enough (`by_one`) no line is accessed often enough."""
+    accesses, line = min(lab.params.lead_accesses, lab.page_lines - lab.params.lead_from), even_line(lab)
+    hits: Told = None
+    lead = None if by_one else [0] * accesses
+    if by_one and degree:
+        run = Visit((Access(line * lab.line_size), Access((line + 1) * lab.line_size)))
+        hits = lab.comes(run, line + 1 + degree, inner)
+    if hits is not None and degree:
+        lead = next_line_lead(degree, not hits, accesses)
+    report.value("lead", lead, "lines ahead after two accesses next to each other", MIXED)
+
+
+def _report_lines(lab: Lab, comes: Callable[[int], Told], report: Report) -> int | None:
+    """How many of the next lines come, and whether any before; `comes` takes how far off, behind negative. Returns
+    how many, if fewer than were asked for."""
+    most = lab.params.most_next
+    method = f"which of {most} lines ahead of one access come, and of {NEAR.away[-1]} behind it"
+    ahead = [comes(number) for number in range(1, most + 1)]
+    count = None if None in ahead else ahead.index(False) if False in ahead else most
+    if count is not None and (not count or True in ahead[count:]):
+        count = None
+    for parameter in ("degree", "max_distance"):
+        if count == most:
+            report.at_least(parameter, count, method, "lines further off were not asked")
+        else:
+            report.value(parameter, count, method, MIXED)
+    behind = [comes(-number) for number in (1, *NEAR.away)]
+    report.value("directions", "up" if set(behind) == {False} else None, method, MIXED)
+    return None if count == most else count
+
+
+def _report_single(comes: Callable[[int], Told], report: Report) -> None:
+    """That of the lines on the side of one that came (`comes` takes how far off) none but that one did."""
+    further = [comes(off) for off in NEAR.away]
+    for parameter in ("degree", "max_distance"):
+        report.value(parameter, 1 if set(further) == {False} else None, "the lines behind it stay away", MIXED)
+
+
+def _report_one_access(lab: Lab, question: Question | None, report: Report) -> None:
+    if question is not None:
+        report_trained_by(lab, question, odd_line(lab) + NEAR.anchor, report)
+        report_fills(lab, question, report)

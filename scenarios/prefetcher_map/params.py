@@ -1,0 +1,101 @@
+"""All that can be tuned in what is asked of prefetchers, each with its unit and why it is what it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """How prefetchers are asked for.
+
+    Presence of a line
+      brought, not_brought: fractions of repetitions. Prefetchers follow rules, so fractions are near 0 or 1; what lies
+        between was disturbed, or depends on what the visit doesn't control.
+      slack: a fraction of n repetitions must lie beyond a limit by slack / sqrt(n), 1.4 standard errors at most, so
+        that few repetitions only answer what is plain.
+      first, again, most: repetitions per line at first, for lines left unclear, and at most where neighbouring levels
+        must be told apart on a coarse clock.
+      plain: a line that comes in less than this fraction comes nearly never; what noise alone takes is less.
+      clear: logarithm of a ratio of likelihoods of two levels, about 1 in 8,000: a map asks hundreds of questions.
+      one_level: quantile of a level's loads, the others being stalls.
+      chance: standard errors by which a difference must clear a bound that it only has to confirm.
+    Effort
+      surveys: least and most surveys; a further one while something was found that is not sure yet.
+      operations: of a survey, after which what stays unclear is left so: counted, not timed, as what is asked must not
+        depend on how busy the computer is, or no recording could be inferred again.
+      reference_samples: loads per level that serve as references.
+      chart_samples: repetitions per line of a chart.
+    Runs
+      gaps: lines between accesses of a run, in turn: never equal in a row, so no stride, and further than a batch.
+      longest_run: accesses of a run with gaps, as many as a page of 64 lines has room for.
+      dense_run: accesses of a run of neighbouring lines, as long as room ahead is left.
+      near, far: lines ahead of such a run that say it is led: not the next one, which much else brings.
+      lead_accesses, lead_from: accesses of the run whose lead is reported and the page's line where it begins.
+      repeats: hits on one line that draw what a stream still fetches without a new line.
+      drawn: lines ahead of a run, first and last, that hits on the next line draw from a stream: nearer than the gaps.
+      stride, stride_run, start: lines apart, further than batches of streams reach; accesses; the first one's line.
+      short_stride: lines apart that show what follows short strides alone, and leave more room to run ahead.
+      most_trigger: accesses at equal distances after which a stride prefetcher is no longer waited for.
+      most_ahead: strides ahead that are asked for.
+      most_next: next lines that are asked for, more than next-line prefetchers are known to fetch.
+      most_repeated: accesses to one line after which a next-line prefetcher is no longer waited for.
+    Tables
+      most_entries: of a table that is asked for, fewer than half of the pages of a block.
+      training_pages, training_rounds, most_active: pages that train a region prefetcher, more than are watched at
+        once; rounds, as some want the same footprint twice; and regions watched at most.
+    Traversals
+      spared, lost, lost_lines: fractions of a traversal's lines that may still be in level 1 or no longer in level 2
+        (a table of eight streams then still holds half), and below how many lost lines none is.
+      fewer_pages: evictor lines per page offset that are tried where the usual number doesn't fit.
+      traversal_lines, traversal_samples: lines of a traversal that are asked for, and how often each."""
+
+    brought: float = 0.65
+    not_brought: float = 0.3
+    slack: float = 0.7
+    first: int = 12
+    again: int = 60
+    most: int = 1920
+    plain: float = 0.15
+    clear: float = 9.0
+    one_level: float = 0.98
+    chance: float = 1.0
+
+    surveys: tuple[int, int] = (2, 4)
+    operations: int = 60_000_000
+    reference_samples: int = 360
+    chart_samples: int = 12
+
+    gaps: tuple[int, int] = (6, 7)
+    longest_run: int = 7
+    dense_run: int = 10
+    near: int = 2
+    far: int = 5
+    lead_accesses: int = 16
+    lead_from: int = 4
+    repeats: int = 16
+    drawn: tuple[int, int] = (3, 5)
+    stride: int = 7
+    stride_run: int = 8
+    start: int = 3
+    short_stride: int = 3
+    most_trigger: int = 8
+    most_ahead: int = 8
+    most_next: int = 10
+    most_repeated: int = 6
+
+    most_entries: int = 100
+    training_pages: int = 100
+    training_rounds: int = 4
+    most_active: int = 60
+
+    spared: float = 0.4
+    lost: float = 0.06
+    lost_lines: float = 0.5
+    fewer_pages: tuple[int, ...] = (16, 13, 11, 9)
+    traversal_lines: int = 16
+    traversal_samples: int = 24
+
+    def quicker(self) -> Params:
+        """With --fast: a third of the operations, three surveys at most."""
+        return replace(self, operations=self.operations // 3, surveys=(2, 3))

@@ -1,0 +1,129 @@
+"""Region prefetchers: they remember, over visits to other pages, which lines followed a first access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from setebench.experiments.visits import LAYOUT, Access, Kind, Visit
+
+from .attributes import Found, report_fills, siblings
+from .lab import Lab, Question, Told
+from .report import UNCLEAR, Report
+from .tables import FAR_BITS_MATTER, bits_that_matter, size
+
+METHOD = "what followed a first access in other pages, then the first access alone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """first_ip, later_ip, other_ip: instruction addresses of the first and of later accesses, and of other pages'.
+    start, followers: line of the first access, and lines that may follow it.
+    other_line: the line of other pages. moved: lines by which the first access is moved. least: lines of a region.
+    forget_more: regions opened beyond twice those that are watched."""
+
+    first_ip: int = 0x2A00
+    later_ip: int = 0x3B55
+    other_ip: int = 0x3CAA
+    other_bits: int = 0x3F
+    start: int = 2
+    followers: tuple[int, int] = (7, 12)
+    other_line: int = 9
+    moved: int = 2
+    least: int = 8
+    forget_more: int = 6
+
+
+T = Training()
+
+
+def _training(lab: Lab, follower: int | None, how: Kind = "load") -> tuple[Access, ...]:
+    """Accesses to the first line and then to `follower`, one page after the other; None: to the first line alone, which
+    is the control."""
+    steps: list[Access] = []
+    for page in range(1, lab.params.training_pages + 1):
+        steps.append(Access(T.start * lab.line_size, how, T.first_ip, page))
+        if follower is not None:
+            steps.append(Access(follower * lab.line_size, how, T.later_ip, page))
+    return tuple(steps)
+
+
+def _question(lab: Lab, follower: int, shift: int = 0, first: int = T.first_ip, how: Kind = "load") -> Question:
+    """Whether the training is recalled by the first access, moved, by another instruction or of another kind."""
+    step = Access((T.start + shift) * lab.line_size, how, first)
+    trained, control = (Visit((step,), training=_training(lab, each, how)) for each in (follower, None))
+    return Question(trained, (follower + shift,), (control,))
+
+
+def find_region(lab: Lab) -> Found:
+    """Whether there is a region prefetcher; sets what the laboratory does to keep it quiet."""
+    found = Found()
+    near = {follower: lab.ask(_question(lab, follower)) for follower in T.followers}
+    told = list(near.values())
+    found.present = True if True in told else (None if None in told else False)
+    if found.present:
+        follower = next(each for each, value in near.items() if value)
+        found.question = _question(lab, follower)
+        found.active = size(
+            lambda pages: lab.brings(_watched(lab, follower, pages), follower),
+            lab.params.most_active,
+            lambda pages: lab.plainly(_watched(lab, follower, pages), follower),
+        )
+        regions = 2 * (found.active or lab.params.most_active) + T.forget_more
+        lab.known.forget = min(regions, LAYOUT.block_pages - 4)
+    return found
+
+
+def _watched(lab: Lab, follower: int, pages: int) -> Visit:
+    """So many pages whose footprints are to be recorded at once: all are opened before any is continued; then other
+    pages, with other keys, until all of it has been learnt. Then the first access alone."""
+    size_, watched = lab.line_size, range(1, pages + 1)
+    once = [Access(T.start * size_, "load", T.first_ip, page) for page in watched]
+    once += [Access(follower * size_, "load", T.later_ip, page) for page in watched]
+    rest = range(pages + 1, LAYOUT.block_pages)
+    once += [Access(T.other_line * size_, "load", T.other_ip, page) for page in rest]
+    return Visit((Access(T.start * size_, "load", T.first_ip),), training=tuple(once * lab.params.training_rounds))
+
+
+def report_region(lab: Lab, found: Found, report: Report) -> None:
+    """Ask and report everything of a region prefetcher that is there."""
+    follower = T.followers[0]
+    report.value("streams", found.active, "regions opened before any is continued", UNCLEAR)
+    report.value("region_size", _size(lab), METHOD, UNCLEAR)
+    question = _question(lab, follower)
+    report_fills(lab, question, report)
+    report.value("trained_by", _kinds(lab, follower), METHOD, UNCLEAR)
+    if (cpus := siblings(lab)) is not None:
+        shared = lab.brings_shared(question, [1], cpus[:2])
+        report.value("shared_by_smt", shared, "the first access by another thread of the core", UNCLEAR)
+    moved = lab.ask(_question(lab, follower, shift=T.moved))
+    other = lab.ask(_question(lab, follower, first=T.first_ip ^ T.other_bits))
+    names = {(True, False): "ip", (False, True): "offset", (False, False): "ip+offset"}
+    index = None if moved is None or other is None else names.get((moved, other))
+    method = "the first access from another address"
+    report.value("indexed_by", index, f"{method}, and elsewhere in the region", UNCLEAR)
+    if index is not None and "ip" in index:
+        bits = bits_that_matter(T.first_ip, lambda address: lab.ask(_question(lab, follower, first=address)))
+        report.value("ip_bits", None if bits is None else list(bits), method, f"{UNCLEAR}; or {FAR_BITS_MATTER}")
+
+
+def _size(lab: Lab) -> int | None:
+    """Bytes of a region: it holds lines up to the next power of two behind the furthest that is recalled. Two lines are
+    asked, and the nearer ones too where one is recalled: a footprint that keeps only some has no such size."""
+    lines = lab.page_lines
+    while lines >= T.least:
+        told = [lab.ask(_question(lab, lines // 2 + behind)) for behind in (3, 1)]
+        if None in told or told[0] != told[1]:
+            return None
+        if told[0]:
+            plain = lines == T.least or lab.ask(_question(lab, lines // 4 + 3))
+            return lines * lab.line_size if plain else None
+        lines //= 2
+    return None
+
+
+def _kinds(lab: Lab, follower: int) -> list[str] | None:
+    if "t0" not in lab.context.machine.facts.prefetch_hints:
+        return None
+    kinds: dict[str, Kind] = {"load": "load", "store": "store", "prefetch": "t0"}
+    told: dict[str, Told] = {name: lab.ask(_question(lab, follower, how=kind)) for name, kind in kinds.items()}
+    return None if None in told.values() else [name for name, value in told.items() if value]

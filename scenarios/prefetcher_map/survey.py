@@ -1,0 +1,145 @@
+"""Several surveys of a machine, each with references and pages of its own, and what they agree on.
+
+Some CPUs throttle their prefetchers, for milliseconds or for seconds: while memory is busy with what others ask for, or
+when too little of what a prefetcher brought was used of late. Then it doesn't show, and nothing that it brings tells it
+from one that isn't there. So while other programs keep the computer busy nothing is absent, no rule says no, and no
+conclusion is drawn from what did not show; and rules are reported only of a prefetcher that showed right before and
+right after they were asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from setebench.errors import UnsupportedError
+from setebench.experiments.busy import Busy
+from setebench.machine import Region
+from setebench.measure.serving import References
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context
+
+from .attributes import Found
+from .confirm import confirmed
+from .described import compare
+from .families import FAMILIES, OTHERS, doubt, find_all
+from .lab import Lab, Told, fit_traversals
+from .neighbours import downwards, odd_line
+from .report import Report, agreed, open_questions
+
+HUGE_BYTES = 1 << 21
+THROTTLED = "the prefetcher itself did not show right {when} its rules were asked; run again at a quieter time"
+BUSY = (
+    "nothing showed, but other programs kept {busy_cpus:.1f} CPUs busy, and some CPUs throttle prefetchers then; run "
+    "again when nothing else runs on the machine"
+)
+
+
+def repeated_survey(
+    context: Context, region: Region, references: Callable[[], References], *, switches: bool = False
+) -> tuple[Lab, list[Finding]]:
+    """Survey the machine several times, with `references` taken anew for each, and report what the surveys agree on.
+
+    `switches`: the machine's prefetchers may be switched off for a while, to confirm what was found. Returns the
+    laboratory of the last survey too, for questions that are asked once."""
+    huge_region = _huge_region(context)
+    surveys: list[list[Finding]] = []
+    busy = Busy(context.machine)
+    try:
+        while True:
+            context.progress(f"survey {len(surveys) + 1}")
+            taken = references()
+            lab = Lab(context, region, taken, len(surveys))
+            huge = None if huge_region is None else Lab(context, huge_region, taken, len(surveys))
+            finds = find(lab, busy)
+            surveys.append(without_denials(list(survey(lab, huge, finds)), busy.cpus()))
+            least, most = lab.params.surveys
+            if len(surveys) >= most or (len(surveys) >= least and not open_questions(surveys)):
+                break
+        findings = agreed(surveys)
+        # the surveys say what there is; switches, where there are any, may only confirm or cast doubt
+        return lab, confirmed(context, lab, finds, findings) if switches else findings
+    finally:
+        if huge_region is not None:
+            context.machine.release(huge_region)
+
+
+def _huge_region(context: Context) -> Region | None:
+    """Some 2 MiB pages, where they are to be had."""
+    if HUGE_BYTES not in context.machine.facts.page_sizes:
+        return None
+    try:
+        return context.machine.allocate(HUGE_BYTES * 16, HUGE_BYTES)
+    except UnsupportedError as error:
+        context.progress(f"no 2 MiB pages: {error}")
+        return None
+
+
+def find(lab: Lab, busy: Busy) -> dict[str, Found]:
+    """What there is, unless others kept the computer busy meanwhile."""
+    busy.cpus()  # from here on
+    lab.context.progress("what level 2 holds")
+    fit_traversals(lab)
+    finds = find_all(lab)
+    outer = [found for identity, found in finds.items() if identity.startswith("l2")]
+    lab.known.level_two_listens = any(found.present is not False for found in outer)
+    lab.known.inner_streams = finds["l1.stream"].present is not False
+    compare(lab, finds)
+    open_absent(lab, finds, busy.cpus())
+    doubt(lab, finds)
+    return finds
+
+
+def survey(lab: Lab, huge: Lab | None, finds: dict[str, Found]) -> Iterator[Finding]:
+    """Ask the rules of everything that was found once; `huge` is the same laboratory in 2 MiB pages."""
+    if huge is not None:
+        huge.know_as(lab)
+    for family in (*FAMILIES, *OTHERS):
+        found, report = finds[family.identity], Report(family.identity)
+        if not family.always and not found.seen:
+            continue
+        lab.context.progress(f"rules of {family.identity}")
+        if report.present(found.present, family.method, found.reason or family.doubt):
+            before = shows(lab, found)
+            family.rules(lab, huge, finds, report)
+            after = shows(lab, found)
+            if before is False or after is False:
+                report.withdraw(THROTTLED.format(when="before" if before is False else "after"))
+        yield from report
+
+
+def shows(lab: Lab, found: Found) -> Told:
+    """Whether a prefetcher shows now, by the smallest question by which it does."""
+    if found.question is None:
+        return None
+    with lab.anew():
+        return lab.ask(found.question)
+
+
+def open_absent(lab: Lab, finds: dict[str, Found], busy_cpus: float | None) -> None:
+    """What was found while others kept so many CPUs busy: whatever did not show may be there. The laboratory then knows
+    no better, and level 2's next-line prefetcher is only reported where level 1's did not bring the line."""
+    if not busy_cpus:
+        return
+    lab.known.outer_next = lab.known.pairs = lab.known.page_strides = True
+    first, outer = finds["l1.next_line"], finds["l2.next_line"]
+    if first.present is False:
+        lab.known.next_in_l1 = lab.known.next_after_hits = True
+        odd = odd_line(lab)
+        if outer.present and lab.in_l1(downwards(lab, odd), odd + 1) is not False:
+            outer.present = None
+    for found in finds.values():
+        found.reason = found.reason or BUSY.format(busy_cpus=busy_cpus)
+        found.present = found.present or None
+
+
+def without_denials(findings: Iterable[Finding], busy_cpus: float | None) -> list[Finding]:
+    """Findings made while others kept so many CPUs busy: what says no is open."""
+    reason = BUSY.format(busy_cpus=busy_cpus or 0.0)
+    return [
+        msgspec.structs.replace(each, value=None, outcome=Outcome.UNRESOLVED, reason=reason)
+        if busy_cpus and each.value is False and each.outcome is not Outcome.ABSENT
+        else each
+        for each in findings
+    ]

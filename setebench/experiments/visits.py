@@ -1,0 +1,369 @@
+"""Visits: a few chosen accesses to a fresh page, with everything around them controlled, then one timed load.
+
+What keeps other prefetchers out of a question is part of the visit: accesses from instruction addresses of their own
+silence what is indexed by instruction address, lines in level 1 silence requests for them, lines that level 2 holds
+silence prefetchers that wait for its misses, and a traversal of other pages between two accesses makes level 1's tables
+forget the page. `Visit` is data, `Builder` turns it into probes; nothing here runs or decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.probe import HINTS, Base, Operand, Probe
+
+PAGE_BYTES = 1 << 12
+PAGE, PROBED, OTHERS, FILLER, BESIDE = (Base(name) for name in ("page", "probed", "others", "filler", "beside"))
+ALONE = Base("alone")
+"""Pages in which accesses are made alone (`Visit.forget`): a line of any other kind there would be remembered."""
+
+Kind = Literal["load", "store", "flush", "demote", "thrash", "t0", "t1", "t2", "nta", "w"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where lines beside the visited page lie, and how long is waited; all pages are numbers within a block.
+
+    block_pages: pages of a block of other pages, more than any table of pages is thought to have.
+    settle_cycles, step_cycles: waits after the last flush or access, and between accesses: longer than a batch of
+      prefetches from memory takes, so that none is dropped for want of a miss entry.
+    conflict_pages, conflict_loads: evictor lines at the same page offset that push a line out of level 1, more than any
+      level 1 has ways and few enough to stay in most level 2; loaded in rounds, so many times at least, as a random
+      replacement gives a line up only after many misses.
+    forget_alone, forget_again: pages opened by each access alone, more than the visits after which a footprint is
+      believed; and once more after lines of the visited page were placed.
+    thrash_first, thrash_pages, thrash_lines: pages traversed, at least, to make level 1's prefetchers forget a page,
+      and the page offsets of the lines loaded there: at each offset more lines than level 1 has ways.
+    burst_first, burst_pages, pushing_pages: pages whose lines a burst loads, and pages that push those out of level 1.
+    missed_first, missed_pages: pages of which one line each misses, so that tables of pages forget the visited one.
+    touched_line: opens a page of a traversal, and is neither on it nor next to a line that is.
+    unwatch_line, unwatch_ip: the access that opens further regions; none of a visit, so what it recalls disturbs none.
+    anchor_ip: instruction that loads the visit's anchor.
+    instructions, apart: instruction addresses that accesses have of their own, and how far apart: their low six bits
+      differ and the instructions don't overlap.
+    first_ip: low bits of the first of them."""
+
+    block_pages: int = 128
+    settle_cycles: int = 2500
+    step_cycles: int = 1500
+    conflict_pages: int = 20
+    conflict_loads: int = 40
+    forget_alone: int = 4
+    forget_again: int = 2
+    thrash_first: int = 60
+    thrash_pages: int = 60
+    thrash_lines: tuple[int, ...] = (52, 56, 60, 54, 58, 62, 50)
+    burst_first: int = 100
+    burst_pages: int = 2
+    pushing_pages: int = 14
+    missed_first: int = 24
+    missed_pages: int = 72
+    touched_line: int = 20
+    unwatch_line: int = 9
+    unwatch_ip: int = 0x3CAA
+    anchor_ip: int = 0x10F5
+    instructions: int = 64
+    apart: int = 65
+    first_ip: int = 0x11
+
+
+LAYOUT = Layout()
+
+
+def instruction(number: int) -> int:
+    """Low bits of the instruction address of access `number`; addresses are used again in turn."""
+    return number % LAYOUT.instructions * LAYOUT.apart + LAYOUT.first_ip
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access: bytes from the page's beginning, how, from which instruction address (low bits; None: one of its
+    own), and in which page (0: the visited one; else another one)."""
+
+    at: int
+    how: Kind = "load"
+    ip: int | None = None
+    page: int = 0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Accesses to a page, all of whose lines in `window` (first, end; in lines) are flushed first.
+
+    warm, demoted: lines in level 1 before the first access, and in level 2 alone.
+    thrash: level 1's tables are made to forget the page before every access.
+    forget: every access is made on its own beforehand, in other pages, and so many regions are opened then that those
+      pages are watched no longer: a region prefetcher remembers nothing else of the access.
+    training: accesses to other pages, before everything else.
+    anchor: a line in level 1 that is loaded before every software prefetch, because some cores drop those to another
+      page than the latest load's.
+    chained: each load's address depends on the value of the one before, and no fence stands between them: some
+      prefetchers of level 1 are quiet while a fence waits.
+    burst, burst_how: so many loads (or prefetches, which block no core) of lines that level 2 holds and level 1 lacks
+      stand right before the last access, without a fence: level 1 then has no miss entry for its prefetchers."""
+
+    steps: tuple[Access, ...]
+    warm: tuple[int, ...] = ()
+    demoted: tuple[int, ...] = ()
+    thrash: bool = False
+    forget: int = 0
+    window: tuple[int, int] = (0, 64)
+    training: tuple[Access, ...] = ()
+    anchor: int | None = None
+    chained: bool = False
+    burst: int = 0
+    burst_how: Literal["load", "t0"] = "load"
+
+    def untrained(self) -> Visit:
+        """The control: the same without its accesses."""
+        return replace(self, steps=())
+
+
+def _act(probe: Probe, access: Access, where: Operand, number: int) -> Probe:
+    bits = instruction(number) if access.ip is None else access.ip
+    name = f"i{bits}"
+    if access.how == "flush":
+        return probe.flush(where)
+    if access.how == "store":
+        return probe.store(where, ip=name, ip_bits=bits)
+    if access.how in HINTS:
+        return probe.prefetch(where, access.how, ip=name, ip_bits=bits)
+    return probe.load(where, ip=name, ip_bits=bits)
+
+
+class Builder:
+    """Turns visits into probes for a line size. The order of a block's pages is random and fixed for its lifetime: an
+    even traversal would itself be a stride. Probes, and pieces that many share, are kept: half of all visits are made
+    more than once, and putting one together takes as long as running it."""
+
+    def __init__(self, line_size: int, rng: np.random.Generator) -> None:
+        self.line_size = line_size
+        self.conflict_pages = LAYOUT.conflict_pages
+        self._order: NDArray[np.int64] = rng.permutation(LAYOUT.block_pages)
+        self._kept = lru_cache(256)(self._put_together)
+        self._demoting = lru_cache(512)(self._pushed_out)
+        self._traversing = lru_cache(1)(self._traversed)
+        self._unwatching = lru_cache(1)(self._unwatched)
+
+    def other(self, base: Base, number: int, at: int) -> Operand:
+        """Byte `at` of the `number`th page of a block."""
+        return base + (int(self._order[number % LAYOUT.block_pages]) * PAGE_BYTES + at)
+
+    def place_of(self, access: Access) -> Operand:
+        """Where an access goes."""
+        return self.other(OTHERS, access.page, access.at) if access.page else PAGE + access.at
+
+    # -- whole probes ----------------------------------------------------------------------------------------------
+
+    def probe(self, visit: Visit, loaded: bool = False) -> Probe:
+        """The whole visit and one timed load of `PROBED`; `loaded`: of that line when it was just loaded."""
+        return self._kept(visit, loaded, self.conflict_pages)
+
+    def _put_together(self, visit: Visit, loaded: bool, _conflict_pages: int) -> Probe:
+        probe = self._prelude(visit)
+        if visit.chained:
+            probe = self._chain(probe, visit)
+        else:
+            for number, access in enumerate(visit.steps):
+                if visit.burst and number == len(visit.steps) - 1:
+                    probe = _loaded(probe, self._burst_lines[: visit.burst], visit.burst_how)
+                probe = self._step(probe, visit, access, number)
+        return self._ending(probe.fence().wait(LAYOUT.settle_cycles).load(PROBED) if loaded else probe)
+
+    def split(self, visit: Visit, makers: Sequence[int], threads: int) -> list[Probe]:
+        """The visit for several threads of a core: `makers` says which of them makes each access, one after the other;
+        the first one times."""
+        probes = [self._prelude(visit), *(Probe() for _ in range(threads - 1))]
+        latest = 0
+        for number, access in enumerate(visit.steps):
+            if makers[number] != latest:
+                probes, latest = [probe.barrier() for probe in probes], makers[number]
+            probes[latest] = self._step(probes[latest], visit, access, number)
+        if latest:
+            probes = [probe.barrier() for probe in probes]
+        return [self._ending(probes[0]), *probes[1:]]
+
+    def continued(self, visit: Visit, parts: tuple[int, int, int]) -> tuple[Probe, Probe]:
+        """The visit for CPUs of two cores: the other one makes the accesses from the first to the second number of
+        `parts`, then this one those up to the third, and times."""
+        first, middle, last = parts
+        one, other = self._prelude(visit).barrier().barrier(), Probe()
+        if visit.thrash:  # its own caches lack the pages of the traversal, whose misses would be a run of their own
+            other = self._thrash(self._thrash(other))
+        other = other.barrier()
+        for number in range(first, middle):
+            other = self._step(other, visit, visit.steps[number], number)
+        for number in range(middle, last):
+            one = self._step(one, visit, visit.steps[number], number)
+        return self._ending(one), other.barrier()
+
+    def traversed(self, most: int) -> tuple[Probe, Operand]:
+        """Two traversals, then the first `most` lines of a third one, and the next of its lines timed; and that line.
+        Its page is touched elsewhere right before, for a TLB miss looks like a further level."""
+        lines = self.traversal()
+        probe = _loaded(self._thrash(self._thrash(Probe())), lines[:most])
+        touched = self.other(FILLER, LAYOUT.thrash_first + most, LAYOUT.touched_line * self.line_size)
+        return self._ending(probe.load(touched)), lines[most]
+
+    def traversal(self) -> list[Operand]:
+        """The lines, each in a page of its own, that make level 1 forget what it knows of other pages."""
+        offsets = LAYOUT.thrash_lines[: -(-LAYOUT.thrash_pages // self.conflict_pages)]
+        lines = [offsets[number % len(offsets)] for number in range(len(offsets) * self.conflict_pages)]
+        first = LAYOUT.thrash_first
+        return [self.other(FILLER, first + n, line * self.line_size) for n, line in enumerate(lines)]
+
+    # -- parts -----------------------------------------------------------------------------------------------------
+
+    def _chain(self, probe: Probe, visit: Visit) -> Probe:
+        """The visit's loads, one after the other by their addresses alone; the first depends on one elsewhere, so that
+        all are alike."""
+        probe = probe.load(BESIDE)
+        for number, access in enumerate(visit.steps):
+            bits = instruction(number) if access.ip is None else access.ip
+            probe = probe.load(self.place_of(access), ip=f"i{bits}", ip_bits=bits, after=-1)
+        return probe
+
+    def _step(self, probe: Probe, visit: Visit, access: Access, number: int) -> Probe:
+        """One access of the visit, done and its prefetches settled before the next."""
+        if access.how == "thrash":
+            return self._thrash(probe)
+        if access.how == "demote":
+            return self._demote(probe, [access.at // self.line_size])
+        if visit.thrash:
+            probe = self._thrash(probe)
+        if visit.anchor is not None and access.how in HINTS:
+            bits = LAYOUT.anchor_ip
+            probe = probe.load(PAGE + visit.anchor * self.line_size, ip=f"i{bits}", ip_bits=bits).fence()
+        return _act(probe, access, self.place_of(access), number).fence().wait(LAYOUT.step_cycles).fence("l")
+
+    @staticmethod
+    def _ending(probe: Probe) -> Probe:
+        """The timed load, as references are timed (`serving.timed`): behind a load that hits and a fence."""
+        settled = probe.fence().wait(LAYOUT.settle_cycles).fence()
+        return settled.load(BESIDE).fence().start().load(PROBED).stop()
+
+    def _prelude(self, visit: Visit) -> Probe:
+        """Everything before the first access.
+
+        Forgetting comes first, because a region prefetcher fills level 1 with what it still remembers, and because it
+        opens pages at the very offsets of demoted lines, which level 2 may not hold as well. What pushes a line out may
+        have its next line brought, which pushes out the one kept warm, so those are loaded again. Once the page has
+        been seen, tables must forget it, by misses of other pages."""
+        probe, kept = Probe(), _kept_warm(visit)
+        if visit.forget:
+            probe = self._forget(probe, visit, LAYOUT.forget_alone) + self._unwatching(visit.forget)
+        for number, access in enumerate(visit.training):
+            probe = _act(probe, access, self.place_of(access), number).fence()
+        probe = self._demote(self._loads(self._loads(probe, kept), visit.demoted), visit.demoted)
+        probe = self._loads(probe, [line for line in visit.warm if line - 1 in visit.demoted])
+        # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
+        pushed = sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"})
+        probe = self._loads(self._demote(probe, pushed), [line for line in visit.warm if line in pushed])
+        probe = self._flushes(probe, visit)
+        if visit.warm or visit.demoted or visit.anchor is not None:
+            if visit.forget:
+                probe = self._forget(probe, visit, LAYOUT.forget_again, but=kept)
+            probe = probe + self._misses
+        if visit.thrash or any(access.how == "thrash" for access in visit.steps):
+            probe = self._thrash(probe)  # bring its lines to level 2
+        if visit.burst:
+            pushing = self._shuffled(LAYOUT.burst_pages, LAYOUT.pushing_pages)
+            probe = _loaded(_loaded(probe, self._burst_lines).fence(), pushing)
+        return probe.fence().wait(LAYOUT.settle_cycles).fence()
+
+    @cached_property
+    def _burst_lines(self) -> list[Operand]:
+        return self._shuffled(0, LAYOUT.burst_pages)
+
+    def _shuffled(self, first: int, pages: int) -> list[Operand]:
+        """All lines of some other pages, those next to each other far apart: neither a run nor equal distances. Lines
+        around each are among them, so that what prefetchers bring in addition is there as well."""
+        lines = PAGE_BYTES // self.line_size
+        places = [(page, line) for page in range(first, first + pages) for line in range(lines)]
+        order = np.random.default_rng(first).permutation(len(places))
+        start = LAYOUT.burst_first
+        return [self.other(FILLER, start + places[n][0], places[n][1] * self.line_size) for n in order]
+
+    def _loads(self, probe: Probe, lines: Iterable[int]) -> Probe:
+        for line in lines:
+            probe = probe.load(PAGE + line * self.line_size).fence()
+        return probe
+
+    def _demote(self, probe: Probe, lines: Iterable[int]) -> Probe:
+        for line in lines:
+            probe = probe + self._demoting(line, self.conflict_pages)
+        return probe
+
+    def _pushed_out(self, line: int, pages: int) -> Probe:
+        lines = [self.other(FILLER, page, line * self.line_size) for page in range(pages)]
+        return _loaded(Probe(), lines * -(-LAYOUT.conflict_loads // pages)).fence()
+
+    def _flushes(self, probe: Probe, visit: Visit) -> Probe:
+        kept = {*_kept_warm(visit), *visit.demoted}
+        for line in range(*visit.window):
+            if line not in kept:
+                probe = probe.flush(PAGE + line * self.line_size)
+        for page, line in sorted({(a.page, a.at // self.line_size) for a in visit.steps if a.page}):
+            probe = probe.flush(self.other(OTHERS, page, line * self.line_size))
+        return probe.fence()
+
+    @cached_property
+    def _misses(self) -> Probe:
+        """One miss in each of many other pages: tables of pages forget the visited one."""
+        pages = range(LAYOUT.missed_first, LAYOUT.missed_first + LAYOUT.missed_pages)
+        where = [self.other(FILLER, page, (5 + 7 * page) % 48 * self.line_size) for page in pages]
+        probe = Probe()
+        for operand in where:
+            probe = probe.flush(operand)
+        return _loaded(probe.fence().wait(LAYOUT.settle_cycles).fence(), where).fence()
+
+    def _thrash(self, probe: Probe) -> Probe:
+        return probe + self._traversing(self.conflict_pages)
+
+    def _traversed(self, _conflict_pages: int) -> Probe:
+        return _loaded(Probe(), self.traversal()).fence()
+
+    def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
+        """Make every access that may open the page, `but` those to some lines, alone in so many pages of its own:
+        nothing then follows it in a region prefetcher's memory, once the pages are watched no longer."""
+        opening = list(enumerate(visit.steps))
+        if visit.anchor is not None:
+            opening.append((0, Access(visit.anchor * self.line_size, ip=LAYOUT.anchor_ip)))
+        keys: set[tuple[int, int]] = set()
+        for number, access in opening:
+            bits = instruction(number) if access.ip is None else access.ip
+            if access.at // self.line_size in but and bits != LAYOUT.anchor_ip:
+                continue
+            if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:
+                continue
+            first = pages * len(keys)
+            keys.add((access.at, bits))
+            for page in range(first, first + pages):
+                # of the access's own kind: accesses that share an instruction address must be alike
+                probe = _act(probe, access, self.other(ALONE, page, access.at), number)
+            probe = probe.fence()
+        return probe
+
+    def _unwatched(self, regions: int) -> Probe:
+        """Open so many further regions that none of those before is watched any longer: downwards from the block's last
+        page, for the accesses alone go upwards from its first."""
+        opening, probe = Access(LAYOUT.unwatch_line * self.line_size, ip=LAYOUT.unwatch_ip), Probe()
+        for page in range(regions):
+            probe = _act(probe, opening, self.other(ALONE, LAYOUT.block_pages - 1 - page, opening.at), 0)
+        return probe.fence()
+
+
+def _kept_warm(visit: Visit) -> tuple[int, ...]:
+    return visit.warm if visit.anchor is None else (*visit.warm, visit.anchor)
+
+
+def _loaded(probe: Probe, places: Iterable[Operand], how: Literal["load", "t0"] = "load") -> Probe:
+    for place in places:
+        probe = probe.load(place) if how == "load" else probe.prefetch(place, how)
+    return probe
