@@ -97,6 +97,7 @@ def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
     """The level of the first target that comes."""
     present = [target for target in question.targets if lab.brings(question.visit, target)]
     level = lab.level(question.visit, present[0]) if present else None
+    level = None if level == "memory" else level  # which comes, and mostly is not there a moment later
     report.value("fills", level, "level of the lines that come", LEVEL_UNCLEAR)
     return level
 
