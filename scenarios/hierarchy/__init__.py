@@ -1,8 +1,8 @@
 """What the levels are: data caches, TLBs, page faults, other cores, found by measuring.
 
-A guest may be told anything by its hypervisor, so nothing of it is asked of the system. Caches and TLBs are read from
-chases round and round over few, well chosen lines: they cost one latency per step until the first set is overfull.
-Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (lines of other cores).
+A hypervisor may present anything to its guest, so nothing of it is asked of the system. Caches and TLBs are read from
+chases round and round over few, well chosen lines: they cost one latency per step until the first set is
+oversubscribed. Fang et al. 2014: Table II (page faults), Figure 1 (thread starts), Figure 3 (lines of other cores).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Params:
     chases of `accesses`; beyond `most_crowd` lines of a set the fraction that misses stays as it is.
 
     Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
-    `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for what somebody disturbed. A
+    `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for disturbed samples. A
     miss costs what the levels lie apart within the ratio `gap_room` (loads overlap a little), known to `gap_step` from
     rings; `gaps` are tried. A candidate is none of them where the `typical` quantile of rings is more than `most_left`
     errors off; below `unlikely` it isn't kept."""
@@ -313,7 +313,7 @@ def _group_of(found: Candidate) -> tuple[int, ...]:
 def telling_sequences(
     ways: int, candidates: list[int], params: Params, rng: np.random.Generator
 ) -> tuple[list[Lines], Numbers]:
-    """Sequences that tell policies apart, and how many of their timed loads miss under each, shape (sequences,
+    """Sequences that distinguish policies, and how many of their timed loads miss under each, shape (sequences,
     candidates, runs): runs differ by what came before, and by chance where a policy does."""
     timed, before = int(params.length_per_way * ways), params.before_per_way * ways
     trials = []

@@ -1,12 +1,12 @@
 """The TLBs of small and of large pages: entries, what a miss costs, and how many pages share an entry.
 
 Translations are left alone for a number of other pages, then used again (`experiments.translations`). What that costs,
-over the number, is a staircase with a step for each TLB: about so many entries, and so many cycles for a miss. Where
+over the number, has a step for each TLB: about so many entries, and so many cycles for a miss. Where
 each step lies is decided among all tables that there may be (`stats.entries`), with further samples where these
-disagree most. A step that is all but sharp is then looked for in rings of pages, one by one.
+disagree most. A step that is all but sharp is then searched by cyclic chases over pages, one by one.
 
-The curve is taken at two moments of a run at least, in other memory: a co-runner takes entries and gives none, so of
-two numbers the larger one is likelier (`stats.threshold.over_epochs`), and costs have an interval from all moments.
+The curve is taken in two epochs of a run at least, in other memory: a co-runner takes entries and gives none, so of
+two numbers the larger one is likelier (`stats.threshold.over_epochs`), and costs have an interval from all epochs.
 """
 
 from __future__ import annotations
@@ -346,10 +346,10 @@ class Tlbs:
 
     def _without_second(self, small: Tlbs | None) -> Iterator[Finding]:
         """Where one step shows: is there a second TLB that holds more? A miss in the first one costs a walk where there
-        is none; how much that is, small pages tell."""
+        is none; how much that is, small pages show."""
         entries, penalty = f"tlb.l2.entries.{self.name}", f"tlb.l2.miss_penalty.{self.name}"
         reason = f"no second step up to {self._reach} pages"
-        doubt = f"{reason}; either it holds more, or there is none and what looks like its answers are page walks"
+        doubt = f"{reason}; either it holds more, or there is none and its apparent answers are page walks"
         if small is None or small.first is None or small.second is None or self.first is None:
             yield decide.unresolved(entries, "entries", doubt, METHOD)
             yield decide.unresolved(penalty, "cycles", reason, METHOD)
@@ -413,7 +413,7 @@ def _splintered(context: Context, first: _Level) -> bool:
 
 def unknown_large_pages() -> Iterator[Finding]:
     """Where the first TLB for small pages is not known, so that none can be asked for."""
-    reason = "the first TLB for small pages is not known, so whether the system splinters large ones can't be told"
+    reason = "the first TLB for small pages is not known, so whether the system splinters large ones can't be decided"
     return _unknown("2m", reason)
 
 

@@ -19,8 +19,8 @@ from .params import Params
 NEAR = ("l1", "l2")
 
 UNSTEADY = "unsteady"
-"""Where a hint fills that leaves its lines in a near level only now and then, or in one of two that can't be told
-apart."""
+"""Where a hint fills that leaves its lines in a near level only now and then, or in one of two that can't be
+distinguished."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where prefetched lines land, by hint, from looks at many times."""
+"""Where prefetched lines land, by hint, from samples at many times."""
 
 from __future__ import annotations
 

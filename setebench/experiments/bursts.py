@@ -12,7 +12,7 @@ The lines are laid so that no hardware prefetcher can fetch them, follow them, o
 
 A flush warms the TLB entry of its page and trains nothing, so targets are flushed right before they are wanted, the
 one that is wanted first last. In the order of use, a TLB that holds one page less than a burst has would lose each
-page right before it is wanted: from that number on all of them would be missing, which looks like a full queue.
+page right before it is wanted: from that number on all of them would be missing, which resembles a full queue.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Survival:
 
     def _excess(self, pairs: list[tuple[Ints, Ints]]) -> Numbers:
         """From ticks of samples and controls of each draw, shape (rows, 2) each: how long the other pages took, and the
-        chase. Where either took much longer than it mostly does somebody interrupted, who uses translations too."""
+        chase. Where either took much longer than it mostly does an interrupt came, which uses translations too."""
         step, sides = step_ticks(self._context), []
         for side in range(2):
             ticks = np.stack([pair[side] for pair in pairs])

@@ -86,7 +86,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _alone(slot: str) -> Iterator[int]:
-    """Holds the node's lock: its file descriptor. Raises BlockingIOError where another run measures there. `slot` tells
+    """Holds the node's lock: its file descriptor. Raises BlockingIOError where another run measures there. `slot` says
     nodes of one computer apart, where workers are taken for nodes."""
     path = os.path.join(tempfile.gettempdir(), f"setebench-fleet-{os.getuid()}{slot and '-' + slot}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -103,7 +103,7 @@ KEPT = ("heartbeat", "keep-alive")
 
 @contextmanager
 def _quiet_worker() -> Iterator[None]:
-    """Stops what else the worker does again and again, while something is measured: it samples its stack, looks at its
+    """Stops what else the worker does again and again, while something is measured: it samples its stack, reads its
     memory, and wakes fifty times a second to see whether it still does."""
     stopped = []
     with suppress(ImportError, ValueError):  # ValueError: not within a Dask worker

@@ -60,7 +60,7 @@ def _msr(tree: Tree, cpu: int) -> Literal["readable", "unreadable", "absent"] | 
 
 
 def _pagemap(tree: Tree) -> Literal["frames", "hidden", "unreadable", "absent"] | None:
-    """Looks up a page of this process; a recorded tree can't hold that, so there it is unknown."""
+    """Finds a page of this process; a recorded tree can't hold that, so there it is unknown."""
     if tree.root.resolve() != Path("/"):
         return None
     page = ctypes.create_string_buffer(b"touched, so that the page is there")

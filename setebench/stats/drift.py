@@ -2,13 +2,13 @@
 
 What neighbours do to shared caches and memory comes and goes in milliseconds and in hours alike: a spectrum that falls
 with frequency, with about as much power in every octave ("flicker"). A mean over one run averages out what is faster
-than the run. What is slower is the same all through the run, looks like precision, and is gone in the next run. The
-Allan variance tells the two apart: for means over b neighbouring rounds it falls as 1 / b where rounds are independent,
+than the run. What is slower is the same all through the run, appears as precision, and is gone in the next run. The
+Allan variance separates the two: for means over b neighbouring rounds it falls as 1 / b where rounds are independent,
 and stays where power is alike in every octave (D. W. Allan, Proc. IEEE 54, 1966).
 
-The longest blocks, which tell flicker from nothing, are a handful, so the best estimate of it is 0 or far too much in
-most runs. So no estimate is taken. All proportions of flicker to independent noise are held against what was seen, each
-counts as much as it explains that, and the interval is that of all of them together.
+The longest blocks, which separate flicker from nothing, are a handful, so the best estimate of it is 0 or far too much
+in most runs. So no estimate is taken. All proportions of flicker to independent noise are held against what was seen,
+each counts as much as it explains that, and the interval is that of all of them together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ those from what is shared do; the other two thirds are spread evenly over the or
 
 RATIOS = np.concatenate([[0.0], np.logspace(-4, 1, 26)])
 """Variance of flicker over that of independent noise in a round. Below, a hundred rounds are independent to a tenth
-of their error; above, a round is all drift. A fifth of an order of magnitude apart, which no run can tell."""
+of their error; above, a round is all drift. A fifth of an order of magnitude apart, which no run can distinguish."""
 
 TRIMMED = 0.25
 """Of the epochs at either end, which are left out of the mean: bursts shorter than an epoch raise some of them."""

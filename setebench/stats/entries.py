@@ -2,7 +2,7 @@
 
 A table of E entries into which one new entry comes at a time gives up one each time, so entries stay for E new ones on
 average, whatever is replaced and however sets are chosen (Little 1961, Operations Research 9:383). How much that varies
-tells the ways: of a set of W that replaces its oldest entry one is gone with the W-th of W in E that fall into its set,
+gives the ways: of a set of W that replaces its oldest entry one is gone with the W-th of W in E that fall into its set,
 a binomial count. A fully associative table's entries are gone at the E-th; other replacements and indices lie in
 between, as if the number of ways were another one (the shape).
 

@@ -5,9 +5,9 @@ unknown weights. So its duration is an overhead plus n latencies, of which a few
 on a clock with steps, begun at random, a duration falls on the two neighbouring readings as its distance from them says
 (a triangle); a normal jitter of the bracket blurs that. The product of these densities over intervals of all lengths is
 the likelihood; expectation maximisation (Dempster, Laird and Rubin 1977, J. R. Stat. Soc. B 39:1) finds overhead,
-latency and weights. On a coarse clock it is the growth of the variance with n that tells a mixture from one level, on a
-fine one each reading does; neither needs a rule of its own. Readings that fit nothing (a stall) have a density of their
-own, alike over all that was read.
+latency and weights. On a coarse clock it is the growth of the variance with n that distinguishes a mixture from one
+level, on a fine one each reading does; neither needs a rule of its own. Readings that fit nothing (a stall) have a
+density of their own, alike over all that was read.
 
 What the weights leave open of the latency comes from the profile of the likelihood. Measured on synthetic chains and
 single loads (`tests/stats/test_served.py`).

@@ -2,7 +2,7 @@
 
 Entries of a queue or a table, ways of a set, streams of a prefetcher, accesses before one: up to a number all is well,
 beyond it something fails, more and more often. `search` asks one number at a time, always the one whose answer is
-expected to tell most, and stops as soon as one number has the wanted posterior probability, or the end of the range
+expected to decide most, and stops as soon as one number has the wanted posterior probability, or the end of the range
 has: then there is a bound. So a clear machine costs few questions and a hard one as many as are allowed.
 
 A response model says how probable an answer is for each candidate. `Trials` here is for counts of failures: the psi
@@ -228,8 +228,8 @@ def _entropy(chance: Fractions) -> Fractions:
 class EpochParams(msgspec.Struct, frozen=True, kw_only=True):
     """How often whole epochs show another threshold than the machine's, all answers of one agreeing.
 
-    `taken`: somebody holds a part of the entries, so that fewer are seen (an SMT co-runner, a busy cache). `more`: more
-    are seen than there are; nothing known does that, but no model is all there is."""
+    `taken`: another user holds a part of the entries, so that fewer are seen (an SMT co-runner, a busy cache). `more`:
+    more are seen than there are; nothing known does that, but no model is all there is."""
 
     taken: float = 0.1
     more: float = 0.01

@@ -14,7 +14,7 @@ from setebench.report.sections import Reference, published_text
 from setebench.results import Document, Finding, Outcome
 
 SHORT = 0.5
-"""A bound below this part of what somebody says is worth a line: less was seen than there is said to be."""
+"""A bound below this part of what others say is worth a line: less was seen than there is said to be."""
 
 
 METHODS = (".sete", ".chase")

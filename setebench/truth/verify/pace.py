@@ -25,8 +25,8 @@ class Params:
     additions: int = 1000  # of the chain beside
     repetitions: int = 5  # all but the slowest count, into which an interrupt may have fallen
     alone: float = 0.9  # of the fastest pace seen; one co-running instruction a cycle takes a quarter or more
-    pause_cycles: int = 1 << 21  # between looks: about half a millisecond
-    first: int = 12  # looks at the beginning, of which the fastest is the pace that the core has alone
+    pause_cycles: int = 1 << 21  # between samples: about half a millisecond
+    first: int = 12  # samples at the beginning, of which the fastest is the pace that the core has alone
     patience: int = 400  # pauses for a co-runner to go: a few tenths of a second
 
 
