@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from setebench.experiments.visits import Kind, Visit
 
-from .lab import Lab, Question, Told
+from .lab import Answer, Lab, Question
 from .models import Fit
 from .report import LEVEL_UNCLEAR, UNCLEAR, Report
 
@@ -31,7 +31,7 @@ class Found:
     hidden: level 1 brings the same line on every access. seen: something of the kind was there, whatever explains it.
     active: regions watched at once. fit: the rules that explain how it leads a run, where that was asked."""
 
-    present: Told = None
+    present: Answer = None
     reason: str = ""
     question: Question | None = None
     trigger: int | None = None
@@ -46,7 +46,7 @@ class Found:
     fit: Fit | None = None
 
 
-def directions(ways: dict[bool, Told]) -> str | None:
+def directions(ways: dict[bool, Answer]) -> str | None:
     """`up`, `down` or `both`, from whether runs upwards (False) and downwards (True) are led; None where a way is
     unclear, or none is led."""
     names = {(True, True): "both", (True, False): "up", (False, True): "down"}
@@ -61,10 +61,10 @@ def report_trained_by(lab: Lab, question: Question, anchor: int, report: Report,
     method = "the same by other kinds of access"
     asked: tuple[tuple[Kind, ...], ...] = (("load",), ("store",), offered)
     for name, kinds in zip(ALL_KINDS, asked, strict=True):
-        told = [lab.ask(_by_kind(lab, question, kind, anchor)) for kind in kinds]
-        if True in told:
+        answers = [lab.ask(_by_kind(lab, question, kind, anchor)) for kind in kinds]
+        if True in answers:
             found.append(name)
-        elif None in told or not told:
+        elif None in answers or not answers:
             report.unresolved("trained_by", f"it stays unclear whether a {name} trains it; {UNCLEAR}", method)
             return
     if "load" not in found:
@@ -131,7 +131,7 @@ def report_shared(lab: Lab, question: Question, first: int, report: Report) -> N
     evidence = lab.context.evidence.setdefault("streams_of_threads", {})
     evidence[report.identity] = {str(count): value for count, value in shared.items()}
     agree = {value for value in shared.values() if value is not None} == {shared[2]}
-    said = ", ".join(f"{count} threads {'train' if told else 'do not train'} it" for count, told in shared.items())
+    said = ", ".join(f"{count} threads {'train' if trains else 'do not train'} it" for count, trains in shared.items())
     report.value("shared_by_smt", shared[2] if agree else None, SHARED, UNCLEAR if shared[2] is None else said)
 
 
@@ -142,11 +142,11 @@ def report_across_cores(lab: Lab, question: Question, first: int, report: Report
     cpus, last = _other_core(lab), len(question.visit.steps)
     if cpus is None or not 0 < first < last:
         return
-    told = lab.brings_across(question, (0, first, last), cpus)
-    if told:
+    answers = lab.brings_across(question, (0, first, last), cpus)
+    if answers:
         alone = [lab.brings_across(question, parts, cpus) for parts in ((0, first, first), (first, first, last))]
-        told = True if alone == [False, False] else None
-    report.value("shared_by_cores", told, ACROSS, ACROSS_UNCLEAR)
+        answers = True if alone == [False, False] else None
+    report.value("shared_by_cores", answers, ACROSS, ACROSS_UNCLEAR)
 
 
 def _other_core(lab: Lab) -> tuple[int, int] | None:

@@ -17,12 +17,12 @@ import numpy as np
 from setebench.experiments.visits import Access, Visit
 
 from .attributes import Found, report_fills, report_trained_by
-from .lab import Lab, Question, Told
+from .lab import Answer, Lab, Question
 from .report import Report
 from .streams import Rules, ahead, gap_lines, l1_question, l2_questions, loads, near_lines
 from .strides import SAME, run_lines
 
-METHOD = "lines that come, and do not where the family that looks alike by its rules would bring them"
+METHOD = "lines that come, and do not where the family that is similar by its rules would bring them"
 MASKED = "what the prefetchers that were found bring may hide what others bring"
 RUN_FAMILIES = ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.stride")
 NEIGHBOURS = ("l1.next_line", "l2.pair", "l2.next_line", "l2.up_down")
@@ -51,7 +51,7 @@ class Evidence:
 
 
 E = Evidence()
-Check = Callable[[Lab, Found, str], Told]
+Check = Callable[[Lab, Found, str], Answer]
 """Whether a family that was found holds in a further case; None where that says nothing."""
 
 
@@ -73,13 +73,13 @@ def compare(lab: Lab, finds: dict[str, Found]) -> None:
             lab.known.others_learn = True
             found.present, found.question = False, None
     if all(finds[identity].present is False for identity in RUN_FAMILIES):
-        told = [lab.ask(question) for question in _practised(lab)]
+        answers = [lab.ask(question) for question in _practised(lab)]
         for level in ("l1", "l2"):
-            if finds[f"{level}.other"].present is None and not any(told) and None not in told:
+            if finds[f"{level}.other"].present is None and not any(answers) and None not in answers:
                 finds[f"{level}.other"] = Found(False)
 
 
-def _follows_new(lab: Lab, found: Found, identity: str) -> Told:
+def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
     """Whether runs of distances that were never used before are led as the one was by which the stream was found."""
     if found.dense or found.question is None:
         return None
@@ -116,7 +116,7 @@ def _hits(question: Question) -> bool:
     return len(question.controls[0].steps) > 1
 
 
-def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Told:
+def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Answer:
     """Whether a run of neighbouring lines is led, after many such runs in other pages, as the rules say that explain
     the first one; what comes to lead further, or less far, goes by what was of use."""
     rules = Rules(lab, found, identity == "l1.stream")
@@ -138,8 +138,8 @@ def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Told:
         return None
     lab.alone(visit, [lines[0]], E.warm_up)
     edge = ahead(lines, expected[-1], expected[-1] + 1, found.down)
-    told = [lab.comes(visit, line, rules.fills_l1) for line in edge]
-    return None if None in told else told == [True, False]
+    answers = [lab.comes(visit, line, rules.fills_l1) for line in edge]
+    return None if None in answers else answers == [True, False]
 
 
 def _fills_l1(lab: Lab, found: Found) -> bool:
@@ -158,14 +158,14 @@ def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[
             yield lines
 
 
-def _starts_anew(lab: Lab, found: Found, _identity: str) -> Told:
+def _starts_anew(lab: Lab, found: Found, _identity: str) -> Answer:
     """Whether a stride of one instruction is not followed right after an access that broke it, or, where two accesses
     are enough, whether another distance is."""
     stride = lab.params.short_stride if lab.page_lines >= 64 else 2
     lines = run_lines(lab, stride, found.down, start=1)
     step = lines[1] - lines[0]
 
-    def led(of: Sequence[int], furthest: int = 1) -> Told:
+    def led(of: Sequence[int], furthest: int = 1) -> Answer:
         steps = tuple(Access(line * lab.line_size, ip=SAME) for line in of)
         visit = Visit(steps, warm=tuple(sorted(of)) if found.warm else ())
         control = replace(visit, steps=tuple(replace(each, ip=None) for each in steps))
@@ -179,18 +179,18 @@ def _starts_anew(lab: Lab, found: Found, _identity: str) -> Told:
     if at_once:  # two accesses are enough, or the stride is known from other pages: then another one is not
         other = step + (2 if step > 0 else -2)
         return led([*lines, broken, broken + other])
-    told = led([*lines, broken, broken + step], lab.params.most_ahead) if at_once is False else None
-    return None if told is None else not told
+    answers = led([*lines, broken, broken + step], lab.params.most_ahead) if at_once is False else None
+    return None if answers is None else not answers
 
 
-def _in_order(lab: Lab, found: Found, _identity: str) -> Told:
+def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
     """Whether equal distances of a page are not led where the same lines came in another order."""
     if found.question is None:
         return None
     steps = found.question.visit.steps
     other = replace(found.question.visit, steps=(*reversed(steps[:-1]), steps[-1]))
-    told = lab.ask(replace(found.question, visit=other, controls=()))
-    return None if told is None else not told
+    answers = lab.ask(replace(found.question, visit=other, controls=()))
+    return None if answers is None else not answers
 
 
 def _practised(lab: Lab) -> Iterator[Question]:

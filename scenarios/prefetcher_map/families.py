@@ -105,7 +105,7 @@ OTHERS = tuple(
 
 def find_all(lab: Lab) -> dict[str, Found]:
     """What there is, by identity. Region prefetchers first: what they remember of former visits must not disturb the
-    rest; then neighbouring lines, which others have to be told from."""
+    rest; then neighbouring lines, which others have to be distinguished from."""
     progress, known = lab.context.progress, lab.known
     progress("region prefetchers")
     finds = {"l1.region": regions.find_region(lab)}

@@ -21,7 +21,7 @@ from setebench.scenario import Context
 
 from .params import Params
 
-Told = bool | None
+Answer = bool | None
 Ticks = NDArray[np.int64]
 
 
@@ -68,8 +68,8 @@ class Known:
 class _Answers:
     """Answers so far: in any cache, in level 1, and the level."""
 
-    cached: dict[tuple[Visit, int], Told] = field(default_factory=dict)
-    inner: dict[tuple[Visit, int], Told] = field(default_factory=dict)
+    cached: dict[tuple[Visit, int], Answer] = field(default_factory=dict)
+    inner: dict[tuple[Visit, int], Answer] = field(default_factory=dict)
     level: dict[tuple[Visit, int], str | None] = field(default_factory=dict)
 
 
@@ -102,41 +102,41 @@ class Lab(Visits):
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def ask(self, question: Question) -> Told:
+    def ask(self, question: Question) -> Answer:
         """True where a target comes by the visit alone; a target that a control brings as well says nothing."""
         free, unclear = 0, False
         for target in question.targets:
             came = self.comes(question.visit, target, question.inner)
-            anyway: Told = False
+            anyway: Answer = False
             if came:
-                told = [self.comes(control, target, question.inner) for control in question.controls]
-                anyway = True if True in told else None if None in told else False
+                answers = [self.comes(control, target, question.inner) for control in question.controls]
+                anyway = True if True in answers else None if None in answers else False
                 if anyway is False:
                     return True
             unclear = unclear or came is None or anyway is None
             free += anyway is False
         return None if unclear or not free else False
 
-    def comes(self, visit: Visit, target: int, inner: bool = False) -> Told:
+    def comes(self, visit: Visit, target: int, inner: bool = False) -> Answer:
         """Whether the visit brings the target into any cache, or into level 1."""
         return self.in_l1(visit, target) if inner else self.brings(visit, target)
 
-    def brings(self, visit: Visit, target: int) -> Told:
+    def brings(self, visit: Visit, target: int) -> Answer:
         """Whether the visit brings one line."""
         return self.scan(visit, [target])[target]
 
-    def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, Told]:
+    def scan(self, visit: Visit, targets: Sequence[int]) -> dict[int, Answer]:
         """Which of the targets the visit brings into any cache; None where that stays unclear."""
         answers, again = self._answers.cached, self.params.again
         missing = [target for target in targets if (visit, target) not in answers]
         for repetitions in (self.params.first, again, 4 * again):
             if missing and (repetitions <= again or not self.spent):
-                told = self._present(visit, missing, repetitions)
-                answers.update({(visit, target): value for target, value in told.items()})
-                missing = [target for target, value in told.items() if value is None]
+                fresh = self._present(visit, missing, repetitions)
+                answers.update({(visit, target): value for target, value in fresh.items()})
+                missing = [target for target, value in fresh.items() if value is None]
         return {target: answers[visit, target] for target in targets}
 
-    def plainly(self, visit: Visit, target: int, inner: bool = False) -> Told:
+    def plainly(self, visit: Visit, target: int, inner: bool = False) -> Answer:
         """Whether the visit brings the line nearly always or nearly never, from many repetitions."""
         params = self.params
         for repetitions in (4 * params.again, 16 * params.again):  # on a coarse clock few loads leave shares blurred
@@ -147,8 +147,8 @@ class Lab(Visits):
                     return share > params.plain
         return None
 
-    def in_l1(self, visit: Visit, target: int) -> Told:
-        """Whether the visit brings the target to level 1, where the levels behind it may be hard to tell apart."""
+    def in_l1(self, visit: Visit, target: int) -> Answer:
+        """Whether the visit brings the target to level 1, where the levels behind it may be hard to distinguish."""
         answers = self._answers.inner
         if (visit, target) not in answers:
             brought = self.brings(visit, target)
@@ -164,10 +164,10 @@ class Lab(Visits):
             answers[visit, target] = self._mostly_in(visit, target, every=True) if brought else nowhere
         return answers[visit, target]
 
-    def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> Told:
+    def rests_in_l1(self, visit: Visit, line: int, after: int = 0) -> Answer:
         """Whether a line that the visit places beforehand is in level 1 after so many of its accesses.
 
-        Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss looks
+        Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss reads
         like level 2."""
         beside = next(each for each in visit.warm if abs(each - line) > 2)
         placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
@@ -184,7 +184,7 @@ class Lab(Visits):
 
     # -- several CPUs ----------------------------------------------------------------------------------------------
 
-    def brings_shared(self, question: Question, makers: Sequence[int], cpus: tuple[int, ...]) -> Told:
+    def brings_shared(self, question: Question, makers: Sequence[int], cpus: tuple[int, ...]) -> Answer:
         """Whether a target comes when several CPUs of a core make the accesses, `makers` saying which of `cpus` makes
         each; the first one times.
 
@@ -199,7 +199,7 @@ class Lab(Visits):
         shares = [(memory - mean_ticks(each, step)) / (memory - cache) for each in times]
         return self._any_came([min(max(share, 0.0), 1.0) for share in shares])
 
-    def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, int]) -> Told:
+    def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, int]) -> Answer:
         """Whether a target comes when the second CPU makes the accesses from the first to the second of the numbers in
         `parts`, then the first CPU those up to the third; the first one times."""
         probes = self.builder.continued(self._quiet(question.visit), parts)
@@ -207,39 +207,39 @@ class Lab(Visits):
         times = self.together(by_cpu, question.targets, cpus[0], self.params.again)
         return self._any_came([float(share) for share in 1.0 - self.references.shares(times).of("memory")])
 
-    def _any_came(self, shares: Sequence[float]) -> Told:
+    def _any_came(self, shares: Sequence[float]) -> Answer:
         """Whether any line was in a cache, from the fraction of repetitions in which each was."""
         brought = self.params.brought
-        told = [share > brought if abs(share - 0.5) > brought - 0.5 else None for share in shares]
-        return True if True in told else (None if None in told else False)
+        answers = [share > brought if abs(share - 0.5) > brought - 0.5 else None for share in shares]
+        return True if True in answers else (None if None in answers else False)
 
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _quiet(self, visit: Visit) -> Visit:
         return replace(visit, forget=self.known.forget)
 
-    def _present(self, visit: Visit, targets: Sequence[int], repetitions: int) -> dict[int, Told]:
+    def _present(self, visit: Visit, targets: Sequence[int], repetitions: int) -> dict[int, Answer]:
         """Whether the visit brings each target, which without it is not there."""
         samples = self.paired(self._quiet(visit), targets, repetitions)
         shares, anyway = (1.0 - self.references.shares(e).of("memory") for e in (samples.trained, samples.untrained))
         slack = self.params.slack / math.sqrt(samples.repetitions)
-        told: dict[int, Told] = {}
+        answers: dict[int, Answer] = {}
         for target, share, other in zip(targets, shares, anyway, strict=True):
-            told[target] = None
+            answers[target] = None
             if np.isfinite(share + other):
                 if share < self.params.not_brought - slack:
-                    told[target] = False
+                    answers[target] = False
                 elif share > self.params.brought + slack and other < self.params.not_brought:
-                    told[target] = True
-        return told
+                    answers[target] = True
+        return answers
 
-    def _in_l1(self, visit: Visit, target: int) -> Told:
+    def _in_l1(self, visit: Visit, target: int) -> Answer:
         level = self._mostly_in(visit, target)
         return None if level is None else level == "l1"
 
     def _mostly_in(self, visit: Visit, target: int, every: bool = False) -> str | None:
         """The level that serves most loads of the target after the visit, from more and more of them; None where that
-        stays unclear. Levels behind the first are told apart only if `every` is wanted.
+        stays unclear. Levels behind the first are distinguished only if `every` is wanted.
 
         A sibling that is busy, or was when the references were taken, makes level 1 look like level 2, or the other way
         round, from one epoch to the next. So the loads must also be nearer to those of the same line when it was just
@@ -262,7 +262,7 @@ class Lab(Visits):
             second = "l1"
         return first if likely[first] - likely[second] > self.params.clear else None
 
-    def _as_if_loaded(self, times: Ticks, loaded: Ticks) -> Told:
+    def _as_if_loaded(self, times: Ticks, loaded: Ticks) -> Answer:
         """Whether loads take about as long as those of a line just loaded (True) or as long as level 2's at least
         (False); None where chance may decide."""
         first, second = list(self.references.ticks.values())[:2]

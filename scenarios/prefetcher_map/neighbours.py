@@ -9,7 +9,7 @@ from typing import Literal
 from setebench.experiments.visits import Access, Visit
 
 from .attributes import ONE, Found, report_fills, report_shared, report_trained_by, siblings
-from .lab import Lab, Question, Told
+from .lab import Answer, Lab, Question
 from .models import next_line_lead
 from .report import UNCLEAR, Report
 from .tables import History, first_that, size
@@ -95,18 +95,18 @@ def find_neighbours(lab: Lab) -> dict[str, Found]:
 def _find_next_line(lab: Lab) -> Found:
     """The next line in level 1 after some accesses to one line: no other prefetcher sees several accesses in that."""
     target, most = odd_line(lab) + 1, lab.params.most_repeated
-    told = []
+    answers = []
     for flushed in (False, True):
-        told.append(lab.in_l1(repeated(lab, most, flushed), target))
-        if told[-1]:
+        answers.append(lab.in_l1(repeated(lab, most, flushed), target))
+        if answers[-1]:
             counts = range(1, most + 1)
             trigger = first_that(lambda count: lab.in_l1(repeated(lab, count, flushed), target), counts)  # noqa: B023
             question = Question(repeated(lab, trigger or most, flushed), (target,), inner=True)
             return Found(True, question=question, trigger=trigger, flushed=flushed)
-    return Found(None if None in told else False)
+    return Found(None if None in answers else False)
 
 
-def _without_entries(lab: Lab, pair: Found, up_down: Found) -> Told:
+def _without_entries(lab: Lab, pair: Found, up_down: Found) -> Answer:
     """Whether level 2 brings the next line where level 1 does after every access, too: behind a burst of misses, level
     1 may have no entry left for its own request, and drop it. Then the line is in an outer cache, or nowhere; if it
     still is in level 1, nothing follows. Nor does anything from its being nowhere if others that level 2 is known to
@@ -141,7 +141,7 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
         watched = size(lambda n: lab.ask(_watched(lab, found, History(n))), lab.params.most_active)
         report.value("streams", watched, "lines of many pages, the first once more", UNCLEAR)
 
-    def crosses(memory: Lab) -> Told:
+    def crosses(memory: Lab) -> Answer:
         last = memory.page_lines - 1
         visit = replace(repeated(memory, trigger, found.flushed, at=last), window=(0, 2 * memory.page_lines))
         return memory.in_l1(visit, last + 1)
@@ -149,7 +149,7 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
     report_crossing(crosses, lab, huge, "the last line of a page", report)
 
 
-def report_crossing(crosses: Callable[[Lab], Told], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
+def report_crossing(crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
     """Whether lines come past a page's end, in small pages and, where there are any, within large ones."""
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is not None:
@@ -229,7 +229,7 @@ def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report
     """Lines ahead of a run: after its second access, which hits, as many lines are ahead, or one fewer where only
     misses count. Where one access is not enough (`by_one`) no line is accessed often enough."""
     accesses, line = min(lab.params.lead_accesses, lab.page_lines - lab.params.lead_from), even_line(lab)
-    hits: Told = None
+    hits: Answer = None
     lead = None if by_one else [0] * accesses
     if by_one and degree:
         run = Visit((Access(line * lab.line_size), Access((line + 1) * lab.line_size)))
@@ -239,7 +239,7 @@ def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report
     report.value("lead", lead, "lines ahead after two accesses next to each other", MIXED)
 
 
-def _report_lines(lab: Lab, comes: Callable[[int], Told], report: Report) -> int | None:
+def _report_lines(lab: Lab, comes: Callable[[int], Answer], report: Report) -> int | None:
     """How many of the next lines come, and whether any before; `comes` takes how far off, behind negative. Returns
     how many, if fewer than were asked for."""
     most = lab.params.most_next
@@ -258,7 +258,7 @@ def _report_lines(lab: Lab, comes: Callable[[int], Told], report: Report) -> int
     return None if count == most else count
 
 
-def _report_single(comes: Callable[[int], Told], report: Report) -> None:
+def _report_single(comes: Callable[[int], Answer], report: Report) -> None:
     """That of the lines on the side of one that came (`comes` takes how far off) none but that one did."""
     further = [comes(off) for off in NEAR.away]
     for parameter in ("degree", "max_distance"):

@@ -15,7 +15,7 @@ class Params:
       slack: a fraction of n repetitions must lie beyond a limit by slack / sqrt(n), 1.4 standard errors at most, so
         that few repetitions only answer what is plain.
       first, again, most: repetitions per line at first, for lines left unclear, and at most where neighbouring levels
-        must be told apart on a coarse clock.
+        must be distinguished on a coarse clock.
       plain: a line that comes in less than this fraction comes nearly never; what noise alone takes is less.
       clear: logarithm of a ratio of likelihoods of two levels, about 1 in 8,000: a map asks hundreds of questions.
       one_level: quantile of a level's loads, the others being stalls.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from setebench.experiments.visits import LAYOUT, Access, Kind, Visit
 
 from .attributes import Found, report_fills, siblings
-from .lab import Lab, Question, Told
+from .lab import Answer, Lab, Question
 from .report import UNCLEAR, Report
 from .tables import FAR_BITS_MATTER, bits_that_matter, size
 
@@ -58,8 +58,8 @@ def find_region(lab: Lab) -> Found:
     """Whether there is a region prefetcher; sets what the laboratory does to keep it quiet."""
     found = Found()
     near = {follower: lab.ask(_question(lab, follower)) for follower in T.followers}
-    told = list(near.values())
-    found.present = True if True in told else (None if None in told else False)
+    answers = list(near.values())
+    found.present = True if True in answers else (None if None in answers else False)
     if found.present:
         follower = next(each for each, value in near.items() if value)
         found.question = _question(lab, follower)
@@ -111,10 +111,10 @@ def _size(lab: Lab) -> int | None:
     asked, and the nearer ones too where one is recalled: a footprint that keeps only some has no such size."""
     lines = lab.page_lines
     while lines >= T.least:
-        told = [lab.ask(_question(lab, lines // 2 + behind)) for behind in (3, 1)]
-        if None in told or told[0] != told[1]:
+        answers = [lab.ask(_question(lab, lines // 2 + behind)) for behind in (3, 1)]
+        if None in answers or answers[0] != answers[1]:
             return None
-        if told[0]:
+        if answers[0]:
             plain = lines == T.least or lab.ask(_question(lab, lines // 4 + 3))
             return lines * lab.line_size if plain else None
         lines //= 2
@@ -125,5 +125,5 @@ def _kinds(lab: Lab, follower: int) -> list[str] | None:
     if "t0" not in lab.context.machine.facts.prefetch_hints:
         return None
     kinds: dict[str, Kind] = {"load": "load", "store": "store", "prefetch": "t0"}
-    told: dict[str, Told] = {name: lab.ask(_question(lab, follower, how=kind)) for name, kind in kinds.items()}
-    return None if None in told.values() else [name for name, value in told.items() if value]
+    answers: dict[str, Answer] = {name: lab.ask(_question(lab, follower, how=kind)) for name, kind in kinds.items()}
+    return None if None in answers.values() else [name for name, value in answers.items() if value]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from setebench.experiments.visits import LAYOUT, Access, Visit, instruction
 
 from .attributes import Found, directions, report_across_cores, report_fills, report_shared, report_trained_by
-from .lab import Lab, Question, Told
+from .lab import Answer, Lab, Question
 from .models import Fit, Seen, fit_stream
 from .neighbours import even_line, report_crossing
 from .report import UNCLEAR, Report
@@ -150,41 +150,41 @@ def l2_questions(lab: Lab, lines: list[int], down: bool) -> list[Question]:
     return [misses, Question(hit_visit(lab, lines, following), further, (control,))]
 
 
-def ask_l1(lab: Lab, lines: list[int], down: bool) -> tuple[Told, Question]:
+def ask_l1(lab: Lab, lines: list[int], down: bool) -> tuple[Answer, Question]:
     """A short stream's lines may be among those that come anyway; where one access doesn't bring them, `_nearest_led`
     sees what a run brings without hits."""
     question = l1_question(lab, lines, down)
-    told = lab.ask(question)
-    anyway = told is False and lab.known.next_in_l1
+    answers = lab.ask(question)
+    anyway = answers is False and lab.known.next_in_l1
     if anyway and any(lab.brings(question.controls[0], target) is not False for target in question.targets):
-        told = None
-    return told, question
+        answers = None
+    return answers, question
 
 
-def ask_l2(lab: Lab, lines: list[int], down: bool) -> tuple[Told, Question]:
+def ask_l2(lab: Lab, lines: list[int], down: bool) -> tuple[Answer, Question]:
     """The second question only where the first says nothing of the next line."""
     first, second = l2_questions(lab, lines, down)
-    told = lab.ask(first)
-    if told or lab.brings(first.controls[0], first.targets[0]) is False:
-        return told, first
+    answers = lab.ask(first)
+    if answers or lab.brings(first.controls[0], first.targets[0]) is False:
+        return answers, first
     return lab.ask(second), second
 
 
-Ask = Callable[[Lab, list[int], bool], tuple[Told, Question]]
+Ask = Callable[[Lab, list[int], bool], tuple[Answer, Question]]
 
 
 def _shortest(lab: Lab, ask: Ask, end_even_down: bool) -> Found:
     """The shortest run that something streams ahead of. Every length is asked: an access that is no part of a stream
     ends it on some machines, so longer runs show less."""
-    told: list[Told] = []
+    answers: list[Answer] = []
     for down in (False, True):
         for count in range(2, lab.params.longest_run + 1):
             lines = gap_lines(lab, count, down, end_odd=not (down and end_even_down))
             came, question = ask(lab, lines, down)
-            told.append(came)
+            answers.append(came)
             if came:
-                return Found(True, question=question, down=down, trigger=count if None not in told else None)
-    return Found(None if None in told else False)
+                return Found(True, question=question, down=down, trigger=count if None not in answers else None)
+    return Found(None if None in answers else False)
 
 
 def find_l1_stream(lab: Lab) -> Found:
@@ -248,18 +248,18 @@ def dense_question(lab: Lab, lines: list[int], down: bool) -> Question:
 def _find_dense(lab: Lab) -> Found:
     """The shortest uneven run of near lines that is led in level 1."""
     longest, found = lab.params.dense_run, Found(dense=True)
-    told: list[Told] = []
+    answers: list[Answer] = []
     for down in (False, True):
         asked = [dense_question(lab, near_lines(lab, count, down), down) for count in (longest, longest - 1)]
         led = [lab.ask(question) for question in asked]
-        told.append(True if all(led) else (None if None in led or True in led else False))
-        if told[-1]:
+        answers.append(True if all(led) else (None if None in led or True in led else False))
+        if answers[-1]:
             found.present, found.down, found.question = True, down, asked[0]
             if not lab.known.next_in_l1:  # which would bring the next line as well
                 counts = range(2, longest + 1)
                 found.trigger = first_that(lambda count: lab.ask(_next_comes(lab, count, found.down)), counts)
             return found
-    found.present = None if None in told else False
+    found.present = None if None in answers else False
     return found
 
 
@@ -311,7 +311,7 @@ class Rules:
         """Whether level 1 must forget pages between accesses, or its own streams would go on in them."""
         return self.lab.known.inner_streams and not self.inner
 
-    def comes(self, visit: Visit, target: int) -> Told:
+    def comes(self, visit: Visit, target: int) -> Answer:
         """Whether the visit brings the target to the level that this prefetcher fills."""
         return self.lab.comes(visit, target, self.fills_l1)
 
@@ -322,12 +322,12 @@ class Rules:
         lines = [line - shift for line in lines]
         return [self.lab.page_lines - 1 - line for line in lines] if self.down else lines
 
-    def starts(self, lines: list[int], down: bool) -> Told:
+    def starts(self, lines: list[int], down: bool) -> Answer:
         """Whether a run of these lines starts a stream. The control is amid the page, where one access starts none."""
         lab = self.lab
         ask = ask_l1 if self.inner else ask_l2
         amid = gap_lines(lab, 1, down, end_odd=self.inner or lines[-1] % 2 == 1)
-        told: list[Told] = []
+        answers: list[Answer] = []
         asked = [l1_question(lab, lines, down)] if self.inner else l2_questions(lab, lines, down)
         alone = [l1_question(lab, amid, down)] if self.inner else l2_questions(lab, amid, down)
         if len(lines) > 1 and lines[0] not in (0, 1, lab.page_lines - 2, lab.page_lines - 1):
@@ -335,15 +335,15 @@ class Rules:
         for question, control in zip(asked, alone, strict=True):
             pairs = zip(question.targets, control.targets, strict=True)
             free = tuple(t for t, c in pairs if lab.brings(control.visit, c) is False)
-            told.append(lab.ask(replace(question, targets=free, controls=())) if free else None)
-            if told[-1] or len(free) == len(question.targets):
+            answers.append(lab.ask(replace(question, targets=free, controls=())) if free else None)
+            if answers[-1] or len(free) == len(question.targets):
                 break
-        return told[-1]
+        return answers[-1]
 
     def trigger_from(self, start: int, down: bool) -> int | None:
         """Accesses that a run needs which starts at this line."""
 
-        def starts(count: int) -> Told:
+        def starts(count: int) -> Answer:
             lines = [start]
             for number in range(count - 1):
                 lines.append(lines[-1] + (-1 if down else 1) * (S.apart + number % 2))
@@ -351,17 +351,17 @@ class Rules:
 
         return first_that(starts, range(1, self.trigger + 1))
 
-    def crosses(self, lab: Lab) -> Told:
+    def crosses(self, lab: Lab) -> Answer:
         """Whether a stream that runs upwards at a page's end goes on in the next page of `lab`'s memory. What remembers
         regions may bring the run's last lines to level 1 before their turn, so where there is such a prefetcher the
         same run must be led amid the page, or nothing follows from its end."""
         last = lab.page_lines - 1
-        told = self._led_behind(lab, last)
-        if told is False and (self.found.dense or (self.inner and lab.known.forget)):
-            return told if self._led_behind(lab, last - S.amid) is True else None
-        return told
+        answers = self._led_behind(lab, last)
+        if answers is False and (self.found.dense or (self.inner and lab.known.forget)):
+            return answers if self._led_behind(lab, last - S.amid) is True else None
+        return answers
 
-    def _led_behind(self, lab: Lab, last: int) -> Told:
+    def _led_behind(self, lab: Lab, last: int) -> Answer:
         """Whether an upward run that ends on line `last` is led beyond it."""
         window = (0, 2 * lab.page_lines)
         if self.found.dense:
@@ -411,9 +411,9 @@ class Rules:
         """Lines ahead of the run's last that are there without a gap; what came once stays."""
         for number in range(1, self.lab.page_lines):
             line = ahead(run, number, number, self.down)[0]
-            told = 0 <= line < self.lab.page_lines and (line in there or line in run or self.comes(visit, line))
-            if not told:
-                return None if told is None else number - 1
+            answers = 0 <= line < self.lab.page_lines and (line in there or line in run or self.comes(visit, line))
+            if not answers:
+                return None if answers is None else number - 1
         return None
 
     def fit(self) -> Fit:
@@ -469,7 +469,7 @@ class Rules:
         warm = next_lines(self.lab, list(hit)) if self.lab.known.next_after_hits else ()
         return Visit(tuple(steps), warm=tuple(line for line in warm if line not in visited))
 
-    def goes_on(self, history: History) -> Told:
+    def goes_on(self, history: History) -> Answer:
         """Whether the asked run of a table, one page each, goes on with hits on the first line ahead."""
         if self.found.dense:
             lines = near_lines(self.lab, self.trigger + 1, self.down, (1, 1))
@@ -520,15 +520,15 @@ class Rules:
         turns = list(loads(lab, _in_turn(first[0], second[0])))
         following = [ahead(lines, 1, 1, down)[0] for lines, down in (first, second)]
         hits = S.hits_led_on if self.led_on else S.hits
-        told = []
+        answers = []
         for run, steps in ((first, turns), (second, [*turns, *self.taken_up(*first, 1)])):
             target = ahead(run[0], before + S.hits, before + S.hits, run[1])[0]
             if not 0 <= target < lab.page_lines:
                 return None
             for trained in (steps, list(loads(lab, run[0]))):
                 visit = self._visit_with([*trained, *self.taken_up(*run, hits)], [*first[0], *second[0]], following)
-                told.append(self.comes(replace(visit, thrash=not self.inner), target))
-        together, alone = told[::2], told[1::2]
+                answers.append(self.comes(replace(visit, thrash=not self.inner), target))
+        together, alone = answers[::2], answers[1::2]
         if None in together or alone != [True, True]:
             return None
         # lines that a traversal misses take entries, and with another run there are more traversals between accesses
@@ -553,7 +553,7 @@ class Rules:
 
     # -- requests of level 1 -----------------------------------------------------------------------------------------
 
-    def hears_requests(self) -> Told:
+    def hears_requests(self) -> Answer:
         """Whether a run's last access may be a request of level 1's next-line prefetcher: the line before it is in
         level 2 and is accessed, so that nothing else misses there. None where that stays unclear: a next-line
         prefetcher of level 2 brings the nearest line, and a stream perhaps no other."""
@@ -643,12 +643,12 @@ def _ways(rules: Rules) -> str | None:
         return directions(
             {down: lab.ask(dense_question(lab, near_lines(lab, longest, down), down)) for down in (False, True)}
         )
-    told = {}
+    answers = {}
     for down in (False, True):
-        told[down] = rules.starts(gap_lines(lab, rules.trigger, down, end_odd=not down), down)
-        if told[down] and down is not found.down and lab.known.others_learn and not rules.fills_l1:
-            told[down] = None  # only one way was held against runs that were never made before
-    return directions(told)
+        answers[down] = rules.starts(gap_lines(lab, rules.trigger, down, end_odd=not down), down)
+        if answers[down] and down is not found.down and lab.known.others_learn and not rules.fills_l1:
+            answers[down] = None  # only one way was held against runs that were never made before
+    return directions(answers)
 
 
 def _report_edges(rules: Rules, ways: str | None, report: Report) -> None:

@@ -15,7 +15,7 @@ from itertools import product
 from setebench.experiments.visits import PAGE_BYTES, Access, Visit, instruction
 
 from .attributes import Found, directions, report_across_cores, report_fills, report_shared, report_trained_by
-from .lab import Lab, Question, Told
+from .lab import Answer, Lab, Question
 from .models import stride_lead
 from .neighbours import report_crossing
 from .report import LEVEL_UNCLEAR, UNCLEAR, Report
@@ -108,7 +108,7 @@ class Rules(ABC):
         """How many strides ahead lines are there after `count` accesses."""
 
     @abstractmethod
-    def goes_on(self, history: History) -> Told:
+    def goes_on(self, history: History) -> Answer:
         """Whether the asked run of a table goes on."""
 
     def report_run(self, report: Report) -> None:
@@ -131,7 +131,7 @@ class Rules(ABC):
             why = f"it does not settle at one distance within the page, or {LED}; look at the chart"
             report.value("max_distance", settled or None, REACH, why)
 
-    def report_lead(self, degree: int | None, settled: int | None, next_led: Told, report: Report) -> None:
+    def report_lead(self, degree: int | None, settled: int | None, next_led: Answer, report: Report) -> None:
         """Lines ahead of a run of neighbouring lines, where those are followed (`next_led`)."""
         params, known = self.lab.params, degree and settled and next_led
         accesses = min(params.lead_accesses, self.lab.page_lines - params.lead_from)
@@ -155,17 +155,17 @@ class Rules(ABC):
 def find_l1_stride(lab: Lab) -> Found:
     """Equal distances of one instruction against the same from as many instructions."""
     found, params = Found(), lab.params
-    told: list[Told] = []
+    answers: list[Answer] = []
     wide, narrow = params.stride, params.short_stride
     for stride, down, warm in ((wide, False, True), (wide, False, False), (narrow, False, True), (wide, True, True)):
         question = _by_instruction(lab, run_lines(lab, stride, down), warm)
-        told.append(lab.ask(question))
-        if told[-1] is None:  # something else brings it as well, perhaps to another level
+        answers.append(lab.ask(question))
+        if answers[-1] is None:  # something else brings it as well, perhaps to another level
             question = replace(question, inner=True)
-            told[-1] = lab.ask(question) or None
-        if told[-1]:
+            answers[-1] = lab.ask(question) or None
+        if answers[-1]:
             return Found(True, question=question, warm=warm, stride=stride, down=down)
-    found.present = None if None in told else False
+    found.present = None if None in answers else False
     if found.present is False:
         chained = _by_instruction(lab, run_lines(lab, wide, False), False)
         visits = tuple(replace(each, chained=True) for each in (chained.visit, *chained.controls))
@@ -226,10 +226,10 @@ class InstructionRules(Rules):
         visit, last, step = self.run(count, stride, None, start=1)
         for number in range(1, lab.params.most_ahead + 1):
             target = last + number * step
-            told = lab.comes(visit, target, self.inner) if target in inside else None
-            if told is None:
+            answers = lab.comes(visit, target, self.inner) if target in inside else None
+            if answers is None:
                 return None
-            if not told:
+            if not answers:
                 asked = [(target - step, True)] if number > 1 else []
                 asked += [(line, False) for line in (target, target + step) if line in inside]
                 plain = all(lab.plainly(visit, line, self.inner) is there for line, there in asked)
@@ -247,7 +247,7 @@ class InstructionRules(Rules):
         later = {self.ahead(self.trigger + more, self.lab.params.short_stride) for more in S.settled}
         return first, later.pop() if len(later) == 1 else None
 
-    def followed(self, stride: int, down: bool = False) -> Told:
+    def followed(self, stride: int, down: bool = False) -> Answer:
         """Whether a stride of so many bytes is followed: the line of the next access, unlike with many instructions."""
         size, count = self.lab.line_size, self.trigger
         last = self._last_place(stride)
@@ -299,10 +299,10 @@ class InstructionRules(Rules):
         few = (access, 2 * access, 3 * access)
         strides = (*few, size // 2, size // 2 + access, size - access, size, size + access)
         known = {stride: self.followed(stride, down) for stride in strides}
-        followed = [stride for stride, told in known.items() if told]
+        followed = [stride for stride, answers in known.items() if answers]
         if None in known.values() or not followed or not all(known[s] for s in strides if s > followed[0]):
             return None
-        if not (missed := [stride for stride, told in known.items() if not told]):
+        if not (missed := [stride for stride, answers in known.items() if not answers]):
             return 1, followed[0]
         below = edge(lambda b: None if (t := self.followed(b, down)) is None else not t, missed[-1], followed[0])
         return None if below is None else (below + 1, below + 1)
@@ -313,8 +313,8 @@ class InstructionRules(Rules):
         stride = self.found.stride
         last = self.lab.page_lines + min(4, stride - 1)
         visit, target = self._over_the_end(self.lab, last, self.trigger)
-        told = self.lab.brings(visit, target)
-        return None if told is None else ("ip" if told else "ip+page")
+        answers = self.lab.brings(visit, target)
+        return None if answers is None else ("ip" if answers else "ip+page")
 
     def _over_the_end(self, lab: Lab, last: int, count: int) -> tuple[Visit, int]:
         """A run that ends on `last`, in two pages, and the line behind it; downwards seen from the second one's end."""
@@ -326,25 +326,25 @@ class InstructionRules(Rules):
         warm = tuple(sorted(lines)) if self.found.warm else ()
         return Visit(steps, warm=warm, window=(0, 2 * lab.page_lines)), target
 
-    def crosses(self, lab: Lab) -> Told:
+    def crosses(self, lab: Lab) -> Answer:
         """Whether a run's next line is fetched where it lies in the next page. What hits never bring, misses may: of
         this prefetcher, or of another level's, which is not known then."""
         visit, target = self._over_the_end(lab, lab.page_lines - min(3, self.found.stride), self.trigger + 1)
-        told = lab.brings(visit, target)
+        answers = lab.brings(visit, target)
         missing = replace(visit, warm=())
-        return told if told is not False or not visit.warm or lab.brings(missing, target) is False else None
+        return answers if answers is not False or not visit.warm or lab.brings(missing, target) is False else None
 
     def ip_bits(self) -> tuple[int, ...] | None:
         """Those that, changed for the last access, end the run."""
         visit, last, step = self.run(self.trigger, self.found.stride, None)
 
-        def followed(ip: int) -> Told:
+        def followed(ip: int) -> Answer:
             steps = (*visit.steps[:-1], replace(visit.steps[-1], ip=ip))
             return self.lab.brings(replace(visit, steps=steps), last + step)
 
         return bits_that_matter(SAME, followed)
 
-    def goes_on(self, history: History) -> Told:
+    def goes_on(self, history: History) -> Answer:
         lines = run_lines(self.lab, self.found.stride, self.found.down, self.trigger)
         size = self.lab.line_size
 
@@ -425,17 +425,17 @@ def find_l2_stride(lab: Lab) -> Found:
     Where none are led, shorter ones are looked at as well, but only leave it open: a stream whose batches end where the
     run goes on leads them too."""
     params = lab.params
-    told: list[Told] = []
+    answers: list[Answer] = []
     for down in (False, True):
         question = _page_question(lab, run_lines(lab, params.stride, down), lab.page_lines)
         even = lab.ask(question)
         if even:
             inner = lab.in_l1(question.visit, question.targets[0])
             even = None if inner is None else not inner
-        told.append(even)
+        answers.append(even)
         if even:
             return Found(True, question=question, stride=params.stride, down=down)
-    found = Found(None if None in told else False)
+    found = Found(None if None in answers else False)
     if found.present is False:
         for down in (False, True):
             lines = run_lines(lab, params.short_stride, down)
@@ -460,13 +460,13 @@ class PageRules(Rules):
     def question(self, count: int, stride: int, down: bool | None = None) -> Question:
         return _page_question(self.lab, self.lines(count, stride, down), self.lab.page_lines)
 
-    def leads(self, count: int, stride: int, number: int = 1, down: bool | None = None) -> Told:
+    def leads(self, count: int, stride: int, number: int = 1, down: bool | None = None) -> Answer:
         """Whether the line so many strides ahead comes; None where it can't be controlled."""
         question = _page_question(self.lab, self.lines(count, stride, down), self.lab.page_lines, number)
         if not question.targets:
             return None
-        told = self.lab.ask(question)
-        return None if told and not question.controls else told
+        answers = self.lab.ask(question)
+        return None if answers and not question.controls else answers
 
     def find_trigger(self) -> int | None:
         """Accesses before the first prefetch."""
@@ -478,11 +478,11 @@ class PageRules(Rules):
         lines = self.lines(count, stride)
         visit, step = self.question(count, stride).visit, lines[-1] - lines[-2]
         targets = [lines[-1] + n * step for n in range(1, self.lab.params.most_ahead + 1)]
-        told = [self.lab.brings(visit, target) for target in targets if 0 <= target < self.lab.page_lines]
-        if None in told or False not in told:
+        answers = [self.lab.brings(visit, target) for target in targets if 0 <= target < self.lab.page_lines]
+        if None in answers or False not in answers:
             return None
-        furthest = told.index(False)
-        if True in told[furthest:]:
+        furthest = answers.index(False)
+        if True in answers[furthest:]:
             return None
         return furthest if not furthest or self.leads(count, stride, furthest) else None
 
@@ -502,9 +502,9 @@ class PageRules(Rules):
 
     @staticmethod
     def _first_known(ask: Callable[[int], int | None]) -> int | None:
-        return next((told for stride in S.page_reach if (told := ask(stride)) is not None), None)
+        return next((answers for stride in S.page_reach if (answers := ask(stride)) is not None), None)
 
-    def goes_on(self, history: History) -> Told:
+    def goes_on(self, history: History) -> Answer:
         lines = self.lines(self.trigger, self.found.stride)
         question = self.question(self.trigger, self.found.stride)
         steps = history.in_pages(lines[:-1], lines[-1:], self.lab.line_size)
@@ -521,24 +521,24 @@ class PageRules(Rules):
         found = edge(lambda stride: self.leads(self.trigger, stride), low, high)
         return None if found is None else (found * size, self.leads(self.trigger, found + 1) is False)
 
-    def neighbours_led(self, degree: int) -> Told:
+    def neighbours_led(self, degree: int) -> Answer:
         """Whether strides of one line are followed, either way and as far as one access fetches: what else brings next
         lines mostly goes upwards, or not so far."""
         down = self.found.down
         asked = product((down, not down), range(1, degree + 1))
-        told = [self.leads(self.trigger, 1, number, way) for way, number in asked]
-        return True if True in told else (None if None in told else False)
+        answers = [self.leads(self.trigger, 1, number, way) for way, number in asked]
+        return True if True in answers else (None if None in answers else False)
 
-    def crosses(self, lab: Lab) -> Told:
+    def crosses(self, lab: Lab) -> Answer:
         """Whether a run upwards to a page's end goes on in the next page. That it does not says something only if the
         same run is led where the next line still lies in its page."""
         count, stride = self.trigger + 1, self.found.stride
         lines = [lab.page_lines - 3 - stride * (count - 1 - number) for number in range(count)]
-        told = lab.ask(_page_question(lab, lines, 2 * lab.page_lines))
-        if told is False:
+        answers = lab.ask(_page_question(lab, lines, 2 * lab.page_lines))
+        if answers is False:
             within = [line - stride for line in lines if line >= stride]
             return False if lab.ask(_page_question(lab, within, 2 * lab.page_lines)) else None
-        return told
+        return answers
 
     def silenced(self, count: int, down: bool) -> bool:
         """Whether the lines behind a run's are in level 1 when it is made, so that a next-line prefetcher there asks

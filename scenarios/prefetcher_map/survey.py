@@ -1,8 +1,8 @@
 """Several surveys of a machine, each with references and pages of its own, and what they agree on.
 
 Some CPUs throttle their prefetchers, for milliseconds or for seconds: while memory is busy with what others ask for, or
-when too little of what a prefetcher brought was used of late. Then it doesn't show, and nothing that it brings tells it
-from one that isn't there. So while other programs keep the computer busy nothing is absent, no rule says no, and no
+when too little of what a prefetcher brought was used of late. Then it doesn't show, and nothing distinguishes it from
+one that isn't there. So while other programs keep the computer busy nothing is absent, no rule says no, and no
 conclusion is drawn from what did not show; and rules are reported only of a prefetcher that showed right before and
 right after they were asked.
 """
@@ -24,7 +24,7 @@ from .attributes import Found
 from .confirm import confirmed
 from .described import compare
 from .families import FAMILIES, OTHERS, doubt, find_all
-from .lab import Lab, Told, fit_traversals
+from .lab import Answer, Lab, fit_traversals
 from .neighbours import downwards, odd_line
 from .report import Report, agreed, open_questions
 
@@ -109,7 +109,7 @@ def survey(lab: Lab, huge: Lab | None, finds: dict[str, Found]) -> Iterator[Find
         yield from report
 
 
-def shows(lab: Lab, found: Found) -> Told:
+def shows(lab: Lab, found: Found) -> Answer:
     """Whether a prefetcher shows now, by the smallest question by which it does."""
     if found.question is None:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from setebench.experiments.visits import LAYOUT, Access, instruction
 
-from .lab import Told
+from .lab import Answer
 from .report import Report
 
 METHOD = "runs in many pages, the first continued"
@@ -36,32 +36,32 @@ class Bits:
 
 BITS = Bits()
 FAR_BITS_MATTER = (
-    f"instructions whose addresses differ in bit {BITS.far} may be told apart, and lower bits are only asked beside a "
+    f"instructions whose addresses differ in bit {BITS.far} may be distinguished, and lower bits are only asked with a "
     "change of that one"
 )
 
 
-def first_that(holds: Callable[[int], Told], counts: Iterable[int]) -> int | None:
+def first_that(holds: Callable[[int], Answer], counts: Iterable[int]) -> int | None:
     """The first number for which something holds; None where one before it is unclear, or none does."""
     for count in counts:
-        told = holds(count)
-        if told is None or told:
-            return count if told else None
+        answers = holds(count)
+        if answers is None or answers:
+            return count if answers else None
     return None
 
 
-def edge(holds: Callable[[int], Told], low: int, high: int) -> int | None:
+def edge(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
     """The largest number below `high` for which something holds that holds for `low` and not for `high`."""
     while high - low > 1:
         middle = (low + high) // 2
-        told = holds(middle)
-        if told is None:
+        answers = holds(middle)
+        if answers is None:
             return None
-        low, high = (middle, high) if told else (low, middle)
+        low, high = (middle, high) if answers else (low, middle)
     return low
 
 
-def size(holds: Callable[[int], Told], most: int, plainly: Callable[[int], Told] | None = None) -> int | None:
+def size(holds: Callable[[int], Answer], most: int, plainly: Callable[[int], Answer] | None = None) -> int | None:
     """Size of a table: the largest number up to `most` for which something holds that holds for few and not for many.
 
     Doubled at first, as long visits cost most and are disturbed most. Halving finds an edge in anything, also where a
@@ -71,9 +71,9 @@ def size(holds: Callable[[int], Told], most: int, plainly: Callable[[int], Told]
     if holds(1) is not True:
         return None
     low, high = 1, 2
-    while (told := holds(high)) is True and high < most:
+    while (answers := holds(high)) is True and high < most:
         low, high = high, min(2 * high, most)
-    found = edge(holds, low, high) if told is False else None
+    found = edge(holds, low, high) if answers is False else None
     if found is None:
         return None
     beyond = (found + 2, found + max(found // 4, 3))
@@ -123,12 +123,12 @@ class History:
         return tuple(self.steps(accesses(begun), accesses(used)))
 
 
-GoesOn = Callable[[History], Told]
+GoesOn = Callable[[History], Answer]
 """Whether the asked run goes on after this history; None where that stays unclear."""
 
 
 def replacement(goes_on: GoesOn, entries: int, most: int) -> str | None:
-    """`lru` or `fifo` where all that is asked fits that rule, else None. `most` runs can be told apart in all.
+    """`lru` or `fifo` where all that is asked fits that rule, else None. `most` runs can be distinguished in all.
 
     After `k` runs were used again, the least recently used is run `k`, and the oldest is still the first. A use that
     the table doesn't notice would make any rule look like `fifo`, so uses must be seen to go on."""
@@ -147,7 +147,7 @@ def replacement(goes_on: GoesOn, entries: int, most: int) -> str | None:
             expected.append((History(entries, k, 1, k), False))
             if k + 1 < entries:
                 expected.append((History(entries, k, 1, k + 1), True))
-        if any(goes_on(history) is not told for history, told in expected):
+        if any(goes_on(history) is not answers for history, answers in expected):
             return None
     return "fifo" if first else "lru"
 
@@ -169,12 +169,12 @@ def report_replacement(goes_on: GoesOn, entries: int | None, report: Report, mos
 
 
 def others_first(runs: int, at: int) -> tuple[Access, ...]:
-    """One access each of many instructions, none of which looks like one of the runs': more than any table holds whose
+    """One access each of many instructions, none of which resembles one of the runs': more than any table holds whose
     size is asked for.
 
     Before every repetition: the same instructions made the same runs in the one before, and a table that gives up its
     oldest entry would still hold some of them, older than the runs that they now belong to. Tables that go by eight
-    bits tell four with the same low six apart: each round through the free ones begins at another of the four."""
+    bits distinguish four with the same low six: each round through the free ones begins at another of the four."""
     low = 1 << BITS.distinct
     taken = {instruction(run) % low for run in range(runs)}
     free = [bits for bits in range(low) if bits not in taken] or [0]
@@ -187,7 +187,7 @@ def others_first(runs: int, at: int) -> tuple[Access, ...]:
 # -- bits of instruction addresses ---------------------------------------------------------------------------------
 
 
-def bits_that_matter(same: int, followed: Callable[[int], Told]) -> tuple[int, ...] | None:
+def bits_that_matter(same: int, followed: Callable[[int], Answer]) -> tuple[int, ...] | None:
     """The bits that, changed in the address `same` of an access, end what followed. None where one is unclear, or where
     the far bit itself may matter. Bits above the low ones are asked one by one only if they matter all together."""
     far = same ^ (1 << BITS.far)
@@ -204,10 +204,10 @@ def bits_that_matter(same: int, followed: Callable[[int], Told]) -> tuple[int, .
     return None if high is None or (not together and not high) else (*low, *high)
 
 
-def _mattering(bits: range, far: int, followed: Callable[[int], Told]) -> tuple[int, ...] | None:
-    told = {}
+def _mattering(bits: range, far: int, followed: Callable[[int], Answer]) -> tuple[int, ...] | None:
+    answers = {}
     for bit in bits:
-        told[bit] = followed(far ^ (1 << bit))
-        if told[bit] is None:
+        answers[bit] = followed(far ^ (1 << bit))
+        if answers[bit] is None:
             return None
-    return tuple(bit for bit, value in told.items() if not value)
+    return tuple(bit for bit, value in answers.items() if not value)
