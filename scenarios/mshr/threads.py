@@ -72,7 +72,7 @@ def ask_threads(curves: Curves, evidence: Evidence, levels: tuple[str, ...]) -> 
     if "l2" not in levels:
         return Siblings(False, beside)
     private = first_shared(beside, curves.params).value is False
-    limit = fills_second(evidence, len(cpus), private, curves.params)
+    limit = fills_second(evidence, 1 if private else len(cpus), _hints_of_second(curves, evidence), curves.params)
     return Siblings(False, beside, limit if isinstance(limit, str) else _together(curves, limit, cpus))
 
 
@@ -146,13 +146,27 @@ def _together(curves: Curves, filling: Filling, cpus: Sequence[int]) -> Together
     return Together(len(cpus), filling.height, at_part, at_all, filling.maybe_first)
 
 
-def fills_second(evidence: Evidence, threads: int, private: bool, params: Params) -> Filling | str:
+def _hints_of_second(curves: Curves, evidence: Evidence) -> set[str]:
+    """Hints whose prefetches take no entry of level 1: a hit in level 2 does not wait behind as many as can be in
+    flight. What limits them is level 2."""
+    behind, own, params = evidence.demand.behind, _lacking(evidence, "l2", curves.params), curves.params
+    if own is None or behind is None or not behind.in_level_two:
+        return set()
+    times: dict[int, list[Times]] = {1: [], own.entries: []}
+    for _ in range(params.beside_rounds):
+        for count, each in times.items():
+            each.append(curves.bursts.hit_behind(count, 1, behind.evictor_bytes, own.hint))
+    one, many = (calm_level(np.concatenate(each)) for each in times.values())
+    return {own.hint} if many - one < params.free * curves.memory else set()
+
+
+def fills_second(evidence: Evidence, sharing: int, of_second: set[str], params: Params) -> Filling | str:
     """How one thread can take all entries of level 2 with prefetches, of which one more waits or is dropped; or why
-    there are none. `private`: each thread has its own entries of level 1."""
+    there are none. So many threads are `sharing` level 1's entries; hints `of_second` take none of those."""
     own = _lacking(evidence, "l2", params)
-    if own is not None and _second_limits(evidence, own.entries, 1 if private else threads, params):
+    if own is not None and (own.hint in of_second or _second_limits(evidence, own.entries, sharing, params)):
         return own
-    if private and (any_hint := own or _lacking(evidence, "l1", params)) is not None:
+    if sharing == 1 and (any_hint := own or _lacking(evidence, "l1", params)) is not None:
         return replace(any_hint, maybe_first=True)
     if own is None:
         return "no prefetch was seen to lack an entry of this level"

@@ -140,9 +140,9 @@ class Bursts:
             probe = probe.load(TARGETS + target)
         return self._run(probe.stop(1), place)
 
-    def hit_behind(self, count: int, steps: int, evictor_bytes: float) -> Times:
-        """Loads of `count` lines in memory; right behind them a load that level 2 serves, and when that is there a
-        chase of `steps` in level 1; shape (repetitions,).
+    def hit_behind(self, count: int, steps: int, evictor_bytes: float, hint: str = "") -> Times:
+        """Loads (or prefetches of a `hint`) of `count` lines in memory; right behind them a load that level 2 serves,
+        and when that is there a chase of `steps` in level 1; shape (repetitions,).
 
         Of all that the misses hold, the load can lack but an entry of level 1, and the chase lacks nothing. So all
         takes as long as the misses or as the chase, until the misses hold all entries: then the load waits for the
@@ -161,7 +161,7 @@ class Bursts:
         # last, so that the page's TLB entry is there: after a traversal a load that lacks it takes longer than level 2
         probe = (probe + self.flushed(place, NEAR + (beyond + self.params.far_lines * line))).start()
         for target in place.targets:
-            probe = probe.load(TARGETS + target)
+            probe = probe.prefetch(TARGETS + target, hint) if hint else probe.load(TARGETS + target)
         probe = probe.load(NEAR + beyond).chase(NEAR + self._cycle()[0], steps, self._load_bytes(), after=-1).stop()
         return self._run(probe, place, {NEAR: pages, **self.evictor_placement()})[:, 0]
 

@@ -285,20 +285,24 @@ def test_level_two_is_only_asked_where_level_one_does_not_explain_it(
     if dropping:
         own = Prefetching("t1", "l2", flat(60), flat(60), jump(second, 60), apart=UNIT)
     behind = Behind(curve(SUDDEN, 19), True, 40, 1e5)
-    found = fills_second(Evidence(Demand(jump(loads), None, behind), [own]), 2, False, PARAMS)
+    found = fills_second(Evidence(Demand(jump(loads), None, behind), [own]), 2, set(), PARAMS)
     assert isinstance(found, str) is not asked
     assert isinstance(found, str) or (found.entries, found.dropped, found.maybe_first) == (second, dropping, False)
+    shown = fills_second(Evidence(Demand(jump(loads), None, behind), [own]), 2, {"t1"}, PARAMS)
+    assert (
+        not isinstance(shown, str) and shown.entries == second
+    )  # its prefetches were seen to take no entry of level 1
 
 
 def test_more_entries_than_demand_loads_may_use_are_still_level_ones() -> None:
     """Level 1 keeps some of its entries from loads: hints of either level run out where it has none left."""
     evidence = with_hints(hits(SUDDEN, 19), hint("t0", "l1", 30), hint("t1", "l2", 30))
-    assert isinstance(fills_second(evidence, 2, False, PARAMS), str)
+    assert isinstance(fills_second(evidence, 2, set(), PARAMS), str)
 
 
 @pytest.mark.parametrize("hints", [[hint("t0", "l1", 20)], [hint("t0", "l1", 20), hint("t1", "l2", 20)]])
 def test_threads_with_a_level_one_of_their_own_can_only_show_that_level_two_is_shared(hints: list[Prefetching]) -> None:
-    filling = fills_second(with_hints(hits(SUDDEN, 19), *hints), 4, True, PARAMS)
+    filling = fills_second(with_hints(hits(SUDDEN, 19), *hints), 1, set(), PARAMS)
     assert not isinstance(filling, str) and (filling.entries, filling.maybe_first) == (20, True)
     for at_part, value in ((0.9, True), (0.05, None)):
         together = Together(4, UNIT, at_part * UNIT, 0.9 * UNIT, filling.maybe_first)
