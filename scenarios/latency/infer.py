@@ -13,7 +13,7 @@ from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.drift import over_time, pooled
 from setebench.stats.estimate import Estimate
-from setebench.stats.served import Intervals, Served, ServedParams, fit, quantised_variance
+from setebench.stats.served import Intervals, Served, ServedParams, fit
 
 from .params import Params
 from .rounds import Round, Timings, crude_cycles
@@ -50,7 +50,7 @@ def settled(rounds: Sequence[Round], levels: Levels, step: float, params: Params
     return all(each.half_width <= max(params.settled * each.value, params.settled_cycles) for each in crude)
 
 
-def latencies(rounds: Sequence[Round], levels: Levels, step: float, params: Params) -> dict[str, Latency]:
+def latencies(rounds: Sequence[Round], levels: Levels, step: float) -> dict[str, Latency]:
     """Of every level, nearest first. What is known of nearer levels, and about of further ones, explains lines that
     these served."""
     known, found = dict(levels.cycles), {}
@@ -62,7 +62,7 @@ def latencies(rounds: Sequence[Round], levels: Levels, step: float, params: Para
             number = names.index(name)
             near = {names[number - 1], names[number + 1], "memory"}
             others = [known[each] for each in names if each in near]
-            found[name] = _among(rounds, name, (known[name], others), step, params)
+            found[name] = _among(rounds, name, (known[name], others), step)
         known[name] = found[name].both.value
     return found
 
@@ -81,15 +81,13 @@ def _single_cycles(one: Round, name: str, step: float) -> float:
     return float(np.mean(longer)) * one.ruler.cycles_per_tick + timed[0].additions_cycles
 
 
-def _among(
-    rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[float]], step: float, params: Params
-) -> Latency:
+def _among(rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[float]], step: float) -> Latency:
     """A level between, some of whose lines others serve; `cycles` is about what it takes, and what the others do."""
     timings = [(each, part) for each in rounds for part in each.levels[name]]
     about, foreign = cycles[0], np.array(cycles[1])
     known = np.array([_overhead(one, part, step) for one, part in timings])
-    singles = fit([_singles(one, part, step, params) for one, part in timings], about, foreign, known, ServedParams())
-    chains = fit([_chains(one, part, step, params) for one, part in timings], about, foreign, None, ServedParams())
+    singles = fit([_singles(one, part, step) for one, part in timings], about, foreign, known, ServedParams())
+    chains = fit([_chains(one, part, step) for one, part in timings], about, foreign, None, ServedParams())
     single, chain = (_over_time(each, name) for each in (singles, chains))
     return Latency(single, chain, pooled(single, chain), min(singles.own, chains.own))
 
@@ -104,32 +102,19 @@ def _overhead(one: Round, part: Timings, step: float) -> float:
     return mean_ticks(part.singles.additions, step) - part.singles.additions_cycles / one.ruler.cycles_per_tick
 
 
-def _jitter2(part: Timings, step: float, params: Params) -> float:
-    """Variance of the bracket in ticks, as additions show it, which all take the same: what the clock's step adds is
-    not in it."""
-    additions = part.singles.additions[undisturbed(part.singles.additions, step)]
-    return max(float(additions.var()) - quantised_variance(float(additions.mean()), step), params.jitter**2)
-
-
-def _singles(one: Round, part: Timings, step: float, params: Params) -> Intervals:
+def _singles(one: Round, part: Timings, step: float) -> Intervals:
     loads = part.singles.loads[undisturbed(part.singles.loads, step)]
     return Intervals(
         count=np.ones(len(loads), dtype=np.int64),
         ticks=loads.astype(np.float64),
         step=step,
-        jitter2=_jitter2(part, step, params),
+        jitter2=part.singles.bracket_jitter2(step),
         cycles_per_tick=one.ruler.cycles_per_tick,
     )
 
 
-def _chains(one: Round, part: Timings, step: float, params: Params) -> Intervals:
-    return Intervals(
-        count=np.concatenate([np.full(len(ticks), length) for length, ticks in part.chains.items()]),
-        ticks=np.concatenate(list(part.chains.values())).astype(np.float64),
-        step=step,
-        jitter2=_jitter2(part, step, params),
-        cycles_per_tick=one.ruler.cycles_per_tick,
-    )
+def _chains(one: Round, part: Timings, step: float) -> Intervals:
+    return Intervals.of_chains(part.chains, step, part.singles.bracket_jitter2(step), one.ruler.cycles_per_tick)
 
 
 # -- findings ------------------------------------------------------------------------------------
@@ -137,7 +122,7 @@ def _chains(one: Round, part: Timings, step: float, params: Params) -> Intervals
 
 def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Params) -> Iterator[Finding]:
     """Latencies of all levels, nearest first and memory last, by the two ways and as agreed, and of vector loads."""
-    found = latencies(rounds, levels, step, params)
+    found = latencies(rounds, levels, step)
     transfer = over_time([each.transfer_cycles for each in rounds])
     before, doubt = 0.0, ""
     for name, own in found.items():

@@ -18,8 +18,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     A round counts where a cycle took no more ticks than `pace` times the first quartile of all rounds: else something
     else ran on the core. At least `counted` rounds count.
 
-    `chase` are steps of two chases in L1, long enough that brackets are nothing. `jitter` is the least standard
-    deviation of a bracket, in ticks: that of rounding to whole ticks.
+    `chase` are steps of two chases in L1, long enough that brackets are nothing.
 
     A level takes at least `next_level` times the one before it, and memory as much more, or it is not a level of its
     own: no published hierarchy has levels that are closer. It is not identified where it serves less than `own` of its
@@ -42,7 +41,6 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     pace: float = 1.02
     counted: int = 4
     chase: tuple[int, int] = (512, 2560)
-    jitter: float = 0.3
     next_level: float = 1.2
     own: float = 0.05
     precise: float = 0.06

@@ -33,6 +33,7 @@ from setebench.measure.swept import Level, SweptLevels
 from setebench.measure.walks import Ladder, MemoryLoads
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.served import Intervals, ServedParams, support
 
 SMALLEST_BYTES, LARGEST_BYTES = 4096, 45 << 20
 """Working sets of the sweep. The largest outgrows a shared cache of 32 MiB and keeps the memory that the lines are
@@ -123,7 +124,8 @@ def _find_levels(context: Context, region: Region) -> Levels:
     ladder = Ladder(context, region, ends[0], flushed)
     seen = SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
     between = _between_fine(ladder, seen) if ladder.fine else _between(ladder, seen)
-    levels = [Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles), *between.levels]
+    first = Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles)
+    levels = [first, *_supported(context, region, [first, *between.levels, Level(Walk(), memory)])]
     named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": Level(Walk(), memory)}
     return Levels(
         walks={name: level.walk for name, level in named.items()},
@@ -133,6 +135,28 @@ def _find_levels(context: Context, region: Region) -> Levels:
         unclear=between.unclear,
         sweep=sweep,
     )
+
+
+SUPPORT_LAYOUTS, SUPPORT_CHAINS = 2, 12
+"""Layouts of lines, and repetitions of chains on each, by which a level is told from a mixture of its neighbours."""
+
+
+def _supported(context: Context, region: Region, levels: list[Level]) -> list[Level]:
+    """The levels between the first and the last of `levels` that chains of their lines show: a mixture of the level
+    before and of those behind explains them worse (`stats.served`)."""
+    step, kept = step_ticks(context), levels[:1]
+    for number, level in enumerate(levels[1:-1], 1):
+        epochs = []
+        for _ in range(SUPPORT_LAYOUTS):
+            place, per_tick = Place(context, region, "walk", level.walk), quick_cycles_per_tick(context)
+            singles = place.time_singles(context, place.repetitions(1))
+            chains = place.time_chains(context, place.repetitions(SUPPORT_CHAINS))
+            epochs.append(Intervals.of_chains(chains, step, singles.bracket_jitter2(step), per_tick))
+        others = np.array(sorted({kept[-1].cycles, levels[number + 1].cycles, levels[-1].cycles}))
+        found = support(epochs, level.cycles, others, None, ServedParams())
+        if found.level and found.cycles > SAME_LEVEL_RATIO * kept[-1].cycles:
+            kept.append(level)
+    return kept[1:]
 
 
 @dataclass(frozen=True, kw_only=True)

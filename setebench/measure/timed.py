@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from setebench.infer.lines import fastest_lines
 from setebench.infer.ticks import ALIKE_SHARE, dominant, undisturbed
+from setebench.stats.served import quantised_variance
 
 ONE_GROUP_SHARE, WIDER_RATIO = 0.9, 1.25
 """Additions are one group if so many of them are; groups are told by so much wider gaps until they are."""
@@ -35,6 +36,12 @@ class Timed:
         while dominant(self.additions, step_ticks, alike).mean() < ONE_GROUP_SHARE:
             alike = WIDER_RATIO * max(alike, step_ticks)
         return alike
+
+    def bracket_jitter2(self, step_ticks: float) -> float:
+        """Variance of the bracket in ticks, as additions show it, which all take the same: what the clock's step adds
+        is not in it."""
+        additions = self.additions[undisturbed(self.additions, step_ticks)]
+        return float(additions.var()) - quantised_variance(float(additions.mean()), step_ticks)
 
     def excess_ticks2(self, chosen: NDArray[np.bool_], step_ticks: float) -> float:
         """By how much the variance of some loads (shape (n,)) exceeds that of the additions, ticks squared. These are
