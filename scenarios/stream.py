@@ -1,9 +1,10 @@
 """The classical STREAM table: Copy, Scale, Add and Triad over arrays far larger than the caches, validated.
 
-McCalpin's rules: 10 runs of each, the best rate reported with average, least and greatest time; every array at least
-four times the last level. Here the runs come in rounds over all kernels, each with one more run that is left out, and
-every element that a kernel wrote is compared in the first, where memory can be read. Each kernel runs with both forms
-of its loop, as compilers make either; the faster one is reported.
+McCalpin's rules: the best rate of several runs is reported beside average, least and greatest time, and every array
+is far larger than the caches: he asks for four times the last level, here a pass over one array leaves no line in any
+cache. His first run is left out as it touches the memory first; here that was done before. The runs come in rounds
+over all kernels, and every element that a kernel wrote is compared once, where memory can be read. Each kernel runs
+with both forms of its loop, as compilers make either; the faster one is reported.
 """
 
 from __future__ import annotations
@@ -25,25 +26,44 @@ from setebench.scenario import Context, Option, Scenario
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
 from setebench.streaming.findings import RUN_TO_RUN, why_no_rate, with_co_runner
-from setebench.streaming.sweep import Point
-from setebench.streaming.team import Team, Timing
+from setebench.streaming.levels import outgrowing_bytes
+from setebench.streaming.sweep import Point, in_question
+from setebench.streaming.team import Stream, Team, Timing
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
-ROUNDS, FEWEST_ROUNDS = 8, 2
-"""As many as the budget lasts for."""
 
-RUNS = 2
-"""Of a kernel in a round, the first of which is left out: more rounds say more than more runs of one."""
 
-BUDGET_SECONDS = 30.0
-"""For all rounds (see `budget.Budget`): what decides is the lines that pass and their ticks, not a clock."""
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """What the table costs and rests on."""
 
-DEFAULT_MIB, FAST_MIB = 128, 64
-"""Size of an array: four times a last level of 32 MiB; --size takes others."""
+    rounds: int = 8
+    """Timed rounds at most: the mean of so many is known to 0.8 of their standard deviation (Student's t)."""
 
-LEAST_OVERLAP = 0.8
+    fewest_rounds: int = 2
+    """Whatever the budget: one round has no interval."""
 
-CHUNK = 1 << 18
+    seconds: float = 30.0
+    """Of `budget.Budget`, for all rounds: McCalpin's own program takes about as long on a large machine."""
+
+    fast_seconds: float = 10.0
+    """The same with --fast: two or three rounds of arrays that outgrow 32 MiB."""
+
+    sizing_seconds: float = 6.0
+    """Of `budget.Budget`, for the search of the array size: a fifth of what the rounds may take."""
+
+    memory_fraction: float = 1 / 6
+    """Of the machine's memory for one array at most: three of them leave half of it to others."""
+
+    overlap: float = 0.8
+    """Fraction of a run in which all threads must run at once: each of McCalpin's threads waits for the last one, too,
+    but what the others do alone says nothing of the memory that they share."""
+
+    chunk: int = 1 << 18
+    """Elements that are compared at a time: 2 MiB, which stay in a second cache."""
+
+
+PARAMS = Params()
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -55,7 +75,11 @@ def answer(context: Context) -> Iterator[Finding]:
     kernels = kernels_of(facts, tuple(TABLE.values()))
     widths = widths_of(facts, tuple(context.options.get("width") or ()))
     threads = context.options.get("threads") or len(facts.cpus)
-    array_bytes = _array_bytes(context, threads)
+    whole = _array_bytes(context)
+    array_bytes = whole // threads // BLOCK_BYTES * BLOCK_BYTES
+    if not whole:
+        yield from (_too_small(kernel, width, threads) for kernel, width in product(kernels, widths))
+        return
     nontemporal = [KERNELS[name] for name in ("copy_nt", "triad_nt") if context.options.get("non_temporal")]
     team = Team(context, choose_cpus(facts, context.cpu, threads), stream_bytes(KERNELS["triad"], array_bytes))
     context.evidence["stream"] = {"array_bytes_per_thread": array_bytes, "threads": threads, "runs": {}}
@@ -66,24 +90,23 @@ def answer(context: Context) -> Iterator[Finding]:
             (kernel, width): [_Form(Point(array_bytes, [], rolled=rolled)) for rolled in kernel.forms]
             for kernel, width in product((*kernels, *nontemporal), widths)
         }
-        passed = 3 * RUNS * array_bytes * threads * sum(len(forms) for forms in rows.values())
-        rounds = Budget(facts, BUDGET_SECONDS).times(passed, 1.0, FEWEST_ROUNDS, ROUNDS)
-        for number, ((kernel, width), forms) in product(range(rounds), rows.items()):
-            context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
-            for form in forms:
-                _run(context, team, kernel, width, array_bytes, form)
+        _run_rounds(context, team, rows)
     finally:
         team.close()
     yield from (_row(kernel, width, threads, forms) for (kernel, width), forms in rows.items())
 
 
-def _array_bytes(context: Context, threads: int) -> int:
-    """Bytes of a thread's part of an array. Raises `UsageError` where three arrays don't fit the memory."""
-    mib = context.options.get("size") or (FAST_MIB if context.fast else DEFAULT_MIB)
-    room = context.machine.facts.memory_bytes
-    if mib < 1 or 3 * mib << 20 > room // 2:
-        raise UsageError(f"--size takes 1 to {(room // 6) >> 20} MiB: three arrays must fit half of the memory")
-    return int((mib << 20) / threads / BLOCK_BYTES) * BLOCK_BYTES
+def _array_bytes(context: Context) -> int:
+    """Bytes of an array: by default such that a pass over one leaves no line in a cache, 0 where that was not found.
+    Raises `UsageError` where three arrays don't fit the memory."""
+    most = int(PARAMS.memory_fraction * context.machine.facts.memory_bytes)
+    mib = context.options.get("size")
+    if mib is None:
+        context.progress("the size of the arrays")
+        return outgrowing_bytes(context, most, PARAMS.sizing_seconds)
+    if not 1 <= mib <= most >> 20:
+        raise UsageError(f"--size takes 1 to {most >> 20} MiB: three arrays must fit half of the memory")
+    return int(mib << 20)
 
 
 @dataclass
@@ -106,9 +129,21 @@ class _Form:
         return reduce(Timing.then, self.rounds)
 
 
+def _too_small(kernel: Kernel, width: str, threads: int) -> Finding:
+    reason = "every data set that there is memory and time for leaves lines in a cache; --size names a size"
+    return Finding(parameter=_parameter(kernel, width, threads), outcome=Outcome.UNRESOLVED, reason=reason)
+
+
+def _parameter(kernel: Kernel, width: str, threads: int) -> str:
+    return f"bandwidth.memory.{kernel.name}.{width}.threads_{threads}"
+
+
+Rows = dict[tuple[Kernel, str], list[_Form]]
+
+
 def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Finding:
     """A kernel's rate, or what is wrong with it."""
-    parameter = f"bandwidth.memory.{kernel.name}.{width}.threads_{threads}"
+    parameter = _parameter(kernel, width, threads)
     wrong = next((each.wrong for each in forms if each.wrong), "")
     form = max(forms, key=lambda each: (each.point.together is not None, each.point.best))
     best, rates = form.point.best, form.point.rounds
@@ -129,15 +164,33 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     )
 
 
-def _run(context: Context, team: Team, kernel: Kernel, width: str, array_bytes: int, form: _Form) -> None:
-    """One round of one form of a kernel; its results are looked at in the first."""
+def _run_rounds(context: Context, team: Team, rows: Rows) -> None:
+    """Every row once in each round, as far as the budget lasts. The first round runs both forms of a row's loop and
+    checks their results; those behind it run the faster one, or both while it is not clear which that is."""
+    budget = team.budget = Budget(context.machine.facts, PARAMS.fast_seconds if context.fast else PARAMS.seconds)
+    for number in range(PARAMS.rounds):
+        before = budget.left
+        for (kernel, width), forms in rows.items():
+            context.progress(f"round {number + 1}: {kernel.name}.{width}: {kernel.formula}")
+            chosen = in_question([form.point for form in forms], decided=number > 1) if number else []
+            for form in forms:
+                if not number or form.point in chosen:
+                    _run(context, team, kernel, width, form)
+        if number + 1 >= PARAMS.fewest_rounds and budget.left < before - budget.left:
+            break
+    team.budget = None
+
+
+def _run(context: Context, team: Team, kernel: Kernel, width: str, form: _Form) -> None:
+    """One run of one form of a kernel. The first one is checked."""
+    stream = Stream(kernel, WIDTHS[width], form.point.size_bytes, rolled=form.point.rolled)
     first = not form.rounds
-    if first:  # a result left from the kernel before would pass for one
-        team.fill(KERNELS["store"], WIDTHS[width], array_bytes)
-    form.rounds.append(team.time(kernel, WIDTHS[width], array_bytes, 1, RUNS - 1, rolled=form.point.rolled))
-    form.point.add(form.rounds[-1], LEAST_OVERLAP)
     if first:
-        form.wrong, form.checked = _validate(context, team, kernel, array_bytes)
+        _spoil(context, team, stream.array_bytes)
+    form.rounds.append(team.time(stream, 1, untimed=0))
+    if first:
+        form.wrong, form.checked = _validate(context, team, kernel, stream.array_bytes)
+    form.point.add(form.rounds[-1], PARAMS.overlap)
     timing = form.timing
     context.evidence["stream"]["runs"][f"{kernel.name}.{width}.{form.name}"] = {
         "seconds": timing.seconds().tolist(),
@@ -165,8 +218,8 @@ def _values(array: int, first: int, count: int) -> NDArray[np.float64]:
 def _chunks(array_bytes: int) -> Iterator[tuple[int, int]]:
     """(first element, number of elements) of pieces of an array: whole ones would need as much memory again."""
     elements = array_bytes // 8
-    for first in range(0, elements, CHUNK):
-        yield first, min(CHUNK, elements - first)
+    for first in range(0, elements, PARAMS.chunk):
+        yield first, min(PARAMS.chunk, elements - first)
 
 
 def _initialise(context: Context, team: Team, array_bytes: int) -> None:
@@ -179,6 +232,16 @@ def _initialise(context: Context, team: Team, array_bytes: int) -> None:
         for array in (1, 2):
             for first, count in _chunks(array_bytes):
                 machine.write_numbers(region, _values(array, first, count), array * spacing + first)
+
+
+def _spoil(context: Context, team: Team, array_bytes: int) -> None:
+    """Other numbers into a: results left from the kernel before would pass for those of the next."""
+    machine = context.machine
+    if not isinstance(machine, HoldsNumbers):
+        return
+    for region in team.regions:
+        for first, count in _chunks(array_bytes):
+            machine.write_numbers(region, np.full(count, -1.0), first)
 
 
 def _validate(context: Context, team: Team, kernel: Kernel, array_bytes: int) -> tuple[str, str]:
@@ -207,7 +270,11 @@ SCENARIO = Scenario(
     parameters=("bandwidth.memory.",),
     options=(
         Option(name="threads", help="Number of threads. Default: one on every CPU.", type=int),
-        Option(name="size", help="Size of each of the three arrays in MiB. Default: 128, or 64 with --fast.", type=int),
+        Option(
+            name="size",
+            help="MiB of each array. Default: so that a pass leaves no line in a cache.",
+            type=int,
+        ),
         WIDTH,
         Option(name="non_temporal", help="Copy and triad with non-temporal stores, too.", flag=True),
     ),

@@ -46,6 +46,9 @@ PASSES, LARGE_PASSES = 3, 1
 
 SAMPLED_BYTES = 1 << 16
 
+FIRST_OUTGROWING_BYTES = 1 << 20
+"""Where the search for a data set that outgrows the caches begins: last levels of less are no longer built."""
+
 SWEPT, CHASED = Base("swept"), Base("chased")
 
 
@@ -106,6 +109,26 @@ def levels_of(context: Context, room: int) -> Levels:
         "level_ticks": dict(zip(names, ticks, strict=True)),
     }
     return ranges(names, ticks, passed, flushed)
+
+
+def outgrowing_bytes(context: Context, room: int, seconds: float) -> int:
+    """The smallest power of two such that behind a pass over so many bytes random lines answer as slowly as flushed;
+    0 where none up to `room` does, or none within the budget of `seconds`."""
+    budget = Budget(context.machine.facts, seconds)
+    width = WIDTHS[widths_of(context.machine.facts)[0]]
+    flushed, size = _flushed_ticks(context), FIRST_OUTGROWING_BYTES
+    found: dict[str, float] = {}
+    context.evidence["after_a_pass"] = {"ticks": found, "flushed_ticks": flushed}
+    while size <= room and budget.left > 0:
+        context.progress(f"what answers behind a pass over {size >> 10} KiB")
+        found[str(size)] = _after_a_pass(context, size, width, LARGE_PASSES)
+        if found[str(size)] > OUTGROWN_LATENCY * flushed:  # asked again: what disturbs a chase makes it slow, too
+            found[str(size)] = min(found[str(size)], _after_a_pass(context, size, width, LARGE_PASSES))
+        budget.spend((1 + LARGE_PASSES) * size)
+        if found[str(size)] > OUTGROWN_LATENCY * flushed:
+            return size
+        size *= 2
+    return 0
 
 
 def ranges(names: list[str], ticks: list[float], passed: Mapping[int, float], flushed: float) -> Levels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from setebench.scenario import Context
 from setebench.streaming.budget import Budget
 from setebench.streaming.choice import WIDTHS
 from setebench.streaming.levels import SMALLEST_BYTES, Levels
-from setebench.streaming.team import Team, Timing, array_bytes_for
+from setebench.streaming.team import Stream, Team, Timing, array_bytes_for
 
 ROUNDS, FAST_ROUNDS = 8, 6
 """At most, as the budget lasts. The mean of so many is known to 0.8 and 1.0 of their standard deviations."""
@@ -227,16 +227,16 @@ class Sweep:
         """One round of one data set in one form."""
         case, team = self._case, self._team
         large = point.size_bytes > LARGE_BYTES
+        stream = Stream(case.kernel, case.access_bytes, array, rolled=point.rolled)
         if point.size_bytes not in self._passes:
-            passes = 1 if large else team.passes_for(case.kernel, case.access_bytes, array)
-            self._passes[point.size_bytes] = passes
-        passes, repetitions = self._passes[point.size_bytes], REPETITIONS
+            self._passes[point.size_bytes] = 1 if large else team.passes_for(stream)
+        stream, repetitions = replace(stream, passes=self._passes[point.size_bytes]), REPETITIONS
         if large:
             affords = self._budget.bytes(0.5) >= (1 + LARGE_REPETITIONS) * point.size_bytes * case.threads
             repetitions = LARGE_REPETITIONS if affords else 1
         before = self._budget.left
-        timing = team.time(case.kernel, case.access_bytes, array, passes, repetitions, rolled=point.rolled)
-        streamed = point.size_bytes * passes * (repetitions + 1)
+        timing = team.time(stream, repetitions)
+        streamed = point.size_bytes * stream.passes * (repetitions + 1)
         self._seconds_per_byte = max(self._seconds_per_byte, (before - self._budget.left) / streamed)
         point.add(timing)
 

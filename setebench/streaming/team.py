@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,6 +32,31 @@ PAUSES_PER_SECOND = 2000.0
 LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
 """Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
 a clock step add to it must stay small."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What every thread runs: `passes` passes of a kernel over arrays of so many bytes each, with accesses of `width`
+    bytes, in one form of its loop."""
+
+    kernel: Kernel
+    width: int
+    array_bytes: int
+    rolled: bool = False
+    passes: int = 1
+
+    @property
+    def program_bytes(self) -> int:
+        """Bytes that the program moves in all passes of one thread."""
+        return self.passes * self.array_bytes // BLOCK_BYTES * self.kernel.program_bytes
+
+    def probe(self, base: Base, several: bool) -> Probe:
+        """Interval 0 is the stream; of `several` threads interval 1 is how long one then waits for the last."""
+        one = Probe().stream(base, self.kernel.name, self.array_bytes, self.width, rolled=self.rolled)
+        loop = one if self.passes == 1 else Probe().repeat(self.passes, one)
+        # the fence: stores that are still on their way belong to the time
+        timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
+        return timed.start(1, dither=False).barrier().stop(1) if several else timed
 
 
 @dataclass(frozen=True)
@@ -184,33 +209,25 @@ class Team:
             self._run({cpu: Probe().stream(base + at, "store", size, width).fence() for cpu, base in pairs}, 1)
             self._spend(size)
 
-    def time(
-        self, kernel: Kernel, width: int, array_bytes: int, passes: int, repetitions: int, *, rolled: bool = False
-    ) -> Timing:
-        """`passes` passes on every CPU at once, timed `repetitions` times. One untimed round comes first.
+    def time(self, stream: Stream, repetitions: int, untimed: int = 1) -> Timing:
+        """All passes on every CPU at once, timed `repetitions` times after so many `untimed` ones.
 
-        As far as that can be had, nobody runs on another thread of a core meanwhile: he would take a part of what it
-        can have in flight."""
-        probes = {}
-        for cpu, base in zip(self.cpus, self.bases, strict=True):
-            one = Probe().stream(base, kernel.name, array_bytes, width, rolled=rolled)
-            loop = one if passes == 1 else Probe().repeat(passes, one)
-            # the fence: stores that are still on their way belong to the time
-            timed = (Probe().start(0, dither=False) + loop).fence().stop(0)
-            probes[cpu] = timed.start(1, dither=False).barrier().stop(1) if len(self.cpus) > 1 else timed
-        found = self._alone.run(lambda: self._run(probes, repetitions + 1), self.cpus, self._pauses)
-        ticks = np.column_stack([found[cpu][1:, 0] for cpu in self.cpus])
+        As far as that can be had, nobody runs on another thread of a core meanwhile: an SMT co-runner would take a part
+        of what the core can have in flight."""
+        probes = {cpu: stream.probe(base, len(self.cpus) > 1) for cpu, base in zip(self.cpus, self.bases, strict=True)}
+        found = self._alone.run(lambda: self._run(probes, repetitions + untimed), self.cpus, self._pauses)
+        ticks = np.column_stack([found[cpu][untimed:, 0] for cpu in self.cpus])
         several = len(self.cpus) > 1
-        waits = np.column_stack([found[cpu][1:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
-        done = passes * array_bytes // BLOCK_BYTES * kernel.program_bytes
-        self._spend(done * (repetitions + 1), ticks)
+        waits = np.column_stack([found[cpu][untimed:, 1] for cpu in self.cpus]) if several else np.zeros_like(ticks)
+        done = stream.program_bytes
+        self._spend(done * (repetitions + untimed), ticks)
         return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second, self._alone.lately)
 
-    def passes_for(self, kernel: Kernel, width: int, array_bytes: int) -> int:
+    def passes_for(self, stream: Stream) -> int:
         """How many passes fill `INTERVAL_SECONDS`, from one short run; fewer where the budget is short, but enough for
         `LEAST_INTERVAL_SECONDS`."""
-        few = max(1, 16384 // (kernel.arrays * array_bytes))
-        timing = self.time(kernel, width, array_bytes, few, 1)
+        few = max(1, 16384 // (stream.kernel.arrays * stream.array_bytes))
+        timing = self.time(replace(stream, passes=few), 1)
         seconds = max(float(timing.ticks.min()), 1.0) / timing.ticks_per_second
         passes = few * INTERVAL_SECONDS / seconds
         if self.budget is not None:

@@ -18,7 +18,7 @@ from setebench.probe import Base, Kind, Probe
 from setebench.scenario import Context
 from setebench.streaming.arithmetic import wrong_arithmetic
 from setebench.streaming.choice import choose_cpus, widths_of
-from setebench.streaming.team import Team
+from setebench.streaming.team import Stream, Team
 
 ARRAYS = Base("arrays")
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -100,7 +100,7 @@ def test_threads_share_the_time(native: NativeMachine) -> None:
     cpus = choose_cpus(native.facts, None, min(2, len(native.facts.cpus)))
     team = Team(context(native), cpus, 1 << 20)
     try:
-        timing = team.time(KERNELS["load"], 8, 1 << 16, 4, 5)
+        timing = team.time(Stream(KERNELS["load"], 8, 1 << 16, passes=4), 5)
     finally:
         team.close()
     assert timing.ticks.shape == (5, len(cpus))
@@ -115,7 +115,7 @@ def test_threads_share_the_time(native: NativeMachine) -> None:
 def test_more_passes_take_longer(native: NativeMachine) -> None:
     team = Team(context(native), choose_cpus(native.facts, None, 1), 1 << 20)
     try:
-        few, many = (team.time(KERNELS["triad"], 8, 1 << 14, passes, 9) for passes in (2, 40))
+        few, many = (team.time(Stream(KERNELS["triad"], 8, 1 << 14, passes=passes), 9) for passes in (2, 40))
     finally:
         team.close()
     assert np.median(many.ticks) > 5 * np.median(few.ticks)
