@@ -75,13 +75,14 @@ def answer(context: Context) -> Iterator[Finding]:
     kernels = kernels_of(facts, tuple(TABLE.values()))
     widths = widths_of(facts, tuple(context.options.get("width") or ()))
     threads = context.options.get("threads") or len(facts.cpus)
+    cpus = choose_cpus(facts, context.cpu, threads)
     whole = _array_bytes(context)
     array_bytes = whole // threads // BLOCK_BYTES * BLOCK_BYTES
     if not whole:
         yield from (_too_small(kernel, width, threads) for kernel, width in product(kernels, widths))
         return
     nontemporal = [KERNELS[name] for name in ("copy_nt", "triad_nt") if context.options.get("non_temporal")]
-    team = Team(context, choose_cpus(facts, context.cpu, threads), stream_bytes(KERNELS["triad"], array_bytes))
+    team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
     context.evidence["stream"] = {"array_bytes_per_thread": array_bytes, "threads": threads, "runs": {}}
     try:
         team.fill(KERNELS["triad"], WIDTHS[widths[-1]], array_bytes)
