@@ -18,7 +18,7 @@ from setebench.sim.limits import LIMITS
 from setebench.sim.loader import origins, parse
 from setebench.sim.origins import Origin, field_name
 from setebench.sim.toml_lines import Path
-from setebench.truth.twin import caches, core, memory, prefetchers, tlbs
+from setebench.truth.twin import caches, core, memory, others, prefetchers, tlbs
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Readings
 
@@ -30,6 +30,7 @@ RULES: tuple[Callable[[Readings, Draft], None], ...] = (
     memory.memory,
     memory.software_prefetches,
     prefetchers.prefetchers,
+    others.others,
     memory.coherence,
 )
 UNMEASURED = "not measured; the default of machine files"
