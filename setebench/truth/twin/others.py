@@ -110,8 +110,13 @@ def _possible(prefetcher: Any) -> bool:
     return not field_problems(tomllib.loads(dump(machine))) and not sense_problems(machine)
 
 
+def _described(prefetcher: Any, line: int) -> Description:
+    """Alone in a level, so that it is the same at any."""
+    return _at_first_level(msgspec.structs.replace(prefetcher, level=1, fills="l1"), line)
+
+
 @functools.cache
-def _described(prefetcher: spec.AnyPrefetcher, line: int) -> Description:
+def _at_first_level(prefetcher: spec.AnyPrefetcher, line: int) -> Description:
     return described((prefetcher,), line)
 
 
