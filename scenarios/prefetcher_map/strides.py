@@ -160,9 +160,9 @@ def find_l1_stride(lab: Lab) -> Found:
     for stride, down, warm in ((wide, False, True), (wide, False, False), (narrow, False, True), (wide, True, True)):
         question = _by_instruction(lab, run_lines(lab, stride, down), warm)
         answers.append(lab.ask(question))
-        if answers[-1] is None:  # something else brings it as well, perhaps to another level
-            question = replace(question, inner=True)
-            answers[-1] = lab.ask(question) or None
+        if answers[-1] is None and lab.brings(question.controls[0], question.targets[0]):
+            question = replace(question, inner=True)  # something else brings it as well, perhaps to another level
+            answers[-1] = lab.ask(question)
         if answers[-1]:
             return Found(True, question=question, warm=warm, stride=stride, down=down)
     found.present = None if None in answers else False
