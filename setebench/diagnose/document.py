@@ -13,7 +13,7 @@ from setebench.diagnose import advice
 from setebench.diagnose.analysis import Basis, Figures, figures, measurement, saturated
 from setebench.diagnose.evidence import MOST_SPOTS, evidence
 from setebench.diagnose.findings import EVIDENCE, findings
-from setebench.diagnose.places import Spot, hot, suffering, waiting
+from setebench.diagnose.places import Spot, Touched, hot, suffering, touched, waiting
 from setebench.diagnose.records import Interval, Timeline
 from setebench.results import Document, MachineRecord
 
@@ -34,14 +34,17 @@ def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
     found = list(findings(timeline, basis))
     each = [figures([interval], basis) for interval in timeline.intervals]
     spots = hot(timeline)
-    suffers = _suffering(timeline, each, basis)
+    suffers, objects = _suffering(timeline, each, basis)
     case = advice.Case(
         values=advice.values_of(found) | _more(timeline, each, basis),
         spots=_where(timeline, each),
         suffering=suffers[0] if suffers else None,
         elapsed=timeline.seconds,
     )
-    kept = evidence(timeline, each, basis, spots, advice.advise(case)) | {"suffering": suffers[:MOST_SPOTS]}
+    kept = evidence(timeline, each, basis, spots, advice.advise(case)) | {
+        "suffering": suffers[:MOST_SPOTS],
+        "objects": objects[:MOST_SPOTS],
+    }
     return Document(
         tool=store.this_tool(),
         machine=frame.machine,
@@ -65,11 +68,13 @@ def _where(timeline: Timeline, each: list[Figures]) -> dict[str, Spot]:
     return found
 
 
-def _suffering(timeline: Timeline, each: list[Figures], basis: Basis) -> list[Spot]:
+def _suffering(timeline: Timeline, each: list[Figures], basis: Basis) -> tuple[list[Spot], list[Touched]]:
+    """Functions, and data objects, of slow loads while memory is saturated."""
     flagged = {number for number, one in enumerate(each) if saturated(one, basis.calibration)}
     if not flagged:
-        return []
-    return suffering(timeline, flagged, basis.calibration.saturation_cycles or 0.0)
+        return [], []
+    least = basis.calibration.saturation_cycles or 0.0
+    return suffering(timeline, flagged, least), touched(timeline, flagged, least)
 
 
 def _more(timeline: Timeline, each: list[Figures], basis: Basis) -> dict[str, float]:

@@ -36,9 +36,34 @@ def suffering(timeline: Timeline, flagged: Collection[int], least_cycles: float)
     took longer than `least_cycles`, or where no loads were sampled, by their time."""
     if not timeline.loads:
         return _spots([hit for hit in timeline.hits if hit.interval in flagged])
+    return _spots_of_loads(_slow(timeline, flagged, least_cycles))
+
+
+class Touched(msgspec.Struct, frozen=True, kw_only=True):
+    """One data object: the part of the slow loads that went to it, their number, and what they took in the mean."""
+
+    data: str
+    fraction: float
+    samples: int
+    cycles: float
+
+
+def touched(timeline: Timeline, flagged: Collection[int], least_cycles: float) -> list[Touched]:
+    """Data objects by the sampled loads that took longer than `least_cycles` while memory was saturated."""
+    cycles: dict[str, list[int]] = {}
+    slow = _slow(timeline, flagged, least_cycles)
+    for load in slow:
+        if load.data:
+            cycles.setdefault(load.data, []).append(load.latency_cycles)
+    return [
+        Touched(data=data, fraction=len(each) / len(slow), samples=len(each), cycles=sum(each) / len(each))
+        for data, each in sorted(cycles.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+def _slow(timeline: Timeline, flagged: Collection[int], least_cycles: float) -> list[Load]:
     spans = [(each.start, each.end) for number, each in enumerate(timeline.intervals) if number in flagged]
-    slow = [load for load in timeline.loads if load.latency_cycles > least_cycles and _within(load, spans)]
-    return _spots_of_loads(slow)
+    return [load for load in timeline.loads if load.latency_cycles > least_cycles and _within(load, spans)]
 
 
 def waiting(timeline: Timeline, percent: Sequence[float | None]) -> list[Spot]:

@@ -113,6 +113,8 @@ def _suffering(found: Mapping[str, Any]) -> Iterator[str]:
     for spot in spots[:MOST_FUNCTIONS]:
         line = f"  {spot['line']}" if spot["line"] else ""
         yield f"  {100 * spot['fraction']:5.1f} %  {spot['function']}  [{_file(spot['object'])}]{line}"
+    for data in (found.get("objects") or [])[:MOST_FUNCTIONS]:
+        yield f"  {100 * data['fraction']:5.1f} %  of the slow loads in {data['data']}, {data['cycles']:.0f} cycles"
 
 
 def _threads(found: Mapping[str, Any]) -> Iterator[str]:

@@ -16,9 +16,11 @@ from timelines import BANDWIDTH_BOUND, CHASE, timeline, without
 
 from setebench.diagnose.analysis import Basis, Calibration, figures
 from setebench.diagnose.evidence import evidence
-from setebench.diagnose.observing.profile import Mapping, Memory, Profile
+from setebench.diagnose.observing.data import data_object
+from setebench.diagnose.observing.memory import Mapping, Memory, mapped_now
+from setebench.diagnose.observing.profile import Profile
 from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
-from setebench.diagnose.places import hot, suffering, waiting
+from setebench.diagnose.places import hot, suffering, touched, waiting
 from setebench.diagnose.records import Hit, Load, Place, Timeline
 from setebench.errors import SetebenchError
 from setebench.native.perf.sampling import DataSource, Mapped, Record, Renamed, SampleRecord, Started
@@ -54,6 +56,46 @@ def test_names_are_those_that_binutils_list(program: Path) -> None:
         assert [table.name(known[name] + byte) for byte in (0, 5)] == [name, name]
         assert table.address(known[name]) == known[name]
     assert table.name(known["inner"] - 1) != "inner" and table.name(1 << 40) is None
+
+
+DATA = """#include <stdio.h>
+#include <stdlib.h>
+int numbers[4096] = {1};
+static char zeros[1 << 16];
+int main(void) {
+    int own = 0;
+    char *small = malloc(100), *large = malloc(64 << 20);
+    printf("%p %p %p %p %p\\n", (void *)&numbers[4000], (void *)&zeros[60000], small, (void *)&own, large + 99999);
+    fflush(stdout);
+    return getchar() == 0;
+}
+"""
+
+
+def test_addresses_of_loads_name_variables_heap_stack_and_mapped_memory(tmp_path: Path) -> None:
+    (tmp_path / "data.c").write_text(DATA)
+    subprocess.run(["gcc", "-O0", "-o", tmp_path / "data", tmp_path / "data.c"], check=True)
+    with subprocess.Popen([tmp_path / "data"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None and running.stdin is not None
+        addresses = [int(word, 16) for word in running.stdout.readline().split()]
+        memory = mapped_now(running.pid)
+        running.stdin.close()
+    names = [data_object(memory, address) for address in addresses]
+    assert names[:4] == ["numbers [data]", "zeros [data]", "[heap]", "[stack]"]
+    assert names[4].startswith("memory mapped at 0x") and names[4].endswith("64 MiB")
+    assert data_object(memory, 16) == "[unknown]"
+
+
+def test_slow_loads_while_memory_is_saturated_name_their_data() -> None:
+    line = timeline(CHASE)
+    begin = line.intervals[0].start
+    loads = [
+        Load(seconds=begin, thread=1, place=Place(), latency_cycles=cycles, data=data)
+        for data, cycles in (("a", 500), ("a", 700), ("b", 900), ("c", 50))
+    ]
+    found = touched(msgspec.structs.replace(line, loads=tuple(loads)), {0}, 100.0)
+    assert [(each.data, each.samples, each.cycles) for each in found] == [("a", 2, 600.0), ("b", 1, 900.0)]
+    assert found[0].fraction == pytest.approx(2 / 3) and not touched(line, set(), 100.0)
 
 
 def test_a_stripped_program_has_no_names_but_those_it_links_by(program: Path, tmp_path: Path) -> None:

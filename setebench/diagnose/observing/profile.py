@@ -7,12 +7,13 @@ import subprocess
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
+from setebench.diagnose.observing.data import data_object
+from setebench.diagnose.observing.memory import Mapping, Memory
 from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
 from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
 from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
@@ -26,71 +27,15 @@ ADDR2LINE_SECONDS = 20.0
 """As long as it may take for one file; large debug information takes seconds to be read."""
 
 
-class Mapping(msgspec.Struct, frozen=True, order=True):
-    """A part of a file in a process's memory: from which address to which, and from which offset of the file."""
-
-    start: int
-    end: int
-    offset: int
-    path: str
-
-
-class Memory:
-    """What a process has mapped. A later mapping hides what it overlaps of earlier ones."""
-
-    def __init__(self, mappings: Iterable[Mapping] = ()) -> None:
-        self._mappings = sorted(mappings)
-
-    def copy(self) -> Memory:
-        """That of a process that was forked from this one."""
-        return Memory(self._mappings)
-
-    def add(self, new: Mapping) -> None:
-        """One more mapping."""
-        kept = []
-        for old in self._mappings:
-            if old.start < new.start < old.end or old.start < new.end < old.end:
-                kept += _rest(old, new)
-            elif not new.start <= old.start < new.end:
-                kept.append(old)
-        self._mappings = sorted([*kept, new])
-
-    def find(self, address: int) -> Mapping | None:
-        """The mapping that holds an address."""
-        number = bisect_right(self._mappings, address, key=lambda each: each.start) - 1
-        found = self._mappings[number] if number >= 0 else None
-        return found if found is not None and address < found.end else None
-
-
-def _rest(old: Mapping, new: Mapping) -> list[Mapping]:
-    """What a new mapping leaves of one that it overlaps."""
-    rest = []
-    if old.start < new.start:
-        rest.append(Mapping(old.start, new.start, old.offset, old.path))
-    if new.end < old.end:
-        rest.append(Mapping(new.end, old.end, old.offset + new.end - old.start, old.path))
-    return rest
-
-
-def mapped_now(process: int) -> Memory:
-    """The code that a running process has mapped, as /proc says; nothing where it has ended."""
-    found = []
-    with suppress(OSError, ValueError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            words = line.rstrip("\n").split(maxsplit=5)
-            if len(words) == 6 and "x" in words[1]:
-                start, _, end = words[0].partition("-")
-                found.append(Mapping(int(start, 16), int(end, 16), int(words[2], 16), words[5]))
-    return Memory(found)
-
-
 class Profile:
     """Samples of a program and of what it started, put together from records in the order of time."""
 
     def __init__(self, begin_ns: int, seconds_each: float, memories: dict[int, Memory] | None = None) -> None:
-        """`begin_ns`: when the program began, on the clock of the records; `seconds_each`: what a sample stands for."""
+        """`begin_ns`: when the program began, on the clock of the records; `seconds_each`: what a sample stands for;
+        `memories`: what processes had mapped by then."""
         self._begin_ns, self._seconds_each = begin_ns, seconds_each
         self._memories = memories or {}
+        self._data: dict[int, str] = {}
         self._names: dict[int, str] = {}
         self._processes: set[int] = set()
         self._samples: list[tuple[SampleRecord, int, Mapping | None]] = []
@@ -105,7 +50,7 @@ class Profile:
     def _add(self, record: Record) -> None:
         if isinstance(record, SampleRecord):
             self._sample(record)
-        elif isinstance(record, Mapped) and record.executable:
+        elif isinstance(record, Mapped):
             new = Mapping(record.address, record.address + record.size_bytes, record.offset_bytes, record.path)
             self._memories.setdefault(record.pid, Memory()).add(new)
         elif isinstance(record, Renamed):
@@ -122,6 +67,8 @@ class Profile:
         self._processes.add(process)
         memory = self._memories.get(process)
         mapping = memory.find(sample.ip or 0) if memory is not None and sample.mode != "kernel" else None
+        if memory is not None and sample.weights is not None:
+            self._data[len(self._samples)] = data_object(memory, sample.address or 0)
         self._samples.append((sample, process, mapping))
 
     @property
@@ -147,8 +94,8 @@ class Profile:
     def loads(self) -> tuple[Load, ...]:
         """Samples of loads, with where they were served."""
         return tuple(
-            _load(sample, place, self._seconds(sample))
-            for (sample, _, _), place in zip(self._samples, self._resolved(), strict=True)
+            msgspec.structs.replace(_load(sample, place, self._seconds(sample)), data=self._data.get(number, ""))
+            for number, ((sample, _, _), place) in enumerate(zip(self._samples, self._resolved(), strict=True))
             if sample.weights is not None and sample.source is not None and sample.source.operation in ("load", "")
         )
 

@@ -1,4 +1,4 @@
-"""Names of functions from the symbol tables of ELF files (System V ABI, chapter 4; 64-bit, little endian).
+"""Names of functions and variables from symbol tables of ELF files (System V ABI, chapter 4; 64-bit, little endian).
 
 A file without a table of its own may have one kept apart, found by the identifier of its build. Damaged files have no
 names; nothing is raised for them.
@@ -34,26 +34,34 @@ _SYMTAB, _NOTES, _DYNSYM = 2, 7, 11
 _LOAD = 1
 _FUNCTIONS = (2, 10)
 """Types of symbols that are code: functions, and those that are chosen when the program starts."""
+_VARIABLES = (1,)
+"""Types of symbols that are data."""
 _BUILD_ID = 3
 _MOST_SYMBOLS = 1 << 23
 
 
+Table = tuple[NDArray[np.uint64], NDArray[np.uint64], list[str]]
+"""Symbols sorted by address: begins, ends, names."""
+
+
 class Segment(msgspec.Struct, frozen=True):
-    """A part of the file that is mapped: from which offset, how many bytes, and to which address."""
+    """A part of the file that is mapped: from which offset, how many bytes, to which address, and how many bytes it has
+    in memory, those that begin as zeros included."""
 
     offset: int
     size: int
     address: int
+    memory_size: int
 
 
 class Symbols:
-    """Functions of one ELF file by the file offset of their code."""
+    """Functions and variables of one ELF file by the file offset of their code, or of where that would be."""
 
-    def __init__(
-        self, segments: tuple[Segment, ...], starts: NDArray[np.uint64], ends: NDArray[np.uint64], names: list[str]
-    ) -> None:
+    def __init__(self, segments: tuple[Segment, ...], functions: Table, variables: Table) -> None:
         self._segments = segments
-        self._starts, self._ends, self._names = starts.tolist(), ends.tolist(), names
+        self._functions, self._variables = (
+            (begin.tolist(), end.tolist(), of) for begin, end, of in (functions, variables)
+        )
 
     def address(self, offset: int) -> int | None:
         """The address that the file gives to the byte at a file offset; None where it is not mapped."""
@@ -65,10 +73,21 @@ class Symbols:
     def name(self, offset: int) -> str | None:
         """The function whose code holds the byte at a file offset; None where no symbol does."""
         address = self.address(offset)
-        if address is None:
-            return None
-        number = bisect_right(self._starts, address) - 1
-        return self._names[number] if number >= 0 and address < self._ends[number] else None
+        return None if address is None else _named(self._functions, address)
+
+    def variable(self, offset: int) -> str | None:
+        """The variable that holds the byte at a file offset, or behind the file's own bytes of a segment, where those
+        are that begin as zeros; None where no symbol does."""
+        for segment in reversed(self._segments):
+            if segment.offset <= offset < segment.offset + segment.memory_size:
+                return _named(self._variables, offset - segment.offset + segment.address)
+        return None
+
+
+def _named(table: tuple[list[int], list[int], list[str]], address: int) -> str | None:
+    starts, ends, names = table
+    number = bisect_right(starts, address) - 1
+    return names[number] if number >= 0 and address < ends[number] else None
 
 
 @lru_cache(maxsize=256)
@@ -91,19 +110,24 @@ def _read(data: Data) -> Symbols:
     if header[0][:6] != b"\x7fELF\x02\x01":
         raise ValueError("no 64-bit little-endian ELF file")
     segments = tuple(_segments(data, header))
-    table = _table(data, header)
+    functions, variables = (_table_of(data, header, types) for types in (_FUNCTIONS, _VARIABLES))
+    return Symbols(segments, functions, variables)
+
+
+def _table_of(data: Data, header: tuple[int, ...], types: tuple[int, ...]) -> Table:
+    """Symbols of these types, of the file itself or kept apart; none where there is no table."""
+    table = _table(data, header, types)
     if table is None:
-        table = _table_kept_apart(data, header)
-    starts, ends, names = table if table is not None else (np.empty(0, "<u8"), np.empty(0, "<u8"), [])
-    return Symbols(segments, starts, ends, names)
+        table = _table_kept_apart(data, header, types)
+    return table if table is not None else (np.empty(0, "<u8"), np.empty(0, "<u8"), [])
 
 
 def _segments(data: Data, header: tuple[int, ...]) -> Iterator[Segment]:
     at, size, count = header[5], header[9], header[10]
     for number in range(count):
-        kind, _flags, offset, address, _, file_size, _, _ = _SEGMENT.unpack_from(data, at + number * size)
+        kind, _flags, offset, address, _, file_size, memory_size, _ = _SEGMENT.unpack_from(data, at + number * size)
         if kind == _LOAD:
-            yield Segment(offset, file_size, address)
+            yield Segment(offset, file_size, address, memory_size)
 
 
 def _sections(data: Data, header: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -111,27 +135,23 @@ def _sections(data: Data, header: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [_SECTION.unpack_from(data, at + number * size) for number in range(count)]
 
 
-Table = tuple[NDArray[np.uint64], NDArray[np.uint64], list[str]]
-
-
-def _table(data: Data, header: tuple[int, ...]) -> Table | None:
-    """Functions sorted by address: begin, end, names; the whole table, or else that of dynamic linking."""
+def _table(data: Data, header: tuple[int, ...], types: tuple[int, ...]) -> Table | None:
+    """Symbols sorted by address: begin, end, names; the whole table, or else that of dynamic linking."""
     sections = _sections(data, header)
     for wanted in (_SYMTAB, _DYNSYM):
         for section in sections:
             if section[1] == wanted and section[6] < len(sections):
-                found = _functions(data, section, sections[section[6]])
+                found = _symbols(data, section, sections[section[6]], types)
                 if found is not None and (wanted == _SYMTAB or not _has_build_id(data, sections)):
                     return found
     return None
 
 
-def _functions(data: Data, section: tuple[int, ...], names: tuple[int, ...]) -> Table | None:
+def _symbols(data: Data, section: tuple[int, ...], names: tuple[int, ...], types: tuple[int, ...]) -> Table | None:
     offset, size = section[4], section[5]
     count = min(size // _SYMBOL.itemsize, _MOST_SYMBOLS)
     table = np.frombuffer(data, _SYMBOL, count, offset).copy()
-    code = np.isin(table["info"] & 15, _FUNCTIONS) & (table["section"] != 0)
-    table = table[code]
+    table = table[np.isin(table["info"] & 15, types) & (table["section"] != 0)]
     if not len(table):
         return None
     table = table[np.argsort(table["at"], kind="stable")]
@@ -158,13 +178,13 @@ def _has_build_id(data: Data, sections: list[tuple[int, ...]]) -> bool:
     return path is not None and path.exists()
 
 
-def _table_kept_apart(data: Data, header: tuple[int, ...]) -> Table | None:
+def _table_kept_apart(data: Data, header: tuple[int, ...], types: tuple[int, ...]) -> Table | None:
     path = _debug_file(data, _sections(data, header))
     if path is None:
         return None
     with suppress(OSError, ValueError, struct.error):
         apart = path.read_bytes()
-        return _table(apart, _HEADER.unpack_from(apart, 0))
+        return _table(apart, _HEADER.unpack_from(apart, 0), types)
     return None
 
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import msgspec
 
-from setebench.diagnose.observing.profile import Memory, Profile, mapped_now
+from setebench.diagnose.observing.memory import Memory, mapped_now
+from setebench.diagnose.observing.profile import Profile
 from setebench.diagnose.observing.work import online_cpus
 from setebench.errors import UnsupportedError
 from setebench.native.perf.attributes import Attributes, Sample, Software, Type
@@ -71,7 +72,7 @@ class TimeSampling:
 
     def _open(self, process: int) -> None:
         if not self._attached:
-            self._add(time_event(self._hz, inherit=True, on_exec=True), process, online_cpus())
+            self._add(self._event(inherit=True, on_exec=True), process, online_cpus())
             return
         self.open_threads(process, threads_of(process))
 
@@ -82,9 +83,14 @@ class TimeSampling:
         self._memories[process] = mapped_now(process)
         for thread in threads:
             inherit = thread in parents  # which a buffer for each CPU allows, and one for all of them does not
-            self._add(time_event(self._hz, inherit=inherit), thread, online_cpus() if inherit else (-1,))
+            self._add(self._event(inherit=inherit), thread, online_cpus() if inherit else (-1,))
         for sampler in self._samplers:
             sampler.enable()
+
+    def _event(self, *, inherit: bool, on_exec: bool = False) -> Attributes:
+        """Samples of time; records of mapped data as well where loads are sampled, whose addresses lie there."""
+        event = time_event(self._hz, inherit=inherit, on_exec=on_exec)
+        return msgspec.structs.replace(event, mmap_data=self._load_event is not None)
 
     def _add(self, attributes: Attributes, thread: int, cpus: tuple[int, ...]) -> None:
         """Open the event, without the kernel's part where this user may not see it."""
