@@ -70,19 +70,13 @@ class Eviction:
         return [int(size) // PAGE_BYTES * PAGE_BYTES for size in sizes if size >= PAGE_BYTES]
 
     def _own(self, sizes: list[int]) -> tuple[int, float]:
-        """The shortest pass behind which nothing more leaves the first level, and what a line takes that this one lost
-        and the next one still has."""
+        """A pass behind which nothing is left in the first level, whatever it replaces, and what a line takes that this
+        one lost and the next one still has."""
         levels, params = self.levels, self.params
-        lost: list[float] = []
-        for size, longer in itertools.pairwise(sizes):
-            behind = self._behind(size)
-            if behind < params.beyond_first * levels.near_ticks:
-                continue
-            lost.append(behind)
-            enough = size >= params.beyond * levels.first_bytes
-            if enough or self._behind(longer) <= (1 + params.evicted) * behind:
-                return size, min(lost)
-        return sizes[-1], min(lost, default=levels.second_ticks)
+        size = next((each for each in sizes if each >= params.beyond * levels.first_bytes), sizes[-1])
+        behind = [self._behind(each) for each in sizes if each <= size]
+        lost = [ticks for ticks in behind if ticks >= params.beyond_first * levels.near_ticks]
+        return size, min(lost, default=levels.second_ticks)
 
     def _own_pass(self, size: int, next_ticks: float, memory: float) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does."""
@@ -99,6 +93,8 @@ class Eviction:
         """The shortest pass behind which nothing more leaves the second level."""
         params = self.params
         beyond = self.levels.third_ticks if self.levels.third else memory
+        # a working set in the third level also misses TLBs, which the few lines behind a pass don't
+        least = beyond / params.slower if self.levels.third else (1 - params.still_there) * beyond
         start = next((at for at, size in enumerate(sizes) if self._behind(size) >= (next_ticks + beyond) / 2), None)
         if start is None:
             return None
@@ -107,7 +103,7 @@ class Eviction:
             gone = beyond - behind <= params.evicted * beyond
             last = size >= params.most_passes * sizes[start]
             steady = last or behind <= (1 + params.evicted) * before
-            if gone or (steady and behind >= (1 - params.still_there) * beyond):
+            if gone or (steady and behind >= least):
                 return self._surely(size, sizes[at + 1 : at + 3])
             if last:
                 break
