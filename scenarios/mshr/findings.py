@@ -105,6 +105,12 @@ def l2_demand(evidence: Evidence, params: Params) -> Finding:
         return decide.unresolved(name, UNIT, f"the jump lies between {low} and {high} loads; {QUIETER}")
     if more := _more_in_flight(evidence.demand, {"memory", "l3", "l4"}, loads.last, params):
         return decide.unresolved(name, UNIT, f"time jumps behind {loads.last} loads, but {more}; {QUIETER}")
+    behind = evidence.demand.behind
+    if behind is not None and behind.in_level_two and behind.asked.certain:
+        more_first = behind.asked.last + 1 - loads.last
+        if 0 < more_first <= params.next_to:
+            why = f"level 1 has {more_first} more: a line that a prefetcher fetches meanwhile takes an entry of level 2"
+            return _at_least(name, low, why, "loads")
     method = f"loads from memory: time jumps{_throughput(evidence.demand)}{_stores(evidence.demand.stores)}"
     return _measured(name, loads, 0, method, "loads")
 

@@ -38,9 +38,10 @@ class Params:
     `level_rounds` times, over two steps, so few that their pages stay in a first TLB; interval by `resamples`.
 
     Threads. Bursts of all threads at once in `thread_rounds`, each with `next_to` requests more than there would be
-    entries; a hit of one thread `beside_rounds` times beside `fills` times as many misses of another as there are
-    entries, so that those that get free are taken again. It waits half a miss or nothing: more than `waits` or less
-    than `free`. Shared pools show `half` of one thread's jump, private ones less than `private`."""
+    entries, which is also how many a hardware prefetcher may hold beside a burst; a hit of one thread `beside_rounds`
+    times beside `fills` times as many misses of another as there are entries, so that those that get free are taken
+    again. It waits half a miss or nothing: more than `waits` or less than `free`. Shared pools show `half` of one
+    thread's jump, private ones less than `private`."""
 
     most: int = 256
     questions: int = 110

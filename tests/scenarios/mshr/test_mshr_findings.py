@@ -204,6 +204,13 @@ def test_a_number_is_a_bound_where_others_jumped_there_in_one_epoch_and_later_in
     assert (found["mshr.l2.demand"].outcome, found["mshr.l2.demand"].value) == (Outcome.AT_LEAST, 18)
 
 
+@pytest.mark.parametrize(("behind", "outcome"), [(19, "measured"), (20, "at_least"), (30, "measured")])
+def test_one_entry_less_than_level_one_has_may_be_a_prefetchers(behind: int, outcome: str) -> None:
+    """Loads jump behind 20. Half as many again in level 1 are its own; one more was taken of level 2 meanwhile."""
+    found = reported(hits({n: UNIT * (n > behind) for n in range(41)}, behind))["mshr.l2.demand"]
+    assert (found.outcome, found.value) == (outcome, 20)
+
+
 def test_bursts_beside_a_co_runner_are_a_bound() -> None:
     found = reported(seen(jump(18), disturbed=0.3))["mshr.l2.demand"]
     assert (found.outcome, found.value) == (Outcome.AT_LEAST, 18)
