@@ -251,10 +251,7 @@ class Tlbs:
         found = {others: survival.stream(others, _draws(others, PARAMS.most_draws)).tolist() for others in counts}
         levels = self._levels or []
         fitted = heights(samples(found, self._targets, survival.fraction), [level.step for level in levels])
-        costs = np.cumsum(fitted).tolist()
-        if levels[0].guess <= PARAMS.ring_most:  # thousands of steps at once: as exact as it gets
-            costs[0] = survival.ring(min(int(2 * levels[0].step.entries), PARAMS.ring_most))
-        for level, cost in zip(levels, costs, strict=True):
+        for level, cost in zip(levels, np.cumsum(fitted).tolist(), strict=True):
             level.costs.append(cost)
 
     # -- pages of one entry --------------------------------------------------------------------------------------------
