@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setebench.experiments.translations import PageUnits, Survival, SurvivalParams
 from setebench.machine import Region
@@ -26,6 +25,8 @@ from setebench.stats.entries import Samples, Step, Table, find_steps, heights, s
 from setebench.stats.estimate import Estimate, over_epochs
 from setebench.stats.threshold import Posterior, SearchParams, Trials, search
 from setebench.stats.threshold import over_epochs as over_posteriors
+
+from .side_tables import SideTable, count_stores, count_walk_cache, of_numbers
 
 SMALL_PAGE, HUGE_PAGE = 4096, 2 << 20
 METHOD = "translations used again after a number of other pages"
@@ -100,7 +101,7 @@ class _Level:
     def entries(self) -> Posterior:
         """Over all looks."""
         numbers = np.unique(np.concatenate([each.numbers for each in self.posteriors]))
-        return over_posteriors([_of_numbers(each, numbers) for each in self.posteriors])
+        return over_posteriors([of_numbers(each, numbers) for each in self.posteriors])
 
     @property
     def cost(self) -> Estimate:
@@ -120,6 +121,8 @@ class Tlbs:
         self._reach = 0
         self._targets = SurvivalParams().targets
         self._found: dict[int, list[float]] = {}
+        self._stores, self._walks = SideTable(), SideTable()
+        self._apart: list[bool | None] = []
 
     @property
     def first(self) -> _Level | None:
@@ -149,6 +152,8 @@ class Tlbs:
             self._cost(survival)
         if self._shares and self._levels:
             self._count_sharing(survival)
+        if self.first is not None:
+            self._count_side_tables(survival)
         evidence = self._context.evidence.setdefault(f"tlb_{self.name}", {"pages": [], "cycles": []})
         for count in sorted(self._found):
             evidence["pages"].append(count + self._targets)
@@ -175,7 +180,7 @@ class Tlbs:
         for number, count in enumerate(counts):
             self._take(survival, count, PARAMS.draws)
             self._reach = count
-            if number == len(counts) - 1 or (number % 3 == 0 and number > len(counts) // 2):
+            if number == len(counts) - 1 or (number % 4 == 0 and number > len(counts) // 2):
                 steps = find_steps(self._samples(survival), least)
                 if len(steps) == len(least) and count > PARAMS.beyond * steps[-1].entries:
                     break
@@ -290,6 +295,14 @@ class Tlbs:
             distance *= 2
         return distance
 
+    def _count_side_tables(self, survival: Survival) -> None:
+        if self.first is None:
+            return
+        lost = self.first.step.quantile(0.98)
+        self._apart.append(count_stores(self._stores, survival, lost, float(self.first.cost.value)))
+        if self.second is not None and self.name == "4k":
+            count_walk_cache(self._walks, survival, self.second.step.quantile(0.98))
+
     # -- what follows --------------------------------------------------------------------------------------------------
 
     def findings(self, small: Tlbs | None = None) -> Iterator[Finding]:
@@ -304,6 +317,22 @@ class Tlbs:
                 yield self._shared_finding(name, level)
         if len(self._levels) == 1:
             yield from self._without_second(small)
+        yield self._store_finding()
+        if self.second is not None and self.name == "4k":
+            yield self._walks.entries("tlb.walk_cache.entries", METHOD)
+            yield from self._walks.cost("tlb.walk_cache.miss_penalty", METHOD)
+
+    def _store_finding(self) -> Finding:
+        parameter = f"tlb.l1.store_entries.{self.name}"
+        if set(self._apart) == {False}:
+            why = "stores lose their translations as loads do"
+            return Finding(
+                parameter=parameter, value=0, unit="entries", outcome=Outcome.ABSENT, method=METHOD, reason=why
+            )
+        if set(self._apart) == {True}:
+            return self._stores.entries(parameter, METHOD)
+        reason = "whether stores have translations of their own is not clear; run again at a quieter time"
+        return decide.unresolved(parameter, "entries", reason, METHOD)
 
     @property
     def _evidence(self) -> str:
@@ -367,13 +396,6 @@ def _draws(others: int, most: int) -> int:
     """How many draws of so many others are worth their flushes."""
     per_draw = 2 * (SurvivalParams().rows + 1) * others
     return int(np.clip(PARAMS.flushes // per_draw, 2, most))
-
-
-def _of_numbers(posterior: Posterior, numbers: NDArray[np.int64]) -> Posterior:
-    """The same, of all of these numbers."""
-    probability = np.zeros(len(numbers))
-    probability[np.searchsorted(numbers, posterior.numbers)] = posterior.probability
-    return Posterior(numbers=numbers, probability=probability)
 
 
 def look_at_large_pages(context: Context, large: Tlbs | None, small: Tlbs) -> Tlbs | None:

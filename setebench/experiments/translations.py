@@ -36,7 +36,8 @@ class SurvivalParams:
 
     `targets`: pages timed in one chase, no more than the smallest first TLB holds (8 entries for 2 MiB pages), so that
     the control finds all of them there. `rows`: chases per draw of pages; more share the draw's luck, fewer cost more
-    probes. `settle_cycles`: wait before the clock starts, as flushes under way slow the next load in some guests.
+    probes. `stored`: pages that are stored to one by one, a divisor of `targets`. `settle_cycles`: wait before the
+    clock starts, as flushes under way slow the next load in some guests.
     `ring_pages`: of so many in a row a ring uses one, as neighbours may share an entry now and then, where the system
     happens to lay them out so. `translation_bytes`: the smallest pages that a TLB may see, where a hypervisor splinters
     large ones.
@@ -48,6 +49,7 @@ class SurvivalParams:
 
     targets: int = 8
     rows: int = 8
+    stored: int = 4
     settle_cycles: int = 200
     ring_pages: int = 4
     translation_bytes: int = 4096
@@ -147,16 +149,34 @@ class Survival:
         only `between` new pages."""
         return self._excess([self._draw(others, distance, between) for _ in range(draws)])
 
+    def upper(self, pieces: int, others: int, draws: int) -> Numbers:
+        """Cycles that an access without a translation takes longer than one with, if the upper levels of the page table
+        for its piece of memory (`upper_bytes`) were last asked for before those of `pieces` other ones, shape (draws,).
+        `others` pages make the TLBs lose translations."""
+        return self._excess([self._upper_draw(pieces, others) for _ in range(draws)])
+
+    @property
+    def most_pieces(self) -> int:
+        """Pieces that `upper` may have beside the targets'."""
+        return self._units.region.size // self._params.upper_bytes - self._params.targets
+
+    def stores(self, others: int, draws: int, *, after_stores: bool) -> Numbers:
+        """Cycles that a store takes longer after so many new pages were stored to (`after_stores`) or loaded from,
+        shape (draws,)."""
+        return self._excess([self._store_draw(others, after_stores) for _ in range(draws)])
+
     def _excess(self, pairs: list[tuple[Ints, Ints]]) -> Numbers:
-        """From ticks of samples and controls of each draw, shape (rows, 2) each: how long the other pages took, and the
-        chase. Where either took much longer than it mostly does an interrupt came, which uses translations too."""
+        """From ticks of samples and controls of each draw, shape (rows, 2 or more) each: how long the other pages took,
+        and what accesses the targets. Where either took much longer than it mostly does an interrupt came, which uses
+        translations too."""
         step, sides = step_ticks(self._context), []
         for side in range(2):
             ticks = np.stack([pair[side] for pair in pairs])
-            kept = undisturbed(ticks[:, :, 1].ravel(), step).reshape(ticks.shape[:2])
+            timed = ticks[:, :, 1:].sum(axis=2)
+            kept = undisturbed(timed.ravel(), step).reshape(timed.shape)
             kept &= np.stack([undisturbed(draw[:, 0], step) for draw in ticks])
-            rest = np.where(kept, ticks[:, :, 1], 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
-            sides.append(np.where(kept.any(axis=1), rest, ticks[:, :, 1][kept].mean()))
+            rest = np.where(kept, timed, 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
+            sides.append(np.where(kept.any(axis=1), rest, timed[kept].mean()))
         excess: Numbers = (sides[0] - sides[1]) * cycles_per_tick(self._context) / self._params.targets
         return excess
 
@@ -168,10 +188,7 @@ class Survival:
         slack = span - window
         shift = (np.arange(rows) * window + rng.integers(0, window // 4 + 1, rows)) % (slack + 1)
         self._touch(self._reserved + span)
-        apart = max(params.apart_pages // units.pages, 1)
-        apart = apart if self._reserved > 2 * params.targets * apart else 1
-        places = rng.permutation(self._reserved // apart) * apart
-        places += rng.integers(0, apart, len(places))  # in all sets
+        places = self._places()
         targets, spare = places[: params.targets], places[params.targets :]
         begin, line = units.region.address, units.region.line_size
         upper = begin + np.resize(spare, rows) * units.unit_bytes + rng.integers(0, units.page_bytes // line) * line
@@ -184,6 +201,14 @@ class Survival:
         # a page of the targets' part last, so that a walk finds the upper levels of the page table at hand
         evictors = _Evictors(evict[0], evict[1].flush(UPPER), placements)
         return self._timed(evictors, begin + targets * units.unit_bytes, distance)
+
+    def _places(self) -> Ints:
+        """Units for targets, in a random order: those of different entries, in all sets."""
+        params, rng = self._params, self._rng
+        apart = max(params.apart_pages // self._units.pages, 1)
+        apart = apart if self._reserved > 2 * params.targets * apart else 1
+        places = rng.permutation(self._reserved // apart) * apart
+        return places + rng.integers(0, apart, len(places))
 
     def _timed(self, evictors: _Evictors, pages: Ints, distance: int) -> tuple[Ints, Ints]:
         """Ticks of what evicts these pages' translations and of a chase over a line of each, shape (rows, 2): as they
@@ -213,6 +238,48 @@ class Survival:
         )
         return sample, control
 
+    def _upper_draw(self, pieces: int, others: int) -> tuple[Ints, Ints]:
+        """No page that makes TLBs lose translations shares an entry with a target or one that asks for upper levels."""
+        params, rng, region = self._params, self._rng, self._units.region
+        page_bytes, rows = self._units.page_bytes, params.rows + 1
+        self._touch(self._units.count)
+        groups = params.upper_bytes // page_bytes // params.apart_pages
+        chosen = rng.permutation(region.size // params.upper_bytes)[: pieces + params.targets] * params.upper_bytes
+        group = np.stack([rng.permutation(groups)[:2] for _ in chosen]) * params.apart_pages
+        inside = (group + rng.integers(0, params.apart_pages, group.shape)) * page_bytes
+        targets, asked = (chosen + inside[:, 0])[: params.targets], chosen + inside[:, 1]
+        free = np.ones(region.size // page_bytes // params.apart_pages, dtype=bool)
+        free[np.concatenate([targets, asked]) // page_bytes // params.apart_pages] = False
+        lost = np.arange(len(free) * params.apart_pages)
+        lost = rng.permutation(lost[free[lost // params.apart_pages]])[:others]
+        everywhere = Base("everywhere")
+        lose = _flush_rows(everywhere, np.concatenate([lost * page_bytes, asked]))
+        placements = {everywhere: np.full(rows, region.address), UPPER: np.full(rows, region.address)}
+        return self._timed(_Evictors(Probe(), lose, placements), region.address + targets, 0)
+
+    def _store_draw(self, others: int, after_stores: bool) -> tuple[Ints, Ints]:
+        """As `_draw`, with single stores timed one by one: they don't wait for each other."""
+        params, units, rng, region = self._params, self._units, self._rng, self._units.region
+        rows, line = params.rows + 1, region.line_size
+        self._touch(self._reserved + others)
+        lines = params.translation_bytes // line
+        places = self._places()[: params.stored]
+        offsets = places * units.unit_bytes + rng.permutation(lines // 2)[: params.stored] * line
+        chosen = self._reserved + rng.permutation(others)
+        away = chosen * units.unit_bytes + rng.integers(0, lines, others) * line
+        base = Base("stored")
+        rest = _rows(Probe().store(base) if after_stores else Probe().flush(base), away)
+        near = _rows(Probe().store(base), offsets + lines // 2 * line)
+        timed = Probe().fence().wait(params.settle_cycles).fence()
+        for number, offset in enumerate(offsets.tolist(), 1):
+            timed = timed.start(number).store(base + offset).stop(number)
+        begin, end = Probe().start(0, dither=False), Probe().stop(0)
+        sides = (begin + rest + end + timed, begin + rest + near + end + timed)
+        places_of = {base: np.full(rows, region.address)}
+        sample, control = (self._context.machine.run(p, places_of, cpu=self._context.cpu, warmup=1) for p in sides)
+        scale = params.targets // params.stored  # as if there were as many as in a chase
+        return sample * scale, control * scale
+
     def _flushes(self, numbers: Ints, begins: Ints, placements: dict[Base, Ints]) -> Probe:
         """Flushes of a line in each of these units, counted from `begins`, shape (rows,), which gets placements."""
         units, span, line = self._units, self._params.span_bytes, self._units.region.line_size
@@ -239,7 +306,12 @@ class Survival:
 
 
 def _flush_rows(base: Base, offsets: Ints) -> Probe:
-    """A flush at each offset, made at once: there may be thousands."""
-    rows = np.repeat(Probe().flush(base).rows, len(offsets), axis=0)
+    """A flush at each offset."""
+    return _rows(Probe().flush(base), offsets)
+
+
+def _rows(access: Probe, offsets: Ints) -> Probe:
+    """This access at each offset, made at once: there may be thousands."""
+    rows = np.repeat(access.rows, len(offsets), axis=0)
     rows[:, COLUMNS.index("offset")] = offsets
-    return Probe(rows.tobytes(), (base,)) if len(offsets) else Probe()
+    return Probe(rows.tobytes(), access.bases) if len(offsets) else Probe()

@@ -38,11 +38,12 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     `sharp_shapes` are all but steps, each with
     `sharp_weight`; of tables of about `most_compared` entries or fewer (160 is the most known of one set, all of which
     are compared at once) they may have any number, with half of all weight. Candidates lie within a ratio of `reach` of
-    the first guess. A
-    curve's steps are first looked for with `coarse_shapes`, and with errors of at least `model_error` of the cost, for
-    coarse steps don't fit. No error is less than `least_error` (cycles; of eight loads on
-    a clock of one tick). A count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to either
-    side of it: it grows with what passes meanwhile."""
+    the first guess.
+
+    A curve's steps are first looked for with `coarse_shapes`, a ratio of `steps_apart` between them, and with errors of
+    at least `model_error` of the cost, for coarse steps don't fit. No error is less than `least_error` (cycles; of
+    eight loads on a clock of one tick). A count's own scatter is pooled with `pooled_degrees` of the `pooled_counts` to
+    either side of it: it grows with what passes meanwhile."""
 
     most_ways: int = 32
     least_sets: int = 4
@@ -52,7 +53,8 @@ class TableParams(msgspec.Struct, frozen=True, kw_only=True):
     sharp_weight: float = 0.1
     most_compared: int = 512
     reach: float = 1.6
-    coarse_shapes: tuple[float, ...] = (3.0, 8.0, 24.0, np.inf)
+    coarse_shapes: tuple[float, ...] = (2.5, 4.0, 7.0, 16.0, np.inf)
+    steps_apart: float = 1.5
     model_error: float = 0.04
     least_error: float = 0.05
     pooled_degrees: float = 4.0
@@ -156,10 +158,7 @@ def gone(counts: ArrayLike, entries: ArrayLike, shapes: ArrayLike, fractions: Ar
 def find_steps(found: Samples, least: Sequence[float]) -> list[Step]:
     """The steps of a curve, the first, second, ... at least so high: as many as the Bayesian information criterion
     takes."""
-    entries, shapes = (
-        each.ravel()
-        for each in np.meshgrid(np.sqrt(found.counts[1:] * found.counts[:-1]), PARAMS.coarse_shapes, indexing="ij")
-    )
+    entries, shapes = (each.ravel() for each in np.meshgrid(_halved(found.counts), PARAMS.coarse_shapes, indexing="ij"))
     errors = np.hypot(found.errors, PARAMS.model_error * (found.means - found.means.min()))
     columns = np.concatenate([np.ones((1, len(errors))), found.gone(entries, shapes)]) / errors
     target, penalty = found.means / errors, np.log(len(errors))
@@ -179,6 +178,13 @@ def find_steps(found: Samples, least: Sequence[float]) -> list[Step]:
             rows = zip(entries[picked[top, 1:] - 1], shapes[picked[top, 1:] - 1], solved[top, 1:], strict=True)
             steps = [Step(entries=float(e), shape=float(shape), height=float(height)) for e, shape, height in rows]
     return steps
+
+
+def _halved(counts: Numbers) -> Numbers:
+    """Between each two counts, three numbers."""
+    parts = np.arange(1, 4) / 4
+    between: Numbers = counts[:-1, None] ** (1 - parts) * counts[1:, None] ** parts
+    return between.ravel()
 
 
 class _Candidates(NamedTuple):

@@ -82,6 +82,8 @@ def test_upper_levels_of_page_tables_add_nothing_to_a_walk() -> None:
     tables = {"l1_4k": table(64, 9.0), "l2_4k": table(1536, 40.0, 12)}
     found = findings_of(machine(**tables, walk_cache_entries=16, walk_cache_miss_cycles=40.0))
     assert found["tlb.l2.miss_penalty.4k"].value == pytest.approx(40.0, abs=0.6)
+    assert found["tlb.walk_cache.entries"].value == 16
+    assert found["tlb.walk_cache.miss_penalty"].value == pytest.approx(40.0, abs=1.0)
 
 
 @pytest.mark.parametrize("splintered", [False, True])
@@ -112,6 +114,7 @@ def test_without_any_second_tlb_its_entries_are_left_open() -> None:
     found = findings_of(machine(l1_4k=table(64, 30.0), l2_4k=table(0, 0.0)))
     assert found["tlb.l1.entries.4k"].value == 64
     assert found["tlb.l2.entries.4k"].outcome is Outcome.UNRESOLVED
+    assert found["tlb.l1.store_entries.4k"].outcome is Outcome.ABSENT
 
 
 def test_a_second_tlb_beyond_all_memory_is_bounded() -> None:
@@ -122,3 +125,11 @@ def test_a_second_tlb_beyond_all_memory_is_bounded() -> None:
     assert entries.outcome is Outcome.AT_LEAST
     assert isinstance(entries.value, int)
     assert 500 < entries.value <= 4096
+
+
+def test_stores_that_have_a_tlb_of_their_own() -> None:
+    first = table(64, 12.0)
+    apart = {"l1_4k_store": table(16, 12.0), "l1_2m_store": table(8, 12.0)}
+    found = findings_of(machine(l1_4k=first, l2_4k=table(512, 40.0, 4), **apart))
+    assert found["tlb.l1.store_entries.4k"].value == 16
+    assert found["tlb.l1.entries.4k"].value == 64
