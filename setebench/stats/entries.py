@@ -146,12 +146,13 @@ def gone(counts: ArrayLike, entries: ArrayLike, shapes: ArrayLike, fractions: Ar
     The number that falls into its set is hypergeometric, for the others are such `fractions` of those that there are:
     the binomial count with its mean and variance."""
     n, e, a = np.atleast_2d(counts), np.atleast_1d(entries)[:, None], np.atleast_1d(shapes)[:, None]
-    finite = np.where(np.isfinite(a), a, 1.0)
+    sets = a < e  # else it is one set, whatever the number of ways
+    finite = np.where(sets, a, 1.0)
     rate = np.minimum(finite / e, 1.0)
     chance = 1.0 - (1.0 - rate) * (1.0 - np.minimum(fractions, 1.0))
     trials = n * rate / chance
     smooth = special.betainc(finite, np.maximum(trials - finite, 0.0) + 1.0, chance)
-    found: Numbers = np.where(np.isfinite(a), np.where(trials >= finite, smooth, 0.0), n >= e)
+    found: Numbers = np.where(sets, np.where(trials >= finite, smooth, 0.0), n >= e)
     return found
 
 
@@ -207,9 +208,11 @@ def _candidates(guess: float) -> _Candidates:
     entries, shapes, weights, lagging = [], [], [], []
     for ratio, weight in zip(PARAMS.shape_ratios, PARAMS.shape_weights, strict=True):
         for lag in (0.0,) if ratio == 1.0 else (0.0, 1.0):
+            own = ratio * np.broadcast_to(ways[:, None], totals.shape)[kept]
             entries.append(totals[kept])
-            shapes.append(ratio * np.broadcast_to(ways[:, None], totals.shape)[kept])
-            weights.append(weight / (1.0 + (ratio != 1.0)) / odd[kept])
+            shapes.append(own)
+            # where nearly all are gone at once it is the oldest that is replaced, so that everything counts
+            weights.append(weight / (1.0 + (ratio != 1.0)) / odd[kept] * (1.0 - lag * (2.0 * own > totals[kept])))
             lagging.append(np.full(kept.sum(), lag))
     for shape in PARAMS.sharp_shapes:
         entries.append(totals[kept])
