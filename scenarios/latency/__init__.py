@@ -71,7 +71,7 @@ def _clock_findings(context: Context, rounds: Sequence[Round], all_rounds: int) 
     for bracket in context.machine.facts.brackets:
         overhead = over_time([each.overheads[bracket] for each in rounds], shared=True)
         yield decide.measured(f"clock.overhead.{bracket}", overhead, "ticks", f"empty interval, {how}")
-    per_tick = over_time([each.ruler.cycles_per_tick for each in rounds], shared=True)
+    per_tick = over_time([each.tick_rate.cycles_per_tick for each in rounds], shared=True)
     yield decide.measured("clock.cycles_per_tick", per_tick, "cycles/tick", f"chained additions, {how}")
     context.evidence["cycles"] = {"cycles_per_ns": per_tick.value * context.machine.facts.ticks_per_second / 1e9}
 

@@ -37,7 +37,7 @@ class Latency:
 def counted(rounds: Sequence[Round], params: Params) -> list[Round]:
     """The rounds in which additions ran as fast as they do undisturbed. Nothing else selects a round: by its own values
     a latency would be low by chance."""
-    pace = np.array([1.0 / each.ruler.cycles_per_tick for each in rounds])
+    pace = np.array([1.0 / each.tick_rate.cycles_per_tick for each in rounds])
     fast = np.flatnonzero(pace <= params.pace * np.quantile(pace, 0.25))
     chosen = fast if len(fast) >= params.counted else np.argsort(pace)[: params.counted]
     return [rounds[number] for number in np.sort(chosen)]
@@ -78,7 +78,7 @@ def _single_cycles(one: Round, name: str, step: float) -> float:
     """Cycles of a load: its mean over that of the additions timed beside it."""
     timed = [each.singles for each in one.levels[name]]
     longer = [mean_ticks(each.loads, step) - mean_ticks(each.additions, step) for each in timed]
-    return float(np.mean(longer)) * one.ruler.cycles_per_tick + timed[0].additions_cycles
+    return float(np.mean(longer)) * one.tick_rate.cycles_per_tick + timed[0].additions_cycles
 
 
 def _among(rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[float]], step: float) -> Latency:
@@ -99,7 +99,7 @@ def _over_time(found: Served, name: str) -> Estimate:
 
 def _overhead(one: Round, part: Timings, step: float) -> float:
     """Ticks of an interval without a load."""
-    return mean_ticks(part.singles.additions, step) - part.singles.additions_cycles / one.ruler.cycles_per_tick
+    return mean_ticks(part.singles.additions, step) - part.singles.additions_cycles / one.tick_rate.cycles_per_tick
 
 
 def _singles(one: Round, part: Timings, step: float) -> Intervals:
@@ -109,12 +109,12 @@ def _singles(one: Round, part: Timings, step: float) -> Intervals:
         ticks=loads.astype(np.float64),
         step=step,
         jitter2=part.singles.bracket_jitter2(step),
-        cycles_per_tick=one.ruler.cycles_per_tick,
+        cycles_per_tick=one.tick_rate.cycles_per_tick,
     )
 
 
 def _chains(one: Round, part: Timings, step: float) -> Intervals:
-    return Intervals.of_chains(part.chains, step, part.singles.bracket_jitter2(step), one.ruler.cycles_per_tick)
+    return Intervals.of_chains(part.chains, step, part.singles.bracket_jitter2(step), one.tick_rate.cycles_per_tick)
 
 
 # -- findings ------------------------------------------------------------------------------------

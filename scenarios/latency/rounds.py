@@ -10,7 +10,7 @@ import numpy as np
 from setebench.calibration import Walk
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
-from setebench.measure.calibrate import Ruler, measure_ruler, overheads, step_ticks
+from setebench.measure.calibrate import TickRate, measure_tick_rate, overheads, step_ticks
 from setebench.measure.layout import REPEATED_SHIFTS
 from setebench.measure.placing import WALK, Place
 from setebench.measure.timed import Timed
@@ -36,7 +36,7 @@ class Round:
     and neighbours disturb memory most, in bursts of milliseconds that do not average out in one part. Vector loads take
     `longer` than 8-byte loads, fenced, by level and size, and `chase_longer` by a step of a chase in L1 (cycles)."""
 
-    ruler: Ruler
+    tick_rate: TickRate
     overheads: dict[str, float]
     transfer_cycles: float
     levels: dict[str, list[Timings]] = field(default_factory=dict)
@@ -46,8 +46,8 @@ class Round:
 
 def measure_round(context: Context, region: Region, places: Iterable[Place], number: int, params: Params) -> Round:
     """Calibrate, then time every level on the lines of its place, and memory between them and behind."""
-    ruler = measure_ruler(context, params.calibration)
-    found = Round(ruler, overheads(context, params.overhead), _transfer_cycles(context, ruler, params))
+    tick_rate = measure_tick_rate(context, params.calibration)
+    found = Round(tick_rate, overheads(context, params.overhead), _transfer_cycles(context, tick_rate, params))
     ordered = list(places)
     parts = len(ordered) + 1
     for place in (*ordered, None):
@@ -96,7 +96,7 @@ def _vectors(context: Context, place: Place, number: int, found: Round, params: 
     """What vector loads take longer, in the first few rounds."""
     if number >= (params.traversed_vector_rounds if place.steps and place.level != "l1" else params.vector_rounds):
         return
-    per_tick = found.ruler.cycles_per_tick
+    per_tick = found.tick_rate.cycles_per_tick
     for size in (size for size in context.machine.facts.access_sizes if size > 8):
         found.longer[place.level, size] = _fenced_ticks(context, place, size, params) * per_tick
         if place.level == "l1":
@@ -113,7 +113,7 @@ def _fenced_ticks(context: Context, place: Place, size: int, params: Params) -> 
     return (mean_ticks(ticks[:, 1:3].ravel(), step) - mean_ticks(ticks[:, [0, 3]].ravel(), step)) / loads
 
 
-def _transfer_cycles(context: Context, ruler: Ruler, params: Params) -> float:
+def _transfer_cycles(context: Context, tick_rate: TickRate, params: Params) -> float:
     """Cycles of a round trip from an integer to a vector register and back."""
     few, many = 50, 250
     short, long = (
@@ -122,7 +122,7 @@ def _transfer_cycles(context: Context, ruler: Ruler, params: Params) -> float:
         )
         for n in (few, many)
     )
-    return (long - short) * ruler.cycles_per_tick / (many - few)
+    return (long - short) * tick_rate.cycles_per_tick / (many - few)
 
 
 def crude_cycles(one: Round, level: str, step: float) -> float:
@@ -137,4 +137,4 @@ def crude_cycles(one: Round, level: str, step: float) -> float:
         weights = np.array([len(timings.chains[int(length)]) for length in lengths], dtype=np.float64)
         centred = lengths - weights @ lengths / weights.sum()
         slopes.append(float((weights * centred) @ means / (weights @ centred**2)))
-    return float(np.mean(slopes)) * one.ruler.cycles_per_tick
+    return float(np.mean(slopes)) * one.tick_rate.cycles_per_tick

@@ -24,7 +24,7 @@ from .stores import Stores
 def answer(context: Context) -> Iterator[Finding]:
     """Yield what each hint does, what becomes of prefetches in special places, and what misses hold up.
 
-    Looks at where lines land, and stores to lines of other cores, come between the other questions, so that they are
+    Samples at where lines land, and stores to lines of other cores, come between the other questions, so that they are
     seconds apart."""
     context.progress("clock")
     step_ticks(context)

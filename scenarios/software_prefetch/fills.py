@@ -20,9 +20,9 @@ from .run import Run, Way, nothing, prefetched
 
 
 def choose_hint(run: Run) -> None:
-    """First looks, which find the hint that other questions are asked with: so many at most until one shows a hint that
-    fills the first level, as any core has; a look may be disturbed."""
-    for _ in range(run.params.first_looks):
+    """First samples, which find the hint that other questions are asked with: so many at most until one shows a hint
+    that fills the first level, as any core has; a sample may be disturbed."""
+    for _ in range(run.params.first_samplings):
         look_again(run)
         run.hint = chosen(landed(run), run.ignored)
         if not run.fills or (run.hint not in run.ignored and run.hint and run.fills[run.hint].value == "l1"):
@@ -31,7 +31,7 @@ def choose_hint(run: Run) -> None:
 
 def look_again(run: Run) -> None:
     """One more look at lines from memory: what a hint does changes with time on some CPUs."""
-    run.looks.append(_look(run, "memory"))
+    run.samplings.append(_look(run, "memory"))
     run.refresh_references(run.samples // 8)
 
 
@@ -44,8 +44,8 @@ def _look(run: Run, source: str) -> dict[str, Ticks]:
 
 
 def landed(run: Run) -> dict[str, Answer]:
-    """Where each hint's lines landed in all looks together."""
-    honoured = {name: _honoured(run, name) for name in run.looks[0]}
+    """Where each hint's lines landed in all samples together."""
+    honoured = {name: _honoured(run, name) for name in run.samplings[0]}
     run.ignored = {name for name, each in honoured.items() if each[1]}
     ticks = {name: each[0] for name, each in honoured.items()}
     shares = run.shares(*ticks.values())
@@ -56,15 +56,15 @@ def landed(run: Run) -> dict[str, Answer]:
         if hint
     }
     run.landed["memory"] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
-    found = answers.without_silent(found, LAYOUTS * len(run.looks))
+    found = answers.without_silent(found, LAYOUTS * len(run.samplings))
     run.fills = answers.numbered(found, run.references.levels)
     return run.fills
 
 
 def _honoured(run: Run, hint: str) -> tuple[Ticks, str]:
-    """A hint's loads from all looks, without those of layouts in which it did nothing at all, and how many these were;
-    but all of them where it never did anything."""
-    layouts = [part for look in run.looks for part in np.array_split(look[hint], LAYOUTS)]
+    """A hint's loads from all samples, without those of layouts in which it did nothing at all, and how many these
+    were; but all of them where it never did anything."""
+    layouts = [part for look in run.samplings for part in np.array_split(look[hint], LAYOUTS)]
     ignored = run.ignored_in(layouts)
     if not hint or ignored.all() or not ignored.any():
         return np.concatenate(layouts), ""
@@ -82,7 +82,7 @@ def _landed(run: Run, ticks: Ticks, shares: Shares, row: int, baseline: int) -> 
 def findings(run: Run) -> Iterator[Finding]:
     """The level that each hint brings a line to: from memory as findings, from nearer levels as evidence.
 
-    Looks from memory come before, between and after all other questions: some CPUs ignore some hints for milliseconds
+    Samples from memory come before, between and after all other questions: some CPUs ignore some hints for milliseconds
     or seconds on end, and such a while must not be reported as what the hint does."""
     for source in [name for name in reversed(run.references.levels) if name not in ("l1", "memory")]:
         ticks = _look(run, source)

@@ -57,7 +57,7 @@ class Params:
     holder_rounds: int = 2
     most_holders: int = 8
     least_times: int = 2
-    first_looks: int = 3
+    first_samplings: int = 3
     touches: int = 32
 
     def quicker(self) -> Params:

@@ -73,7 +73,7 @@ class Run:
         self.fills: dict[str, Answer] = {}
         self.ignored: set[str] = set()
         """Hints that did nothing at all in some turns."""
-        self.looks: list[dict[str, Ticks]] = []
+        self.samplings: list[dict[str, Ticks]] = []
         self._near: list[dict[str, Ticks]] = []
         self.landed: dict[str, dict[str, list[float]]] = {}
         self.across_page: bool | None = None

@@ -76,7 +76,7 @@ class Stores:
 
     def _wanted(self) -> dict[str, str]:
         """By state of the line the hint that brings it to level 1 so."""
-        fills = landed(self._run)  # later looks may show what the first one did not
+        fills = landed(self._run)  # later samples may show what the first one did not
         hints = {
             "shared": chosen({hint: each for hint, each in fills.items() if hint != "w"}, self._run.ignored),
             "exclusive": "w",
@@ -147,7 +147,7 @@ def _store(probe: Probe, place: Place, number: int, kind: str) -> Probe:
         probe = probe.prefetch(target, kind)
     # stores may have a TLB of their own, which no load warms: another line of the page is stored to before
     probe = place.ready(probe.wait(SETTLE_CYCLES).fence(), number, 1)
-    probe = probe.store(place.companions[number]).fence().start(number)
+    probe = probe.store(place.warmers[number]).fence().start(number)
     probe = probe.add(BASELINE_ADDITIONS) if kind == ADDITIONS else probe.store(target)
     return probe.fence().stop(number)
 

@@ -205,7 +205,7 @@ class Builder:
 
     def traversed(self, most: int) -> tuple[Probe, Operand]:
         """Two traversals, then the first `most` lines of a third one, and the next of its lines timed; and that line.
-        Its page is touched elsewhere right before, for a TLB miss looks like a further level."""
+        Its page is touched elsewhere right before, for a TLB miss resembles a further level."""
         lines = self.traversal()
         probe = _loaded(self._thrash(self._thrash(Probe())), lines[:most])
         touched = self.other(FILLER, LAYOUT.thrash_first + most, LAYOUT.touched_line * self.line_size)

@@ -12,7 +12,7 @@ from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicate
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES, group, group_bases
-from setebench.measure.placing import BASELINE_ADDITIONS, COMPANIONS, SETTLE_CYCLES, TARGETS, WALK
+from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS, WALK, WARMERS
 from setebench.measure.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -28,7 +28,7 @@ SAME_CYCLES = 1.0
 ROUNDS, LOST_ROUNDS, MOST_ROUNDS, REPETITIONS = 6, 12, 24, 4
 NARROW_RATIO, NARROW_CYCLES = 0.02, 0.5
 """Rounds go on until the interval is that narrow; where the reader walks over many lines in each, after some of them
-until it is just narrow enough to be told."""
+until it is just narrow enough to be reported."""
 
 STARTS = 40
 """How often threads are started together for the spread of their start times."""
@@ -37,7 +37,7 @@ WARM_TURNS, TURNS = 3, 8
 
 SHORTER_RATIO, SHORTER_WALKS = 1.25, 5
 """Where a walk seems to push lines out of every cache, shorter ones are tried, each so many times shorter than the one
-before, until two in a row tell the same."""
+before, until two in a row show the same."""
 
 APART_STEPS = 4.0
 """Loads of two levels lie in groups of their own if they are so many clock steps apart: each is read as one of two
@@ -47,7 +47,7 @@ SAME_RATIO = 0.03
 """Reads behind two walks are the same within this share."""
 
 ALIKE_WALKS = 3
-"""So many walks that tell the same, on a clock too coarse to tell levels apart load by load. What is mixed from two of
+"""So many walks that show the same, on a clock too coarse to distinguish levels load by load. What is mixed from two of
 them grows with the walk, under random replacement no faster than its length: behind the shortest of these, by a third
 less than the longest, less than a tenth of a read can be memory's doing."""
 
@@ -98,7 +98,7 @@ class Transfers:
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold, but not so many that no cache holds it any more."""
         walked = state == "shared" and third is None
-        if walked and not self._tells_memory:
+        if walked and not self._reports_memory:
             return self._by_several_walks(reader, owner)
         found = self._measured(reader, owner, state, third)
         if not walked:
@@ -108,9 +108,9 @@ class Transfers:
         return self._behind_shorter(reader, owner) or found
 
     @property
-    def _tells_memory(self) -> bool:
-        """Whether single loads that memory answers stand apart from those of the third cache. Else what is told may be
-        a mixture of the two."""
+    def _reports_memory(self) -> bool:
+        """Whether single loads that memory answers stand apart from those of the third cache. Else what is reported may
+        be a mixture of the two."""
         cycles = self._context.calibration.level_cycles
         if "l3" not in cycles:
             return True
@@ -142,7 +142,7 @@ class Transfers:
 
     def _by_several_walks(self, reader: int, owner: int) -> tuple[Estimate, float]:
         """The same on a clock that doesn't show memory beside the third cache: behind the last of three walks, one
-        shorter than the other, that tell the same; else it is told as coming from several places."""
+        shorter than the other, that show the same; else it is reported as coming from several places."""
         longest, found = self._steps, [self._measured(reader, owner, "shared", None)]
         for _ in range(SHORTER_WALKS):
             self._steps = int(self._steps / SHORTER_RATIO)
@@ -168,10 +168,10 @@ class Transfers:
         return share < LEAST_SHARE or from_memory(value, self._context.calibration.level_cycles)
 
     def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Estimate, float]:
-        """Rounds until they tell the cycles, or there were enough of them."""
+        """Rounds until they show the cycles, or there were enough of them."""
         found: list[float] = []
         shares: list[float] = []
-        most = LOST_ROUNDS if state == "shared" and third is None and self._tells_memory else MOST_ROUNDS
+        most = LOST_ROUNDS if state == "shared" and third is None and self._reports_memory else MOST_ROUNDS
         while len(found) < ROUNDS or not enough(over_replicates(found), len(found), most):
             value, share = self._round(reader, owner, state, third)
             found.append(value)
@@ -185,10 +185,10 @@ class Transfers:
     def _round(self, reader: int, owner: int, state: str, third: int | None) -> tuple[float, float]:
         context, line = self._context, self._region.line_size
         own = group(self._rng, line)
-        targets, companions = group_bases(self._region, self._first_byte(), REPETITIONS, self._rng)
-        probes = self._probes(own.targets, own.companions, reader, owner, state, third)
+        targets, warmers = group_bases(self._region, self._first_byte(), REPETITIONS, self._rng)
+        probes = self._probes(own.targets, own.warmers, reader, owner, state, third)
         walk = self._walk[:1] if len(self._walk) else targets[:1]
-        placements = {TARGETS: targets, COMPANIONS: companions, WALK: np.repeat(walk, len(targets))}
+        placements = {TARGETS: targets, WARMERS: warmers, WALK: np.repeat(walk, len(targets))}
         ticks: Ticks = context.machine.run_together(probes, placements, warmup=1)[reader]
         loads, additions = ticks[:, ::2].ravel(), ticks[:, 1::2].ravel()
         step = step_ticks(context)
@@ -202,7 +202,7 @@ class Transfers:
     def _probes(
         self,
         targets: Sequence[int],
-        companions: Sequence[int],
+        warmers: Sequence[int],
         reader: int,
         owner: int,
         state: str,
@@ -222,19 +222,19 @@ class Transfers:
             phases.append((reader if third is None else third, loaded.fence()))
         if state == "shared" and third is None:
             phases.append((reader, Probe().chase(WALK, self._steps).fence()))
-        phases.append((reader, self._reads(targets, companions)))
+        phases.append((reader, self._reads(targets, warmers)))
         cpus = {reader, owner} | ({third} if third is not None else set())
         probes = dict.fromkeys(sorted(cpus), Probe())
         for cpu, work in phases:
             probes = {each: ((probe + work) if each == cpu else probe).barrier() for each, probe in probes.items()}
         return probes
 
-    def _reads(self, targets: Sequence[int], companions: Sequence[int]) -> Probe:
+    def _reads(self, targets: Sequence[int], warmers: Sequence[int]) -> Probe:
         """Every other target timed, and additions in between as the baseline; see `Place.singles`."""
         probe = Probe()
-        for number, (target, companion) in enumerate(zip(targets, companions, strict=True)):
+        for number, (target, warmer) in enumerate(zip(targets, warmers, strict=True)):
             # a flush under way slows the next load, in some guests by hundreds of cycles
-            probe = probe.flush(COMPANIONS + companion).fence().wait(SETTLE_CYCLES).fence().start(number)
+            probe = probe.flush(WARMERS + warmer).fence().wait(SETTLE_CYCLES).fence().start(number)
             probe = probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(TARGETS + target)
             probe = probe.stop(number)
         return probe

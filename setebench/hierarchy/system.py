@@ -16,13 +16,13 @@ def system_says(facts: Facts, root: Path = Path("/")) -> dict[str, int]:
     """Sizes, ways and line sizes of data caches by parameter; empty but for this CPU itself."""
     if facts.kind != "native":
         return {}
-    told: dict[str, int | None] = {}
+    reported: dict[str, int | None] = {}
     for cache in read_topology(Tree(root)).caches or ():
         if cache.level is not None and cache.type in ("Data", "Unified"):
-            told[f"cache.l{cache.level}.size"] = cache.size_bytes
-            told[f"cache.l{cache.level}.ways"] = cache.ways
-            told[f"cache.l{cache.level}.line_size"] = cache.line_bytes
-    return {parameter: value for parameter, value in told.items() if value is not None}
+            reported[f"cache.l{cache.level}.size"] = cache.size_bytes
+            reported[f"cache.l{cache.level}.ways"] = cache.ways
+            reported[f"cache.l{cache.level}.line_size"] = cache.line_bytes
+    return {parameter: value for parameter, value in reported.items() if value is not None}
 
 
 def beside(finding: Finding, says: dict[str, int]) -> Finding:

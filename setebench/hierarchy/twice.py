@@ -1,7 +1,8 @@
 """Findings measured at two times some seconds apart, of which one is made.
 
 Neighbours, frequency and the places where a hypervisor runs its virtual CPUs change from minute to minute. An interval
-from one moment says nothing of that; two moments say something, and where they contradict each other nothing is told.
+from one moment says nothing of that; two epochs say something, and where they contradict each other nothing is
+reported.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def clock_step(durations: NDArray[np.int64]) -> float:
     if reach < 2:
         return 1.0
     for frequency in _candidates(values, counts, reach):  # from the largest step down
-        step = _climb(values, counts, frequency, reach)
+        step = _rise(values, counts, frequency, reach)
         if step is not None:
             return step
     return 1.0
@@ -45,10 +45,11 @@ def _candidates(values: NDArray[np.int64], counts: NDArray[np.int64], reach: int
     return near
 
 
-def _climb(values: NDArray[np.int64], counts: NDArray[np.int64], frequency: float, reach: int) -> float | None:
+def _rise(values: NDArray[np.int64], counts: NDArray[np.int64], frequency: float, reach: int) -> float | None:
     """The step at the top of the peak beside `frequency`, None where that is too low.
 
-    The peak is wider than a look where most durations are short, so the look moves along while its best is its edge."""
+    The peak is wider than a sample where most durations are short, so the look moves along while its best is its
+    edge."""
     for _ in range(64):
         around = frequency + np.linspace(-1, 1, 401) / (16.0 * reach)
         coherence = _coherence(values, counts, around)

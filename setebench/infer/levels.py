@@ -95,8 +95,8 @@ def boundary(inner: Plateau, outer: Plateau, size_bytes: NDArray[np.float64], cy
 SAME_LEVEL_RATIO = 1.25
 OWN_SHARE, HIDDEN_SHARE = 0.25, 0.08
 LONGER_WALK_SHARE = 0.95
-"""A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. A level is told behind
-the longest walk that leaves it so much of its largest share."""
+"""A quarter of the lines in a group of their own is a level, and less than a twelfth is stray. A level is reported
+behind the longest walk that leaves it so much of its largest share."""
 
 MIXED_IN_RELATIVE = 0.04
 """A level is as good as alone behind a walk if lines of the level before lower what it takes by no more than this: that

@@ -1,4 +1,4 @@
-"""What a curve of memory latency over load tells: the knee, and whether the memory was saturated. Knows no machine."""
+"""What a curve of memory latency over load shows: the knee, and whether the memory was saturated. Knows no machine."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from setebench.infer.ticks import Estimate, t95
 from setebench.stats.drift import LEAST_ROUNDS, drift_half_width
 
 WIDEST = 3.0
-"""An interval whose ends are further apart than this factor tells no rate. Two CPUs of a guest that now and then share
-a core have half the rate then, which is still told, with an interval that says so."""
+"""An interval whose ends are further apart than this factor shows no rate. Two CPUs of a guest that now and then share
+a core have half the rate then, which is still reported, with an interval that says so."""
 
 ALIKE = 1.1
-"""Rounds within this factor tell a rate, however few they are: Student's t of two makes much of any difference."""
+"""Rounds within this factor show a rate, however few they are: Student's t of two makes much of any difference."""
 
 
 def best_of_rounds(rates: ArrayLike, relative: float, shared: bool = False) -> Estimate | None:
@@ -39,6 +39,6 @@ def best_of_rounds(rates: ArrayLike, relative: float, shared: bool = False) -> E
 
 
 def too_far_apart(rates: ArrayLike, estimate: Estimate) -> bool:
-    """Whether rounds, shape (n,), differed so much that they and their estimate tell no rate."""
+    """Whether rounds, shape (n,), differed so much that they and their estimate show no rate."""
     series = np.asarray(rates, dtype=np.float64)
     return bool(series.max() > ALIKE * series.min()) and estimate.high > WIDEST * estimate.low

@@ -166,7 +166,7 @@ def over_rounds(values: ArrayLike, relative: float = 0.0) -> Estimate:
 
 
 def agree(first: Estimate, second: Estimate, *, relative: float, absolute: float) -> bool:
-    """Whether two ways of measuring the same thing tell the same: intervals touch, or values lie close."""
+    """Whether two ways of measuring the same thing show the same: intervals touch, or values lie close."""
     if first.low <= second.high and second.low <= first.high:
         return True
     return abs(first.value - second.value) <= max(absolute, relative * max(abs(first.value), abs(second.value)))

@@ -1,9 +1,9 @@
 """Whether a core is ours alone just now, and work done while it is.
 
-A hypervisor may run somebody else, a tenant, on the other thread of a core, which no list of CPUs shows. While he runs,
-the core gives him miss entries, part of its queues and issue slots; then one counts what is left, not what there is.
-Issue slots tell: independent instructions, which take nothing but these, run slower than they ever did beside a chain
-that only waits for itself and so keeps its pace. That holds for any clock rate, and asks for no right.
+A hypervisor may run another guest, a co-runner, on the other thread of a core, which no list of CPUs shows. While he
+runs, the core gives him miss entries, part of its queues and issue slots; then one counts what is left, not what there
+is. Issue slots show: independent instructions, which take nothing but these, run slower than they ever did beside a
+chain that only waits for itself and so keeps its pace. That holds for any clock rate, and asks for no right.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from setebench.scenario import Context
 
 Result = TypeVar("Result")
 
-NOPS, ROUNDS, RULER = 120, 100, 1000
+NOPS, ROUNDS, TICK_RATE = 120, 100, 1000
 """No-operations in a loop (a longer one fits a cache of decoded instructions now and then only, and its pace changes
 with that), its rounds, and the chained additions beside."""
 
 STEPS, MOST_SCALE = 40, 8
-"""A look lasts so many steps of the clock at least, or a step more or less would look like a tenant. It is made up to
-so many times as long for that; where that doesn't do, nobody can be told."""
+"""A sample lasts so many steps of the clock at least, or a step more or less would look like a co-runner. It is made up
+to so many times as long for that; where that doesn't do, nobody can be reported."""
 
 REPETITIONS, WARMUP, THREADS_WARMUP = 5, 1, 5
-"""Of a look. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows down
-some of them only. A CPU that was asleep until its thread was begun takes longer to come to pace."""
+"""Of a sample. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows
+down some of them only. A CPU that was asleep until its thread was begun takes longer to come to pace."""
 
 ALONE_SHARE = 0.9
-"""Of the fastest pace seen. A clock's steps blur a look by some percent. A tenant takes a quarter or more: one
+"""Of the fastest pace seen. A clock's steps blur a sample by some percent. A co-runner takes a quarter or more: one
 instruction of his takes all slots of a cycle. One who mostly waits for memory takes less and is missed."""
 
 LOOKS, LEAST_LOOKS, PAUSE_CYCLES = 60, 6, 1 << 21
-"""Looks from which the fastest pace is known at first, fewer for each of many CPUs, and what lies between two: a tenant
-who runs for some milliseconds mustn't fill them all."""
+"""Samples from which the fastest pace is known at first, fewer for each of many CPUs, and what lies between two: a
+co-runner who runs for some milliseconds mustn't fill them all."""
 
 PATIENCE, FAST_PATIENCE = 20000, 3000
-"""Pauses in which work waits for tenants to go: some ten seconds altogether, and about two with --fast."""
+"""Pauses in which work waits for co-runners to go: some ten seconds altogether, and about two with --fast."""
 
 TOGETHER_EVERY = 12
 """Several CPUs are looked at at once before every twelfth work or so, else one after the other: to begin threads
@@ -55,7 +55,7 @@ LITTLE_PATIENCE = 0.2
 """Share of that for what is right without, if with wider intervals."""
 
 MOST_BESIDE = 0.1
-"""Where more of the work than this was done beside a tenant, what he took may have decided what was found."""
+"""Where more of the work than this was done beside a co-runner, what it took may have decided what was found."""
 
 PAUSE = Probe().wait(PAUSE_CYCLES)
 
@@ -64,7 +64,7 @@ PAUSE = Probe().wait(PAUSE_CYCLES)
 def look(scale: int) -> Probe:
     """No-operations, then the chain beside, so many times as long as usual."""
     nops = Probe().start(0).repeat(scale * ROUNDS, Probe().nop(NOPS)).stop(0)
-    return nops.start(1).add(scale * RULER).stop(1)
+    return nops.start(1).add(scale * TICK_RATE).stop(1)
 
 
 def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
@@ -81,13 +81,13 @@ def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
 
 
 def _scale(context: Context) -> int:
-    """How many times as long as usual a look is on this clock; 0 where none tells anything: the clock is too coarse, or
-    the machine lacks what a look is made of."""
+    """How many times as long as usual a sample is on this clock; 0 where none shows anything: the clock is too coarse,
+    or the machine lacks what a sample is made of."""
     if context.calibration.look_scale is None:
         try:
-            ruler = context.machine.run(look(1), REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)[:, 1]
+            tick_rate = context.machine.run(look(1), REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)[:, 1]
             context.machine.run(PAUSE, 1, cpu=context.cpu)
-            scale = math.ceil(STEPS * step_ticks(context) / max(float(np.median(ruler)), 1.0))
+            scale = math.ceil(STEPS * step_ticks(context) / max(float(np.median(tick_rate)), 1.0))
         except UnsupportedError:
             scale = 0
         scale = scale if scale <= MOST_SCALE else 0
@@ -97,15 +97,15 @@ def _scale(context: Context) -> int:
 
 
 def _free(context: Context, cpus: Sequence[int | None]) -> bool:
-    """Whether no tenant is seen on any of the cores. All are looked at at once: then CPUs slow each other down that a
-    hypervisor has put on one core unsaid."""
+    """Whether no co-runner is seen on any of the cores. All are looked at at once: then CPUs slow each other down that
+    a hypervisor has put on one core unsaid."""
     scale = _scale(context)
     if not scale:
         return True
     paces = []
-    for nops, ruler in (times.T for times in _times(context.machine, cpus, look(scale))):
+    for nops, tick_rate in (times.T for times in _times(context.machine, cpus, look(scale))):
         # a chain that was held up would make the pace look faster than any that there is
-        paces.append(float(ruler.min() / max(np.sort(nops)[-2], 1)))
+        paces.append(float(tick_rate.min() / max(np.sort(nops)[-2], 1)))
     before = context.calibration.issue_pace
     fastest = {cpu: max(pace, before.get(cpu, 0.0)) for cpu, pace in zip(cpus, paces, strict=True)}
     context.calibration = replace(context.calibration, issue_pace={**before, **fastest})
@@ -122,7 +122,8 @@ def _times(machine: Machine, cpus: Sequence[int | None], probe: Probe) -> list[T
 
 
 class Alone:
-    """Runs work while no tenant is seen on the cores that do it, for as long as there is patience to wait for that."""
+    """Runs work while no co-runner is seen on the cores that do it, for as long as there is patience to wait for
+    that."""
 
     def __init__(self, context: Context, cpus: Iterable[int | None] = (), patience: float = 1.0) -> None:
         """The cores are those of the `cpus`, by default the one that is measured; `patience` is a share of what there
@@ -131,18 +132,18 @@ class Alone:
         self._patience = patience * (FAST_PATIENCE if context.fast else PATIENCE)
         self._runs = self._beside = 0
         self.disturbances = 0
-        """How often work had to wait, or to be done again: a tenant left his lines in the caches meanwhile."""
+        """How often work had to wait, or to be done again: a co-runner left its lines in the caches meanwhile."""
         self.lately = True
         """Whether the latest work was done alone."""
         self._free_now: tuple[int | None, ...] = ()
-        self._crowded: set[tuple[int | None, ...]] = set()
+        self._conflicting: set[tuple[int | None, ...]] = set()
         known = context.calibration.issue_pace
         if new := [cpu for cpu in self._one_of_each_core(self._cpus) if cpu not in known]:
             watch(context, new)
 
     @property
     def tenant_share(self) -> float:
-        """Share of the work that was done beside a tenant, patience being gone."""
+        """Share of the work that was done beside a co-runner, patience being gone."""
         return self._beside / max(self._runs, 1)
 
     def run(
@@ -151,7 +152,7 @@ class Alone:
         cpus: Iterable[int | None] = (),
         pauses: Callable[[Result], float] = lambda _: 1.0,
     ) -> Result:
-        """What `work` returns, done once more where a tenant was seen right before it or right after on one of the
+        """What `work` returns, done once more where a co-runner was seen right before it or right after on one of the
         cores, or on those of some of the CPUs. What it gave took about as long as so many `pauses`."""
         chosen = self._one_of_each_core(tuple(cpus) or self._cpus)
         while True:
@@ -174,15 +175,15 @@ class Alone:
         return tuple(cpu for number, cpu in enumerate(cpus) if not any(one in core[cpu] for one in cpus[:number]))
 
     def _looked(self, cpus: tuple[int | None, ...]) -> bool:
-        """A look at all of these CPUs, at once where that is due or where they were last seen on one core."""
-        if len(cpus) > 1 and (self._runs % TOGETHER_EVERY == 0 or cpus in self._crowded):
+        """A sample at all of these CPUs, at once where that is due or where they were last seen on one core."""
+        if len(cpus) > 1 and (self._runs % TOGETHER_EVERY == 0 or cpus in self._conflicting):
             apart = _free(self._context, cpus)
-            (self._crowded.discard if apart else self._crowded.add)(cpus)
+            (self._conflicting.discard if apart else self._conflicting.add)(cpus)
             return apart
         return all([_free(self._context, (cpu,)) for cpu in cpus])
 
     def _waited(self, cpus: tuple[int | None, ...]) -> bool:
-        """Wait until no tenant is seen, and say whether that is so."""
+        """Wait until no co-runner is seen, and say whether that is so."""
         if self._free_now == cpus:  # seen right behind the work before
             return True
         while not (free := self._looked(cpus)) and self._patience > 0:

@@ -15,7 +15,7 @@ from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-RULER_SHORT, RULER_LONG = 1000, 5000
+TICK_RATE_SHORT, TICK_RATE_LONG = 1000, 5000
 """Chained additions whose difference in ticks gives ticks per cycle: long enough that a clock step is nothing beside
 them, short enough that no interrupt need fall into most of them, and that their code stays in the first cache."""
 
@@ -25,7 +25,7 @@ OVERHEAD_ADDITIONS = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
-class Ruler:
+class TickRate:
     """How to turn an interval's mean ticks into core cycles, valid for the moment at which it was measured.
 
     `overhead_ticks` is what a bracket adds to a short chain of instructions. It is found with chains of additions, not
@@ -61,24 +61,24 @@ def overheads(context: Context, samples: int) -> dict[str, float]:
     return found
 
 
-def measure_ruler(context: Context, samples: int) -> Ruler:
+def measure_tick_rate(context: Context, samples: int) -> TickRate:
     """Ticks per cycle and overhead, now. `samples` are spent on each of the short chains."""
     step = step_ticks(context)
     rng = context.rng(2)
-    chains = [Probe().start().add(n).stop() for n in (RULER_SHORT, RULER_LONG)]
+    chains = [Probe().start().add(n).stop() for n in (TICK_RATE_SHORT, TICK_RATE_LONG)]
     short, long = run_interleaved(context.machine, chains, max(64, samples // 20), rng, cpu=context.cpu, block=16)
-    ticks_per_cycle = (mean_ticks(long, step) - mean_ticks(short, step)) / (RULER_LONG - RULER_SHORT)
+    ticks_per_cycle = (mean_ticks(long, step) - mean_ticks(short, step)) / (TICK_RATE_LONG - TICK_RATE_SHORT)
     probes = [Probe().start().add(n).stop() for n in OVERHEAD_ADDITIONS]
     ticks = run_interleaved(context.machine, probes, samples // 2, rng, cpu=context.cpu)
     over = [mean_ticks(t, step) - n * ticks_per_cycle for t, n in zip(ticks, OVERHEAD_ADDITIONS, strict=True)]
-    return Ruler(float(np.mean(over)), 1.0 / ticks_per_cycle)
+    return TickRate(float(np.mean(over)), 1.0 / ticks_per_cycle)
 
 
 def quick_cycles_per_tick(context: Context) -> float:
     """Cycles per tick right now, to a few tenths of a percent in some 50 microseconds."""
-    probes = [Probe().start().add(n).stop() for n in (RULER_SHORT, RULER_LONG)]
+    probes = [Probe().start().add(n).stop() for n in (TICK_RATE_SHORT, TICK_RATE_LONG)]
     short, long = (float(np.min(context.machine.run(p, 12, cpu=context.cpu, warmup=2))) for p in probes)
-    return (RULER_LONG - RULER_SHORT) / max(long - short, 1.0)
+    return (TICK_RATE_LONG - TICK_RATE_SHORT) / max(long - short, 1.0)
 
 
 LINE = Base("line")

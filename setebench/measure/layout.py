@@ -3,7 +3,7 @@
 One line of every box of four is used, a random one: so next-line and pair prefetchers seldom bring a line that is
 still to come, and no page's footprint foretells another's, which region prefetchers would learn. Over any four pages
 each line of a box serves once, so that all cache sets are used alike. One box per page holds no line of the walk but
-the page's *companion*: touching it first warms the TLB entry.
+the page's *TLB-warming line*: touching it first warms the TLB entry.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TLB_PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """`lines[p, b]` is the address of line b of page p, `companions[p]` that of the page's companion."""
+    """`lines[p, b]` is the address of line b of page p, `warmers[p]` that of the page's TLB-warming line."""
 
     lines: NDArray[np.int64]
-    companions: NDArray[np.int64]
+    warmers: NDArray[np.int64]
 
     @property
     def count(self) -> int:
@@ -61,13 +61,13 @@ def lay(region: Region, size_bytes: float, rng: np.random.Generator, box_lines: 
     # balanced, not random: each line of a box and each box serve equally often over any run of pages
     fours = np.argsort(rng.random((-(-pages // box_lines), box_lines, per_page)), axis=1)
     position = fours.reshape(-1, per_page)[:pages]
-    companion_box = (number // box_lines + rng.integers(per_page + 1)) % (per_page + 1)
+    warmer_box = (number // box_lines + rng.integers(per_page + 1)) % (per_page + 1)
     boxes = np.arange(per_page)[None, :]
-    boxes = boxes + (boxes >= companion_box[:, None])
+    boxes = boxes + (boxes >= warmer_box[:, None])
     begin = region.address + chosen * TLB_PAGE_BYTES
     box_bytes = box_lines * region.line_size
     lines = begin[:, None] + boxes * box_bytes + position * region.line_size
-    return Layout(lines.astype(np.int64), (begin + companion_box * box_bytes).astype(np.int64))
+    return Layout(lines.astype(np.int64), (begin + warmer_box * box_bytes).astype(np.int64))
 
 
 def by_windows(layout: Layout, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -101,11 +101,11 @@ class Group:
     """Where the targets of a repetition lie, as offsets in bytes, in the order of use.
 
     Offsets, not addresses: they are part of the probe, so that no address is fetched from memory while something is
-    timed. Each target has a companion far away in its page, to warm the page's TLB entry; targets and companions have a
-    base each."""
+    timed. Each target has a TLB-warming line far away in its page, to warm the page's TLB entry; targets and
+    TLB-warming lines have a base each."""
 
     targets: tuple[int, ...]
-    companions: tuple[int, ...]
+    warmers: tuple[int, ...]
 
 
 def no_like_neighbours(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -124,20 +124,20 @@ def no_like_neighbours(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def group(rng: np.random.Generator, line_size: int, group_pages: int = GROUP_PAGES) -> Group:
-    """A random group: pages in random order, targets in the first half of each, companions in the last third, further
-    from the targets than next-line, pair and short-distance prefetchers reach."""
+    """A random group: pages in random order, targets in the first half of each, TLB-warming lines in the last third,
+    further from the targets than next-line, pair and short-distance prefetchers reach."""
     lines = TLB_PAGE_BYTES // line_size
     pages = rng.permutation(group_pages) * TLB_PAGE_BYTES
     target = rng.permutation(np.arange(group_pages) % SHIFT_LINES)
     target = target[no_like_neighbours(target * line_size)]
-    companion = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, group_pages)
-    return Group(tuple((pages + target * line_size).tolist()), tuple((pages + companion * line_size).tolist()))
+    warmer = lines - 1 - SHIFT_LINES - rng.integers(0, lines // 8, group_pages)
+    return Group(tuple((pages + target * line_size).tolist()), tuple((pages + warmer * line_size).tolist()))
 
 
 def group_bases(
     region: Region, first_byte: int, count: int, rng: np.random.Generator, group_pages: int = GROUP_PAGES
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Bases of the targets and of the companions of `count` random groups (of `group_pages`) in `region` from
+    """Bases of the targets and of the TLB-warming lines of `count` random groups (of `group_pages`) in `region` from
     `first_byte` on, shape (count,) each."""
     size = group_pages * TLB_PAGE_BYTES
     first = -(-first_byte // size)
@@ -150,8 +150,8 @@ def group_bases(
 def repeated_bases(
     region: Region, first_byte: int, group_pages: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Bases of the targets and of the companions of one group's shifts, in pages of `region` from `first_byte` on,
-    shape (`REPEATED_SHIFTS`,) each.
+    """Bases of the targets and of the TLB-warming lines of one group's shifts, in pages of `region` from `first_byte`
+    on, shape (`REPEATED_SHIFTS`,) each.
 
     The few lines of few pages are used again and again: they settle in the level that they are brought to, where ever
     new lines would push others (and each other) out of a level that replaces at random."""
@@ -159,5 +159,5 @@ def repeated_bases(
     page = int(rng.integers(first, region.size // TLB_PAGE_BYTES - group_pages))
     shifts = rng.permutation(SHIFT_LINES)[:REPEATED_SHIFTS] * region.line_size
     targets = region.address + page * TLB_PAGE_BYTES + shifts
-    companions = region.address + page * TLB_PAGE_BYTES + np.arange(REPEATED_SHIFTS) * region.line_size
-    return targets.astype(np.int64), companions.astype(np.int64)
+    warmers = region.address + page * TLB_PAGE_BYTES + np.arange(REPEATED_SHIFTS) * region.line_size
+    return targets.astype(np.int64), warmers.astype(np.int64)

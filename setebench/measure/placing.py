@@ -65,7 +65,7 @@ lines of some pages to the walk, always of the same ones."""
 TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 """Memory that groups of targets are drawn from, apart from what is walked over, and how many groups there are."""
 
-TARGETS, COMPANIONS, WALK = Base("targets"), Base("companions"), Base("walk")
+TARGETS, WARMERS, WALK = Base("targets"), Base("companions"), Base("walk")
 
 
 PLAIN_TURNS = 2
@@ -153,8 +153,8 @@ class Place:
         order = np.argsort(means, kind="stable")
         for half in (slice(0, pages // 2), slice(pages // 2, None)):  # the faster ones stay in front
             order[half] = order[half][no_like_neighbours(np.array(self._group.targets)[order[half]])]
-        targets, companions = np.array(self._group.targets)[order], np.array(self._group.companions)[order]
-        self._group = Group(tuple(targets.tolist()), tuple(companions.tolist()))
+        targets, warmers = np.array(self._group.targets)[order], np.array(self._group.warmers)[order]
+        self._group = Group(tuple(targets.tolist()), tuple(warmers.tolist()))
         self._link(context)
 
     @property
@@ -168,9 +168,9 @@ class Place:
         return tuple(TARGETS + offset for offset in self._group.targets[:GROUP_PAGES])
 
     @property
-    def companions(self) -> tuple[Operand, ...]:
+    def warmers(self) -> tuple[Operand, ...]:
         """A line of each target's page, by which its TLB entry is warmed."""
-        return tuple(COMPANIONS + offset for offset in self._group.companions[:GROUP_PAGES])
+        return tuple(WARMERS + offset for offset in self._group.warmers[:GROUP_PAGES])
 
     def repetitions(self, wanted: int, effort: int = 1) -> int:
         """Fewer than wanted where each needs a long walk; `effort` times as many of those as usual."""
@@ -191,9 +191,9 @@ class Place:
 
     def _table(self, groups: NDArray[np.int64]) -> dict[Base, NDArray[np.int64]]:
         walk = self._walk[:1] if len(self._walk) else self._bases[:1]  # memory needs no walk
-        # where groups are repeated, a companion that was always the same would foretell its target
+        # where groups are repeated, a TLB-warming line that was always the same would foretell its target
         beside = self._rng.integers(0, len(self._beside), len(groups)) if self.repeated else groups
-        return {TARGETS: self._bases[groups], COMPANIONS: self._beside[beside], WALK: np.repeat(walk, len(groups))}
+        return {TARGETS: self._bases[groups], WARMERS: self._beside[beside], WALK: np.repeat(walk, len(groups))}
 
     def time_singles(self, context: Context, count: int) -> Timed:
         """Single 8-byte loads of `count` groups, and additions in the same places."""
@@ -221,8 +221,8 @@ class Place:
         """`probe`, then some targets' TLB entries warmed; and the targets themselves brought to L1 if that's the level
         (again: a small L1 can't hold them all). Then a wait: no fence waits for the prefetches that these loads set
         off, and a load that finds the miss queue or the way to the next level taken by them takes longer."""
-        for companion in self._group.companions[first : first + count]:
-            probe = probe.load(COMPANIONS + companion)
+        for warmer in self._group.warmers[first : first + count]:
+            probe = probe.load(WARMERS + warmer)
         if self.level == "l1":
             for target in self._group.targets[first : first + count]:
                 probe = probe.load(TARGETS + target)

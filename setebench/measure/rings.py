@@ -1,7 +1,7 @@
 """Chases round and round over chosen lines, timed so long at a time that the clock's step and a bracket are nothing.
 
 In the steady state a ring costs one level's latency per step as long as every set (of a cache, of a TLB) that it
-touches holds what it holds, whatever is replaced; from the first overfull set on it costs more. That is what the
+touches holds what it holds, whatever is replaced; from the first oversubscribed set on it costs more. That is what the
 geometry is read from.
 """
 
@@ -28,7 +28,7 @@ rounds until lines that don't belong to the ring are gone."""
 WARM_ROUNDS = 4
 """Whole rounds before anything is timed."""
 
-RULER_ADDITIONS, RULER_ROUNDS, RULER_TURNS = 1000, (4, 40), 6
+TICK_RATE_ADDITIONS, TICK_RATE_ROUNDS, TICK_RATE_TURNS = 1000, (4, 40), 6
 """A loop of chained additions, short and long, whose difference in ticks is exact to a tenth of a percent even where
 the clock moves in steps."""
 
@@ -37,12 +37,14 @@ Lines = NDArray[np.int64]
 
 def cycles_per_tick(context: Context) -> float:
     """Core cycles per tick right now."""
-    body = Probe().add(RULER_ADDITIONS)
+    body = Probe().add(TICK_RATE_ADDITIONS)
     least = [
-        float(np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), RULER_TURNS, cpu=context.cpu)))
-        for rounds in RULER_ROUNDS
+        float(
+            np.min(context.machine.run(Probe().start().repeat(rounds, body).stop(), TICK_RATE_TURNS, cpu=context.cpu))
+        )
+        for rounds in TICK_RATE_ROUNDS
     ]
-    return RULER_ADDITIONS * (RULER_ROUNDS[1] - RULER_ROUNDS[0]) / max(least[1] - least[0], 1.0)
+    return TICK_RATE_ADDITIONS * (TICK_RATE_ROUNDS[1] - TICK_RATE_ROUNDS[0]) / max(least[1] - least[0], 1.0)
 
 
 def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS) -> float:
@@ -58,7 +60,7 @@ def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS
 def empty_sets(context: Context, lines: Lines) -> None:
     """Load the lines at these addresses, more than their sets hold, then flush them: their sets are empty now.
 
-    Where replacement is a tree of bits, somebody else's line in a set may never be the victim of a ring that would just
+    Where replacement is a tree of bits, another guest's line in a set may never be the victim of a ring that would just
     fit beside it, and the ring goes round without ever coming to rest."""
     context.machine.run(Probe().load(RING), {RING: lines}, cpu=context.cpu)
     context.machine.run(Probe().flush(RING), {RING: lines}, cpu=context.cpu)

@@ -43,13 +43,13 @@ class References:
         return unmix(self.ticks, sets, rng)
 
 
-def timed(probe: Probe, target: Operand, companion: Operand, interval: int = 0) -> Probe:
+def timed(probe: Probe, target: Operand, warmer: Operand, interval: int = 0) -> Probe:
     """`probe`, then one load of `target`, timed as references are.
 
-    The companion is another line of the target's page, far enough from it that no prefetcher takes the one for a sign
-    of the other: loading it first warms the page's TLB entry. The fence keeps what came before out of the
+    The TLB-warming line is another line of the target's page, far enough from it that no prefetcher takes the one for a
+    sign of the other: loading it first warms the page's TLB entry. The fence keeps what came before out of the
     interval."""
-    return probe.load(companion).fence().start(interval).load(target).stop(interval)
+    return probe.load(warmer).fence().start(interval).load(target).stop(interval)
 
 
 def levels_of(context: Context, region: Region) -> dict[str, Walk]:
@@ -62,7 +62,7 @@ def measure_references(context: Context, region: Region, samples: int = 600) -> 
     where each needs a long walk.
 
     Only the largest group of each counts: what a neighbour pushed further out belongs to another reference. A level
-    whose lines answer as memory does even behind a short walk is left out: nothing could be told by it."""
+    whose lines answer as memory does even behind a short walk is left out: nothing could be reported by it."""
     levels = levels_of(context, region)
     found = {name: reference(context, region, name, walk, samples) for name, walk in levels.items()}
     for name in [name for name in levels if name not in ("l1", "memory")]:

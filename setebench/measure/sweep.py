@@ -26,18 +26,18 @@ from setebench.infer.levels import (
 )
 from setebench.machine import Region
 from setebench.measure.calibrate import LINE, quick_cycles_per_tick, step_ticks
+from setebench.measure.candidates import MOSTLY_SHARE, SEEN_SHARE, Candidate, last_level, shortest_alike
 from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.measure.placing import Place, single_cycles
-from setebench.measure.rungs import MOSTLY_SHARE, SEEN_SHARE, Rung, last_level, shortest_alike
 from setebench.measure.swept import Level, SweptLevels
-from setebench.measure.walks import Ladder, MemoryLoads
+from setebench.measure.walks import LevelSearch, MemoryLoads
 from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.served import Intervals, ServedParams, support
 
 SMALLEST_BYTES, LARGEST_BYTES = 4096, 45 << 20
 """Working sets of the sweep. The largest outgrows a shared cache of 32 MiB and keeps the memory that the lines are
-spread over (four times as much) below 200 MiB; a larger last level shows no end, and that is what is told."""
+spread over (four times as much) below 200 MiB; a larger last level shows no end, and that is what is reported."""
 
 SWEEP_STEPS, SWEEP_TURNS = 2048, 5
 """Steps that are timed at once in the sweep, and how often: beside so many a bracket's overhead is nothing, and a mean
@@ -121,9 +121,9 @@ def _find_levels(context: Context, region: Region) -> Levels:
         "boundaries_bytes": ends if cycles[-1] > 0.5 * memory else ends[:-1],
         "levels": {f"l{number + 1}": plateau.cycles for number, plateau in enumerate(caches[:3])} | {"memory": memory},
     }
-    ladder = Ladder(context, region, ends[0], flushed)
+    level_search = LevelSearch(context, region, ends[0], flushed)
     seen = SweptLevels(caches, ends, cycles[-1] < 0.5 * memory or _room_for_another(ends[-1], sizes, cycles, memory))
-    between = _between_fine(ladder, seen) if ladder.fine else _between(ladder, seen)
+    between = _between_fine(level_search, seen) if level_search.fine else _between(level_search, seen)
     first = Level(Walk(SMALLEST_BYTES, 1), caches[0].cycles)
     levels = [first, *_supported(context, region, [first, *between.levels, Level(Walk(), memory)])]
     named = {f"l{number + 1}": level for number, level in enumerate(levels)} | {"memory": Level(Walk(), memory)}
@@ -138,7 +138,8 @@ def _find_levels(context: Context, region: Region) -> Levels:
 
 
 SUPPORT_LAYOUTS, SUPPORT_CHAINS = 2, 12
-"""Layouts of lines, and repetitions of chains on each, by which a level is told from a mixture of its neighbours."""
+"""Layouts of lines, and repetitions of chains on each, by which a level is distinguished from a mixture of its
+neighbours."""
 
 
 def _supported(context: Context, region: Region, levels: list[Level]) -> list[Level]:
@@ -169,30 +170,30 @@ class _Between:
     unclear: str = ""
 
 
-def _between_fine(ladder: Ladder, seen: SweptLevels) -> _Between:
+def _between_fine(level_search: LevelSearch, seen: SweptLevels) -> _Between:
     """The levels between the first and memory, where the clock parts single loads."""
-    rungs = ladder.climb()
-    levels, hidden_cycles = _answering(rungs, seen, ladder)
+    candidates = level_search.rise()
+    levels, hidden_cycles = _answering(candidates, seen, level_search)
     if not levels or levels[0].share < MOSTLY_SHARE or hidden_cycles < float("inf"):
-        rungs = [ladder.shorter(), *rungs]
-        levels, hidden_cycles = _answering(rungs, seen, ladder)
+        candidates = [level_search.shorter(), *candidates]
+        levels, hidden_cycles = _answering(candidates, seen, level_search)
     if len(levels) <= 2 and seen.borne_out([level.cycles for level in levels]):
         # better known than from the sweep's means
-        own = [Level(rungs[level.walk].walk, level.cycles) for level in levels]
+        own = [Level(candidates[level.walk].walk, level.cycles) for level in levels]
         return _Between(levels=own, hidden_cycles=hidden_cycles)
     unclear = f"l{len(seen.caches) + 1}" if len(seen.caches) < 3 and seen.room else ""
     return _Between(levels=seen.beyond(), hidden_cycles=hidden_cycles, unclear=unclear)
 
 
-def _answering(rungs: list[Rung], seen: SweptLevels, ladder: Ladder) -> tuple[list[Answer], float]:
+def _answering(candidates: list[Candidate], seen: SweptLevels, level_search: LevelSearch) -> tuple[list[Answer], float]:
     """Levels that answer behind some of the walks, and the cycles of what may be another (`levels_between`)."""
-    answers = [answer for number, rung in enumerate(rungs) for answer in rung.answers(number)]
-    return levels_between(answers, seen.caches[0].cycles, ladder.memory)
+    answers = [answer for number, candidate in enumerate(candidates) for answer in candidate.answers(number)]
+    return levels_between(answers, seen.caches[0].cycles, level_search.memory)
 
 
-def _between(ladder: Ladder, seen: SweptLevels) -> _Between:
-    """The same where only means of many loads tell one level from another."""
-    second = ladder.first(seen.caches[0].cycles)
+def _between(level_search: LevelSearch, seen: SweptLevels) -> _Between:
+    """The same where only means of many loads show one level from another."""
+    second = level_search.first(seen.caches[0].cycles)
     if second.share < SEEN_SHARE or second.fastest_cycles < SAME_LEVEL_RATIO * seen.caches[0].cycles:
         return _Between(
             levels=seen.beyond()
@@ -201,25 +202,27 @@ def _between(ladder: Ladder, seen: SweptLevels) -> _Between:
     for number in seen.further(second):
         plateau = seen.caches[number]
         walk = seen.walk(number)
-        if ladder.bears_out(walk, plateau.cycles):
-            return _gentlest(ladder, own, Level(walk, plateau.cycles), plateau.low_bytes)
-    for _ in range(CLIMBS):  # again, should somebody have disturbed the first: a level is either there or not
-        rungs = ladder.climb()
-        rung, unclear = last_level(rungs, own.cycles)
+        if level_search.bears_out(walk, plateau.cycles):
+            return _least_evicting(level_search, own, Level(walk, plateau.cycles), plateau.low_bytes)
+    for _ in range(CLIMBS):  # again, should another user have disturbed the first: a level is either there or not
+        candidates = level_search.rise()
+        candidate, unclear = last_level(candidates, own.cycles)
         if unclear:
-            rungs = ladder.between(rungs)
-            rung, unclear = last_level(rungs, own.cycles)
-        if not unclear and (rung is not None or not seen.room):
+            candidates = level_search.between(candidates)
+            candidate, unclear = last_level(candidates, own.cycles)
+        if not unclear and (candidate is not None or not seen.room):
             break
-    if rung is None:
+    if candidate is None:
         return _Between(levels=[own], unclear="l3" if unclear or seen.room else "")
-    found = _gentlest(ladder, own, Level(rung.walk, rung.cycles), shortest_alike(rungs, rung))
+    found = _least_evicting(
+        level_search, own, Level(candidate.walk, candidate.cycles), shortest_alike(candidates, candidate)
+    )
     return replace(found, unclear="l3" if unclear else "")
 
 
-def _gentlest(ladder: Ladder, second: Level, third: Level, shortest_bytes: float) -> _Between:
+def _least_evicting(level_search: LevelSearch, second: Level, third: Level, shortest_bytes: float) -> _Between:
     """Both levels, the third behind the walk that leaves it the most lines."""
-    found = ladder.gentlest(third.walk, shortest_bytes, third.cycles)
+    found = level_search.least_evicting(third.walk, shortest_bytes, third.cycles)
     if found is None:
         return _Between(levels=[second, third])
     return _Between(levels=[second, Level(*found)], searched_cycles={"l3": found[1]})

@@ -1,6 +1,7 @@
 """What a working-set sweep says of the levels between the first and memory, and how far it can be believed.
 
-Loads behind walks tell a level more surely than a plateau does; but what they leave open is told from plateaus.
+Loads behind walks show a level more surely than a plateau does; but what they leave open is distinguished from
+plateaus.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from setebench.calibration import Walk
 from setebench.infer.levels import SAME_LEVEL_RATIO, Plateau
-from setebench.measure.rungs import SURE_ERRORS, Rung
+from setebench.measure.candidates import SURE_ERRORS, Candidate
 from setebench.measure.walks import FURTHER_TURNS, walk_beyond
 
 
@@ -37,7 +38,7 @@ class SweptLevels:
         # the second level shows no plateau, so where it ends is not known, but this one's middle is further out
         return Walk(self.caches[number].middle_bytes, FURTHER_TURNS)
 
-    def further(self, second: Rung) -> list[int]:
+    def further(self, second: Candidate) -> list[int]:
         """Numbers of the plateaus that are further out than the second level, the slowest first.
 
         A plateau counts if it is slower than the second level may be as far as that is known: else that level's own

@@ -12,7 +12,7 @@ from setebench.infer.ticks import ALIKE_SHARE, dominant, undisturbed
 from setebench.stats.served import quantised_variance
 
 ONE_GROUP_SHARE, WIDER_RATIO = 0.9, 1.25
-"""Additions are one group if so many of them are; groups are told by so much wider gaps until they are."""
+"""Additions are one group if so many of them are; groups are reported by so much wider gaps until they are."""
 
 
 @dataclass(frozen=True)

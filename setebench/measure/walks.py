@@ -18,9 +18,9 @@ from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 from setebench.infer.ticks import dominant, groups, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.measure.candidates import AS_SLOW_RATIO, MOSTLY_SHARE, SEEN_SHARE, Candidate, jump, steadiest
 from setebench.measure.layout import span_bytes
 from setebench.measure.placing import BASELINE_ADDITIONS, Place, single_cycles
-from setebench.measure.rungs import AS_SLOW_RATIO, MOSTLY_SHARE, SEEN_SHARE, Rung, jump, steadiest
 from setebench.measure.timed import Timed
 from setebench.scenario import Context
 
@@ -39,7 +39,7 @@ ONE_TURN_RATIO = 4.0
 SURVIVING = 0.02
 MOST_TURNS, FURTHER_TURNS = 5, 2
 """A walk goes round so often that an inner level that replaces at random keeps no more than `SURVIVING` of its lines,
-but for a ladder's further walks, whose inner level is what shall be found out."""
+but for a level search's further walks, whose inner level is what shall be found out."""
 
 DENSER_WALKS, SURELY_SECOND_RATIO = 3, 2.0
 """Further walks behind which the second level is looked for, which together exceed the first by `layout.BOX_LINES`
@@ -52,7 +52,7 @@ REPEATED_ROUNDS, WALK_REPETITIONS = 96, 3
 
 CAREFUL = 6
 """Walks behind which the second level is looked for are repeated so many times more often: they are short, and on a
-clock whose step is longer than a load few loads tell no level from a mixture."""
+clock whose step is longer than a load few loads show no level from a mixture."""
 
 VAIN_LOOKS, MOST_SETTLING = 2, 16
 """Whether more lines stay in their level now that the walk has been gone before is looked at until it was in vain so
@@ -82,11 +82,11 @@ def walk_beyond(inner_end: float, end: float) -> Walk:
 
 
 STAYED_SHARE = 0.98
-"""With so many lines left where they should be, there is no need to look for a gentler walk."""
+"""With so many lines left where they should be, there is no need to search a less evicting walk."""
 
 SPARED_SHARE = 0.25
 """A longer walk may cost so many lines more: what is lost to memory is seen and left out, and just costs samples, but
-what is left in the level before can't be told apart on a coarse clock, and lowers the mean."""
+what is left in the level before can't be distinguished on a coarse clock, and lowers the mean."""
 
 LONGER_RATIOS, GENTLEST_ROUNDS = (1.0, 1.6), 2
 """Walks so many times the shortest are tried, so often."""
@@ -100,7 +100,7 @@ class MemoryLoads:
     fast_cycles: float
 
 
-class Ladder:
+class LevelSearch:
     """Walks of growing size behind a first level that ends at `first_end` bytes, with memory at `memory` cycles."""
 
     def __init__(self, context: Context, region: Region, first_end: float, memory: MemoryLoads) -> None:
@@ -110,80 +110,83 @@ class Ladder:
         self._first_end = first_end
         self.fine = self._step * self._per_tick < FINE_STEP_CYCLES
 
-    def first(self, first_cycles: float) -> Rung:
+    def first(self, first_cycles: float) -> Candidate:
         """What answers once the first level is just outgrown, which takes `first_cycles`: the second, whatever else.
 
-        A sweep's sparse lines fill sets unevenly, and prefetchers crowd them further: the first level looks smaller
-        than it is to a walk over whole pages, which may then leave lines in it. So longer walks follow, up to where a
-        third level shows, and what answers is told where it stays the same from walk to walk."""
-        rungs = [self._rung(self._walk(0), CAREFUL)]
+        A sweep's sparse lines fill sets unevenly, and prefetchers conflict them further: the first level appears
+        smaller than it is to a walk over whole pages, which may then leave lines in it. So longer walks follow, up to
+        where a third level shows, and what answers is reported where it stays the same from walk to walk."""
+        candidates = [self._candidate(self._walk(0), CAREFUL)]
         for number in range(1, DENSER_WALKS + 1):
-            further = self._rung(replace(self._walk(number), turns=turns(FIRST_RATIO)), CAREFUL)
+            further = self._candidate(replace(self._walk(number), turns=turns(FIRST_RATIO)), CAREFUL)
             # taken for granted (docs/method.md, Limits): no second level is so small that the second walk outgrows it,
             # so what that shows anew is no third one
-            surely_second = number > 1 and rungs[-1].fastest_cycles >= SURELY_SECOND_RATIO * first_cycles
-            if further.share < SEEN_SHARE or (surely_second and jump(rungs[-1], further)):
+            surely_second = number > 1 and candidates[-1].fastest_cycles >= SURELY_SECOND_RATIO * first_cycles
+            if further.share < SEEN_SHARE or (surely_second and jump(candidates[-1], further)):
                 break
-            rungs.append(further)
-        if len(rungs) > 1 and jump(rungs[0], rungs[1]):  # so the first one left lines in the first level
-            rungs = rungs[1:]
-        return steadiest(rungs, first_cycles)
+            candidates.append(further)
+        if len(candidates) > 1 and jump(candidates[0], candidates[1]):  # so the first one left lines in the first level
+            candidates = candidates[1:]
+        return steadiest(candidates, first_cycles)
 
-    def climb(self) -> list[Rung]:
+    def rise(self) -> list[Candidate]:
         """All walks from the first on, until nearly all lines are in memory or memory for the walk runs out."""
-        found: list[Rung] = []
+        found: list[Candidate] = []
         while span_bytes(self._walk(len(found)).bytes, self._region.line_size) < self._region.size // 2:
-            found.append(self._rung(self._walk(len(found))))
+            found.append(self._candidate(self._walk(len(found))))
             if found[-1].share < 1 - GONE_SHARE:
                 break
         return found
 
-    def shorter(self) -> Rung:
-        """A walk before the first, as large as the first level looks: a second level of few ways loses fewer lines to
+    def shorter(self) -> Candidate:
+        """A walk before the first, as large as the first level appears: a second level of few ways loses fewer lines to
         it. It may leave some in the first level, so it is for clocks that part levels load by load."""
-        return self._rung(self._walk(-1))
+        return self._candidate(self._walk(-1))
 
-    def between(self, rungs: list[Rung]) -> list[Rung]:
-        """`rungs` with further walks from before the slowest cache's to the end, each going round once: a level that
-        holds little more than the one before it gives way to memory so soon that no two of the coarse walks show
+    def between(self, candidates: list[Candidate]) -> list[Candidate]:
+        """`candidates` with further walks from before the slowest cache's to the end, each going round once: a level
+        that holds little more than the one before it gives way to memory so soon that no two of the coarse walks show
         it."""
-        seen = [number for number, rung in enumerate(rungs) if rung.share >= SEEN_SHARE]
+        seen = [number for number, candidate in enumerate(candidates) if candidate.share >= SEEN_SHARE]
         if not seen:
-            return rungs
-        slowest = max(seen, key=lambda number: rungs[number].cycles)
-        begin, end = rungs[max(slowest - 1, 0)].walk.bytes, rungs[min(slowest + 1, len(rungs) - 1)].walk.bytes
+            return candidates
+        slowest = max(seen, key=lambda number: candidates[number].cycles)
+        begin, end = (
+            candidates[max(slowest - 1, 0)].walk.bytes,
+            candidates[min(slowest + 1, len(candidates) - 1)].walk.bytes,
+        )
         sizes = [begin * FINER_RATIO**n for n in range(1, int(math.log(end / begin, FINER_RATIO)) + 1)]
-        finer = [self._rung(Walk(size, 1, repeated=False)) for size in sizes]
-        return sorted([*rungs, *finer], key=lambda rung: rung.walk.bytes)
+        finer = [self._candidate(Walk(size, 1, repeated=False)) for size in sizes]
+        return sorted([*candidates, *finer], key=lambda candidate: candidate.walk.bytes)
 
     def bears_out(self, walk: Walk, cycles: float) -> bool:
         """Whether the lines that a walk leaves in a cache take as long as a plateau of the sweep says (`cycles`).
 
         Where a neighbour takes a part of a shared cache, the sweep can look flat between this cache and memory: there
-        every working set is a mixture of both. Single loads, which memory can be told from, then say what the cache
-        takes. Where hardly any line is left in a cache, nothing speaks against the sweep."""
-        rung = self._rung(walk)
-        return rung.share < SEEN_SHARE or rung.cycles > cycles / SAME_LEVEL_RATIO
+        every working set is a mixture of both. Single loads, which memory can be distinguished from, then say what the
+        cache takes. Where hardly any line is left in a cache, nothing speaks against the sweep."""
+        candidate = self._candidate(walk)
+        return candidate.share < SEEN_SHARE or candidate.cycles > cycles / SAME_LEVEL_RATIO
 
-    def gentlest(self, walk: Walk, shortest_bytes: float, cycles: float) -> tuple[Walk, float] | None:
+    def least_evicting(self, walk: Walk, shortest_bytes: float, cycles: float) -> tuple[Walk, float] | None:
         """Of `walk` and others from `shortest_bytes` on, the one that leaves the most lines in the level, and in how
         many cycles these answer. None where nothing answers about as slowly as the level should (`cycles`).
 
         A cache that others use too loses lines while the walk goes on, so the walk should be no longer than it must. A
         shorter one doesn't count if it leaves lines in the level before, which would be faster; nor does `walk` itself,
         should it be shorter than that."""
-        rung = self._rung(walk, settle=True)
-        all_there = rung.share >= STAYED_SHARE and rung.cycles > cycles / AS_SLOW_RATIO
+        candidate = self._candidate(walk, settle=True)
+        all_there = candidate.share >= STAYED_SHARE and candidate.cycles > cycles / AS_SLOW_RATIO
         if walk.repeated or (walk.bytes >= shortest_bytes and all_there):
-            return rung.walk, rung.cycles
+            return candidate.walk, candidate.cycles
         others = [Walk(shortest_bytes * ratio, turns) for ratio in LONGER_RATIOS for turns in (1, FURTHER_TURNS)]
         walks = [walk, *(each for each in others if each.bytes > min(walk.bytes, REPEATED_BYTES))]
         # all in turn, so that what comes and goes falls on all alike
-        rungs = [[self._rung(each, settle=True) for each in walks]]
+        candidates = [[self._candidate(each, settle=True) for each in walks]]
         for _ in range(1, GENTLEST_ROUNDS):
-            rungs.append([self._rung(each.walk) for each in rungs[0]])
-        share = np.array([[rung.share for rung in own] for own in rungs])
-        means = (share * [[rung.cycles for rung in own] for own in rungs]).sum(axis=0) / np.maximum(
+            candidates.append([self._candidate(each.walk) for each in candidates[0]])
+        share = np.array([[candidate.share for candidate in own] for own in candidates])
+        means = (share * [[candidate.cycles for candidate in own] for own in candidates]).sum(axis=0) / np.maximum(
             share.sum(axis=0), 1e-9
         )
         stayed = share.mean(axis=0)
@@ -191,13 +194,16 @@ class Ladder:
         if not seen.any():
             return None
         # the slowest counts as far as it is sure: where few lines are left in a cache their mean says little
-        errors = np.linalg.norm([[rung.error_cycles for rung in own] for own in rungs], axis=0) / GENTLEST_ROUNDS
+        errors = (
+            np.linalg.norm([[candidate.error_cycles for candidate in own] for own in candidates], axis=0)
+            / GENTLEST_ROUNDS
+        )
         alike = seen & (means > (means - errors)[seen].max() / AS_SLOW_RATIO)
         # of those that don't cost too many lines the longest: it leaves the fewest in the level before
         most = stayed[alike].max()
         gentle = alike & (stayed >= max(most - SPARED_SHARE, min(most, MOSTLY_SHARE)))
         best = int(np.argmax(np.where(gentle, [each.bytes * each.turns for each in walks], 0.0)))
-        settling = max(own[best].walk.settling for own in rungs)
+        settling = max(own[best].walk.settling for own in candidates)
         return replace(walks[best], settling=settling), float(means[best])
 
     def _walk(self, number: int) -> Walk:
@@ -235,7 +241,7 @@ class Ladder:
         """Which single loads didn't come from memory, shape (n,)."""
         return timed.loads < mean_ticks(timed.additions, self._step) + self._memory_from()
 
-    def _rung(self, walk: Walk, effort: int = 1, *, settle: bool = False) -> Rung:
+    def _candidate(self, walk: Walk, effort: int = 1, *, settle: bool = False) -> Candidate:
         """What answers behind a walk; with `settle` once lines stay, which is only for a level that is there for sure:
         the look at which the most of them seem to stay may be the one at which memory seemed the fastest."""
         place = Place(self._context, self._region, "walk", walk)
@@ -251,7 +257,7 @@ class Ladder:
             near[near] = dominant(timed.loads[near], self._step, alike)
         share = float(near.mean())
         if not near.any():
-            return Rung(walk, self.memory, 0.0, self.memory, [])
+            return Candidate(walk, self.memory, 0.0, self.memory, [])
         cycles = single_cycles(timed.loads[near], timed.additions, self._step, self._per_tick)
         fast = near & timed.fastest(self._step) if walk.repeated else near
         chosen = fast if fast.any() else near
@@ -266,4 +272,4 @@ class Ladder:
         error, fastest_error = (
             float(timed.loads[own].std()) / float(own.sum()) ** 0.5 * self._per_tick for own in (near, chosen)
         )
-        return Rung(walk, cycles, share, fastest, found, error, fastest_error)
+        return Candidate(walk, cycles, share, fastest, found, error, fastest_error)

@@ -11,7 +11,7 @@ from setebench.doctor import BracketReport, ClockReport, PageReport
 from setebench.errors import UnsupportedError
 from setebench.infer.ticks import over_replicates
 from setebench.machine import Region
-from setebench.measure.calibrate import LINE, measure_ruler, overheads, quick_cycles_per_tick
+from setebench.measure.calibrate import LINE, measure_tick_rate, overheads, quick_cycles_per_tick
 from setebench.native import _engine
 from setebench.native.machine import NativeMachine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, map_region
@@ -34,9 +34,9 @@ def clock_report(cpu: int | None = None) -> ClockReport:
     try:
         context = Context(machine=machine)
         empty = overheads(context, 2000)
-        rulers = [measure_ruler(context, 1000).cycles_per_tick for _ in range(8)]
+        tick_rates = [measure_tick_rate(context, 1000).cycles_per_tick for _ in range(8)]
         cpuid_ticks = float(np.median(_engine.cpuid_ticks(50)))
-        per_tick = over_replicates(rulers)
+        per_tick = over_replicates(tick_rates)
         return ClockReport(
             step_ticks=machine.step_ticks,
             ticks_per_second=machine.facts.ticks_per_second,

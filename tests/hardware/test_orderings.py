@@ -84,7 +84,7 @@ def test_twice_the_work_takes_longer(native: NativeMachine, operation: str) -> N
 
 
 def test_chained_additions_are_a_straight_line(native: NativeMachine) -> None:
-    """The ruler: differences of equal length take equal time, whatever the clock's step and overhead."""
+    """The calibration: differences of equal length take equal time, whatever the clock's step and overhead."""
     probes = {str(n): Probe().start().add(n).stop() for n in (500, 1500, 2500)}
     ticks = means(native, probes, 2000)
     assert ticks["2500"] - ticks["1500"] == pytest.approx(ticks["1500"] - ticks["500"], rel=0.1)

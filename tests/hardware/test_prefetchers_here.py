@@ -1,4 +1,5 @@
-"""Prefetchers of this CPU: a random walk wakes none that runs ahead, and what is told as measured is told twice."""
+"""Prefetchers of this CPU: a random walk wakes none that runs ahead, and what is reported as measured is reported
+twice."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def laboratory(native: NativeMachine) -> Iterator[Lab]:
     try:
         references = measure_references(context, region)
         if set(references.levels) <= {"memory"}:
-            pytest.skip("this machine is too noisy: no cache level can be told from memory")
+            pytest.skip("this machine is too noisy: no cache level can be distinguished from memory")
         yield Lab(context, region, references)
     finally:
         native.release(region)
@@ -55,7 +56,7 @@ def test_a_random_walk_is_not_led(laboratory: Lab) -> None:
     assert led <= MOST_LED * asked
 
 
-def told(laboratory: Lab, seed: int) -> dict[str, Value]:
+def reported(laboratory: Lab, seed: int) -> dict[str, Value]:
     """By surveys at several times, each with references of its own. Where the levels are is known by now: finding that
     takes longer than all surveys."""
     context = replace(laboratory.context, seed=seed, evidence={})
@@ -66,6 +67,6 @@ def told(laboratory: Lab, seed: int) -> dict[str, Value]:
 
 
 def test_what_is_measured_twice_agrees(laboratory: Lab) -> None:
-    first, second = told(laboratory, 4), told(laboratory, 5)
+    first, second = reported(laboratory, 4), reported(laboratory, 5)
     different = {name: (first[name], second[name]) for name in first.keys() & second.keys()}
     assert {name: values for name, values in different.items() if values[0] != values[1]} == {}

@@ -99,7 +99,7 @@ def test_more_than_there_is(page_size: int) -> None:
         map_region(1 << 60, page_size, True)
 
 
-def test_a_refused_mapping_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_mapping_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_arguments: object, **_named: object) -> mmap.mmap:
         raise OSError(12, "Cannot allocate memory")
 

@@ -50,13 +50,13 @@ def judged(machine: str) -> dict[str, Judgement]:
         ("sandybridge", "mshr.l2.prefetch", 10),
     ],
 )
-def test_published_machines_are_told_right(machine: str, parameter: str, value: int | bool) -> None:
+def test_published_machines_are_reported_right(machine: str, parameter: str, value: int | bool) -> None:
     found = judged(machine)[parameter]
     assert (found.value, found.outcome) == (value, "measured")
 
 
 @pytest.mark.parametrize("machine", ["knc", "sandybridge"])
-def test_nothing_is_told_wrong(machine: str) -> None:
+def test_nothing_is_reported_wrong(machine: str) -> None:
     assert [j for j in judged(machine).values() if j.verdict is Verdict.WRONG] == []
 
 
@@ -82,22 +82,22 @@ def test_a_third_level_that_is_none_does_not_hide_a_hint_for_the_second() -> Non
 def test_entries_of_level_one_are_the_same_number_from_level_three_and_from_memory() -> None:
     opened = open_machine_file(small("plain"), 1)
     context = swept(opened, fast=True, options={"level": "L1"})
-    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
+    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
     curves, kept = context.evidence["curves"], context.evidence["in_flight"]
     assert curves["loads"]["step"] == [10, 10, 10]
     assert all(2 < kept[level] <= 11 for level in ("l2", "l3", "memory"))
-    assert told["mshr.l1.demand"].value == 10 and "from l3" in told["mshr.l1.demand"].method
+    assert reported["mshr.l1.demand"].value == 10 and "from l3" in reported["mshr.l1.demand"].method
 
 
-def test_private_pools_of_siblings_are_told_from_shared_ones() -> None:
+def test_private_pools_of_siblings_are_reported_from_shared_ones() -> None:
     knc = load("knc")
     levels = tuple(msgspec.structs.replace(level, mshr_shared_by_smt=False) for level in knc.levels)
     opened = open_machine_file(msgspec.structs.replace(knc, name="private", levels=levels), 1)
     context = swept(opened, fast=True)
-    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
+    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
-    first, second = told["mshr.l1.shared_by_smt"], told["mshr.l2.shared_by_smt"]
+    first, second = reported["mshr.l1.shared_by_smt"], reported["mshr.l2.shared_by_smt"]
     assert (first.value, first.outcome) == (False, Outcome.MEASURED)
     assert not second.value  # bandwidth smears the jump of four full queues, so it may be left open
 
@@ -121,9 +121,9 @@ def test_slow_memory_without_miss_entries_is_no_knee() -> None:
     machine = spec.Machine(name="slow", clock=plain.clock, core=core, levels=levels, memory=memory)
     opened = open_machine_file(machine, 1)
     context = Context(machine=opened, options={"level": "L2"})
-    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
+    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
-    assert told["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
+    assert reported["mshr.l2.demand"].outcome in (Outcome.AT_LEAST, Outcome.UNRESOLVED)
 
 
 def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> None:
@@ -132,9 +132,9 @@ def test_a_second_level_of_few_ways_keeps_the_line_behind_a_shorter_walk() -> No
     levels = (plain.levels[0], msgspec.structs.replace(plain.levels[1], sets=512, ways=4), plain.levels[2])
     opened = open_machine_file(msgspec.structs.replace(plain, levels=levels), 1)
     context = swept(opened, fast=True, options={"level": "L1"})
-    told = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
+    reported = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
-    demand = told["mshr.l1.demand"]
+    demand = reported["mshr.l1.demand"]
     assert (demand.value, demand.outcome) == (plain.levels[0].mshr_entries, Outcome.MEASURED)
 
 
@@ -161,10 +161,10 @@ def test_threads_whose_prefetches_may_not_leave_their_page_still_share_entries()
     knc = load("knc")
     rules = msgspec.structs.replace(knc.software_prefetch, across_page=False)
     opened = open_machine_file(msgspec.structs.replace(knc, name="pages", software_prefetch=rules), 1)
-    told = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(swept(opened, fast=True))}
+    reported = {f.parameter: f for f in registry.catalogue()["mshr"].load().answer(swept(opened, fast=True))}
     opened.close()
-    assert [told[f"mshr.{level}.shared_by_smt"].value for level in ("l1", "l2")] == [True, True]
-    assert [told[f"mshr.{level}.prefetch"].value for level in ("l1", "l2")] == [8, 58]
+    assert [reported[f"mshr.{level}.shared_by_smt"].value for level in ("l1", "l2")] == [True, True]
+    assert [reported[f"mshr.{level}.prefetch"].value for level in ("l1", "l2")] == [8, 58]
 
 
 def test_prefetches_that_a_full_queue_drops_are_not_asked_for_behind_loads_of_their_page() -> None:

@@ -97,7 +97,7 @@ def test_a_switch_turns_off_what_it_names_and_nothing_after_it() -> None:
         assert both == of_the_other_core == fetched(machine, run, lines) == pairs | stream
 
 
-def test_the_switches_tell_nothing_of_the_prefetchers() -> None:
+def test_the_switches_show_nothing_of_the_prefetchers() -> None:
     with (
         closing(quiet(core=SWITCHED, **SHAPE)) as bare,
         closing(quiet(prefetchers=(L2_STREAM,), core=SWITCHED, **SHAPE)) as streaming,
@@ -171,7 +171,7 @@ def tried(alone: list[bool | None], together: bool | None, switches: tuple[Prefe
         ([None, None], None, "a run"),
     ],
 )
-def test_what_was_gone_says_what_is_told(alone: list[bool | None], together: bool | None, method: str) -> None:
+def test_what_was_gone_says_what_is_reported(alone: list[bool | None], together: bool | None, method: str) -> None:
     first, second = with_switches(FINDINGS, tried(alone, together, (INNER, OUTER)))
     assert (first.method, first.value, second.value) == (method, True, 4)
 

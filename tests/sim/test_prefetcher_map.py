@@ -1,4 +1,5 @@
-"""The map of machines with one prefetcher, with two that hide each other, and with none: nothing may be told wrong."""
+"""The map of machines with one prefetcher, with two that hide each other, and with none: nothing may be reported
+wrong."""
 
 from __future__ import annotations
 
@@ -78,7 +79,7 @@ def surveyed(machine: SimulatedMachine) -> list[Finding]:
 
 
 def surveyed_once(machine: SimulatedMachine) -> list[Finding]:
-    """What one survey tells by itself, with nothing kept back because another one did not agree."""
+    """What one survey shows by itself, with nothing kept back because another one did not agree."""
     context = swept(machine, fast=True)
     region = working_memory(context)
     references = measure_references(context, region)
@@ -96,15 +97,15 @@ Survey = Callable[[SimulatedMachine], list[Finding]]
 def judged(*prefetchers: Any, look: Survey = surveyed_once, **changes: Any) -> dict[str, Judgement]:
     changes = {**SHAPE, **changes}
     with closing(quiet(prefetchers=prefetchers, **changes)) as machine:
-        told = look(machine)
+        reported = look(machine)
     shape = {name: changes.pop(name) for name in ("l1", "l2", "l3") if name in changes}
 
     file = spec.Machine(name="quiet", levels=levels(**shape), prefetchers=prefetchers, **changes)
     true = [finding for finding in truth(file) if finding.parameter.startswith("prefetcher.")]
     true = [finding for finding in true if not NOT_YET.search(finding.parameter)]
-    told = [finding for finding in told if not NOT_YET.search(finding.parameter)]
-    known = frozenset(finding.parameter for finding in (*true, *told))
-    return {judgement.parameter: judgement for judgement in judge("quiet", told, true, known)}
+    reported = [finding for finding in reported if not NOT_YET.search(finding.parameter)]
+    known = frozenset(finding.parameter for finding in (*true, *reported))
+    return {judgement.parameter: judgement for judgement in judge("quiet", reported, true, known)}
 
 
 @cache
@@ -121,7 +122,7 @@ def wrong(judgements: dict[str, Judgement]) -> list[Judgement]:
     return [judgement for judgement in judgements.values() if judgement.verdict is Verdict.WRONG]
 
 
-def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
+def test_nothing_is_reported_of_a_machine_without_prefetchers() -> None:
     judgements = judged(look=surveyed)
     assert len(judgements) == 10
     assert {judgement.verdict for judgement in judgements.values()} == {Verdict.RIGHT}
@@ -141,7 +142,7 @@ def test_nothing_is_told_of_a_machine_without_prefetchers() -> None:
     ],
     ids=["next line", "l1 stream", "l1 stride", "region", "pair", "l2 next line", "l2 stride", "l2 stream"],
 )
-def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions: set[str]) -> None:
+def test_one_prefetcher_is_reported_by_all_its_rules(prefetcher: Any, open_questions: set[str]) -> None:
     """By surveys at several times, of which the first leave the prefetcher something to remember."""
     judgements = judged(prefetcher, look=surveyed)
     assert wrong(judgements) == []
@@ -161,7 +162,7 @@ def test_one_prefetcher_is_told_by_all_its_rules(prefetcher: Any, open_questions
     ],
     ids=lambda pair: "+".join(type(each).__name__ + str(each.level) for each in pair),
 )
-def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[Any, ...]) -> None:
+def test_of_two_that_hide_each_other_nothing_is_reported_wrong(prefetchers: tuple[Any, ...]) -> None:
     judgements = judged_once(prefetchers)
     assert wrong(judgements) == []
     present = [judgement for name, judgement in judgements.items() if re.search(r"(?<!other)\.present$", name)]
@@ -193,7 +194,7 @@ def test_of_two_that_hide_each_other_nothing_is_told_wrong(prefetchers: tuple[An
         "strides beside streams",
     ],
 )
-def test_rules_are_told_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
+def test_rules_are_reported_beside_what_used_to_hide_them(prefetchers: tuple[Any, ...], right: tuple[str, ...]) -> None:
     judgements = judged_once(prefetchers)
     assert wrong(judgements) == []
     assert {judgements[f"prefetcher.{name}"].verdict for name in right} == {Verdict.RIGHT}
@@ -213,7 +214,9 @@ def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextL
 
 @pytest.mark.parametrize("core", [spec.Core(), spec.Core(out_of_order=False, blocking_load=True)])
 @pytest.mark.parametrize("beside", [(), (L2_NEXT,), (PAIR,)], ids=["alone", "next line", "pair"])
-def test_next_lines_of_level_two_are_told_behind_those_of_level_one(beside: tuple[Any, ...], core: spec.Core) -> None:
+def test_next_lines_of_level_two_are_reported_behind_those_of_level_one(
+    beside: tuple[Any, ...], core: spec.Core
+) -> None:
     """Level 1's own requests are dropped while all its miss entries are taken, also where only prefetches can take
     them."""
     with closing(quiet(prefetchers=(ALWAYS_NEXT, *beside), core=core, **SHAPE)) as machine:
@@ -226,7 +229,7 @@ def test_next_lines_stay_open_where_level_one_waits_for_an_entry() -> None:
         assert find_neighbours(laboratory(machine))["l2.next_line"].present is None
 
 
-def test_two_runs_of_a_page_are_told_where_level_two_leads_them_on() -> None:
+def test_two_runs_of_a_page_are_reported_where_level_two_leads_them_on() -> None:
     inner = spec.Streamer(level=1, fills="l2", trigger=5, degree=4, max_distance=16, streams=8, streams_per_page=2)
     outer = spec.Streamer(
         level=2,
@@ -245,7 +248,7 @@ def test_two_runs_of_a_page_are_told_where_level_two_leads_them_on() -> None:
         assert rules.entries() == 8
 
 
-def test_a_table_behind_which_level_two_leads_on_is_told_as_a_bound() -> None:
+def test_a_table_behind_which_level_two_leads_on_is_reported_as_a_bound() -> None:
     """Level 2's is the smaller one: what it forgot isn't led on, whatever level 1 remembers."""
     inner = spec.Streamer(level=1, fills="l2", trigger=5, degree=4, max_distance=16, streams=32, streams_per_page=2)
     listening = {"trained_by": ("load", "l1_prefetcher"), "trigger_by_l1_prefetcher": 1}
@@ -281,11 +284,11 @@ def test_threads_that_slow_each_other_down_hide_no_stream() -> None:
     core = spec.Core(threads_per_core=2, smt_extra_cycles=10.0)
     streamer = replace(L1_STREAM, fills="l2", shared_by_smt=True)
     with closing(quiet(prefetchers=(streamer,), core=core, **SHAPE)) as machine:
-        lab, told = laboratory(machine), Report("l1.stream")
+        lab, reported = laboratory(machine), Report("l1.stream")
         rarely_later = {name: np.append(ticks, ticks.max() + 1) for name, ticks in lab.references.ticks.items()}
         lab.references = References(rarely_later)
-        report_shared(lab, l1_question(lab, gap_lines(lab, 3), False), 2, told)
-    assert [finding.value for finding in told] == [True]
+        report_shared(lab, l1_question(lab, gap_lines(lab, 3), False), 2, reported)
+    assert [finding.value for finding in reported] == [True]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +303,7 @@ def test_what_indexes_strides_is_asked_with_runs_that_are_followed(stride: spec.
 
 
 @pytest.mark.parametrize("trigger", [8, 12])
-def test_a_stream_that_wants_more_accesses_than_are_asked_is_not_told_absent(trigger: int) -> None:
+def test_a_stream_that_wants_more_accesses_than_are_asked_is_not_reported_absent(trigger: int) -> None:
     streamer = spec.Streamer(level=2, trigger=trigger, degree=2, max_distance=16, streams=16)
     judgements = judged(streamer)
     assert wrong(judgements) == []
@@ -308,7 +311,7 @@ def test_a_stream_that_wants_more_accesses_than_are_asked_is_not_told_absent(tri
 
 
 @pytest.mark.parametrize("fills", ["l1", "l2"])
-def test_a_stream_of_two_lines_is_not_told_absent_beside_one_that_goes_far(fills: Literal["l1", "l2"]) -> None:
+def test_a_stream_of_two_lines_is_not_reported_absent_beside_one_that_goes_far(fills: Literal["l1", "l2"]) -> None:
     """What level 2 leads far explains runs of neighbouring lines, but not what comes while it hears only hits."""
     near = spec.Streamer(level=1, fills=fills, trigger=3, degree=1, max_distance=2, streams=16)
     far = spec.Streamer(level=2, trigger=3, degree=2, max_distance=20, streams=16)
@@ -338,9 +341,9 @@ def test_threads_of_a_core_train_one_stream_or_their_own(shared: bool, threads: 
     """Asked of two, three and four of them, as far as there are so many."""
     streamer = spec.Streamer(level=2, trigger=3, degree=4, max_distance=16, shared_by_smt=shared)
     with closing(quiet(prefetchers=(streamer,), core=spec.Core(threads_per_core=threads), **SHAPE)) as machine:
-        lab, told = laboratory(machine), Report("l2.stream")
-        report_shared(lab, l2_questions(lab, gap_lines(lab, 3), False)[0], 2, told)
-    assert [finding.value for finding in told] == [shared]
+        lab, reported = laboratory(machine), Report("l2.stream")
+        report_shared(lab, l2_questions(lab, gap_lines(lab, 3), False)[0], 2, reported)
+    assert [finding.value for finding in reported] == [shared]
     asked = [str(number) for number in range(2, threads + 1)]
     assert lab.context.evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys(asked, shared)
 

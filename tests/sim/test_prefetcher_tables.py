@@ -33,7 +33,7 @@ FILES = Path(__file__).parents[1] / "fixtures/machine_files"
     [(L1_STRIDE, "l1.stride"), (L2_STRIDE, "l2.stride"), (L1_STREAM, "l1.stream"), (L2_STREAM, "l2.stream")],
     ids=["l1 stride", "l2 stride", "l1 stream", "l2 stream"],
 )
-def test_a_table_that_gives_up_its_oldest_entry_is_told_from_one_that_keeps_what_is_used(
+def test_a_table_that_gives_up_its_oldest_entry_is_reported_from_one_that_keeps_what_is_used(
     prefetcher: Any, identity: str
 ) -> None:
     judgements = judged(msgspec.structs.replace(prefetcher, replacement="fifo"))
@@ -59,8 +59,8 @@ def test_level_one_s_own_tables_belong_to_a_core() -> None:
 def test_streams_of_level_one_are_counted_beside_a_region_prefetcher(replacement: str) -> None:
     region = spec.Region(level=1, fills="l1", region_size_bytes=1024, active_regions=8, trigger=2, indexed_by="offset")
     judgements = judged(region, msgspec.structs.replace(L1_STREAM, replacement=replacement))
-    told = [judgements[f"prefetcher.l1.stream.{name}"].verdict for name in ("streams", "replacement")]
-    assert told == [Verdict.RIGHT] * 2
+    reported = [judgements[f"prefetcher.l1.stream.{name}"].verdict for name in ("streams", "replacement")]
+    assert reported == [Verdict.RIGHT] * 2
     assert wrong(judgements) == []
 
 
@@ -78,15 +78,16 @@ def test_runs_that_a_region_prefetcher_has_seen_take_no_further_entries_of_strea
 
 def test_requests_of_level_one_make_no_rule_of_page_strides_wrong() -> None:
     """A first cache of four ways can't hold all lines that its next-line prefetcher would ask for, and the strides of
-    level 2 hear those requests too: found on a drawn machine, whose runs were told to need six accesses for four."""
+    level 2 hear those requests too: found on a drawn machine, whose runs were reported to need six accesses for
+    four."""
     file = load(str(Path(__file__).parents[1] / "fixtures" / "machine_files" / "next_line_and_page_strides.toml"))
     with closing(open_machine_file(file, 9563)) as machine:
         context = Context(machine=machine, seed=9563, fast=True)
         region = working_memory(context)
         lab = Lab(context, region, measure_references(context, region))
         lab.known.next_in_l1 = True
-        told = Report("l2.stride")
-        report_l2_stride(lab, None, Found(present=True, down=True, stride=lab.params.stride), told)
-    trigger = next(iter(told))
+        reported = Report("l2.stride")
+        report_l2_stride(lab, None, Found(present=True, down=True, stride=lab.params.stride), reported)
+    trigger = next(iter(reported))
     true = {finding.parameter: finding.value for finding in truth(file)}
     assert trigger.value in (None, true[trigger.parameter])

@@ -1,4 +1,4 @@
-"""References and shares on simulated machines: each level is told from the others by its own reference."""
+"""References and shares on simulated machines: each level is distinguished from the others by its own reference."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def referred(name: str) -> tuple[Context, Region, References]:
 
 
 @pytest.mark.parametrize("name", ["plain", "zen-like"])
-def test_loads_are_told_by_the_level_that_served_them(name: str) -> None:
+def test_loads_are_reported_by_the_level_that_served_them(name: str) -> None:
     context, region, references = referred(name)
     assert references.levels == ("l1", "l2", "l3", "memory")
     assert all(len(ticks) > 200 for ticks in references.ticks.values())

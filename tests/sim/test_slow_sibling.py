@@ -62,14 +62,14 @@ def test_a_sibling_that_slows_loads_makes_no_level_wrong(
         if when == "after them":
             slowed(monkeypatch, L2 - L1)
         assert lab.brings(visit, LINE + 1) is True
-        told = lab.level(visit, LINE + 1), lab.in_l1(visit, LINE + 1)
-    assert told in ((level, level == "l1"), *([] if when == "never" else [(None, None)]))
+        reported = lab.level(visit, LINE + 1), lab.in_l1(visit, LINE + 1)
+    assert reported in ((level, level == "l1"), *([] if when == "never" else [(None, None)]))
 
 
-def test_a_line_that_stayed_behind_level_1_is_told_by_a_clock_of_long_steps_too() -> None:
+def test_a_line_that_stayed_behind_level_1_is_reported_by_a_clock_of_long_steps_too() -> None:
     brackets = {"lfence": 20.0, "mfence": 20.0, "cpuid": 20.0}
     clock = spec.Clock(step_ticks=36.0, ticks_per_cycle=0.5, brackets=brackets)
     with closing(quiet(prefetchers=(PAIR,), l3=None, l2={"sets": 512}, clock=clock)) as machine:
         lab = laboratory(swept(machine, fast=True))
-        told = [lab.in_l1(Visit((Access(line * 64),)), line + 1) for line in (8, 20, 32, 44)]
-    assert told == [False] * 4
+        reported = [lab.in_l1(Visit((Access(line * 64),)), line + 1) for line in (8, 20, 32, 44)]
+    assert reported == [False] * 4

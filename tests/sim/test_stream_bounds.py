@@ -35,21 +35,21 @@ def reach_of(lab: Lab) -> list[Finding]:
     """Degree and distance of the only prefetcher that there is."""
     lab.known.next_in_l1 = lab.known.next_after_hits = lab.known.inner_streams = False
     lab.known.outer_next = lab.known.pairs = False
-    told = Report("l2.stream")
-    report_reach(Rules(lab, find_l2_stream(lab), False), told)
-    return list(told)
+    reported = Report("l2.stream")
+    report_reach(Rules(lab, find_l2_stream(lab), False), reported)
+    return list(reported)
 
 
 @settings(max_examples=4, deadline=None)
 @given(streamer=STREAMERS)
 def test_neither_degree_nor_distance_is_wrong_by_any_rule_of_fetching_on(streamer: spec.Streamer) -> None:
     with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
-        told = reach_of(laboratory(machine))
+        reported = reach_of(laboratory(machine))
     file = spec.Machine(name="quiet", levels=levels(**SHAPE), prefetchers=(streamer,))
-    names = frozenset(finding.parameter for finding in told)
+    names = frozenset(finding.parameter for finding in reported)
     assert {name.rpartition(".")[2] for name in names} == {"degree", "max_distance", "leads_by", "lead"}
     true = [finding for finding in truth(file) if finding.parameter in names]
-    assert [each for each in judge("quiet", told, true, names) if each.verdict is Verdict.WRONG] == []
+    assert [each for each in judge("quiet", reported, true, names) if each.verdict is Verdict.WRONG] == []
 
 
 @settings(max_examples=2, deadline=None)
@@ -57,8 +57,8 @@ def test_neither_degree_nor_distance_is_wrong_by_any_rule_of_fetching_on(streame
 def test_a_limit_that_holds_back_batches_is_measured(degree: int, distance: int) -> None:
     streamer = spec.Streamer(level=2, trigger=3, degree=degree, max_distance=distance)
     with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
-        told = {finding.parameter: finding for finding in reach_of(laboratory(machine))}
-    found = told["prefetcher.l2.stream.max_distance"]
+        reported = {finding.parameter: finding for finding in reach_of(laboratory(machine))}
+    found = reported["prefetcher.l2.stream.max_distance"]
     assert (found.outcome, found.value) == ("measured", distance)
 
 

@@ -1,4 +1,5 @@
-"""A tenant on the other thread of a core, whom no list of CPUs shows, takes miss entries: what is told of them then."""
+"""A co-runner on the other thread of a core, whom no list of CPUs shows, takes miss entries: what is reported of them
+then."""
 
 from __future__ import annotations
 
@@ -27,16 +28,16 @@ STAYS: dict[str, Any] = COMES_AND_GOES | {"tenant_interval_cycles": 2e8, "tenant
 NOPS = 2000
 
 
-def with_tenant(**noise: Any) -> SimulatedMachine:
+def with_co_runner(**noise: Any) -> SimulatedMachine:
     machine = small("plain")
     assert machine.levels[0].mshr_entries == ENTRIES
     changed = msgspec.structs.replace(machine.noise, **noise)
     return open_machine_file(msgspec.structs.replace(machine, noise=changed), 1)
 
 
-def told(**noise: Any) -> dict[str, Finding]:
+def reported(**noise: Any) -> dict[str, Finding]:
     """Findings of a machine on which he is there for three quarters of the time, or once he came."""
-    opened = with_tenant(**noise)
+    opened = with_co_runner(**noise)
     context = swept(opened, fast=True, options={"level": "L1"})
     found = {finding.parameter: finding for finding in registry.catalogue()["mshr"].load().answer(context)}
     opened.close()
@@ -44,13 +45,13 @@ def told(**noise: Any) -> dict[str, Finding]:
 
 
 def test_entries_are_counted_while_nobody_holds_any() -> None:
-    found = told(**COMES_AND_GOES)
+    found = reported(**COMES_AND_GOES)
     for name in ("mshr.l1.demand", "mshr.l1.prefetch"):
         assert (found[name].value, found[name].outcome) == (ENTRIES, Outcome.MEASURED)
 
 
 def test_one_who_stays_leaves_bounds() -> None:
-    found = told(**STAYS)
+    found = reported(**STAYS)
     assert found["mshr.l1.prefetch"].outcome is Outcome.AT_LEAST
     for name in ("mshr.l1.demand", "mshr.l1.prefetch"):
         value = found[name].value
@@ -58,7 +59,7 @@ def test_one_who_stays_leaves_bounds() -> None:
         assert value is None or (isinstance(value, int) and ENTRIES - HELD <= value <= ENTRIES)
 
 
-def test_work_is_done_again_where_somebody_came_meanwhile() -> None:
+def test_work_is_done_again_where_other_came_meanwhile() -> None:
     """Work that sees him, as he takes issue slots, seldom does so when it is run this way."""
     opened = quiet(noise=spec.Noise(tenant_interval_cycles=1e7, tenant_cycles=2e7))
     nops = Probe().start(dither=False).nop(NOPS).stop()

@@ -12,12 +12,12 @@ from setebench.calibration import Walk
 from setebench.infer.levels import Plateau
 from setebench.infer.ticks import dominant
 from setebench.machine import Region
+from setebench.measure.candidates import Candidate, last_level, shortest_alike, steadiest
 from setebench.measure.layout import REPEATED_SHIFTS
 from setebench.measure.placing import Place
-from setebench.measure.rungs import Rung, last_level, shortest_alike, steadiest
 from setebench.measure.swept import SweptLevels
 from setebench.measure.timed import Timed
-from setebench.measure.walks import FIRST_RATIO, Ladder, MemoryLoads, turns, walk_beyond
+from setebench.measure.walks import FIRST_RATIO, LevelSearch, MemoryLoads, turns, walk_beyond
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -32,26 +32,26 @@ def opened(**changes: Any) -> tuple[Context, Region]:
     return Context(machine=machine, seed=1, fast=True), machine.allocate(64 << 20, 4096)
 
 
-def ladder(first_end: float, **changes: Any) -> Ladder:
+def level_search(first_end: float, **changes: Any) -> LevelSearch:
     context, region = opened(**changes)
-    return Ladder(context, region, first_end, MemoryLoads(MEMORY, MEMORY))
+    return LevelSearch(context, region, first_end, MemoryLoads(MEMORY, MEMORY))
 
 
 @pytest.mark.parametrize("replacement", ["lru", "random"])
 def test_a_second_level_hardly_larger_than_the_first_is_seen(replacement: str) -> None:
     """Also where the clock's step is longer than the way from one level to the next."""
     tight = {name: {**fields, "replacement": replacement} for name, fields in TIGHT.items()}
-    rung = ladder(40 * KIB, clock=COARSE, **tight).first(4.0)
-    assert rung.fastest_cycles == pytest.approx(L2, abs=2.5)
-    assert rung.share > 0.9
+    candidate = level_search(40 * KIB, clock=COARSE, **tight).first(4.0)
+    assert candidate.fastest_cycles == pytest.approx(L2, abs=2.5)
+    assert candidate.share > 0.9
 
 
-def test_the_second_level_is_told_without_lines_that_a_random_first_level_kept() -> None:
-    """Its end looks nearer to a sweep's sparse lines, and the tenth of lines that a short walk over whole pages leaves
-    in it hides in the clock's step. Lines take far longer than in the first level all the same."""
+def test_the_second_level_is_reported_without_lines_that_a_random_first_level_kept() -> None:
+    """Its end samples nearer to a sweep's sparse lines, and the tenth of lines that a short walk over whole pages
+    leaves in it hides in the clock's step. Lines take far longer than in the first level all the same."""
     slow = {"latency_cycles": 24.0, "sets": 1024, "ways": 16}
-    found = ladder(19 * KIB, clock=COARSE, l1={"replacement": "random"}, l2=slow)
-    assert found._rung(found._walk(0)).fastest_cycles < 23.0
+    found = level_search(19 * KIB, clock=COARSE, l1={"replacement": "random"}, l2=slow)
+    assert found._candidate(found._walk(0)).fastest_cycles < 23.0
     assert found.first(L1).fastest_cycles == pytest.approx(24.0, abs=1.0)
 
 
@@ -101,53 +101,53 @@ def test_chains_are_made_of_lines_that_a_level_of_few_ways_holds() -> None:
 
 
 def test_a_third_level_is_seen_behind_a_second() -> None:
-    climbed = ladder(32 * KIB, clock=COARSE).climb()
+    climbed = level_search(32 * KIB, clock=COARSE).rise()
     third, unclear = last_level(climbed, L2)
     assert third is not None and not unclear
     assert third.cycles == pytest.approx(L3, rel=0.1)
 
 
 def test_no_third_level_is_made_up_where_there_is_none() -> None:
-    climbed = ladder(32 * KIB, clock=COARSE, l3=None).climb()
+    climbed = level_search(32 * KIB, clock=COARSE, l3=None).rise()
     assert climbed[-1].share < 0.2
     assert last_level(climbed, L2) == (None, False)
 
 
-def rungs(*cycles_and_share: tuple[float, float]) -> list[Rung]:
-    return [Rung(Walk(2.0**n), cycles, share, cycles, []) for n, (cycles, share) in enumerate(cycles_and_share)]
+def candidates(*cycles_and_share: tuple[float, float]) -> list[Candidate]:
+    return [Candidate(Walk(2.0**n), cycles, share, cycles, []) for n, (cycles, share) in enumerate(cycles_and_share)]
 
 
 def test_something_slower_that_never_stays_the_same_is_unclear() -> None:
-    assert last_level(rungs((14, 1), (20, 0.9), (30, 0.6), (45, 0.3)), 14.0) == (None, True)
+    assert last_level(candidates((14, 1), (20, 0.9), (30, 0.6), (45, 0.3)), 14.0) == (None, True)
 
 
 @pytest.mark.parametrize(("error", "shortest"), [(0.2, 4.0), (3.0, 2.0)])
 def test_the_shortest_walk_that_shows_a_level_is_known_as_well_as_its_mean_is(error: float, shortest: float) -> None:
     """Behind the last walk few lines are left in the level, and their mean reads 62 by chance."""
-    found = [Rung(Walk(2.0**n), cycles, 0.9, cycles, []) for n, cycles in enumerate((30.0, 56.0, 58.0))]
-    level = Rung(Walk(8.0), 62.0, 0.3, 62.0, [], error)
+    found = [Candidate(Walk(2.0**n), cycles, 0.9, cycles, []) for n, cycles in enumerate((30.0, 56.0, 58.0))]
+    level = Candidate(Walk(8.0), 62.0, 0.3, 62.0, [], error)
     assert shortest_alike([*found, level], level) == shortest
 
 
-def test_clocks_are_told_apart_by_their_step() -> None:
+def test_clocks_are_reported_apart_by_their_step() -> None:
     for clock, fine in ((COARSE, False), (spec.Clock(brackets=COARSE.brackets), True)):
-        one = ladder(32 * KIB, clock=clock)
+        one = level_search(32 * KIB, clock=clock)
         assert one.fine is fine
         assert bool(one.first(4.0).groups) is fine
 
 
 def test_a_plateau_that_is_a_mixture_with_memory_is_not_borne_out() -> None:
-    """Single loads behind its walk take what the cache takes; those from memory are told apart."""
-    one = ladder(32 * KIB, clock=COARSE)
+    """Single loads behind its walk take what the cache takes; those from memory are distinguished."""
+    one = level_search(32 * KIB, clock=COARSE)
     walk = Walk(1024 * KIB, 2)
     assert one.bears_out(walk, L3)
     assert not one.bears_out(walk, L3 + 0.3 * (MEMORY - L3))
 
 
-def test_a_walk_that_loses_nothing_is_the_gentlest() -> None:
-    one = ladder(32 * KIB, clock=COARSE)
+def test_a_walk_that_loses_nothing_is_the_least_evicting() -> None:
+    one = level_search(32 * KIB, clock=COARSE)
     walk = Walk(1024 * KIB, 2)
-    found = one.gentlest(walk, 600 * KIB, L3)
+    found = one.least_evicting(walk, 600 * KIB, L3)
     assert found is not None
     # where pages lie unevenly a line or two may be lost at first, and the same walk settles
     assert (found[0].bytes, found[0].turns) == (walk.bytes, walk.turns)
@@ -156,45 +156,45 @@ def test_a_walk_that_loses_nothing_is_the_gentlest() -> None:
 
 def test_a_walk_that_keeps_all_lines_but_some_of_them_nearer_gives_way_to_a_longer_one() -> None:
     """A second level of 512 KiB keeps a good part of its lines behind a walk of hardly more."""
-    one = ladder(32 * KIB, clock=COARSE, l2={"sets": 1024, "ways": 8})
+    one = level_search(32 * KIB, clock=COARSE, l2={"sets": 1024, "ways": 8})
     short = Walk(540 * KIB, 1, repeated=False)
-    leaky = one._rung(short)
+    leaky = one._candidate(short)
     assert leaky.share > 0.98 and leaky.cycles < 0.94 * L3
-    found = one.gentlest(short, 530 * KIB, L3)
+    found = one.least_evicting(short, 530 * KIB, L3)
     assert found is not None
     assert found[1] == pytest.approx(L3, rel=0.05)
     assert found[1] > leaky.cycles
 
 
 def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:
-    one = ladder(32 * KIB, clock=COARSE)
+    one = level_search(32 * KIB, clock=COARSE)
     too_long = Walk(7 * 1024 * KIB, 2)
-    found = one.gentlest(too_long, 1024 * KIB, L3)
+    found = one.least_evicting(too_long, 1024 * KIB, L3)
     assert found is not None
     assert found[0].bytes < too_long.bytes
     assert found[1] == pytest.approx(L3, rel=0.1)
 
 
 def test_a_walk_whose_lines_stay_in_the_level_before_is_no_walk_to_a_third() -> None:
-    one = ladder(32 * KIB, clock=COARSE)
-    assert one.gentlest(Walk(600 * KIB, 1), 601 * KIB, 2 * L3) is None
+    one = level_search(32 * KIB, clock=COARSE)
+    assert one.least_evicting(Walk(600 * KIB, 1), 601 * KIB, 2 * L3) is None
 
 
 def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None:
     """However fast its fastest lines happened to read."""
     caches = [Plateau(4e3, 30e3, 4.0), Plateau(38e3, 510e3, 14.7), Plateau(1.4e6, 2.9e6, 53.0)]
     seen = SweptLevels(caches, [30e3, 700e3, 3e6], False)
-    second = Rung(Walk(45e3, 5, repeated=True), 14.5, 1.0, 10.5, [])
+    second = Candidate(Walk(45e3, 5, repeated=True), 14.5, 1.0, 10.5, [])
     assert seen.further(second) == [2]
 
 
 def test_the_second_levels_own_plateau_is_no_level_behind_one_that_is_known_badly() -> None:
-    """Behind a short walk the second level was told a fifth too fast, as few loads on a coarse clock do."""
+    """Behind a short walk the second level was reported a fifth too fast, as few loads on a coarse clock do."""
     caches = [Plateau(4e3, 30e3, 4.0), Plateau(50e3, 900e3, 11.8)]
     seen = SweptLevels(caches, [43e3, 1.1e6], True)
-    badly = Rung(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4, 0.4)
+    badly = Candidate(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4, 0.4)
     assert seen.further(badly) == []
-    assert seen.further(Rung(badly.walk, 9.0, 1.0, 8.7, [], 0.05, 0.05)) == [1]
+    assert seen.further(Candidate(badly.walk, 9.0, 1.0, 8.7, [], 0.05, 0.05)) == [1]
 
 
 @pytest.mark.parametrize(
@@ -221,20 +221,20 @@ def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None
 @pytest.mark.parametrize(("lost", "chosen"), [(15.0, 119), (45.0, 79)])
 def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines(lost: float, chosen: int) -> None:
     """Behind both the fastest lines answer alike; but where most are gone already, other layouts lose those too."""
-    found = [Rung(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4, 0.4) for size, mean in ((79, 15.2), (119, lost))]
-    found.append(Rung(Walk(178 * KIB), 64.0, 1.0, 64.0, [], 0.3))
+    found = [Candidate(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4, 0.4) for size, mean in ((79, 15.2), (119, lost))]
+    found.append(Candidate(Walk(178 * KIB), 64.0, 1.0, 64.0, [], 0.3))
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
 
 @pytest.mark.parametrize(
     ("fastest", "mean", "chosen"), [(14.1, 14.9, 63), (14.1, 17.0, 155), (13.6, 14.4, 155), (12.5, 14.9, 155)]
 )
-def test_where_somebody_takes_lines_meanwhile_a_walk_no_longer_than_it_must_be_is_taken(
+def test_where_other_takes_lines_meanwhile_a_walk_no_longer_than_it_must_be_is_taken(
     fastest: float, mean: float, chosen: int
 ) -> None:
     """One that leaves lines in the first level, as its fastest lines show, is too short."""
-    found = [Rung(Walk(63 * KIB), mean, 1.0, fastest, [], 0.2, 0.1)]
-    found += [Rung(Walk(size * KIB), 17.6, 1.0, 14.2, [], 0.2, 0.1) for size in (104, 155)]
+    found = [Candidate(Walk(63 * KIB), mean, 1.0, fastest, [], 0.2, 0.1)]
+    found += [Candidate(Walk(size * KIB), 17.6, 1.0, 14.2, [], 0.2, 0.1) for size in (104, 155)]
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
 
@@ -243,12 +243,12 @@ def test_a_dear_bracket_hides_no_way_from_one_level_to_the_next() -> None:
     brackets = {"lfence": 70.0, "mfence": 90.0, "cpuid": 200.0}
     clock = spec.Clock(step_ticks=1.0, jitter_cycles=3.6, brackets=brackets)
     outer = {"l2": {"sets": 1024, "ways": 4, "replacement": "random"}, "l3": {"latency_cycles": L2 + 14.0}}
-    rung = ladder(32 * KIB, clock=clock, **outer)._rung(Walk(200 * KIB, 2, repeated=True))
-    assert [group.cycles for group in rung.groups if group.share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
+    candidate = level_search(32 * KIB, clock=clock, **outer)._candidate(Walk(200 * KIB, 2, repeated=True))
+    assert [group.cycles for group in candidate.groups if group.share > 0.1] == pytest.approx([L2, L2 + 14.0], abs=1.0)
 
 
 class BesideAnother:
-    """A machine on which somebody else uses the outer level too: of the lines that a new walk has just brought there,
+    """A machine on which another guest uses the outer level too: of the lines that a new walk has just brought there,
     most are gone again at first, fewer from time to time, and none once it has been gone round `UNSETTLED` times."""
 
     UNSETTLED = 9
@@ -277,17 +277,19 @@ def test_lines_count_once_a_walk_has_been_gone_so_often_that_they_stay() -> None
     machine: Any = BesideAnother(quiet(clock=COARSE))
     context = Context(machine=machine, seed=1, fast=True)
     region = machine.allocate(64 << 20, 4096)
-    rung = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(Walk(1024 * KIB, 1), settle=True)
-    assert rung.share > 0.95 and rung.cycles == pytest.approx(L3, rel=0.15)
-    assert rung.walk.settling >= BesideAnother.UNSETTLED - 1
-    again = Ladder(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._rung(rung.walk, settle=True)
-    assert again.share > 0.95 and again.walk.settling == rung.walk.settling
-    place = Place(context, region, "l3", rung.walk)
+    candidate = LevelSearch(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._candidate(
+        Walk(1024 * KIB, 1), settle=True
+    )
+    assert candidate.share > 0.95 and candidate.cycles == pytest.approx(L3, rel=0.15)
+    assert candidate.walk.settling >= BesideAnother.UNSETTLED - 1
+    again = LevelSearch(context, region, 32 * KIB, MemoryLoads(MEMORY, MEMORY))._candidate(candidate.walk, settle=True)
+    assert again.share > 0.95 and again.walk.settling == candidate.walk.settling
+    place = Place(context, region, "l3", candidate.walk)
     assert float(np.mean(place.time_singles(context, 4).loads - OVERHEAD < MEMORY)) > 0.95
 
 
 def test_where_nobody_takes_lines_no_walk_is_gone_in_vain() -> None:
-    assert ladder(32 * KIB, clock=COARSE)._rung(Walk(1024 * KIB, 1), settle=True).walk.settling == 0
+    assert level_search(32 * KIB, clock=COARSE)._candidate(Walk(1024 * KIB, 1), settle=True).walk.settling == 0
 
 
 def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:

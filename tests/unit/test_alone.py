@@ -1,4 +1,4 @@
-"""Doing work while no tenant is seen on the core, on a made-up one that tells its pace."""
+"""Doing work while no co-runner is seen on the core, on a made-up one that shows its pace."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from setebench.measure.alone import FAST_PATIENCE, LOOKS, PAUSE, Alone
 from setebench.probe import Probe
 from setebench.scenario import Context
 
-FREE_TICKS, SHARED_TICKS, RULER_TICKS = 1000, 1600, 900
+FREE_TICKS, SHARED_TICKS, TICK_RATE_TICKS = 1000, 1600, 900
 
 
 class Core:
-    """Tells, look by look, whether somebody runs beside; `clock` scales all times, as another frequency does. CPUs are
-    told as cores of their own, those in `siblings` as one."""
+    """Shows, look by look, whether another user runs beside; `clock` scales all times, as another frequency does. CPUs
+    are reported as cores of their own, those in `siblings` as one."""
 
     def __init__(self, shared: Iterator[bool], siblings: tuple[int, ...] = ()) -> None:
         self._shared, self.clock, self.pauses, self.together = shared, 1.0, 0, 0
@@ -33,7 +33,7 @@ class Core:
             self.pauses += 1
             return np.zeros((placements, 0), dtype=np.int64)
         nops = SHARED_TICKS if next(self._shared) else FREE_TICKS
-        return np.array([[nops, RULER_TICKS]] * placements) * int(self.clock)
+        return np.array([[nops, TICK_RATE_TICKS]] * placements) * int(self.clock)
 
     def run_together(self, probes: dict[int, Probe], placements: int, **_: Any) -> dict[int, NDArray[np.int64]]:
         self.together += 1
@@ -103,7 +103,7 @@ def test_threads_of_a_known_core_are_looked_at_one_by_one() -> None:
     assert core.together == 0 and alone.lately
 
 
-def test_on_a_clock_too_coarse_for_looks_nobody_waits() -> None:
+def test_on_a_clock_too_coarse_for_samplings_nobody_waits() -> None:
     alone, done = Alone(context_of(Core(repeat(True)), 1e4)), list[int]()
     alone.run(lambda: done.append(1))
     assert len(done) == 1 and alone.lately

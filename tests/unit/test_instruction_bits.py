@@ -16,7 +16,7 @@ def test_any_set_of_bits_below_the_far_one_is_found(mask: int) -> None:
 
 
 @given(mask=st.integers(0, (1 << FAR_BIT) - 1))
-def test_nothing_is_told_where_the_far_bit_matters_too(mask: int) -> None:
+def test_nothing_is_reported_where_the_far_bit_matters_too(mask: int) -> None:
     assert bits_that_matter(SAME, lambda address: not (address ^ SAME) & (mask | 1 << FAR_BIT)) is None
 
 

@@ -55,11 +55,11 @@ def test_the_set_is_as_large_as_asked_to_a_page(size: float, seed: int) -> None:
 
 
 @given(sizes, seeds)
-def test_a_companion_shares_its_page_but_no_box_with_a_line(size: float, seed: int) -> None:
+def test_a_warmer_shares_its_page_but_no_box_with_a_line(size: float, seed: int) -> None:
     layout = laid(size, seed)
-    assert (layout.lines // TLB_PAGE_BYTES == layout.companions[:, None] // TLB_PAGE_BYTES).all()
+    assert (layout.lines // TLB_PAGE_BYTES == layout.warmers[:, None] // TLB_PAGE_BYTES).all()
     box_bytes = BOX_LINES * REGION.line_size
-    assert not (layout.lines // box_bytes == layout.companions[:, None] // box_bytes).any()
+    assert not (layout.lines // box_bytes == layout.warmers[:, None] // box_bytes).any()
 
 
 @given(sizes, seeds)
@@ -107,22 +107,22 @@ def test_a_layout_follows_its_seed() -> None:
 
 
 @given(seeds, st.sampled_from([32, 64, 128]))
-def test_a_group_has_one_target_and_one_companion_in_each_page(seed: int, line_size: int) -> None:
+def test_a_group_has_one_target_and_one_warmer_in_each_page(seed: int, line_size: int) -> None:
     one = group(np.random.default_rng(seed), line_size)
-    targets, companions = np.array(one.targets), np.array(one.companions)
+    targets, warmers = np.array(one.targets), np.array(one.warmers)
     assert sorted(targets // TLB_PAGE_BYTES) == list(range(GROUP_PAGES))
-    assert (targets // TLB_PAGE_BYTES == companions // TLB_PAGE_BYTES).all()
-    assert ((targets | companions) % line_size == 0).all()
+    assert (targets // TLB_PAGE_BYTES == warmers // TLB_PAGE_BYTES).all()
+    assert ((targets | warmers) % line_size == 0).all()
 
 
 @given(seeds, st.sampled_from([32, 64]))
-def test_shifted_targets_and_companions_stay_in_their_page_and_apart(seed: int, line_size: int) -> None:
-    """Whatever the two shifts are: a companion that were its target's neighbour would bring it along."""
+def test_shifted_targets_and_warmers_stay_in_their_page_and_apart(seed: int, line_size: int) -> None:
+    """Whatever the two shifts are: a TLB-warming line that were its target's neighbour would bring it along."""
     one = group(np.random.default_rng(seed), line_size)
-    targets, companions = (np.array(each) % TLB_PAGE_BYTES // line_size for each in (one.targets, one.companions))
+    targets, warmers = (np.array(each) % TLB_PAGE_BYTES // line_size for each in (one.targets, one.warmers))
     furthest = SHIFT_LINES - 1
-    assert (companions + furthest < TLB_PAGE_BYTES // line_size).all()
-    assert (companions - (targets + furthest) >= 4).all()
+    assert (warmers + furthest < TLB_PAGE_BYTES // line_size).all()
+    assert (warmers - (targets + furthest) >= 4).all()
 
 
 @given(st.integers(0, 2**32))
@@ -158,10 +158,10 @@ def test_group_bases_lie_in_the_region_behind_the_first_byte(seed: int, count: i
         assert (offsets % size % REGION.line_size == 0).all()
         assert (offsets % size < SHIFT_LINES * REGION.line_size).all()
         groups.append(offsets // size)
-    assert (groups[0] == groups[1]).all(), "a companion lies in its target's group"
+    assert (groups[0] == groups[1]).all(), "a TLB-warming line lies in its target's group"
 
 
-def test_shifts_of_targets_and_companions_are_drawn_apart() -> None:
+def test_shifts_of_targets_and_warmers_are_drawn_apart() -> None:
     bases, beside = group_bases(REGION, 0, 200, np.random.default_rng(1))
     assert len(np.unique(bases - beside)) > SHIFT_LINES
 
@@ -169,17 +169,17 @@ def test_shifts_of_targets_and_companions_are_drawn_apart() -> None:
 @given(seeds, st.integers(0, 1 << 20))
 def test_repeated_groups_lie_behind_the_first_byte_in_few_pages(seed: int, first_byte: int) -> None:
     pages = 24
-    targets, companions = repeated_bases(REGION, first_byte, pages, np.random.default_rng(seed))
-    assert len(set(targets.tolist())) == len(set(companions.tolist())) == REPEATED_SHIFTS
-    offsets = np.concatenate([targets, companions]) - REGION.address
+    targets, warmers = repeated_bases(REGION, first_byte, pages, np.random.default_rng(seed))
+    assert len(set(targets.tolist())) == len(set(warmers.tolist())) == REPEATED_SHIFTS
+    offsets = np.concatenate([targets, warmers]) - REGION.address
     assert (offsets >= first_byte).all() and (offsets + pages * TLB_PAGE_BYTES <= REGION.size).all()
     assert len(set((offsets // TLB_PAGE_BYTES).tolist())) == 1
     assert (offsets % TLB_PAGE_BYTES < SHIFT_LINES * REGION.line_size).all()
 
 
 @given(seeds)
-def test_a_dense_walk_uses_whole_pages_but_for_the_companion(seed: int) -> None:
+def test_a_dense_walk_uses_whole_pages_but_for_the_warmer(seed: int) -> None:
     layout = lay(REGION, 64 << 10, np.random.default_rng(seed), DENSE)
-    for lines, companion in zip(layout.lines, layout.companions, strict=True):
-        page = companion // TLB_PAGE_BYTES * TLB_PAGE_BYTES
-        assert {*lines.tolist(), int(companion)} == set(range(page, page + TLB_PAGE_BYTES, REGION.line_size))
+    for lines, warmer in zip(layout.lines, layout.warmers, strict=True):
+        page = warmer // TLB_PAGE_BYTES * TLB_PAGE_BYTES
+        assert {*lines.tolist(), int(warmer)} == set(range(page, page + TLB_PAGE_BYTES, REGION.line_size))

@@ -102,7 +102,7 @@ def test_rising_leaves_alone_what_rises(values: list[float]) -> None:
     assert rising(np.sort(values)).tolist() == sorted(values)
 
 
-def test_a_level_is_told_behind_a_walk_that_leaves_no_lines_in_the_one_before() -> None:
+def test_a_level_is_reported_behind_a_walk_that_leaves_no_lines_in_the_one_before() -> None:
     """Behind the first walk some lines still answer from the first level, in one group with those of the second."""
     answers = [Answer(12.8, 1.0, 0), Answer(14.0, 1.0, 1), Answer(14.0, 0.97, 2), Answer(45.0, 0.9, 6)]
     levels, hidden = levels_between(answers, 5.0, 300.0)

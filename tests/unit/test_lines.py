@@ -67,7 +67,7 @@ def test_a_stalled_reading_changes_no_choice(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_what_lines_of_a_page_read_counts_for_each_of_them(seed: int) -> None:
     """A walk over whole pages takes a page's lines together: three of four here, and of lines that were read but three
-    times on a clock whose step is twice the difference a line's own readings tell little."""
+    times on a clock whose step is twice the difference a line's own readings show little."""
     page = np.arange(200) % PAGES
     ticks, line, turn = readings(np.where(page % 4 == 0, 22.0, 35.0), 3, seed)
     chosen = fastest_lines(ticks, line, turn, PAGES)

@@ -32,7 +32,7 @@ def test_one_point_that_was_disturbed_is_no_knee() -> None:
     assert knee_bandwidth(loads, IDLE) is None
 
 
-def test_a_curve_that_is_high_from_the_start_tells_its_lowest_load() -> None:
+def test_a_curve_that_is_high_from_the_start_shows_its_lowest_load() -> None:
     assert knee_bandwidth([Load(1, 0, 5.0, 300.0), Load(1, 9, 2.0, 200.0)], IDLE) == 2.0
 
 
@@ -46,7 +46,7 @@ def test_a_curve_that_is_high_from_the_start_tells_its_lowest_load() -> None:
         (Load(3, 8, 39.8, 300.0), Load(4, 0, 40.0, 380.0), False),  # another delay
     ],
 )
-def test_saturation_is_told_only_where_it_was_seen(before: Load, after: Load, seen: bool) -> None:
+def test_saturation_is_reported_only_where_it_was_seen(before: Load, after: Load, seen: bool) -> None:
     assert saturated([before, after], IDLE) is seen
 
 

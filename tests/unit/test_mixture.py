@@ -54,7 +54,7 @@ def test_intervals_hold_the_true_shares(step: float) -> None:
     assert np.mean(held) > 0.88
 
 
-def test_memory_is_told_from_caches_in_few_loads(step: float) -> None:
+def test_memory_is_reported_from_caches_in_few_loads(step: float) -> None:
     rng = np.random.default_rng(1)
     sets = [mixed(rng, shares, 12, step) for shares in MIXTURES[:4]]
     found = unmix(references(rng, step), sets)

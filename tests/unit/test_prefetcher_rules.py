@@ -24,7 +24,7 @@ def test_a_table_holds_as_many_as_were_followed() -> None:
         lambda number: None if number == 7 else number <= 7,
     ],
 )
-def test_no_size_is_told_where_an_edge_is_none(followed: object) -> None:
+def test_no_size_is_reported_where_an_edge_is_none(followed: object) -> None:
     assert size(followed, 60) is None  # type: ignore[arg-type]
 
 

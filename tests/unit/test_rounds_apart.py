@@ -43,7 +43,7 @@ def test_rounds_that_agree_give_the_best_and_little_around_it() -> None:
     assert not too_far_apart([100.0, 100.0, 100.0], found)
 
 
-def test_two_rounds_that_differ_by_a_little_still_tell_a_rate() -> None:
+def test_two_rounds_that_differ_by_a_little_still_show_a_rate() -> None:
     for rounds in ([100.0, 92.0], [100.0, 91.0]):
         found = best_of_rounds(rounds, 0.03)
         assert found is not None
@@ -84,7 +84,7 @@ def test_runs_of_what_others_share_agree_though_these_come_and_go() -> None:
     assert np.mean(shares[True]) < 0.02
 
 
-def test_rounds_that_differ_by_far_tell_no_rate() -> None:
+def test_rounds_that_differ_by_far_show_no_rate() -> None:
     for rounds in ([20.0, 85.0, 21.0, 84.0, 20.0, 22.0], [100.0, 60.0]):
         found = best_of_rounds(rounds, 0.03)
         assert found is not None
@@ -112,8 +112,8 @@ class Drifting:
         return Timing(ticks, np.zeros_like(ticks), array_bytes, FACTS.ticks_per_second)
 
 
-def told(slow: Callable[[int], bool]) -> dict[str, Finding]:
-    """All findings of a machine that is slow at these moments."""
+def reported(slow: Callable[[int], bool]) -> dict[str, Finding]:
+    """All findings of a machine that is slow at these epochs."""
     clock = [0]
     cases = [Case(KERNELS[name], "64", cpus) for cpus, name in product(((0,), (0, 1)), KERNEL_NAMES)]
     context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()))
@@ -133,13 +133,15 @@ def apart(one: dict[str, Finding], other: dict[str, Finding]) -> list[str]:
 @pytest.mark.parametrize("period", [60, 90, 140])
 def test_runs_of_a_machine_that_drifts_agree(period: int) -> None:
     """A state lasts about as long as a case's rounds would if they came one right after the other."""
-    runs = [told(lambda moment, begin=begin: (moment + begin) % period < period // 2) for begin in range(0, period, 7)]
+    runs = [
+        reported(lambda moment, begin=begin: (moment + begin) % period < period // 2) for begin in range(0, period, 7)
+    ]
     assert len(runs[0]) > 20
     assert not [name for one, other in product(runs, repeat=2) for name in apart(one, other)]
 
 
 def test_a_machine_that_does_not_drift_has_narrow_intervals() -> None:
-    for found in told(lambda _moment: False).values():
+    for found in reported(lambda _moment: False).values():
         assert found.outcome is Outcome.MEASURED
         assert found.high - found.low < 0.07 * found.value  # type: ignore[operator]
 
@@ -190,7 +192,7 @@ def test_a_moment_that_disturbed_one_data_set_is_made_up_for_by_another() -> Non
     assert found.low > 90.0
 
 
-def test_a_rate_beside_a_tenant_in_all_rounds_is_a_bound() -> None:
+def test_a_rate_beside_a_co_runner_in_all_rounds_is_a_bound() -> None:
     point = Point(4096, [])
     ticks = np.array([[100]])
     for alone in (False, False):

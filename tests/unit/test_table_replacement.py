@@ -1,4 +1,4 @@
-"""Which entry a full table gives up, told from which runs go on: against models of tables."""
+"""Which entry a full table gives up, distinguished from which runs go on: against models of tables."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def table_of(size: int, victim: Victim, *, notices_use: bool = True) -> Callable
 
 @pytest.mark.parametrize("size", [2, 3, 4, 8, 14, 32])
 @pytest.mark.parametrize(("victim", "name"), [(least_recent, "lru"), (oldest, "fifo")])
-def test_the_two_rules_are_told(size: int, victim: Victim, name: str) -> None:
+def test_the_two_rules_are_reported(size: int, victim: Victim, name: str) -> None:
     assert replacement(table_of(size, victim), size, MOST_PAGES) == name
 
 
@@ -78,12 +78,12 @@ def test_uses_that_the_table_does_not_notice_make_it_no_queue() -> None:
     assert replacement(table_of(8, least_recent, notices_use=False), 8, MOST_PAGES) is None
 
 
-def test_a_larger_table_than_was_told_is_neither() -> None:
+def test_a_larger_table_than_was_reported_is_neither() -> None:
     assert replacement(table_of(12, oldest), 8, MOST_PAGES) is None
     assert replacement(table_of(12, least_recent), 8, MOST_PAGES) is None
 
 
-def test_what_stays_unclear_and_what_has_no_room_is_not_told() -> None:
+def test_what_stays_unclear_and_what_has_no_room_is_not_reported() -> None:
     assert replacement(lambda history: None, 8, MOST_PAGES) is None
     assert replacement(table_of(8, oldest), 8, 9) is None
 
@@ -92,9 +92,9 @@ def test_what_stays_unclear_and_what_has_no_room_is_not_told() -> None:
     ("entries", "reason"), [(None, "how many runs the table holds is not known"), (1, "a table of one run")]
 )
 def test_a_table_of_no_known_size_or_of_one_has_no_rule(entries: int | None, reason: str) -> None:
-    told = Report("l1.stride")
-    report_replacement(table_of(4, oldest), entries, told, MOST_PAGES)
-    (finding,) = told.findings
+    reported = Report("l1.stride")
+    report_replacement(table_of(4, oldest), entries, reported, MOST_PAGES)
+    (finding,) = reported.findings
     assert finding.outcome is Outcome.UNRESOLVED
     assert finding.reason is not None
     assert finding.reason.startswith(reason)

@@ -67,7 +67,7 @@ def test_without_dither_the_mean_is_wrong() -> None:
     assert mean_ticks(ticks, 26.0) == 0.0
 
 
-def test_two_durations_a_seventh_of_a_step_apart_are_told_apart() -> None:
+def test_two_durations_a_seventh_of_a_step_apart_are_reported_apart() -> None:
     rng = np.random.default_rng(3)
     near, far = (
         mean_ticks(read_clock(rng, np.full(4000, truth), triangular_waits(rng, 4000, 26.0), 26.0), 26.0)

@@ -1,4 +1,4 @@
-"""Findings measured at two times: one is made of them, or none is told."""
+"""Findings measured at two times: one is made of them, or none is reported."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def count(value: Any) -> Finding:
     return Finding(parameter="tlb.l1.entries.4k", value=value, unit="entries")
 
 
-def test_an_interval_spans_what_both_times_told() -> None:
-    told = agreed(number(100.0, 2.0), number(110.0, 3.0))
-    assert (told.outcome, told.value, told.low, told.high) == (Outcome.MEASURED, 105.0, 98.0, 113.0)
+def test_an_interval_spans_what_both_times_reported() -> None:
+    reported = agreed(number(100.0, 2.0), number(110.0, 3.0))
+    assert (reported.outcome, reported.value, reported.low, reported.high) == (Outcome.MEASURED, 105.0, 98.0, 113.0)
 
 
 def test_two_states_of_a_machine_are_not_averaged() -> None:
-    told = agreed(number(97.0, 2.0), number(470.0, 9.0))
-    assert (told.outcome, told.value, told.low, told.high) == (Outcome.UNRESOLVED, None, 95.0, 479.0)
-    assert told.reason is not None and "97" in told.reason and "470" in told.reason
+    reported = agreed(number(97.0, 2.0), number(470.0, 9.0))
+    assert (reported.outcome, reported.value, reported.low, reported.high) == (Outcome.UNRESOLVED, None, 95.0, 479.0)
+    assert reported.reason is not None and "97" in reported.reason and "470" in reported.reason
 
 
 def test_counts_must_be_equal() -> None:
     assert agreed(count(72), count(72)) == count(72)
-    told = agreed(count(72), count(67))
-    assert (told.outcome, told.value, told.low, told.high) == (Outcome.UNRESOLVED, None, 67, 72)
+    reported = agreed(count(72), count(67))
+    assert (reported.outcome, reported.value, reported.low, reported.high) == (Outcome.UNRESOLVED, None, 67, 72)
     assert agreed(count(True), count(False)).outcome is Outcome.UNRESOLVED
 
 
-def test_what_one_time_could_not_tell_is_not_told() -> None:
+def test_what_one_time_could_not_show_is_not_reported() -> None:
     lost = Finding(parameter="tlb.l1.entries.4k", unit="entries", outcome=Outcome.UNRESOLVED, reason="blurred")
     assert agreed(count(72), lost) == lost
     assert agreed(lost, count(72)) == lost
@@ -42,8 +42,8 @@ def test_what_one_time_could_not_tell_is_not_told() -> None:
 
 def test_findings_of_one_time_alone_stay_and_the_order_is_that_of_the_first() -> None:
     first = [number(100.0, 2.0, "a"), count(72), number(5.0, 1.0, "b")]
-    told = list(merged(first, [number(101.0, 2.0, "b"), number(101.0, 1.0, "a")]))
-    assert [each.parameter for each in told] == ["a", "tlb.l1.entries.4k", "b"]
-    assert told[1] == count(72)
-    assert told[0].high == 102.0
-    assert told[2].outcome is Outcome.UNRESOLVED
+    reported = list(merged(first, [number(101.0, 2.0, "b"), number(101.0, 1.0, "a")]))
+    assert [each.parameter for each in reported] == ["a", "tlb.l1.entries.4k", "b"]
+    assert reported[1] == count(72)
+    assert reported[0].high == 102.0
+    assert reported[2].outcome is Outcome.UNRESOLVED

@@ -1,4 +1,4 @@
-"""What follows for miss queues from curves that were made up: what limits, and what only looks like it."""
+"""What follows for miss queues from curves that were made up: what limits, and what only resembles it."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_more_in_flight_than_there_are_entries_is_a_contradiction(level: str) ->
 
 
 def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() -> None:
-    """Lines of which a third went further out: in a few repetitions a load looks slow, and a step of them fast."""
+    """Lines of which a third went further out: in a few repetitions a load samples slow, and a step of them fast."""
     rng = np.random.default_rng(5)
     curves = cast(Curves, SimpleNamespace(params=PARAMS, rng=rng))
     times = np.array([80.0, 140.0, 400.0, 520.0]) + 160.0 * (rng.random((18, 4)) < 0.3)

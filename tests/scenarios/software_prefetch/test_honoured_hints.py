@@ -23,7 +23,7 @@ def ticks(cycles: int, count: int = 600) -> Any:
 
 
 class Looked(Run):
-    """A run without a machine, whose hint does nothing in so many turns of a look in the plainest place."""
+    """A run without a machine, whose hint does nothing in so many turns of a sample in the plainest place."""
 
     def __init__(self, ignored_turns: int) -> None:
         self._ignored_turns = ignored_turns

@@ -102,7 +102,7 @@ def test_lines_lie_in_another_level_where_they_take_clearly_longer_or_shorter_th
 
 
 def test_a_silent_hint_is_not_reported_beside_one_that_works() -> None:
-    """A real CPU ignored t1 for seconds and then heeded it; `none` was reported in one run and `l2` in the next."""
+    """A real CPU ignored t1 for seconds and then honoured it; `none` was reported in one run and `l2` in the next."""
     found = without_silent({"t0": Answer("l1"), "t1": Answer("none")}, 36)
     assert (found["t0"].value, found["t1"].value) == ("l1", None)
     assert without_silent({"t0": Answer("none"), "t1": Answer("none")}, 36)["t1"].value == "none"
@@ -186,7 +186,7 @@ def test_work_behind_a_miss(miss: float, with_work: float, value: str | None) ->
 def test_a_vague_store_latency_is_not_reported() -> None:
     good = stores.store_latency("p", [[60.0, 59.9, 60.1, 60.0]] * 2, "m", PARAMS)
     assert (good.outcome, good.value) == (Outcome.MEASURED, 60.0)
-    assert good.low is not None and good.low < 59.7  # a round's own spread does not show the ruler's drift
+    assert good.low is not None and good.low < 59.7  # a round's own spread does not show the calibration's drift
     assert stores.store_latency("p", [[60.0, 50.0, 70.0, 55.0]] * 2, "m", PARAMS).outcome is Outcome.UNRESOLVED
 
 

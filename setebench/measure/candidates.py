@@ -10,7 +10,7 @@ from setebench.calibration import Walk
 from setebench.infer.levels import SAME_LEVEL_RATIO, Answer
 
 SEEN_SHARE = 0.15
-"""A level has to serve so many lines behind a walk for their mean to be told."""
+"""A level has to serve so many lines behind a walk for their mean to be reported."""
 
 MOSTLY_SHARE = 0.6
 """So many lines that groups are parted by what most loads do."""
@@ -27,7 +27,7 @@ SURE_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
-class Rung:
+class Candidate:
     """Behind `walk`: the cycles of lines that were not in memory, their share, the cycles of the fastest lines (where
     lines are repeated), and the groups into which single loads fall (where the clock is fine enough). `error_cycles` is
     the standard error of the first, `fastest_error_cycles` of the fastest lines'."""
@@ -45,31 +45,31 @@ class Rung:
         return [replace(group, walk=number) for group in self.groups]
 
 
-def jump(shorter: Rung, longer: Rung) -> bool:
+def jump(shorter: Candidate, longer: Candidate) -> bool:
     """Whether behind the longer walk another level answers than behind the shorter one."""
     return longer.fastest_cycles >= SAME_LEVEL_RATIO * shorter.fastest_cycles
 
 
-def steadiest(rungs: list[Rung], first_cycles: float) -> Rung:
+def steadiest(candidates: list[Candidate], first_cycles: float) -> Candidate:
     """The longer of the two walks between which least changes: shorter ones leave lines in the first level
     (`first_cycles`), longer ones take some from the second. The shorter of the two where even that is much, or where
     the longer one costs the second level more of its lines: the fastest may be the next to go."""
-    beyond = [rung for rung in rungs if rung.fastest_cycles >= SAME_LEVEL_RATIO * first_cycles]
+    beyond = [candidate for candidate in candidates if candidate.fastest_cycles >= SAME_LEVEL_RATIO * first_cycles]
     if len(beyond) < 2:
-        return beyond[0] if beyond else rungs[-1]
+        return beyond[0] if beyond else candidates[-1]
     shorter, longer = min(pairwise(beyond), key=lambda pair: pair[1].fastest_cycles / pair[0].fastest_cycles)
     fastest_error = SURE_ERRORS * math.hypot(shorter.fastest_error_cycles, longer.fastest_error_cycles)
     slower = longer.fastest_cycles > AS_SLOW_RATIO * shorter.fastest_cycles + fastest_error
     error = SURE_ERRORS * math.hypot(shorter.error_cycles, longer.error_cycles)
     loses_lines = longer.cycles > AS_SLOW_RATIO * shorter.cycles + error
     chosen = shorter if slower or loses_lines else longer
-    return next((rung for rung in beyond[: beyond.index(chosen)] if _gentler(rung, chosen)), chosen)
+    return next((candidate for candidate in beyond[: beyond.index(chosen)] if _gentler(candidate, chosen)), chosen)
 
 
-def _gentler(shorter: Rung, longer: Rung) -> bool:
+def _gentler(shorter: Candidate, longer: Candidate) -> bool:
     """Whether a shorter walk surely costs the level fewer lines, with no sign that it leaves some in the level before.
 
-    Where somebody else uses the level too, lines go while the walk lasts. Lines left in the level before would lower
+    Where another guest uses the level too, lines go while the walk lasts. Lines left in the level before would lower
     the fastest lines' mean at least as much as that of all."""
     error, fastest_error = (
         SURE_ERRORS * math.hypot(*own)
@@ -83,33 +83,35 @@ def _gentler(shorter: Rung, longer: Rung) -> bool:
     return as_slow and saved > fastest_error + error
 
 
-def last_level(rungs: list[Rung], second_cycles: float) -> tuple[Rung | None, bool]:
-    """The rung that shows a level behind the second (`second_cycles`) best, None if there is none; and whether
+def last_level(candidates: list[Candidate], second_cycles: float) -> tuple[Candidate | None, bool]:
+    """The candidate that shows a level behind the second (`second_cycles`) best, None if there is none; and whether
     something slower than the second answers without ever doing so alone."""
-    seen = [rung for rung in rungs if rung.share >= SEEN_SHARE]
+    seen = [candidate for candidate in candidates if candidate.share >= SEEN_SHARE]
     if not seen:
         return None, False
     # behind a large walk few lines are left, and on a coarse clock the mean of those may be off by a level's ratio
-    surely = max(rung.cycles - SURE_ERRORS * rung.error_cycles for rung in seen)
+    surely = max(candidate.cycles - SURE_ERRORS * candidate.error_cycles for candidate in seen)
     if surely < SAME_LEVEL_RATIO * second_cycles:
         return None, False
     most = max(
-        rung.cycles for rung in seen if rung.cycles - SURE_ERRORS * rung.error_cycles >= surely / FLAT_WALK_RATIO
+        candidate.cycles
+        for candidate in seen
+        if candidate.cycles - SURE_ERRORS * candidate.error_cycles >= surely / FLAT_WALK_RATIO
     )
-    alike = [rung for rung in seen if rung.cycles > most / FLAT_WALK_RATIO]
+    alike = [candidate for candidate in seen if candidate.cycles > most / FLAT_WALK_RATIO]
     if len(alike) < 2:
         return None, True
     # the larger the walk, the fewer lines the second level still holds; but most should not be in memory either
-    mostly = [rung for rung in alike if rung.share >= MOSTLY_SHARE]
+    mostly = [candidate for candidate in alike if candidate.share >= MOSTLY_SHARE]
     return (mostly[-1] if mostly else alike[0]), False
 
 
-def shortest_alike(rungs: list[Rung], level: Rung) -> float:
+def shortest_alike(candidates: list[Candidate], level: Candidate) -> float:
     """Bytes of the shortest walk behind which the lines take as long as behind that of `level`, as far as either is
     known."""
 
-    def alike(rung: Rung) -> bool:
-        room = SURE_ERRORS * math.hypot(rung.error_cycles, level.error_cycles)
-        return rung.share >= SEEN_SHARE and rung.cycles > level.cycles / FLAT_WALK_RATIO - room
+    def alike(candidate: Candidate) -> bool:
+        room = SURE_ERRORS * math.hypot(candidate.error_cycles, level.error_cycles)
+        return candidate.share >= SEEN_SHARE and candidate.cycles > level.cycles / FLAT_WALK_RATIO - room
 
-    return min(rung.walk.bytes for rung in rungs if rung is level or alike(rung))
+    return min(candidate.walk.bytes for candidate in candidates if candidate is level or alike(candidate))
