@@ -143,17 +143,19 @@ class Battery:
 
     def _working_sets(self, placed: Placed) -> Iterator[Served]:
         """Of the second level, and of a third one where there is one."""
-        levels, near = placed.levels, placed.next_ticks
+        levels, near, brought = placed.levels, placed.next_ticks, self._params.brought
         if near > self._params.slower * levels.second_ticks:  # no pass was short enough
             near = levels.near_ticks
         memory = self._most(levels.second_ticks, near, levels.memory_ticks)
         further = self._most(levels.second_ticks, near, levels.third_ticks) if levels.third else memory
         beyond = dict.fromkeys(make.FROM_MEMORY, memory) | dict.fromkeys(BEYOND_SECOND, further)
-        yield Served(level="l2", ring=self._ring(levels.second), nearer=levels.left_in_first, beyond=beyond)
+        yield Served(
+            level="l2", ring=self._ring(levels.second), nearer=levels.left_in_first, brought=brought, beyond=beyond
+        )
         if levels.third is not None:
             memory = self._most(levels.third_ticks, near, levels.memory_ticks)
             beyond = dict.fromkeys(make.FROM_MEMORY, memory)
-            yield Served(level="l3", ring=self._ring(levels.third), nearer=0.0, beyond=beyond)
+            yield Served(level="l3", ring=self._ring(levels.third), nearer=0.0, brought=brought, beyond=beyond)
 
     def _most(self, ticks: float, near: float, far: float) -> float | None:
         """How many steps of a working set the level that takes `far` may serve, by the time that all take; None where

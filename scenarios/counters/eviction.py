@@ -76,7 +76,9 @@ class Eviction:
         size = next((each for each in sizes if each >= params.beyond * levels.first_bytes), sizes[-1])
         behind = [self._behind(each) for each in sizes if each <= size]
         lost = [ticks for ticks in behind if ticks >= params.beyond_first * levels.near_ticks]
-        return size, min(lost, default=levels.second_ticks)
+        flat = params.level_growth**0.5  # over half an octave
+        level = (min(pair) for pair in itertools.pairwise(lost) if pair[1] <= flat * pair[0])
+        return size, next(level, levels.second_ticks)
 
     def _own_pass(self, size: int, next_ticks: float, memory: float) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does."""

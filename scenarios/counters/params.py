@@ -38,6 +38,10 @@ class Params:
     prefetcher may bring a line more for some accesses, and a random replacement keeps some lines nearer. Levels differ
     by a whole line per access."""
 
+    brought: float = 0.6
+    """The most of the stores to a working set whose lines prefetchers bring to the first level before: on the worst of
+    34 random machines 0.64. More would make an event that counts nothing there no sure sign of another level's."""
+
     least_fit: float = 1e-3
     """Chance below which a candidate is held to leave too much unexplained. With ten workloads of one event, a true
     candidate falls below once in a thousand events."""

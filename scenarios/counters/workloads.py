@@ -321,12 +321,14 @@ def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness
 @dataclass(frozen=True, kw_only=True)
 class Served:
     """A working set that a level serves, and how well that is known: fractions of its accesses, each give or take its
-    half. `nearer`: those that a nearer level may serve. `beyond`: roles of levels beyond it to which some may belong,
+    half. `nearer`: those that a nearer level may serve, `brought`: those of stores, whose lines a prefetcher may have
+    brought before. `beyond`: roles of levels beyond it to which some may belong,
     and how many; a role that is None there is not known."""
 
     level: str
     ring: Ring
     nearer: float
+    brought: float
     beyond: Mapping[str, float | None]
 
 
@@ -372,6 +374,7 @@ def _volumes_of(
 
 
 def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
+    what = replace(what, nearer=max(what.nearer, what.brought))
     known, loose = _volumes_of(what, {"l2_rfo": 1.0, "l2_rfo_miss": float(what.level == "l3")}, ("l2_rfo",), looseness)
     return Workload(
         name=f"{what.level}_store",
