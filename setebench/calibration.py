@@ -30,14 +30,12 @@ class Levels:
     """The levels of the hierarchy by name, nearest first, as the size sweep found them.
 
     `walks` brings lines to each; `cycles` is about what a load from each takes. `sweep` is the evidence of it.
-    Something may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered. Levels
-    that were searched for behind several traversals answered in `searched_cycles` then. `unclear` names a level that
-    has room in the sweep but no plateau."""
+    Something may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered. `unclear`
+    names a level that has room in the sweep but no plateau."""
 
     walks: dict[str, Walk]
     cycles: dict[str, float]
     hidden_cycles: float = math.inf
-    searched_cycles: dict[str, float] = field(default_factory=dict)
     unclear: str = ""
     sweep: dict[str, Any] = field(default_factory=dict)
 

@@ -53,22 +53,28 @@ def settled(rounds: Sequence[Round], levels: Levels, step: float, params: Params
 def latencies(rounds: Sequence[Round], levels: Levels, step: float) -> dict[str, Latency]:
     """Of every level, nearest first. What is known of nearer levels, and about of further ones, explains lines that
     these served."""
-    known, found = dict(levels.cycles), {}
-    for name in levels.walks:
-        if name in ("l1", "memory"):
+    known, found, names = dict(levels.cycles), {}, list(levels.walks)
+    for number, name in enumerate(names):
+        if name == "l1":
             found[name] = _alone(rounds, name, step)
-        else:
-            names = list(levels.walks)
-            number = names.index(name)
-            near = {names[number - 1], names[number + 1], "memory"}
+        else:  # prefetchers may bring flushed lines to any cache
+            near = names[:-1] if name == "memory" else {names[number - 1], names[number + 1], "memory"}
             others = [known[each] for each in names if each in near]
-            found[name] = _among(rounds, name, (known[name], others), step)
+            about = _median_cycles(rounds, name) if name == "memory" else known[name]
+            found[name] = _among(rounds, name, (about, others), step)
         known[name] = found[name].both.value
     return found
 
 
+def _median_cycles(rounds: Sequence[Round], name: str) -> float:
+    """About what most single loads take, on any clock: half of its step may be missing."""
+    parts = [(each.ruler.cycles_per_tick, one.singles) for each in rounds for one in each.levels[name]]
+    longer = [(np.median(timed.loads) - np.mean(timed.additions)) * per_tick for per_tick, timed in parts]
+    return float(np.median(longer)) + parts[0][1].additions_cycles
+
+
 def _alone(rounds: Sequence[Round], name: str, step: float) -> Latency:
-    """L1 and memory, to which all lines are brought for sure: plain means."""
+    """L1, to which all lines are brought for sure: plain means."""
     single = over_time([_single_cycles(each, name, step) for each in rounds], shared=name in SHARED)
     chain = over_time([crude_cycles(each, name, step) for each in rounds], shared=name in SHARED)
     return Latency(single, chain, pooled(single, chain))
@@ -82,7 +88,7 @@ def _single_cycles(one: Round, name: str, step: float) -> float:
 
 
 def _among(rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[float]], step: float) -> Latency:
-    """A level between, some of whose lines others serve; `cycles` is about what it takes, and what the others do."""
+    """A level some of whose lines others serve; `cycles` is about what it takes, and what the others do."""
     timings = [(each, part) for each in rounds for part in each.levels[name]]
     about, foreign = cycles[0], np.array(cycles[1])
     known = np.array([_overhead(one, part, step) for one, part in timings])

@@ -6,7 +6,7 @@ system says of caches is never asked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -131,7 +131,6 @@ def _find_levels(context: Context, region: Region) -> Levels:
         walks={name: level.walk for name, level in named.items()},
         cycles={name: level.cycles for name, level in named.items()},
         hidden_cycles=between.hidden_cycles,
-        searched_cycles=between.searched_cycles,
         unclear=between.unclear,
         sweep=sweep,
     )
@@ -166,7 +165,6 @@ class _Between:
 
     levels: list[Level]
     hidden_cycles: float = float("inf")
-    searched_cycles: dict[str, float] = field(default_factory=dict)
     unclear: str = ""
 
 
@@ -225,7 +223,7 @@ def _least_evicting(level_search: LevelSearch, second: Level, third: Level, shor
     found = level_search.least_evicting(third.walk, shortest_bytes, third.cycles)
     if found is None:
         return _Between(levels=[second, third])
-    return _Between(levels=[second, Level(*found)], searched_cycles={"l3": found[1]})
+    return _Between(levels=[second, Level(*found)])
 
 
 def _room_for_another(end: float, sizes: NDArray[np.float64], cycles: NDArray[np.float64], memory: float) -> bool:
