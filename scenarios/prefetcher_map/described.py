@@ -25,7 +25,6 @@ from .strides import SAME, run_lines
 METHOD = "lines that come, and do not where the family that is similar by its rules would bring them"
 MASKED = "what the prefetchers that were found bring may hide what others bring"
 RUN_FAMILIES = ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.stride")
-NEIGHBOURS = ("l1.next_line", "l2.pair", "l2.next_line", "l2.up_down")
 
 
 @dataclass(frozen=True, kw_only=True)
