@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from setebench.experiments.presence import Visits
 from setebench.experiments.visits import Access, Visit
 from setebench.infer.mixture import Shares, mostly
-from setebench.infer.ticks import mean_ticks
+from setebench.infer.ticks import dominant, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.serving import References
@@ -99,6 +99,19 @@ class Lab(Visits):
     def spent(self) -> bool:
         """Whether enough was run: lines left unclear are asked once more, but nothing that takes long."""
         return self.operations > self.params.operations
+
+    def find_second_level(self) -> None:
+        """Where nothing was found between level 1 and memory: loads of a line that others pushed out of level 1 alone
+        are a reference of the level behind, if they lie clearly between."""
+        first, *others = self.references.ticks.items()
+        if len(others) != 1:
+            return
+        line, params = self.page_lines // 2, self.params
+        ticks = self.alone(Visit((), demoted=(line,)), [line], params.reference_samples)[0]
+        ticks = ticks[dominant(ticks, step_ticks(self.context))]
+        low, middle, high = (float(np.median(each)) for each in (first[1], ticks, others[0][1]))
+        if low + step_ticks(self.context) < middle < low + params.pushed_out * (high - low):
+            self.references = References(dict([first, ("l2", ticks), *others]))
 
     # -- questions -------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class Params:
       operations: of a survey, after which what stays unclear is left so: counted, not timed, as what is asked must not
         depend on how busy the computer is, or no recording could be inferred again.
       reference_samples: loads per level that serve as references.
+      pushed_out: fraction of the way from level 1 to memory below which a level behind the first one lies.
       chart_samples: repetitions per line of a chart.
     Runs
       gaps: lines between accesses of a run, in turn: never equal in a row, so no stride, and further than a batch.
@@ -64,6 +65,7 @@ class Params:
     surveys: tuple[int, int] = (2, 4)
     operations: int = 60_000_000
     reference_samples: int = 360
+    pushed_out: float = 0.7
     chart_samples: int = 12
 
     gaps: tuple[int, int] = (6, 7)

@@ -51,7 +51,8 @@ def repeated_survey(
             context.progress(f"survey {len(surveys) + 1}")
             taken = references()
             lab = Lab(context, region, taken, len(surveys))
-            huge = None if huge_region is None else Lab(context, huge_region, taken, len(surveys))
+            lab.find_second_level()
+            huge = None if huge_region is None else Lab(context, huge_region, lab.references, len(surveys))
             finds = find(lab, busy)
             surveys.append(without_denials(list(survey(lab, huge, finds)), busy.cpus()))
             least, most = lab.params.surveys
