@@ -11,11 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from setebench.hierarchy.faults import FirstTouches
-from setebench.hierarchy.findings import cache_findings, fault_finding, line_findings
+from setebench.hierarchy.findings import fault_finding, line_findings
 from setebench.hierarchy.first_level import line_size
-from setebench.hierarchy.included import inclusion_findings
-from setebench.hierarchy.outer_levels import outer_levels
-from setebench.hierarchy.private_walk import private_walk
 from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.twice import merged
 from setebench.machine import Region
@@ -27,8 +24,14 @@ from setebench.scenario import Context, Option, Scenario
 
 from .first_cache import Params as FirstCacheParams
 from .first_cache import first_cache
+from .inclusion import Params as InclusionParams
+from .inclusion import Question, inclusive
 from .known import Known
 from .other_cores import other_cores, sibling_threads, thread_starts
+from .outer_caches import Params as OuterParams
+from .outer_caches import outer_cache
+from .private_walk import Params as WalkParams
+from .private_walk import private_walk
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
 
 
@@ -61,16 +64,9 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         levels = levels_of(context, region)
         caches = [name for name in levels if name != "memory"]
         yield from line_findings(lines, len(caches))
-        near, far = list(context.calibration.level_cycles.values())[:2]
-        nearest = first_cache(context, far - near, FirstCacheParams())
-        first = nearest.geometry()
-        yield from nearest.findings()
-        known.outer = outer_levels(context, region, first, caches)
-        for name, found in known.outer.items():
-            yield from cache_findings(name, found.geometry, found.method, "sweep", found.size_method)
-        yield from inclusion_findings(context, region, first.size, known.outer)
+        yield from _data_caches(context, known, region, caches)
         _look_at_translations(context, known, region)
-        yield from other_cores(context, region, private_walk(context, region, known.outer))
+        yield from other_cores(context, region, private_walk(context, region, known.outer, WalkParams()))
         yield from sibling_threads(context, region)
     finally:
         context.machine.release(region)
@@ -79,13 +75,33 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
     yield thread_starts(context)
 
 
+def _data_caches(context: Context, known: Known, region: Region, caches: list[str]) -> Iterator[Finding]:
+    """Every level from the first outwards; what those before hold is taken as found, or as the sweep says."""
+    cycles = list(context.calibration.level_cycles.values())
+    first = first_cache(context, cycles[1] - cycles[0], FirstCacheParams())
+    yield from first.findings()
+    held = [first.likely_lines or int(context.evidence["sweep"]["boundaries_bytes"][0] / region.line_size)]
+    for name in caches[1:]:
+        found = outer_cache(context, region, name, held, OuterParams())
+        known.outer[name] = found
+        yield from found.findings()
+        held.append(max(found.likely_lines, held[-1]))
+    takes = False
+    for level in range(2, len(caches) + 1):
+        outer = known.outer[caches[level - 1]]
+        question = Question(level, 0 if outer.bound_only else outer.likely_lines, held[0], held[1], takes and level > 2)
+        finding = inclusive(context, region, question, InclusionParams())
+        takes = finding.value is True
+        yield finding
+
+
 def _again(context: Context, known: Known) -> Iterator[Finding]:
     """What neighbours and the placement of virtual CPUs change most, at another time and in other memory."""
     yield thread_starts(context)
     _look_at_faults(context, known)
     region = working_memory(context)
     try:
-        yield from other_cores(context, region, private_walk(context, region, known.outer))
+        yield from other_cores(context, region, private_walk(context, region, known.outer, WalkParams()))
         _look_at_translations(context, known, region)
     finally:
         context.machine.release(region)

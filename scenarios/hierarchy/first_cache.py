@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.conflicts import Ring, ring_excess, sequence_excess
-from setebench.hierarchy.first_level import Geometry
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.cache_model import POLICIES, Policy, cyclic_misses, hits
 from setebench.stats.decide import number_of, one_of, summed
-from setebench.stats.estimate import CONFIDENCE
 
 Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
@@ -117,16 +115,10 @@ class FirstCache:
         yield one_of("cache.l1.index", self.index, "string", RINGS, self.reason)
         yield one_of("cache.l1.replacement", self.replacement, "string", SEQUENCES, self.policy_reason or self.reason)
 
-    def geometry(self) -> Geometry:
-        """For those who go on from it: what is surely known."""
-        lines, ways = (_sure(each) for each in (self.lines, self.ways))
-        if lines is None or ways is None:
-            return Geometry(None, None, self.reason or "several first caches explain what was measured")
-        return Geometry(ways, lines // ways * self.line)
-
-
-def _sure(posterior: dict[int, float]) -> int | None:
-    return next((value for value, probability in posterior.items() if probability >= CONFIDENCE), None)
+    @property
+    def likely_lines(self) -> int:
+        """The most probable number of lines, 0 where nothing tells."""
+        return max(self.lines, key=lambda each: self.lines[each], default=0)
 
 
 def first_cache(context: Context, gap: float, params: Params) -> FirstCache:

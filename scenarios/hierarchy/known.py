@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from setebench.hierarchy.faults import FirstTouches
-from setebench.hierarchy.outer import Outer
 
+from .outer_caches import OuterCache
 from .tlbs import Tlbs
 
 
@@ -15,6 +15,6 @@ class Known:
     """What one time found that later times need."""
 
     faults: dict[str, FirstTouches]
-    outer: dict[str, Outer] = field(default_factory=dict)
+    outer: dict[str, OuterCache] = field(default_factory=dict)
     small: Tlbs | None = None
     large: Tlbs | None = None

@@ -21,7 +21,7 @@ from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.decide import at_least, number_of, summed, unresolved
+from setebench.stats.decide import at_least, number_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
 Numbers = NDArray[np.float64]
@@ -33,22 +33,25 @@ class Params:
     """How traversals grow, and what is believed of errors.
 
     Traversals begin at `first_ratio` times what the levels before hold and grow by `growth` until a fraction of `gone`
-    is missing; `lengths` lie from `low` to `high` times the lines that were left, `draws` of
-    pages of each at a time, `loads` lines timed in each.
-    `warm_rounds` before a private cache's are timed, `shared_rounds` before a shared one's: its lines are many.
-    `seconds` that each level may take, by what the machine says that lines cost its user. `memory` is how much of the
-    region a traversal may use.
+    is missing; then `lengths` lie from `low` to `high` times the lines that were left, `draws` of pages of each at a
+    time, until the answer is sure; `loads` lines are timed in each. `warm_rounds` before a private cache's are timed,
+    `shared_rounds` before a shared one's: its lines are many. `seconds` that each level may take, by what the machine
+    says that lines cost its user. `memory` is how much of the region a traversal may use.
 
-    Candidates: `most_ways`; lines within `size_steps` of an octave where sets are no power of two; up to `taken` of
-    the room, in `taken_steps`, that others use. the less the more likely, `usual_taken` on average. `some_ways`
-    is how common 3 and 5 times a power of two are beside one, `other_ways` all others. `error` of every fraction, with the tail of Student's t of `tail` degrees of freedom. None of the
-    candidates is it where the `typical` quantile is more than `most_left` errors off. A bound leaves out `margin`."""
+    Candidates: `most_ways`; lines within a quarter octave in steps of 1 / `size_steps` octaves where sets are no power
+    of two; up to `taken` of the room, in `taken_steps`, that others use, the less the more likely, `usual_taken` on
+    average. `some_ways` is how common 3 and 5 times a power of two are beside one, `other_ways` all others. `error` of
+    every mean fraction, and up to `most_offset` of all of them (what a hit costs is known about), with the tail of
+    Student's t of `tail` degrees of freedom. None of the candidates is it where the `typical` quantile is more than
+    `most_left` errors off. A bound leaves out `margin`. Lines leave by age where `early_ratio` times as many are
+    missing of those traversed first. A load counts at most as `stall_ratio` times what memory takes: an interrupt is
+    no level."""
 
     first_ratio: float = 1.5
     growth: float = 1.4
     gone: float = 0.45
     lengths: int = 9
-    draws: int = 3
+    draws: int = 6
     low: float = 0.45
     high: float = 1.6
     loads: int = 512
@@ -63,11 +66,14 @@ class Params:
     usual_taken: float = 0.02
     some_ways: float = 0.3
     other_ways: float = 0.03
-    error: float = 0.006
+    error: float = 0.008
+    most_offset: float = 0.025
     tail: float = 5.0
     typical: float = 0.75
     most_left: float = 3.0
     margin: float = 0.03
+    early_ratio: float = 1.3
+    stall_ratio: float = 1.3
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ class Candidate:
 @dataclass(frozen=True)
 class OuterCache:
     """What was found of a level: the posteriors of its lines and ways, what it holds at least, and why it is not known
-    better; `by_age` whether the lines traversed first are those that leave."""
+    better; `by_age` whether the lines traversed first are those that leave;
+    `bound_only` where nothing says how many lines there are at most."""
 
     name: str
     line: int
@@ -103,6 +110,7 @@ class OuterCache:
     least: int = 0
     by_age: bool = False
     reason: str = ""
+    bound_only: bool = False
 
     @property
     def sure(self) -> bool:
@@ -125,11 +133,24 @@ class OuterCache:
         yield number_of(ways, self.ways, "ways", METHOD, self.reason)
 
 
-class Curve:
-    """Points of one level's curve: loads slower than about `hit` cycles are missing, as `miss` cycles and more tell."""
+@dataclass(frozen=True)
+class Level:
+    """Cycles of a level's hits and misses, of the one before it, which holds `nearer` lines; a load counts `beyond`
+    cycles at most."""
 
-    def __init__(self, context: Context, region: Region, params: Params, rounds: int) -> None:
+    hit: float
+    miss: float
+    before: float
+    nearer: int
+    beyond: float
+
+
+class Curve:
+    """Points of one level's curve."""
+
+    def __init__(self, context: Context, region: Region, params: Params, level: Level, rounds: int) -> None:
         self._context, self._region, self._params, self._rounds = context, region, params, rounds
+        self._level = level
         self.page_lines = TLB_PAGE_BYTES // region.line_size
         self._rng = context.rng(50 + rounds)
         self.lines_left = params.seconds * context.machine.facts.lines_per_second
@@ -140,23 +161,23 @@ class Curve:
         room = self._params.memory * self._region.size / TLB_PAGE_BYTES
         return pages < room and pages * self.page_lines * self._rounds < self.lines_left
 
-    def measure(self, pages: int, hit: float, miss: float, beyond: float) -> Point:
-        """The point at so many pages; a load counts `beyond` cycles at most."""
+    def measure(self, pages: int) -> Point:
+        """The point at so many pages."""
         order = traversal(self._region, pages, self._rng)
         traverse(self._context, self._region, order, self._rounds)
         timed = time_lines(self._context, order, self._params.loads, self._rng)
         self.lines_left -= len(order) * self._rounds
-        point = _point(pages, timed, len(order), (hit, miss, beyond), self._params)
+        point = _point(pages, timed, len(order), self._level)
         self.points.append(point)
         return point
 
 
-def _point(pages: int, timed: Timed, lines: int, levels: tuple[float, float, float], params: Params) -> Point:
-    hit, miss, beyond = levels
-    gone = (np.minimum(timed.cycles, beyond) - hit) / (miss - hit)
+def _point(pages: int, timed: Timed, lines: int, level: Level) -> Point:
+    gone = (np.minimum(timed.cycles, level.beyond) - level.hit) / (level.miss - level.hit)
+    # lines that the level before still holds take less than a hit
+    gone += min(1.0, level.nearer / lines) * (level.hit - level.before) / (level.miss - level.hit)
     early = gone[timed.place < lines / 3]
-    error = float(gone.std() / len(gone) ** 0.5)
-    return Point(pages, float(gone.mean()), error, float(early.mean()) if len(early) else 0.0)
+    return Point(pages, float(gone.mean()), float(gone.std() / len(gone) ** 0.5), float(early.mean()))
 
 
 def outer_cache(context: Context, region: Region, level: str, before: list[int], params: Params) -> OuterCache:
@@ -164,18 +185,18 @@ def outer_cache(context: Context, region: Region, level: str, before: list[int],
     names = list(context.calibration.level_cycles)
     cycles = list(context.calibration.level_cycles.values())
     at = names.index(level)
-    hit, miss = cycles[at], cycles[at + 1]
-    beyond = 1.3 * miss if at + 2 >= len(cycles) else (miss + cycles[at + 2]) / 2
+    beyond = params.stall_ratio * cycles[at + 1] if at + 2 >= len(cycles) else (cycles[at + 1] + cycles[at + 2]) / 2
     shared = at > 1
-    curve = Curve(context, region, params, params.shared_rounds if shared else params.warm_rounds)
+    own = Level(cycles[at], cycles[at + 1], cycles[at - 1], before[-1], beyond)
+    curve = Curve(context, region, params, own, params.shared_rounds if shared else params.warm_rounds)
     pages = max(2, int(params.first_ratio * sum(before) / curve.page_lines))
     point = None
     while curve.affordable(pages) and (point is None or point.missing < params.gone):
         context.progress(f"{level}: {pages * TLB_PAGE_BYTES >> 10} KiB traversed")
-        point = curve.measure(pages, hit, miss, beyond)
+        point = curve.measure(pages)
         pages = int(pages * params.growth) + 1
     if point is None:
-        return OuterCache(level, region.line_size, reason="too little time or memory for a traversal")
+        return OuterCache(level, region.line_size, reason="too little time or memory for a traversal", bound_only=True)
     left = [each.pages * (1.0 - each.missing) for each in curve.points]
     about = max(left)
     found = _inferred(level, curve, region.line_size, before, shared, params)
@@ -185,7 +206,7 @@ def outer_cache(context: Context, region: Region, level: str, before: list[int],
         if not curve.affordable(int(lengths.sum())):
             break
         for pages in np.tile(lengths, params.draws if not shared else 1).astype(int):
-            curve.measure(max(2, int(pages)), hit, miss, beyond)
+            curve.measure(max(2, int(pages)))
         found = _inferred(level, curve, region.line_size, before, shared, params)
     context.evidence[f"{level}_traversals"] = [[p.pages, round(p.missing, 3), round(p.error, 3)] for p in curve.points]
     return found
@@ -196,10 +217,10 @@ def _inferred(level: str, curve: Curve, line: int, before: list[int], shared: bo
     held = [each.pages * curve.page_lines * (1.0 - each.missing - 2 * each.error) for each in points]
     least = int(max(held) * (1.0 - params.margin)) - (sum(before) if shared else before[-1])
     top = max(points, key=lambda each: each.missing)
-    bound = OuterCache(level, line, least=max(least, 0), reason="no traversal outgrew it")
+    bound = OuterCache(level, line, least=max(least, 0), reason="no traversal outgrew it", bound_only=True)
     if top.missing < params.gone:
         return bound
-    by_age = top.early > min(1.0, 1.3 * top.missing)
+    by_age = top.early > min(1.0, params.early_ratio * top.missing)
     posterior, left = size_posterior(points, curve.page_lines, before, shared, params)
     if left > params.most_left:
         return OuterCache(level, line, least=max(least, 0), by_age=by_age, reason="no cache that was thought of fits")
@@ -256,18 +277,20 @@ def size_posterior(
             own = np.maximum(pages * (1.0 + taken) - candidate.before / page_lines, 1.0)
             lost, spread = overflow(own, candidate.sets / page_lines, candidate.ways)
             errors = np.hypot(error, spread / draws**0.5)
-            left = (missing - lost) / errors
+            weights = errors**-2.0
+            offset = np.clip(weights @ (missing - lost) / weights.sum(), -params.most_offset, params.most_offset)
+            left = (missing - lost - offset) / errors
             likely = -((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(errors)).sum()
             believed = np.log(_believed(candidate.ways, taken, params))
             found.append((float(likely + believed), candidate, float(np.quantile(np.abs(left), params.typical))))
     if not found:
         return {}, np.inf
-    most, _, left = max(found, key=lambda each: each[0])
-    weights: dict[Candidate, float] = {}
+    most, _, apart = max(found, key=lambda each: each[0])
+    posterior: dict[Candidate, float] = {}
     for likely, candidate, _ in found:
-        weights[candidate] = weights.get(candidate, 0.0) + float(np.exp((likely - most) / max(1.0, left) ** 2))
-    total = sum(weights.values())
-    return {each: weight / total for each, weight in weights.items()}, left
+        posterior[candidate] = posterior.get(candidate, 0.0) + float(np.exp((likely - most) / max(1.0, apart) ** 2))
+    total = sum(posterior.values())
+    return {each: weight / total for each, weight in posterior.items()}, apart
 
 
 def _pooled(points: list[Point], params: Params) -> tuple[Numbers, Numbers, Numbers, Numbers]:

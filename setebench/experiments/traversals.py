@@ -70,7 +70,9 @@ def time_lines(context: Context, order: Lines, loads: int, rng: np.random.Genera
     places = {base: at[:, n] for n, base in enumerate(TARGETS)} | {base: last[:, n] for n, base in enumerate(SPARES)}
     ticks = context.machine.run(probe, places, cpu=context.cpu)
     base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
-    cycles = (ticks[:, :AT_ONCE] - base) * cycles_per_tick(context) + BASELINE_ADDITIONS
+    cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(
+        context
+    ) + BASELINE_ADDITIONS
     return Timed(place.ravel(), cycles.ravel())
 
 
@@ -105,5 +107,7 @@ def lines_in_use(
         places |= {HOT[number]: np.full(touches, at), SPARES[number]: np.full(touches, last)}
     ticks = context.machine.run(probe, places, cpu=context.cpu)
     base = mean_ticks(ticks[:, len(hot) :].ravel(), step_ticks(context))
-    cycles: NDArray[np.float64] = (ticks[:, : len(hot)] - base) * cycles_per_tick(context) + BASELINE_ADDITIONS
+    cycles: NDArray[np.float64] = (ticks[:, : len(hot)].astype(np.float64) - base) * cycles_per_tick(
+        context
+    ) + BASELINE_ADDITIONS
     return cycles

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setebench.hierarchy.faults import Fault
-from setebench.hierarchy.first_level import Geometry
 from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
 
@@ -42,32 +41,6 @@ def line_findings(line_bytes: int | None, levels: int) -> Iterator[Finding]:
             yield _missing(parameter, "bytes", "hits and misses near a flushed line are not clear", method)
         else:
             yield Finding(parameter=parameter, value=line_bytes, unit="bytes", method=method)
-
-
-def cache_findings(name: str, found: Geometry, method: str, evidence: str, size_method: str = "") -> Iterator[Finding]:
-    """Size and ways of one cache; the size may have been found in another way, from how long lines are held."""
-    size_evidence = "held_lines" if size_method else evidence
-    yield _size_finding(f"cache.{name}.size", found, size_method or method, size_evidence)
-    if found.ways is None:
-        yield _missing(f"cache.{name}.ways", "ways", found.ways_reason or found.reason, method)
-    else:
-        yield Finding(parameter=f"cache.{name}.ways", value=found.ways, unit="ways", method=method, evidence=evidence)
-
-
-def _size_finding(parameter: str, found: Geometry, method: str, evidence: str) -> Finding:
-    if found.size is not None:
-        return Finding(parameter=parameter, value=found.size, unit="bytes", method=method, evidence=evidence)
-    if found.least_bytes is None:
-        return _missing(parameter, "bytes", found.reason, method, (found.low_bytes, None))
-    return Finding(
-        parameter=parameter,
-        value=found.least_bytes,
-        unit="bytes",
-        outcome=Outcome.AT_LEAST,
-        reason=found.reason,
-        method=method,
-        evidence=evidence,
-    )
 
 
 FAULT_NOISE_SHARE = 0.09

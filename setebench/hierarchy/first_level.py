@@ -1,8 +1,6 @@
-"""Line size by flushing, and what is known of a cache."""
+"""Line size by flushing."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, run_interleaved
@@ -52,32 +50,3 @@ def line_from_means(distances: list[int], means: list[float]) -> int | None:
     hits = [mean < middle for mean in means]
     first = hits.index(True)
     return distances[first] if all(hits[first:]) else None
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """Ways of a cache and bytes per way; `reason` says why one is missing, `low_bytes` what it holds then at least by
-    the sweep. `whole_bytes` is the size where it is known without bytes per way; `least_bytes` how much it holds for
-    sure, where that was measured, and `most_bytes` how much it may; `ways_reason` why the ways are missing, should that
-    be another reason."""
-
-    ways: int | None
-    way_bytes: int | None
-    reason: str = ""
-    low_bytes: float | None = None
-    whole_bytes: int | None = None
-    least_bytes: int | None = None
-    most_bytes: int | None = None
-    ways_reason: str = ""
-
-    @property
-    def size(self) -> int | None:
-        """Bytes."""
-        if self.whole_bytes is not None:
-            return self.whole_bytes
-        return self.ways * self.way_bytes if self.ways and self.way_bytes else None
-
-    @property
-    def held_bytes(self) -> float:
-        """Bytes that it holds at least, by whatever told that; 0 if nothing did."""
-        return float(self.size or self.least_bytes or self.low_bytes or 0)

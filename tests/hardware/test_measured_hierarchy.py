@@ -6,7 +6,6 @@ import numpy as np
 
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.first_level import line_size
-from setebench.hierarchy.recency import Stream
 from setebench.machine import Region
 from setebench.measure.rings import ring_ticks, shuffled
 from setebench.native.machine import NativeMachine
@@ -36,16 +35,6 @@ def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: Nat
     tight = shuffled(context, region.address + number * 4096)
     loose = shuffled(context, region.address + number * (4096 + native.facts.line_size))
     assert ring_ticks(context, region, loose, 21) < ring_ticks(context, region, tight, 21)
-
-
-def test_lines_that_passed_long_ago_cost_more(native: NativeMachine, region: Region) -> None:
-    """A few thousand lines fit no first cache, a few dozen fit any."""
-    walk = Stream(Context(machine=native), region, region.lines, 1)
-    far = region.lines // 2
-    walk.advance(far)
-    recent, long_ago = walk.passed(16, 48, 20), walk.passed(far / 2, far, 20)
-    assert long_ago.distance.min() > 4096 > recent.distance.max()
-    assert np.minimum(recent.cycles, 2000).mean() < np.minimum(long_ago.cycles, 2000).mean()
 
 
 def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:

@@ -9,9 +9,6 @@ from quiet_machines import L3, OVERHEAD, PAGE, quiet
 from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.cores import LOST_ROUNDS, MOST_ROUNDS, ROUNDS, Transfers, enough
 from setebench.hierarchy.findings import TRANSFER_NOISE_SHARE
-from setebench.hierarchy.first_level import Geometry
-from setebench.hierarchy.outer import Outer
-from setebench.hierarchy.private_walk import private_walk
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.layout import by_windows, lay
@@ -44,21 +41,6 @@ def test_rounds_go_on_until_an_answer_can_be_told() -> None:
     assert not enough(told, LOST_ROUNDS, MOST_ROUNDS)
     assert enough(sharp, ROUNDS, MOST_ROUNDS)
     assert enough(wide, MOST_ROUNDS, LOST_ROUNDS)
-
-
-@pytest.mark.parametrize("by_age", [True, False])
-def test_a_walk_leaves_a_shared_line_in_a_small_third_cache(by_age: bool) -> None:
-    """Where the second one is known to replace its oldest lines: the walk else fills most of one three times as large,
-    and lines came from several places."""
-    machine = quiet(l2={"sets": 1024, "ways": 8}, l3={"sets": 2048, "ways": 12}, core=spec.Core(cores=2))
-    context, memory = Context(machine=machine), machine.allocate(MEMORY, PAGE)
-    walk = private_walk(context, memory, {"l2": Outer(Geometry(8, 1 << 16), "", by_age=by_age)})
-    estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
-    if by_age:
-        assert share > 0.9
-        assert estimate.value == pytest.approx(L3, abs=1.0)
-    else:
-        assert share < 0.9
 
 
 @pytest.mark.parametrize("clock", [COARSE, spec.Clock(brackets=COARSE.brackets)])
@@ -98,22 +80,3 @@ def test_a_mixture_with_memory_that_a_coarse_clock_hides_is_not_told(capacities:
     estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
     assert share < 0.6 or estimate.value == pytest.approx(L3, rel=0.06)
     assert share == 1.0 or sets == 512
-
-
-def test_a_walk_need_not_be_short_where_the_third_cache_is_large() -> None:
-    """Of random pages, a walk over 1.6 capacities leaves an eighth of the sets of four ways fewer new lines than that:
-    on a clock that doesn't tell the second cache from the third, 38.5 cycles were told where it takes 42."""
-    machine = quiet(
-        l1={"ways": 2},
-        l2={"sets": 512, "ways": 4},
-        l3={"sets": 4096, "ways": 16},
-        core=spec.Core(cores=2),
-        clock=COARSE,
-    )
-    context, memory = Context(machine=machine), machine.allocate(MEMORY, PAGE)
-    outer = {
-        "l2": Outer(Geometry(4, 1 << 15), "", by_age=True),
-        "l3": Outer(Geometry(None, None, "", 4 << 20), ""),
-    }
-    estimate, _share = Transfers(context, memory, private_walk(context, memory, outer)).cycles(0, 1, "shared")
-    assert estimate.value == pytest.approx(L3, rel=0.04)
