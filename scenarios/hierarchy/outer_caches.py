@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from setebench.experiments.traversals import Timed, time_lines, traversal, traverse
+from setebench.experiments.traversals import Timed, flush_pages, time_lines, traversal, traverse
 from setebench.machine import Region
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
@@ -166,6 +166,7 @@ class Curve:
         order = traversal(self._region, pages, self._rng)
         traverse(self._context, self._region, order, self._rounds)
         timed = time_lines(self._context, order, self._params.loads, self._rng)
+        flush_pages(self._context, order)
         self.lines_left -= len(order) * self._rounds
         point = _point(pages, timed, len(order), self._level)
         self.points.append(point)

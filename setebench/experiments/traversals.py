@@ -54,6 +54,16 @@ def traverse(context: Context, region: Region, order: Lines, rounds: int) -> Non
     context.machine.run(Probe().chase(WALK, len(order)), {WALK: np.repeat(order[:1], rounds)}, cpu=context.cpu)
 
 
+def flush_pages(context: Context, order: Lines) -> None:
+    """Take all lines of a traversal's pages out of every cache, which leaves their ways empty: what is traversed next
+    finds room there, whatever a cache replaces."""
+    pages = np.unique(order - order % TLB_PAGE_BYTES)
+    probe = Probe()
+    for offset in range(0, TLB_PAGE_BYTES, context.machine.facts.line_size):
+        probe = probe.flush(WALK + offset)
+    context.machine.run(probe, {WALK: pages}, cpu=context.cpu)
+
+
 def time_lines(context: Context, order: Lines, loads: int, rng: np.random.Generator) -> Timed:
     """Time single loads of random lines of a traversal, none twice."""
     repetitions = max(1, min(loads, len(order)) // AT_ONCE)

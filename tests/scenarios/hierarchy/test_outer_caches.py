@@ -6,18 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from quiet_machines import MEMORY, quiet
-from setebench.scenarios.hierarchy import inclusion, outer_caches, private_walk
+from quiet_machines import quiet
+from setebench.scenarios.hierarchy import inclusion, outer_caches
+from setebench.scenarios.hierarchy.private_walk import Params as WalkParams
+from setebench.scenarios.hierarchy.private_walk import private_walk
 
 from setebench.calibration import Calibration, Levels
 from setebench.results import Outcome
 from setebench.scenario import Context
 from setebench.sim import spec
 
-CYCLES = {"l1": 4.0, "l2": 14.0, "l3": 50.0, "memory": 300.0}
+CYCLES = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
 """Of the quiet machine, about."""
 
-FIRST_LINES = 512
+FIRST_LINES, REGION_BYTES = 512, 64 << 20
 
 
 def context(**changes: object) -> Context:
@@ -34,28 +36,28 @@ def context(**changes: object) -> Context:
     ],
 )
 def test_a_second_cache(second: dict[str, object], pairs: bool) -> None:
-    """Whatever it replaces, with a hashed index, beside a prefetcher of pairs: the value, or a bound near to it."""
+    """Whatever it replaces, with a hashed index, beside a prefetcher of pairs: the value, or a true bound."""
     prefetchers = (spec.LinePair(level=2),) if pairs else ()
     asked = context(l2=second, prefetchers=prefetchers)
-    region = asked.machine.allocate(MEMORY, 4096)
+    region = asked.machine.allocate(REGION_BYTES, 4096)
     found = outer_caches.outer_cache(asked, region, "l2", [FIRST_LINES], outer_caches.Params())
     size, ways = found.findings()
     true = int(str(second["sets"])) * int(str(second["ways"])) * 64
-    assert size.value == true if size.outcome is Outcome.MEASURED else 0.85 * true <= size.value <= true
+    assert size.value == true if size.outcome is Outcome.MEASURED else 0.5 * true <= size.value <= true
     assert ways.value == second["ways"] if ways.outcome is Outcome.MEASURED else ways.value <= int(str(second["ways"]))
 
 
 @pytest.mark.parametrize("how", ["inclusive", "exclusive", "neither"])
 def test_inclusion(how: str) -> None:
     asked = context(l2={"sets": 1024, "ways": 8, "inclusion": how})
-    region = asked.machine.allocate(MEMORY, 4096)
+    region = asked.machine.allocate(REGION_BYTES, 4096)
     question = inclusion.Question(level=2, lines=8192, first=FIRST_LINES)
     assert inclusion.inclusive(asked, region, question, inclusion.Params()).value is (how == "inclusive")
 
 
 def test_a_first_cache_that_gives_up_lines_in_use_tells_no_inclusion() -> None:
     asked = context(l1={"replacement": "random"}, l2={"sets": 1024, "ways": 8})
-    region = asked.machine.allocate(MEMORY, 4096)
+    region = asked.machine.allocate(REGION_BYTES, 4096)
     question = inclusion.Question(level=2, lines=8192, first=FIRST_LINES)
     assert inclusion.inclusive(asked, region, question, inclusion.Params()).outcome is Outcome.UNRESOLVED
 
@@ -88,6 +90,6 @@ def test_a_traversal_that_memory_has_no_room_for_is_none() -> None:
     asked = context()
     region = asked.machine.allocate(8 << 20, 4096)
     second = outer_caches.OuterCache("l2", 64, lines={65536: 1.0})
-    assert not len(private_walk.private_walk(asked, region, {"l2": second}, private_walk.Params()))
+    assert not len(private_walk(asked, region, {"l2": second}, WalkParams()))
     small = replace(second, lines={1024: 1.0})
-    assert len(private_walk.private_walk(asked, region, {"l2": small}, private_walk.Params()))
+    assert len(private_walk(asked, region, {"l2": small}, WalkParams()))
