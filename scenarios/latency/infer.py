@@ -68,7 +68,7 @@ def latencies(rounds: Sequence[Round], levels: Levels, step: float) -> dict[str,
 
 def _median_cycles(rounds: Sequence[Round], name: str) -> float:
     """About what most single loads take, on any clock: half of its step may be missing."""
-    parts = [(each.ruler.cycles_per_tick, one.singles) for each in rounds for one in each.levels[name]]
+    parts = [(each.tick_rate.cycles_per_tick, one.singles) for each in rounds for one in each.levels[name]]
     longer = [(np.median(timed.loads) - np.mean(timed.additions)) * per_tick for per_tick, timed in parts]
     return float(np.median(longer)) + parts[0][1].additions_cycles
 
