@@ -125,8 +125,8 @@ class SideTable:
         )
 
     def cost(self, parameter: str, method: str) -> Iterator[Finding]:
-        """What it costs not to be there, if there is a table."""
-        if self._posteriors:
+        """What it costs not to be there, if there is a table in every look."""
+        if self._posteriors and not self._without:
             yield decide.measured(parameter, over_epochs(self._heights).doubted(PARAMS.calibration), "cycles", method)
 
 

@@ -104,6 +104,11 @@ class _Level:
         return over_posteriors([of_numbers(each, numbers) for each in self.posteriors])
 
     @property
+    def steady(self) -> bool:
+        """Whether a miss costs the same in all moments: what disturbs that makes translations go early as well."""
+        return self.cost.half_width <= max(PARAMS.least_cycles / 2, PARAMS.steady * self.cost.value)
+
+    @property
     def cost(self) -> Estimate:
         """Of a miss."""
         return over_epochs(self.costs).doubted(PARAMS.calibration)
@@ -340,15 +345,20 @@ class Tlbs:
 
     def _entries_finding(self, name: str, level: _Level) -> Finding:
         parameter, entries = f"tlb.{name}.entries.{self.name}", level.entries
-        if entries.certainty >= 0.95:
+        if entries.certainty >= 0.95 and level.steady:
             return decide.chosen(parameter, entries.value, "entries", METHOD, self._evidence)
         low, high = entries.interval(0.95)
-        reason = f"the step lies between {low} and {high} entries; run again at a quieter time"
+        seen = (
+            f"the step lies between {low} and {high} entries"
+            if low < high
+            else "a miss does not cost the same each time"
+        )
+        reason = f"{seen}; run again at a quieter time"
         return self._at_least(parameter, entries.at_least(0.975), reason)
 
     def _cost_finding(self, name: str, level: _Level) -> Finding:
         parameter, cost = f"tlb.{name}.miss_penalty.{self.name}", level.cost
-        if cost.half_width > max(PARAMS.least_cycles / 2, PARAMS.steady * cost.value):
+        if not level.steady:
             reason = f"{cost.low:.0f} to {cost.high:.0f} cycles; run again at a quieter time"
             return decide.unresolved(parameter, "cycles", reason, METHOD)
         return decide.measured(parameter, cost, "cycles", METHOD, self._evidence)
