@@ -117,7 +117,7 @@ class FirstCache:
 
     @property
     def likely_lines(self) -> int:
-        """The most probable number of lines, 0 where nothing tells."""
+        """The most probable number of lines, 0 where nothing shows."""
         return max(self.lines, key=lambda each: self.lines[each], default=0)
 
 

@@ -112,7 +112,7 @@ def inclusion_posterior(counted: Losses, params: Params) -> dict[bool | None, fl
     """Whether lines are taken along; None for neither that nor kept.
 
     A line that the inner cache gives up is asked of the outer one, which then keeps it longer, by its age; or it has
-    lost it already, inclusive or not. The more often that is, the less are the two told apart."""
+    lost it already, inclusive or not. The more often that is, the less can the two be distinguished."""
     unsure = (1.0 - float(np.exp(-counted.given_up))) / 2
     likely = {
         True: stats.norm.pdf(counted.lost, 1.0 - unsure, np.hypot(counted.error, params.spread + unsure)),

@@ -3,7 +3,7 @@
 A set with an empty way takes a line there, and a full one stays full, whatever it replaces. So of lines that were
 traversed a few times, the fraction that a cache lacks follows from its sets and ways alone: of each set what it got
 beyond its ways. Sets get their lines by chance, so few ways overflow early and one by one, many late and together:
-where the curve bends tells the lines, how sharply the ways. Prefetchers and other users take a part of the room, which
+where the curve bends gives the lines, how sharply the ways. Prefetchers and other users take a part of the room, which
 is a field of the candidates. One posterior over sets, ways, and whether the levels before hold lines in addition.
 """
 

@@ -27,7 +27,7 @@ BATCHES = {4096: 40, 2 << 20: 2}
 """A moment's cost is that of its calmer batches of pages: a sibling thread that comes or goes raises the others."""
 
 CALMER_SHARE = 0.25
-"""A quarter of the batches, at least, is calm in a moment that is to tell something."""
+"""A quarter of the batches, at least, is undisturbed in an epoch that counts."""
 
 MOMENTS, MOST_MOMENTS = 4, 10
 """Moments looked at, and how many at most where they don't agree."""

@@ -57,8 +57,8 @@ def fault_finding(pages: str, fault: Fault) -> Finding:
         reason = "first touches differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, (max(0.0, fault.cycles.low), fault.cycles.high))
     low, high = ((1.0 + sign * FAULT_NOISE_SHARE) * fault.cycles.value for sign in (-1, 1))
-    told = Estimate(fault.cycles.value, min(fault.cycles.low, low), max(fault.cycles.high, high))
-    return measured(parameter, told, "cycles", method)
+    held = Estimate(fault.cycles.value, min(fault.cycles.low, low), max(fault.cycles.high, high))
+    return measured(parameter, held, "cycles", method)
 
 
 def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidence: str = "") -> Finding:
@@ -82,7 +82,7 @@ def no_sharing_finding(parameter: str) -> Finding:
 
 OWN_RATIO = 1.25
 """Other cores' answers take longer than the second cache's by more than this: a question to others goes through it.
-Answers that differ by less from memory's can't be told from it."""
+Answers that differ by less from memory's can't be distinguished from it."""
 
 
 def from_memory(value: float, cycles: dict[str, float]) -> bool:

@@ -19,7 +19,7 @@ HERE, THERE = Base("here"), Base("there")
 
 
 def line_size(context: Context, region: Region) -> int | None:
-    """Bytes that a flush removes from the caches at once; None where the two outcomes can't be told apart.
+    """Bytes that a flush removes from the caches at once; None where the two outcomes can't be distinguished.
 
     A flush takes exactly one line. Of two loads nearby, the second one's being a hit may be a prefetcher's doing; but
     nothing is loaded between the flush and the load that is timed, so what misses was part of the flushed line."""
