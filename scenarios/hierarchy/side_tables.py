@@ -57,7 +57,7 @@ PARAMS = SideParams()
 
 
 class SideTable:
-    """One table, over looks."""
+    """One table, over all epochs."""
 
     def __init__(self) -> None:
         """Nothing is measured yet."""

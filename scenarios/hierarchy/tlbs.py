@@ -99,7 +99,7 @@ class _Level:
 
     @property
     def entries(self) -> Posterior:
-        """Over all looks."""
+        """Over all epochs."""
         numbers = np.unique(np.concatenate([each.numbers for each in self.posteriors]))
         return over_posteriors([of_numbers(each, numbers) for each in self.posteriors])
 

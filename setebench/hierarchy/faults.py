@@ -74,7 +74,7 @@ class FirstTouches:
         self._later_share.append(float(later.mean() / first.mean()))
 
     def told(self) -> Fault:
-        """What a first touch costs, after as many looks as it takes."""
+        """What a first touch costs, after as many samples as it takes."""
         while len(self._cycles) < MOMENTS or (len(self._cycles) < MOST_MOMENTS and not agreed(self._given)):
             self.look()
         if len(self._given) < LEAST_CALM:

@@ -1,4 +1,4 @@
-"""What something costs while nobody else uses its core, from looks at it at several moments. Knows no machine.
+"""What something costs while nobody else uses its core, sampled in several epochs. Knows no machine.
 
 A sibling thread takes execution units and caches for seconds, and everything takes up to half as long again. Nothing
 makes it cheaper, so moments that agree on the lowest cost were calm. One moment alone is no proof of that.

@@ -72,7 +72,7 @@ these comes again before 32 others."""
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """How large a loop's data are to be. `bytes` is what it goes through in all; `resident` asks for so few different
-    lines that they stay in L1, for the same work. `keys` is the fewest that a loop looks up."""
+    lines that they stay in L1, for the same work. `keys` is the fewest that a loop searches."""
 
     bytes: int
     resident: bool = False
