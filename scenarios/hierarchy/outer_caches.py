@@ -18,6 +18,7 @@ from scipy import stats
 
 from setebench.experiments.traversals import Timed, flush_pages, time_lines, traversal, traverse
 from setebench.machine import Region
+from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -45,7 +46,8 @@ class Params:
     Student's t of `tail` degrees of freedom. None of the candidates is it where the `typical` quantile is more than
     `most_left` errors off. A bound leaves out `margin`. Lines leave by age where `early_ratio` times as many are
     missing of those traversed first. A load counts at most as `stall_ratio` times what memory takes: an interrupt is
-    no level."""
+    no level. Of a shared cache a load missed if it takes `clear_share` of the way to memory longer than a hit, and
+    `clear_steps` of the clock."""
 
     first_ratio: float = 1.5
     growth: float = 1.4
@@ -74,6 +76,8 @@ class Params:
     margin: float = 0.03
     early_ratio: float = 1.3
     stall_ratio: float = 1.3
+    clear_share: float = 0.15
+    clear_steps: float = 1.2
 
 
 @dataclass(frozen=True)
@@ -136,13 +140,14 @@ class OuterCache:
 @dataclass(frozen=True)
 class Level:
     """Cycles of a level's hits and misses, of the one before it, which holds `nearer` lines; a load counts `beyond`
-    cycles at most."""
+    cycles at most. A load of more than `gone_from` cycles missed, where the clock tells single loads apart."""
 
     hit: float
     miss: float
     before: float
     nearer: int
     beyond: float
+    gone_from: float
 
 
 class Curve:
@@ -175,10 +180,18 @@ class Curve:
 
 def _point(pages: int, timed: Timed, lines: int, level: Level) -> Point:
     gone = (np.minimum(timed.cycles, level.beyond) - level.hit) / (level.miss - level.hit)
-    # lines that the level before still holds take less than a hit
-    gone += min(1.0, level.nearer / lines) * (level.hit - level.before) / (level.miss - level.hit)
+    if (
+        level.gone_from < np.inf
+    ):  # load by load: what answers between a hit and memory, a cache of memory say, is a miss
+        gone = (timed.cycles > level.gone_from).astype(np.float64)
+    else:  # lines that the level before still holds take less than a hit
+        gone += min(1.0, level.nearer / lines) * (level.hit - level.before) / (level.miss - level.hit)
     early = gone[timed.place < lines / 3]
     return Point(pages, float(gone.mean()), float(gone.std() / len(gone) ** 0.5), float(early.mean()))
+
+
+def _step_cycles(context: Context) -> float:
+    return step_ticks(context) * quick_cycles_per_tick(context)
 
 
 def outer_cache(context: Context, region: Region, level: str, before: list[int], params: Params) -> OuterCache:
@@ -188,7 +201,10 @@ def outer_cache(context: Context, region: Region, level: str, before: list[int],
     at = names.index(level)
     beyond = params.stall_ratio * cycles[at + 1] if at + 2 >= len(cycles) else (cycles[at + 1] + cycles[at + 2]) / 2
     shared = at > 1
-    own = Level(cycles[at], cycles[at + 1], cycles[at - 1], before[-1], beyond)
+    least = max(params.clear_share * (cycles[at + 1] - cycles[at]), params.clear_steps * _step_cycles(context))
+    apart = shared and least < (cycles[at + 1] - cycles[at]) / 2
+    gone_from = cycles[at] + least if apart else np.inf
+    own = Level(cycles[at], cycles[at + 1], cycles[at - 1], before[-1], beyond, gone_from)
     curve = Curve(context, region, params, own, params.shared_rounds if shared else params.warm_rounds)
     pages = max(2, int(params.first_ratio * sum(before) / curve.page_lines))
     point = None
