@@ -3,7 +3,8 @@
 A prefetcher with a name goes by rules that say what it does in cases by which it was not found. A stream follows a run
 that was never made before, in whatever distances; what only recalls runs that it has seen brings nothing there. A
 stride of one instruction has to be seen as often again after an access that breaks it; a stride of a page wants its
-accesses in order. Where a family fails its case it is absent, and something else is there at its level. And where no
+accesses in order. Where a family fails its case it is absent, and something else is there at its level; beside another
+family of that level it stays open, as a case of one may fail by what the other one brings. And where no
 family leads runs, nothing may come of runs that were made often in other pages, or something else is there too.
 """
 
@@ -67,10 +68,15 @@ def compare(lab: Lab, finds: dict[str, Found]) -> None:
     }
     for identity, cases in checks.items():
         found = finds[identity]
-        if found.present and any(case(lab, found, identity) is False for case in cases):
-            finds[f"{identity[:2]}.other"] = Found(True, question=found.question)
-            lab.known.others_learn = True
-            found.present, found.question = False, None
+        if not found.present or all(case(lab, found, identity) is not False for case in cases):
+            continue
+        if any(finds[other].present for other in RUN_FAMILIES if other != identity and other[:2] == identity[:2]):
+            # the failed case may be that one's doing: what is left then fits no case by itself
+            found.present, found.reason, found.question = None, MASKED, None
+            continue
+        finds[f"{identity[:2]}.other"] = Found(True, question=found.question)
+        lab.known.others_learn = True
+        found.present, found.question = False, None
     if all(finds[identity].present is False for identity in RUN_FAMILIES):
         answers = [lab.ask(question) for question in _practised(lab)]
         for level in ("l1", "l2"):
