@@ -14,7 +14,7 @@ from setebench.scenarios import bandwidth, loaded_latency
 
 from setebench.compare import Agreement, agreement
 from setebench.infer.peaks import best_of_rounds, too_far_apart
-from setebench.kernels import KERNELS, Kernel
+from setebench.kernels import KERNELS
 from setebench.machine import Facts
 from setebench.registry import scenario
 from setebench.results import Finding, Outcome
@@ -26,7 +26,7 @@ from setebench.streaming.loaded import BUDGET_SECONDS, LoadedChase, Reading
 from setebench.streaming.loaded import FEWEST_ROUNDS as FEWEST_LOADED_ROUNDS
 from setebench.streaming.loaded import ROUNDS as LOADED_ROUNDS
 from setebench.streaming.sweep import FAST_ROUNDS, Case, Point, Sweep, in_rounds
-from setebench.streaming.team import Team, Timing
+from setebench.streaming.team import Stream, Team, Timing
 
 FACTS = Facts(name="drifting", kind="sim", cpus=(0, 1), siblings=((0,), (1,)), ticks_per_second=1e9)
 LEVELS = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 1048576.0)}, 1 << 25)
@@ -103,13 +103,13 @@ class Drifting:
     def __init__(self, cpus: tuple[int, ...], slow: Callable[[int], bool], clock: list[int]) -> None:
         self.cpus, self._slow, self._clock = cpus, slow, clock
 
-    def passes_for(self, _kernel: Kernel, _width: int, _array_bytes: int) -> int:
+    def passes_for(self, _stream: Stream) -> int:
         return 1
 
-    def time(self, kernel: Kernel, _width: int, array_bytes: int, *_counts: int, rolled: bool = False) -> Timing:
+    def time(self, stream: Stream, _repetitions: int) -> Timing:
         self._clock[0] += 1
-        ticks = np.full((2, len(self.cpus)), array_bytes // (80 if self._slow(self._clock[0]) else 100))
-        return Timing(ticks, np.zeros_like(ticks), array_bytes, FACTS.ticks_per_second)
+        ticks = np.full((2, len(self.cpus)), stream.array_bytes // (80 if self._slow(self._clock[0]) else 100))
+        return Timing(ticks, np.zeros_like(ticks), stream.array_bytes, FACTS.ticks_per_second)
 
 
 def reported(slow: Callable[[int], bool]) -> dict[str, Finding]:
