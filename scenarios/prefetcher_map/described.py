@@ -25,6 +25,7 @@ from .strides import SAME, run_lines
 
 METHOD = "lines that come, and do not where the family that is similar by its rules would bring them"
 MASKED = "what the prefetchers that were found bring may hide what others bring"
+LATE = "lines come ahead of a long run of neighbouring lines: a stream may want more accesses than runs with gaps have"
 RUN_FAMILIES = ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.stride")
 
 
@@ -35,6 +36,7 @@ class Evidence:
     rng: purpose of the random numbers. broken: lines from a run's end to the access that breaks it, no multiple of its
     distance, so that the run did not fetch what follows.
     practice: pages gone through before, in every repetition; warm_up: repetitions made before any counts.
+    long_run: neighbouring lines, nearly half of a page of 32.
     apart: lines ahead that neighbours don't bring. anchor: lines from the page's middle to that loaded before software
     prefetches. unexplained: fraction of counts that the best rule leaves unexplained only where none is right."""
 
@@ -48,6 +50,7 @@ class Evidence:
     anchor: int = 20
     unexplained: float = 0.4
     warm_up: int = 40
+    long_run: int = 14
 
 
 E = Evidence()
@@ -78,6 +81,10 @@ def compare(lab: Lab, finds: dict[str, Found]) -> None:
         lab.known.others_learn = True
         found.present, found.question = False, None
     if all(finds[identity].present is False for identity in RUN_FAMILIES):
+        if any(lab.ask(_long_run(lab, down)) for down in (False, True)):
+            for identity in ("l1.stream", "l2.stream"):
+                finds[identity].present, finds[identity].reason = None, LATE
+            return
         answers = [lab.ask(question) for question in _practised(lab)]
         for level in ("l1", "l2"):
             if finds[f"{level}.other"].present is None and not any(answers) and None not in answers:
@@ -196,6 +203,14 @@ def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
     other = replace(found.question.visit, steps=(*reversed(steps[:-1]), steps[-1]))
     answers = lab.ask(replace(found.question, visit=other, controls=()))
     return None if answers is None else not answers
+
+
+def _long_run(lab: Lab, down: bool) -> Question:
+    """Lines ahead of a run of neighbouring ones, longer than a run with gaps can be, that its last access alone
+    does not bring."""
+    lines = near_lines(lab, E.long_run, down, (1, 1))
+    control = Visit(loads(lab, lines[-1:]))
+    return Question(Visit(loads(lab, lines)), tuple(ahead(lines, lab.params.near, lab.params.far, down)), (control,))
 
 
 def _practised(lab: Lab) -> Iterator[Question]:
