@@ -97,7 +97,7 @@ def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
         return None
     question = found.question
     came = [target for target in question.targets if lab.brings(question.visit, target)]
-    free = [target for target in came if not any(lab.brings(each, target) is not False for each in question.controls)]
+    free = [target for target in lab.free(question) if target in came]
     if not free:
         return None
     at, inner = question.targets.index(free[0]), identity == "l1.stream"

@@ -130,6 +130,15 @@ class Lab(Visits):
             free += anyway is False
         return None if unclear or not free else False
 
+    def free(self, question: Question) -> tuple[int, ...]:
+        """The targets that surely come with none of the controls, so that their coming says something."""
+        controls, inner = question.controls, question.inner
+        return tuple(
+            target
+            for target in question.targets
+            if all(self.comes(control, target, inner) is False for control in controls)
+        )
+
     def comes(self, visit: Visit, target: int, inner: bool = False) -> Answer:
         """Whether the visit brings the target into any cache, or into level 1."""
         return self.in_l1(visit, target) if inner else self.brings(visit, target)
@@ -198,26 +207,32 @@ class Lab(Visits):
     # -- several CPUs ----------------------------------------------------------------------------------------------
 
     def brings_shared(self, question: Question, makers: Sequence[int], cpus: tuple[int, ...]) -> Answer:
-        """Whether a target comes when several CPUs of a core make the accesses, `makers` saying which of `cpus` makes
-        each; the first one times.
+        """Whether a target that no control brings comes when several CPUs of a core make the accesses, `makers` saying
+        which of `cpus` makes each; the first one times.
 
         Beside its sibling a core takes some cycles longer for each load than when the references were taken: such times
         lie between those of two levels, where their mixture says nothing, but far from those of memory. Means, as a
         coarse clock may read a load from a cache as late as one from memory."""
+        targets = self.free(question)
+        if not targets:
+            return None
         probes = self.builder.split(self._quiet(question.visit), makers, len(cpus))
         by_cpu = dict(zip(cpus, probes, strict=True))
-        times = self.together(by_cpu, question.targets, cpus[0], self.params.again)
+        times = self.together(by_cpu, targets, cpus[0], self.params.again)
         *_, cache, memory = (float(ticks.mean()) for ticks in self.references.ticks.values())
         step = step_ticks(self.context)
         shares = [(memory - mean_ticks(each, step)) / (memory - cache) for each in times]
         return self._any_came([min(max(share, 0.0), 1.0) for share in shares])
 
     def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, int]) -> Answer:
-        """Whether a target comes when the second CPU makes the accesses from the first to the second of the numbers in
-        `parts`, then the first CPU those up to the third; the first one times."""
+        """Whether a target that no control brings comes when the second CPU makes the accesses from the first to the
+        second of the numbers in `parts`, then the first CPU those up to the third; the first one times."""
+        targets = self.free(question)
+        if not targets:
+            return None
         probes = self.builder.continued(self._quiet(question.visit), parts)
         by_cpu = dict(zip(cpus, probes, strict=True))
-        times = self.together(by_cpu, question.targets, cpus[0], self.params.again)
+        times = self.together(by_cpu, targets, cpus[0], self.params.again)
         return self._any_came([float(share) for share in 1.0 - self.references.shares(times).of("memory")])
 
     def _any_came(self, shares: Sequence[float]) -> Answer:
