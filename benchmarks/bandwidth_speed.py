@@ -33,13 +33,13 @@ from pathlib import Path
 
 import numpy as np
 
+from setebench.experiments.streams.choice import WIDTHS, choose_cpus, widths_of
+from setebench.experiments.streams.team import Team
 from setebench.kernels import KERNELS, array_spacing, stream_bytes
 from setebench.machine import open_machine
 from setebench.native.threads import allowed_cpus
 from setebench.registry import scenario
 from setebench.scenario import Context
-from setebench.streaming.choice import WIDTHS, choose_cpus, widths_of
-from setebench.streaming.team import Team
 
 SOURCE = Path(__file__).with_name("bandwidth.c")
 COMPILE = ("gcc", "-O3", "-march=native", "-pthread", "-shared", "-fPIC")

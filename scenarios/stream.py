@@ -18,17 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UsageError
-from setebench.infer.peaks import best_of_rounds
+from setebench.experiments.streams.after_a_pass import outgrowing_bytes
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
+from setebench.experiments.streams.points import Point, in_question
+from setebench.experiments.streams.team import Stream, Team, Timing
 from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
 from setebench.machine import HoldsNumbers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
-from setebench.streaming.budget import Budget
-from setebench.streaming.choice import WIDTH, WIDTHS, choose_cpus, kernels_of, widths_of, without_kernels
-from setebench.streaming.findings import RUN_TO_RUN, why_no_rate, with_co_runner
-from setebench.streaming.levels import outgrowing_bytes
-from setebench.streaming.sweep import Point, in_question
-from setebench.streaming.team import Stream, Team, Timing
+from setebench.stats.bandwidth.peaks import peak, why_no_rate, with_co_runner
 
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 
@@ -153,13 +152,13 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
         return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
     if not form.point.alone:
         return with_co_runner(parameter, best, "stream")
-    interval = best_of_rounds(rates, RUN_TO_RUN, shared=True)
+    estimate = peak(best, rates, shared=True)
     return Finding(
         parameter=parameter,
         value=round(best, 4),
         unit="GB/s",
-        low=min(interval.low, best * (1 - RUN_TO_RUN)) if interval else None,
-        high=interval.high if interval else None,
+        low=estimate.low if estimate else None,
+        high=estimate.high if estimate else None,
         method=f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}",
         evidence="stream",
     )

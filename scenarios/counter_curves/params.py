@@ -45,7 +45,7 @@ class Params:
     """No working set is larger than what so many points pass over: it is passed over a few times at least."""
 
     little_more: float = 1.03
-    """A rate that one thread more, or a shorter delay, raises by less than this is the highest (`infer.loaded`)."""
+    """A rate that one thread more, or a shorter delay, raises by less than this is the highest (`stats.bandwidth`)."""
 
     def quicker(self) -> Params:
         """With --fast."""

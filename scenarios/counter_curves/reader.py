@@ -15,11 +15,12 @@ import numpy as np
 from setebench.counters.metrics import L1_MISS_LATENCY, LOAD_MISS_LATENCY, Measurement, best
 from setebench.counters.protocol import Count
 from setebench.errors import UnsupportedError
-from setebench.infer.loaded import Load, saturated
 from setebench.kernels import KERNELS, array_spacing
 from setebench.machine import Region, SwitchesPrefetchers, Ticks
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
+from setebench.stats.bandwidth.saturation import Load, saturated
+from setebench.stats.bandwidth.saturation import Params as CurveParams
 
 from .counting import countable, counted, number
 from .params import Params
@@ -204,7 +205,7 @@ def threshold(points: Sequence[Point], params: Params) -> tuple[float | None, st
     if not loads:
         return None, "the load-miss latency can't be counted here"
     idle = min(load.latency for load in loads)
-    if not saturated(loads, idle):
+    if not saturated(loads, idle, CurveParams()):
         most = max(loads, key=lambda load: load.bandwidth)
         return None, (
             f"no saturation was seen: {most.threads} threads read {most.bandwidth:.3g} GB/s, where a load miss takes "

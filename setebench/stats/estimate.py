@@ -8,6 +8,7 @@ McCulloch 1992, Variance Components, chapter 3, the balanced one-way case).
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,6 +17,14 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 """Of every interval."""
+
+
+class Interval(NamedTuple):
+    """A value with the ends of its interval, which need not lie equally far off."""
+
+    value: float
+    low: float
+    high: float
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,14 +11,14 @@ import pytest
 from native_fixture import setebench
 
 from setebench.errors import ProbeFault, UnsupportedError, UsageError
+from setebench.experiments.streams.arithmetic import wrong_arithmetic
+from setebench.experiments.streams.choice import choose_cpus, widths_of
+from setebench.experiments.streams.team import Stream, Team
 from setebench.kernels import KERNELS
 from setebench.machine import HoldsNumbers
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Kind, Probe
 from setebench.scenario import Context
-from setebench.streaming.arithmetic import wrong_arithmetic
-from setebench.streaming.choice import choose_cpus, widths_of
-from setebench.streaming.team import Stream, Team
 
 ARRAYS = Base("arrays")
 LIBC = ctypes.CDLL(None, use_errno=True)

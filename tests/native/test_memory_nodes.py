@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from setebench.errors import UnsupportedError, UsageError
+from setebench.experiments.streams.choice import nodes_for
+from setebench.experiments.streams.team import Team
 from setebench.host.tree import Tree
 from setebench.machine import BindsMemory, Facts, MemoryNode, Region
 from setebench.native.numa import bind, memory_nodes, node_of
 from setebench.probe import Probe
 from setebench.scenario import Context
-from setebench.streaming.choice import nodes_for
-from setebench.streaming.team import Team
 
 TWO_SOCKETS = {
     "online": "0-2",

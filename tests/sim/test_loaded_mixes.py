@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from quiet_machines import LINE, MEMORY, quiet
+from setebench.scenarios.loaded_latency.chase import STREAMS, LoadedChase
+from setebench.scenarios.loaded_latency.params import PARAMS
 
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.inspect import counters
 from setebench.sim.machine import SimulatedMachine
-from setebench.streaming.loaded import LOAD_SEGMENTS, STREAMS, LoadedChase
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def test_every_line_is_read_and_every_stored_one_goes_back(machine: SimulatedMac
         after = counters(machine)
     finally:
         chase.close()
-    lines = LOAD_SEGMENTS * rounds * repetitions
+    lines = PARAMS.segments * rounds * repetitions
     assert after["memory_reads"] - before["memory_reads"] >= STREAMS * lines
     written = after["memory_writes"] - before["memory_writes"]
     assert 0.9 * writes * lines <= written <= writes * lines

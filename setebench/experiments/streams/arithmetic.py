@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.streams.choice import WIDTHS
 from setebench.kernels import Kernel, array_spacing, reduction, stream_bytes
 from setebench.machine import HoldsNumbers
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.streaming.choice import WIDTHS
 
 CHECKED_BYTES = 8192
 

@@ -1,15 +1,21 @@
-"""What a curve of memory latency over load shows: the knee, and whether the memory was saturated. Knows no machine."""
+"""What a curve of memory latency over load shows: the knee, and whether the memory was saturated (Helm and Taura 2019,
+4.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-KNEE_RATIO = 1.5
-"""The knee is where latency passes so many times the idle one."""
 
-LITTLE_MORE = 1.03
-"""A thread more that brings less than this brings nothing: peaks of repeated runs differ by as much."""
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """The knee is where latency passes `knee` times the idle one, as Helm and Taura put it; queues of a memory
+    controller then hold half a request more on average. A thread that brings less than `little_more` times the rate
+    brings nothing: peaks of repeated runs differ by as much."""
+
+    knee: float = 1.5
+    little_more: float = 1.03
 
 
 class Load(NamedTuple):
@@ -21,11 +27,11 @@ class Load(NamedTuple):
     latency: float
 
 
-def knee_bandwidth(loads: Sequence[Load], idle: float) -> float | None:
-    """GB/s at which latency passes `KNEE_RATIO` times `idle`, between the load points around it; None if it never does.
+def knee_bandwidth(loads: Sequence[Load], idle: float, params: Params) -> float | None:
+    """GB/s at which latency passes the knee over `idle`, between the load points around it; None if it never does.
 
     Latency may scatter: what counts is the lowest load from which on it stays above."""
-    limit = KNEE_RATIO * idle
+    limit = params.knee * idle
     ordered = sorted(loads, key=lambda load: load.bandwidth)
     below = [number for number, load in enumerate(ordered) if load.latency <= limit]
     first = below[-1] + 1 if below else 0
@@ -35,11 +41,11 @@ def knee_bandwidth(loads: Sequence[Load], idle: float) -> float | None:
     if first == 0:
         return above.bandwidth
     under = ordered[first - 1]
-    share = (limit - under.latency) / (above.latency - under.latency)
-    return under.bandwidth + share * (above.bandwidth - under.bandwidth)
+    fraction = (limit - under.latency) / (above.latency - under.latency)
+    return under.bandwidth + fraction * (above.bandwidth - under.bandwidth)
 
 
-def saturated(loads: Sequence[Load], idle: float) -> bool:
+def saturated(loads: Sequence[Load], idle: float, params: Params) -> bool:
     """Whether memory was seen to give no more: with the same delay one more thread brought nothing, and latency had
     passed the knee with and without it. A rate that one thread alone can't raise is that thread's limit."""
     threads = sorted({load.threads for load in loads})
@@ -48,6 +54,6 @@ def saturated(loads: Sequence[Load], idle: float) -> bool:
     before = {load.delay: load for load in loads if load.threads == threads[-2]}
     pairs = [(before[load.delay], load) for load in loads if load.threads == threads[-1] and load.delay in before]
     return any(
-        more.bandwidth <= LITTLE_MORE * less.bandwidth and min(less.latency, more.latency) >= KNEE_RATIO * idle
+        more.bandwidth <= params.little_more * less.bandwidth and min(less.latency, more.latency) >= params.knee * idle
         for less, more in pairs
     )

@@ -1,7 +1,7 @@
 """How memory latency grows with load: one pointer chase beside threads that read memory at a settable rate.
 
-Helm and Taura 2019, 4.3.1, with reads alone and with mixes of reads and writes; `setebench.streaming.loaded` measures
-one load point.
+Helm and Taura 2019, 4.3.1, with reads alone and with mixes of reads and writes; `chase` measures one load
+point.
 """
 
 from __future__ import annotations
@@ -15,39 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
-from setebench.infer.ticks import Estimate
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import choose_cpus
 from setebench.machine import SwitchesPrefetchers
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats.bandwidth.saturation import Load, knee_bandwidth, saturated
+from setebench.stats.bandwidth.saturation import Params as CurveParams
 from setebench.stats.drift import over_time
-from setebench.streaming.budget import Budget
-from setebench.streaming.choice import choose_cpus
-from setebench.streaming.loaded import (
-    BUDGET_SECONDS,
-    FEWEST_ROUNDS,
-    LEAST_ROUNDS,
-    NOTHING,
-    ROUNDS,
-    LoadedChase,
-    Reading,
-)
-from setebench.streaming.switched import Traversal, all_switches, had_effect
+from setebench.stats.estimate import Interval
 
-DELAYS = (0, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048)
-FAST_DELAYS = (0, 16, 64, 256, 1024)
-"""No-operations between four lines."""
+from .chase import NOTHING, LoadedChase, Reading
+from .params import PARAMS
+from .switched import Traversal, all_switches, had_effect
 
-MOST_LOADING, FAST_MOST_LOADING = 64, 16
-"""Loading threads unless more are asked for: each point takes longer the more there are, on a simulated machine above
-all."""
-
-RUN_TO_RUN = 0.02
-"""Intervals reach so far to either side at least: what neighbours leave of memory drifts more slowly than a run."""
-
-FEWEST_POINTS = 4 + len(FAST_DELAYS)
-"""Load points that are measured whatever the budget: fewer threads, and the delays of --fast, for reads alone."""
+CURVE = CurveParams()
 
 MIXES = {"4:0": 0, "3:1": 1, "2:2": 2}
 """Of four lines how many are read and how many written, and the number of those written. A written line is read first,
@@ -116,21 +99,21 @@ def _in_rounds(
     figures of some. The first round says what there is time for: points beyond its part of the budget are left out."""
     idle: list[NDArray[np.float64]] = []
     curve: Curve = {}
-    budget = chase.budget = Budget(context.machine.facts, BUDGET_SECONDS)
-    for number in range(ROUNDS):
+    budget = chase.budget = Budget(context.machine.facts, PARAMS.seconds)
+    for number in range(PARAMS.rounds):
         before = budget.left
         context.progress(f"round {number + 1}: memory latency without load{how}")
         chase.lay_out()
         idle.append(chase.measure((), 0).latency_ns)
         for step in list(curve) or steps:
-            spent = budget.left < BUDGET_SECONDS * (1 - 1 / FEWEST_ROUNDS)
-            if not number and spent and len(curve) >= FEWEST_POINTS and not context.options.get("mix"):
+            spent = budget.left < PARAMS.seconds * (1 - 1 / PARAMS.fewest_rounds)
+            if not number and spent and len(curve) >= PARAMS.fewest_points and not context.options.get("mix"):
                 break
             what = f"{step.threads} loading, {step.writes} of 4 lines written, {step.delay} no-operations between{how}"
             context.progress(f"round {number + 1}: {what}")
             found = chase.measure(loaders[: step.threads], step.delay, step.writes)
             curve[step] = curve.get(step, NOTHING).then(found)
-        if number + 1 >= FEWEST_ROUNDS and budget.left < before - budget.left:
+        if number + 1 >= PARAMS.fewest_rounds and budget.left < before - budget.left:
             break
     idle.append(chase.measure((), 0).latency_ns)
     return np.concatenate(idle), curve
@@ -180,7 +163,7 @@ def _loads(curve: Curve) -> list[Load]:
     return [
         Load(step.threads, step.delay, float(np.median(one.gigabytes)), float(np.median(one.latency_ns)))
         for step, one in curve.items()
-        if len(one.latency_ns) >= LEAST_ROUNDS
+        if len(one.latency_ns) >= PARAMS.least_rounds
     ]
 
 
@@ -198,7 +181,7 @@ def _loaders(context: Context) -> tuple[int, ...]:
     apart = [cpu for cpu in ordered[1:] if cpu not in own]
     asked = context.options.get("threads")
     if asked is None:
-        return tuple(apart[: FAST_MOST_LOADING if context.fast else MOST_LOADING])
+        return tuple(apart[: PARAMS.fast_threads if context.fast else PARAMS.threads])
     if not 0 <= asked < len(facts.cpus):
         raise UsageError(f"{asked} loading threads beside the chase don't fit: {facts.name} has {len(facts.cpus)} CPUs")
     return tuple([*apart, *(cpu for cpu in ordered[1:] if cpu in own)][:asked])
@@ -210,9 +193,8 @@ def _steps(context: Context, most: int, writes: int) -> list[Step]:
     if not most:
         return []
     fewer = sorted(count for count in {1, most // 4, most // 2, most - 1} if 0 < count < most)
-    delays = (
-        FAST_DELAYS if context.fast or writes else (*FAST_DELAYS, *(each for each in DELAYS if each not in FAST_DELAYS))
-    )
+    first = PARAMS.fast_delays
+    delays = first if context.fast or writes else (*first, *(each for each in PARAMS.delays if each not in first))
     return [Step(threads, 0, writes) for threads in fewer] + [Step(most, delay, writes) for delay in delays]
 
 
@@ -237,23 +219,23 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, loaders
     yield _knee(prefix, loads, most, idle)
 
 
-def _over_run(rounds: NDArray[np.float64]) -> Estimate:
+def _over_run(rounds: NDArray[np.float64]) -> Interval:
     """Of what rounds of a run gave, with room for what other users of the memory do between runs."""
-    found = over_time(rounds, shared=True).doubted(RUN_TO_RUN / 2)
-    return Estimate(found.value, found.low, found.high)
+    found = over_time(rounds, shared=True).doubted(PARAMS.run_to_run / 2)
+    return Interval(found.value, found.low, found.high)
 
 
-def _latency_at_peak(at_most: Reading, readings: Iterable[Reading]) -> Estimate:
+def _latency_at_peak(at_most: Reading, readings: Iterable[Reading]) -> Interval:
     """Latency beside the highest load. Where others may be as high, chance decides which is, and another run may pick
     one of those: the interval holds theirs, too."""
     found, least = _over_run(at_most.latency_ns), _over_run(at_most.gigabytes).low
     as_high = [one for one in readings if _over_run(one.gigabytes).high >= least]
     own = [_over_run(one.latency_ns) for one in as_high]
-    return Estimate(found.value, min(each.low for each in own), max(each.high for each in own))
+    return Interval(found.value, min(each.low for each in own), max(each.high for each in own))
 
 
 def _peak(prefix: str, loads: list[Load], at_most: Reading, most: Load, idle: float) -> Finding:
-    if not saturated(loads, idle):
+    if not saturated(loads, idle, CURVE):
         reason = (
             f"no saturation was seen: {most.threads} loading reached {most.bandwidth:.3g} GB/s, where latency is "
             f"{most.latency / idle:.2f} times the idle one; more CPUs might bring more"
@@ -264,18 +246,18 @@ def _peak(prefix: str, loads: list[Load], at_most: Reading, most: Load, idle: fl
 
 
 def _knee(prefix: str, loads: list[Load], most: Load, idle: float) -> Finding:
-    knee = knee_bandwidth(loads, idle)
+    knee = knee_bandwidth(loads, idle, CURVE)
     return Finding(
         parameter=f"{prefix}.knee_bandwidth",
         value=round(most.bandwidth if knee is None else knee, 4),
         unit="GB/s",
         outcome=Outcome.AT_LEAST if knee is None else Outcome.MEASURED,
-        method=f"where latency passes {KNEE_RATIO} times the idle one",
+        method=f"where latency passes {CURVE.knee} times the idle one",
         evidence="loaded_latency",
     )
 
 
-def _measured(parameter: str, estimate: Estimate, unit: str, how: str) -> Finding:
+def _measured(parameter: str, estimate: Interval, unit: str, how: str) -> Finding:
     return Finding(
         parameter=parameter,
         value=estimate.value,
@@ -297,7 +279,7 @@ def _evidence(
         f"{mix}: {step.threads} loading, {step.delay}"
         for mix, curve in curves.items()
         for step, one in curve.items()
-        if len(one.latency_ns) < LEAST_ROUNDS
+        if len(one.latency_ns) < PARAMS.least_rounds
     ]
     return {"idle_ns": float(idle.mean()), "idle_rounds_ns": idle.tolist(), "points": points, "too_short": short}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from setebench.infer.loaded import KNEE_RATIO, Load, knee_bandwidth, saturated
+from setebench.stats.bandwidth.saturation import Load, Params, knee_bandwidth, saturated
 
-IDLE = 100.0
+IDLE, PARAMS = 100.0, Params()
 
 
 def queue(rate: float, peak: float) -> float:
@@ -17,23 +17,23 @@ def queue(rate: float, peak: float) -> float:
 def test_the_knee_of_a_queue_is_where_it_was_put() -> None:
     rates = [1.0 + n for n in range(39)]
     loads = [Load(4, 40 - n, rate, queue(rate, 40.0)) for n, rate in enumerate(rates)]
-    found = knee_bandwidth(loads, IDLE)
+    found = knee_bandwidth(loads, IDLE, PARAMS)
     assert found is not None
-    assert queue(found, 40.0) == pytest.approx(KNEE_RATIO * IDLE, rel=0.05)
+    assert queue(found, 40.0) == pytest.approx(PARAMS.knee * IDLE, rel=0.05)
 
 
 def test_a_flat_curve_has_no_knee() -> None:
-    assert knee_bandwidth([Load(1, n, 10.0 - n, 104.0) for n in range(5)], IDLE) is None
+    assert knee_bandwidth([Load(1, n, 10.0 - n, 104.0) for n in range(5)], IDLE, PARAMS) is None
 
 
 def test_one_point_that_was_disturbed_is_no_knee() -> None:
     loads = [Load(1, 9 - n, float(n), 100.0) for n in range(9)]
     loads[3] = Load(1, 6, 3.0, 400.0)
-    assert knee_bandwidth(loads, IDLE) is None
+    assert knee_bandwidth(loads, IDLE, PARAMS) is None
 
 
 def test_a_curve_that_is_high_from_the_start_shows_its_lowest_load() -> None:
-    assert knee_bandwidth([Load(1, 0, 5.0, 300.0), Load(1, 9, 2.0, 200.0)], IDLE) == 2.0
+    assert knee_bandwidth([Load(1, 0, 5.0, 300.0), Load(1, 9, 2.0, 200.0)], IDLE, PARAMS) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_a_curve_that_is_high_from_the_start_shows_its_lowest_load() -> None:
     ],
 )
 def test_saturation_is_reported_only_where_it_was_seen(before: Load, after: Load, seen: bool) -> None:
-    assert saturated([before, after], IDLE) is seen
+    assert saturated([before, after], IDLE, PARAMS) is seen
 
 
 def test_one_thread_alone_shows_no_saturation() -> None:
-    assert not saturated([Load(1, delay, 40.0, 500.0) for delay in (0, 1, 2)], IDLE)
+    assert not saturated([Load(1, delay, 40.0, 500.0) for delay in (0, 1, 2)], IDLE, PARAMS)

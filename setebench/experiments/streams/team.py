@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import WIDTHS, nodes_for, widths_of
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
 from setebench.machine import BindsMemory, Region, Ticks
 from setebench.measure.alone import LITTLE_PATIENCE, Alone
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.streaming.budget import Budget
-from setebench.streaming.choice import WIDTHS, nodes_for, widths_of
 
 INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""

@@ -13,12 +13,7 @@ from setebench.measure.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-TRAVERSAL_LINES, TRAVERSALS = 1024, 16
-"""Neighbouring lines of a traversal, which a prefetcher of any kind leads, and how often it is timed."""
-
-SLOWER = 1.2
-"""Without prefetchers the traversal takes as long as memory, with them some fraction of that. Latency of memory alone
-drifts by a few percent between two samples."""
+from .params import PARAMS
 
 
 class Switches(NamedTuple):
@@ -44,14 +39,14 @@ class Traversal:
     def __init__(self, context: Context, cpu: int) -> None:
         self._machine, self._cpu = context.machine, cpu
         line = context.machine.facts.line_size
-        self._region = self._machine.allocate(TRAVERSAL_LINES * line, min(context.machine.facts.page_sizes))
-        self._machine.link(self._region, self._region.address + np.arange(TRAVERSAL_LINES, dtype=np.int64) * line)
-        away = Probe().repeat(TRAVERSAL_LINES, Probe().flush(_LINES), advance=line)
-        self._probe = away.fence().wait(SETTLE_CYCLES).fence().start().chase(_LINES, TRAVERSAL_LINES).stop()
+        self._region = self._machine.allocate(PARAMS.traversed * line, min(context.machine.facts.page_sizes))
+        self._machine.link(self._region, self._region.address + np.arange(PARAMS.traversed, dtype=np.int64) * line)
+        away = Probe().repeat(PARAMS.traversed, Probe().flush(_LINES), advance=line)
+        self._probe = away.fence().wait(SETTLE_CYCLES).fence().start().chase(_LINES, PARAMS.traversed).stop()
 
     def ticks(self) -> float:
         """Median ticks of a whole traversal, its lines in memory before."""
-        placements = {_LINES: np.full(TRAVERSALS + 1, self._region.address)}
+        placements = {_LINES: np.full(PARAMS.traversals + 1, self._region.address)}
         return float(np.median(self._machine.run(self._probe, placements, cpu=self._cpu, warmup=1)))
 
     def close(self) -> None:
@@ -64,4 +59,4 @@ _LINES = Base("lines")
 
 def had_effect(before: float, off: float, after: float) -> bool:
     """Whether a traversal took clearly longer while prefetchers were off than before and after."""
-    return off > SLOWER * max(before, after)
+    return off > PARAMS.slower * max(before, after)

@@ -6,21 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from setebench.infer.peaks import ALIKE, best_of_rounds, too_far_apart
+from setebench.experiments.streams.points import PARAMS as ROUNDS
+from setebench.experiments.streams.points import Point
 from setebench.results import Finding, Outcome
-from setebench.streaming.levels import ALMOST, Levels
-from setebench.streaming.sweep import LEAST_OVERLAP, Case, Point
+from setebench.stats.bandwidth.peaks import peak, why_no_rate, with_co_runner
 
-APART, AGREEING = 1.15, 0.93
-"""Data sets so far apart in size that agree so well lie in the same level. One of which one line in ten came from a
-level five times slower would be slower by a third."""
-
-CLEAR = 2.0
-"""Data sets so much larger than the smallest of a level are taken first: the level before serves the less of them."""
-
-RUN_TO_RUN = 0.03
-"""Room in the intervals of peaks, to either side, for what all rounds of a run share: where its pages and its
-instructions happen to lie."""
+from .levels import Levels
+from .params import PARAMS
+from .sweep import Case
 
 
 def findings_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
@@ -40,7 +33,7 @@ def findings_of(case: Case, points: list[Point], levels: Levels, without: str) -
 def _own(level: str, case: Case, points: list[Point], levels: Levels) -> list[Point]:
     """Data sets that lie in a level."""
     low, high = levels.sizes(level, case.threads, case.per_core)
-    own = [point for point in points if ALMOST * low <= point.size_bytes <= high]
+    own = [point for point in points if PARAMS.almost * low <= point.size_bytes <= high]
     # of memory's the largest alone: what a cache still holds of smaller ones makes them faster
     return own[-1:] if level == "memory" else own
 
@@ -55,8 +48,8 @@ def _points_of(level: str, case: Case, own: list[Point], levels: Levels) -> tupl
     if not own:
         reason = f"no data set of {case.threads} threads that there was time for has outgrown the level before and fits"
         return [], f"{reason} this one, which they may share"
-    for least in (CLEAR * low, low):
-        clear = [point for point in own if point.size_bytes >= ALMOST * least]
+    for least in (PARAMS.clear * low, low):
+        clear = [point for point in own if point.size_bytes >= PARAMS.almost * least]
         if clear and any(_agree(_best(clear), other) for other in clear):
             return clear, ""
     return [], "data sets that should all fit this level differ in bandwidth, so that some may not fit"
@@ -70,11 +63,11 @@ def _agree(best: Point, other: Point) -> bool:
     """Whether another data set is as fast: one that hardly fits loses much of a stream to the level behind, and one
     that the level before still serves gains."""
     ratio = max(best.size_bytes, other.size_bytes) / min(best.size_bytes, other.size_bytes)
-    return ratio >= APART and _as_fast(best, other)
+    return ratio >= PARAMS.apart and _as_fast(best, other)
 
 
 def _as_fast(best: Point, other: Point) -> bool:
-    return other.best >= AGREEING * best.best
+    return other.best >= PARAMS.agreeing * best.best
 
 
 def _rounds(points: Sequence[Point]) -> list[float]:
@@ -90,13 +83,13 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
     interval reaches."""
     name, point = case.parameter(level), _best(points)
     reached = _rounds(points)
-    interval = best_of_rounds(reached, RUN_TO_RUN, shared=level == "memory")
-    apart = case.threads > 1 and point.overlap < LEAST_OVERLAP
+    estimate = peak(point.best, reached, level == "memory", most)
+    apart = case.threads > 1 and point.overlap < ROUNDS.overlap
     reason = why_no_rate(reached, point.best, point.overlap if apart else 1.0, shared=level == "memory")
     if reason:
         yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
         return
-    rounds = f"{len(reached)} rounds" if interval else "one round"
+    rounds = f"{len(reached)} rounds" if estimate else "one round"
     how = f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}"
     rates = {name: 1.0}
     if level != "l1" and case.kernel.written_bytes:
@@ -110,44 +103,11 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
             parameter=parameter,
             value=round(point.best * factor, 4),
             unit="GB/s",
-            low=min(interval.low, point.best * (1 - RUN_TO_RUN)) * factor if interval else None,
-            high=max(interval.high, most * (1 + RUN_TO_RUN)) * factor if interval else None,
+            low=estimate.low * factor if estimate else None,
+            high=estimate.high * factor if estimate else None,
             method=how,
             evidence="bandwidth",
         )
-
-
-def with_co_runner(parameter: str, rate: float, evidence: str) -> Finding:
-    """A rate that was only seen while cores were shared, which takes some of it away."""
-    return Finding(
-        parameter=parameter,
-        value=round(rate * (1 - RUN_TO_RUN), 4),
-        unit="GB/s",
-        outcome=Outcome.AT_LEAST,
-        reason="in all rounds something slowed these CPUs down, maybe unseen by this system: another thread of a core, "
-        "or a hypervisor that runs them on one; run again at a quieter time",
-        evidence=evidence,
-    )
-
-
-def why_no_rate(rates: Sequence[float], best: float, together: float = 1.0, shared: bool = False) -> str:
-    """Why rounds that reached these GB/s give no rate; "" if they do. `best` is that of repetitions in which all
-    threads ran at once, if there were any, `together` less than 1 where they did for too small a share of the time;
-    `shared` as for `best_of_rounds`."""
-    if together < 1.0:
-        return f"all threads ran at once for {together:.0%} of the time only: something else used a CPU"
-    if max(rates) > ALIKE * best:  # though there the time that a thread waited for another counts, too
-        return (
-            f"{max(rates):.3g} GB/s were reached while threads waited for each other, and {best:.3g} while all ran at "
-            "once: something else used the machine; try again when less goes on"
-        )
-    interval = best_of_rounds(rates, RUN_TO_RUN, shared)
-    if not interval or not too_far_apart(rates, interval):
-        return ""
-    return (
-        f"{len(rates)} rounds reached from {min(rates):.3g} to {max(rates):.3g} GB/s: something else used the machine "
-        "in some of them, and another run may reach as little as the worst; try again when less goes on"
-    )
 
 
 def _form(case: Case, point: Point) -> str:

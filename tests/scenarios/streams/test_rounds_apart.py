@@ -11,22 +11,23 @@ import msgspec
 import numpy as np
 import pytest
 from setebench.scenarios import bandwidth, loaded_latency
+from setebench.scenarios.bandwidth.findings import findings_of
+from setebench.scenarios.bandwidth.levels import Levels
+from setebench.scenarios.bandwidth.params import PARAMS
+from setebench.scenarios.bandwidth.sweep import Case, Sweep, in_rounds
+from setebench.scenarios.loaded_latency.chase import LoadedChase, Reading
+from setebench.scenarios.loaded_latency.params import PARAMS as LOADED
 
 from setebench.compare import Agreement, agreement
-from setebench.infer.peaks import best_of_rounds, too_far_apart
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.points import Point
+from setebench.experiments.streams.team import Stream, Team, Timing
 from setebench.kernels import KERNELS
 from setebench.machine import Facts
 from setebench.registry import scenario
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
-from setebench.streaming.budget import Budget
-from setebench.streaming.findings import findings_of
-from setebench.streaming.levels import Levels
-from setebench.streaming.loaded import BUDGET_SECONDS, LoadedChase, Reading
-from setebench.streaming.loaded import FEWEST_ROUNDS as FEWEST_LOADED_ROUNDS
-from setebench.streaming.loaded import ROUNDS as LOADED_ROUNDS
-from setebench.streaming.sweep import FAST_ROUNDS, Case, Point, Sweep, in_rounds
-from setebench.streaming.team import Stream, Team, Timing
+from setebench.stats.bandwidth.peaks import Params, best_of_rounds, too_far_apart
 
 FACTS = Facts(name="drifting", kind="sim", cpus=(0, 1), siblings=((0,), (1,)), ticks_per_second=1e9)
 LEVELS = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 1048576.0)}, 1 << 25)
@@ -38,34 +39,34 @@ KERNEL_NAMES = ("load", "store", "copy", "triad")
 
 
 def test_rounds_that_agree_give_the_best_and_little_around_it() -> None:
-    found = best_of_rounds([100.0, 100.0, 100.0], 0.03)
+    found = best_of_rounds([100.0, 100.0, 100.0])
     assert found == (100.0, 97.0, 103.0)
     assert not too_far_apart([100.0, 100.0, 100.0], found)
 
 
 def test_two_rounds_that_differ_by_a_little_still_show_a_rate() -> None:
     for rounds in ([100.0, 92.0], [100.0, 91.0]):
-        found = best_of_rounds(rounds, 0.03)
+        found = best_of_rounds(rounds)
         assert found is not None
         assert 0.0 <= found.low < 60.0 < 140.0 < found.high  # and how little they know of others
         assert not too_far_apart(rounds, found)
 
 
 def test_one_round_says_nothing_of_others() -> None:
-    assert best_of_rounds([100.0], 0.03) is None
+    assert best_of_rounds([100.0]) is None
 
 
 def test_the_interval_holds_the_best_and_nearly_always_the_mean_of_all_rounds() -> None:
     rng = np.random.default_rng(3)
     runs = rng.normal(100.0, 8.0, (4000, 6))
-    found = [best_of_rounds(run, 0.0) for run in runs]
+    found = [best_of_rounds(run, params=Params(run_to_run=0.0)) for run in runs]
     assert all(each and each.low <= each.value <= each.high for each in found)
     assert np.mean([each.low <= 100.0 <= each.high for each in found if each]) > 0.94
 
 
 def bests_apart(runs: list[list[float]], shared: bool) -> float:
     """How many of all pairs of runs have no figure in common."""
-    found = [each for each in (best_of_rounds(run, 0.03, shared) for run in runs) if each]
+    found = [each for each in (best_of_rounds(run, shared) for run in runs) if each]
     pairs = list(combinations(found, 2))
     return float(np.mean([one.low > other.high or other.low > one.high for one, other in pairs]))
 
@@ -86,7 +87,7 @@ def test_runs_of_what_others_share_agree_though_these_come_and_go() -> None:
 
 def test_rounds_that_differ_by_far_show_no_rate() -> None:
     for rounds in ([20.0, 85.0, 21.0, 84.0, 20.0, 22.0], [100.0, 60.0]):
-        found = best_of_rounds(rounds, 0.03)
+        found = best_of_rounds(rounds)
         assert found is not None
         assert found.low >= 0.0
         assert too_far_apart(rounds, found)
@@ -119,7 +120,7 @@ def reported(slow: Callable[[int], bool]) -> dict[str, Finding]:
     context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()))
     teams = [cast(Team, Drifting(case.cpus, slow, clock)) for case in cases]
     sweeps = [Sweep(context, case, team, SIZES, LEVELS) for case, team in zip(cases, teams, strict=True)]
-    in_rounds(sweeps, Budget(FACTS, 100.0), FAST_ROUNDS)
+    in_rounds(sweeps, Budget(FACTS, 100.0), PARAMS.fast_rounds)
     pairs = zip(cases, sweeps, strict=True)
     return {each.parameter: each for case, sweep in pairs for each in findings_of(case, sweep.points, LEVELS, "")}
 
@@ -232,12 +233,12 @@ def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.Mo
     monkeypatch.setattr(LoadedChase, "close", lambda _self: None)
     context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), fast=True, options={"no_msr": True})
     found = {each.parameter: each for each in scenario("loaded-latency").answer(context)}
-    whole, last = divmod(len(asked), LOADED_ROUNDS)
+    whole, last = divmod(len(asked), LOADED.rounds)
     assert last == 1  # latency without load once more at the end
-    rounds = [asked[number * whole : (number + 1) * whole] for number in range(LOADED_ROUNDS)]
+    rounds = [asked[number * whole : (number + 1) * whole] for number in range(LOADED.rounds)]
     assert all(sorted(each) == sorted(set(asked)) for each in rounds)
     points = context.evidence["loaded_latency"]["points"]
-    assert all(len(point["rounds_ns"]) == LOADED_ROUNDS for point in points)
+    assert all(len(point["rounds_ns"]) == LOADED.rounds for point in points)
     assert found["loaded_latency.at_peak"].outcome is Outcome.MEASURED
 
 
@@ -262,13 +263,13 @@ def test_load_points_that_the_budget_does_not_last_for_are_left_out(
     found = {each.parameter for each in scenario("loaded-latency").answer(context)}
     points = context.evidence["loaded_latency"]["points"]
     rounds = {len(point["rounds_ns"]) for point in points}
-    assert len(rounds) == 1 and FEWEST_LOADED_ROUNDS <= min(rounds) <= LOADED_ROUNDS
+    assert len(rounds) == 1 and LOADED.fewest_rounds <= min(rounds) <= LOADED.rounds
     assert {point["mix"] for point in points} >= {"4:0"}
-    least = len(points) <= loaded_latency.FEWEST_POINTS and rounds == {FEWEST_LOADED_ROUNDS}
-    assert least or seconds * len(points) * min(rounds) <= BUDGET_SECONDS + FEWEST_LOADED_ROUNDS * seconds
+    least = len(points) <= LOADED.fewest_points and rounds == {LOADED.fewest_rounds}
+    assert least or seconds * len(points) * min(rounds) <= LOADED.seconds + LOADED.fewest_rounds * seconds
     assert any("mix" in each for each in found) == any(point["mix"] != "4:0" for point in points)
     if not seconds:
-        assert rounds == {LOADED_ROUNDS} and len({point["mix"] for point in points}) == len(loaded_latency.MIXES)
+        assert rounds == {LOADED.rounds} and len({point["mix"] for point in points}) == len(loaded_latency.MIXES)
 
 
 def test_latency_at_the_peak_holds_that_of_loads_which_may_be_as_high() -> None:

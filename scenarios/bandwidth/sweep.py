@@ -7,42 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import WIDTHS
+from setebench.experiments.streams.points import Point, in_question
+from setebench.experiments.streams.team import Stream, Team, array_bytes_for
 from setebench.kernels import Kernel
 from setebench.scenario import Context
-from setebench.streaming.budget import Budget
-from setebench.streaming.choice import WIDTHS
-from setebench.streaming.levels import SMALLEST_BYTES, Levels
-from setebench.streaming.team import Stream, Team, Timing, array_bytes_for
 
-ROUNDS, FAST_ROUNDS = 8, 6
-"""At most, as the budget lasts. The mean of so many is known to 0.8 and 1.0 of their standard deviations."""
-
-DECIDING_ROUNDS = 2
-"""In which forms of loops are chosen, and all data sets measured."""
-
-REPETITIONS, LARGE_REPETITIONS = 4, 2
-"""Timed in a round, of which the best counts; less often where a single pass is long enough."""
-
-ROUND_SHARE = 0.15
-"""A round that takes more of the time there is for the case is the last: others may need what is left."""
-
-FORM_SHARE = 0.02
-"""The other form of a kernel's loop is only tried where that takes no more of the time left to the case. Without it
-there still is a figure; without the data sets behind, of which there are some fifteen, there is none."""
-
-ALIKE = 0.97
-"""Forms that differ by no more in the first round: either will do. Where they do differ, something else may have
-disturbed one of them, and the second round decides."""
-
-LEAST_OVERLAP = 0.9
-"""Threads that ran at once for less of the time share nothing for the rest of it."""
-
-WIDEST = 2.0
-"""The sweep goes on to so many times the data set that outgrows the last level, which is some four times that level.
-Memory for one thread and for several is held at once, so more would be much."""
-
-LARGE_BYTES = 16 << 20
-"""One pass over so much takes long enough by itself."""
+from .levels import Levels
+from .params import PARAMS
 
 
 @dataclass(frozen=True)
@@ -80,42 +53,6 @@ class Case:
         return f"bandwidth.{level}.{self.name}.threads_{self.threads}{'.remote' if self.remote else ''}"
 
 
-@dataclass
-class Point:
-    """One data set (total bytes of a thread): the best program GB/s of every round, and of the best repetition of all
-    how long all threads ran at once, and how far apart they started. `rolled` is the form of the kernel's loop.
-
-    `together` is the best of repetitions in which all threads ran at once, where there were any. `alone`: in some round
-    nobody else ran on another thread of the cores, nor did they turn out to be one core."""
-
-    size_bytes: int
-    rounds: list[float]
-    overlap: float = 0.0
-    start_microseconds: float = 0.0
-    rolled: bool = False
-    together: float | None = None
-    alone: bool = True
-
-    @property
-    def best(self) -> float:
-        """The best of all rounds."""
-        return max(self.rounds) if self.together is None else self.together
-
-    def add(self, timing: Timing, least_overlap: float = LEAST_OVERLAP) -> None:
-        """One round more: the best of its repetitions in which all threads ran at once, or else of all. When something
-        else has a CPU one thread waits for another, and that time counts, too."""
-        self.alone = timing.alone or (self.alone and bool(self.rounds))
-        overlap = timing.overlap()
-        together = overlap >= least_overlap
-        rates = np.where(together | ~together.any(), timing.gigabytes_per_second(), 0.0)
-        best = int(np.argmax(rates))
-        rate, counts, had = float(rates[best]), bool(together[best]), self.together is not None
-        if (counts and not had) or (counts == had and (not self.rounds or rate > self.best)):
-            self.overlap, self.start_microseconds = float(overlap[best]), float(timing.start_microseconds()[best])
-            self.together = rate if counts else None
-        self.rounds.append(rate)
-
-
 def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bool) -> list[int]:
     """Data sets of each thread in the order of their worth: two inside each level, the one that outgrows the last level
     and the largest, then half octaves (octaves when fast) upwards.
@@ -123,12 +60,12 @@ def sizes_for(levels: Levels, case: Case, room: int, asked: int | None, fast: bo
     Several threads together need no larger sets than one, but each must outgrow the last level by itself, as it may not
     be shared. `asked` is the largest, where the user chose one."""
     inside, outgrown = levels.middles(case.threads, case.per_core), levels.outgrown
-    largest = asked or min(int(WIDEST * (outgrown or max([SMALLEST_BYTES, *inside]))), room)
+    largest = asked or min(int(PARAMS.widest * (outgrown or max([PARAMS.smallest, *inside]))), room)
     if not asked and outgrown:
         largest = max(outgrown, largest // case.threads)
-    octaves = np.arange(0.0, np.log2(largest / SMALLEST_BYTES), 1.0 if fast else 0.5)
+    octaves = np.arange(0.0, np.log2(largest / PARAMS.smallest), 1.0 if fast else 0.5)
     first = [int(size) for size in (*inside, outgrown) if 0 < size < largest]
-    rest = sorted(int(size) for size in SMALLEST_BYTES * 2.0**octaves)
+    rest = sorted(int(size) for size in PARAMS.smallest * 2.0**octaves)
     return list(dict.fromkeys([*first, largest, *rest]))
 
 
@@ -141,19 +78,11 @@ def affordable(case: Case, sizes: Iterable[int], budget: Budget) -> list[int]:
     """Those of the data sets, in their order, that a first round can pass over in the time there is."""
     left, chosen = budget.bytes(1.0), []
     for size in sizes:
-        cost = (2 if size > LARGE_BYTES else 1 + REPETITIONS) * size * case.threads
+        cost = (2 if size > PARAMS.large else 1 + PARAMS.repetitions) * size * case.threads
         if cost <= left:
             left -= cost
             chosen.append(size)
     return chosen
-
-
-def in_question(points: list[Point], decided: bool) -> list[Point]:
-    """Of one data set's points, one for each form of the loop, those that the next round measures: the best alone once
-    it is `decided` or where the others are no worse to speak of."""
-    best = max(points, key=lambda point: point.best)
-    alike = all(point.best >= ALIKE * best.best for point in points)
-    return [best] if decided or alike else points
 
 
 class Sweep:
@@ -188,7 +117,7 @@ class Sweep:
         whole = budget.left
         self.spent = sum(self._forms(array, total, number) for array, total in self._data_sets(number))
         if not number:
-            self.ended = self.spent > ROUND_SHARE * whole
+            self.ended = self.spent > PARAMS.round_fraction * whole
 
     def _data_sets(self, number: int) -> Iterator[tuple[int, int]]:
         """Bytes of an array, and of all arrays, of the data sets of a round."""
@@ -200,7 +129,7 @@ class Sweep:
                 continue  # another size came to the same whole blocks, or to more than there was time for
             if not number and 2 * total * self._seconds_per_byte > self._budget.left:
                 continue
-            if number < DECIDING_ROUNDS or self._is_clear(total):
+            if number < PARAMS.deciding_rounds or self._is_clear(total):
                 done.add(total)
                 yield array, total
 
@@ -216,7 +145,7 @@ class Sweep:
         points = self._points.get(total) or [Point(total, [], rolled=rolled) for rolled in self._case.kernel.forms]
         before, cost = self._budget.left, 0.0
         for point in points:
-            if not point.rounds and cost > FORM_SHARE * self._budget.left:
+            if not point.rounds and cost > PARAMS.form_fraction * self._budget.left:
                 continue
             self._measure(array, point)
             cost = cost or before - self._budget.left
@@ -226,14 +155,14 @@ class Sweep:
     def _measure(self, array: int, point: Point) -> None:
         """One round of one data set in one form."""
         case, team = self._case, self._team
-        large = point.size_bytes > LARGE_BYTES
+        large = point.size_bytes > PARAMS.large
         stream = Stream(case.kernel, case.access_bytes, array, rolled=point.rolled)
         if point.size_bytes not in self._passes:
             self._passes[point.size_bytes] = 1 if large else team.passes_for(stream)
-        stream, repetitions = replace(stream, passes=self._passes[point.size_bytes]), REPETITIONS
+        stream, repetitions = replace(stream, passes=self._passes[point.size_bytes]), PARAMS.repetitions
         if large:
-            affords = self._budget.bytes(0.5) >= (1 + LARGE_REPETITIONS) * point.size_bytes * case.threads
-            repetitions = LARGE_REPETITIONS if affords else 1
+            affords = self._budget.bytes(0.5) >= (1 + PARAMS.large_repetitions) * point.size_bytes * case.threads
+            repetitions = PARAMS.large_repetitions if affords else 1
         before = self._budget.left
         timing = team.time(stream, repetitions)
         streamed = point.size_bytes * stream.passes * (repetitions + 1)

@@ -12,13 +12,9 @@ from itertools import groupby
 from typing import Any
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.kernels import NAMES
-from setebench.report.bandwidth import bandwidth_figure
-from setebench.results import Finding, Outcome
-from setebench.scenario import Context, Option, Scenario
-from setebench.streaming.arithmetic import check_all
-from setebench.streaming.budget import Budget
-from setebench.streaming.choice import (
+from setebench.experiments.streams.arithmetic import check_all
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import (
     MEMORY,
     PLACEMENT,
     PLACEMENTS,
@@ -30,24 +26,20 @@ from setebench.streaming.choice import (
     widths_of,
     without_kernels,
 )
-from setebench.streaming.findings import evidence_of, findings_of
-from setebench.streaming.levels import SMALLEST_BYTES, Levels, levels_of
-from setebench.streaming.prefetched import why_dropped
-from setebench.streaming.sweep import (
-    FAST_ROUNDS,
-    ROUNDS,
-    Case,
-    Point,
-    Sweep,
-    affordable,
-    in_rounds,
-    remote_sizes,
-    sizes_for,
-)
-from setebench.streaming.team import Team, team_bytes
+from setebench.experiments.streams.points import Point
+from setebench.experiments.streams.team import Team, team_bytes
+from setebench.kernels import NAMES
+from setebench.report.bandwidth import bandwidth_figure
+from setebench.results import Finding, Outcome
+from setebench.scenario import Context, Option, Scenario
+
+from .findings import evidence_of, findings_of
+from .levels import Levels, levels_of
+from .params import PARAMS
+from .prefetched import why_dropped
+from .sweep import Case, Sweep, affordable, in_rounds, remote_sizes, sizes_for
 
 DEFAULT_KERNELS = ("load", "store", "copy", "triad")
-BUDGET_SECONDS, FAST_BUDGET_SECONDS = 22.0, 6.0
 
 
 def answer(context: Context) -> Iterator[Finding]:
@@ -126,7 +118,7 @@ def _measured(
 ) -> Iterator[tuple[Case, list[Point], str]]:
     """Sweep all cases at once, round by round: the points of each, or why there are none."""
     facts = context.machine.facts
-    budget = Budget(facts, context.options.get("seconds") or (FAST_BUDGET_SECONDS if context.fast else BUDGET_SECONDS))
+    budget = Budget(facts, context.options.get("seconds") or (PARAMS.fast_seconds if context.fast else PARAMS.seconds))
     chosen = _data_sets(context, cases, levels, room, budget)
     sweeps: dict[Case, Sweep] = {}
     missing: dict[bool, str] = {}
@@ -142,7 +134,7 @@ def _measured(
                 continue
             team.fill_all()
             sweeps |= {case: Sweep(context, case, team.part(case.cpus), sizes, levels) for case, sizes in own.items()}
-        rounds = FAST_ROUNDS if context.fast else ROUNDS
+        rounds = PARAMS.fast_rounds if context.fast else PARAMS.rounds
         in_rounds([sweeps[case] for case in cases if case in sweeps], budget, rounds)
     for case in cases:
         yield case, sweeps[case].points if case in sweeps else [], missing.get(case.remote, "")
@@ -167,7 +159,7 @@ def _team(context: Context, chosen: dict[Case, list[int]], remote: bool) -> Team
     none."""
     needed: dict[int, int] = {}
     for case, sizes in chosen.items():
-        size = team_bytes(max(sizes, default=SMALLEST_BYTES))
+        size = team_bytes(max(sizes, default=PARAMS.smallest))
         needed |= {cpu: max(size, needed.get(cpu, 0)) for cpu in case.cpus}
     return Team(context, list(needed), needed, remote=remote)
 

@@ -10,16 +10,13 @@ from setebench.measure.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-FEW_BYTES = 16384
-"""Lines whose coming by prefetches is looked at: many times what a core can have under way."""
-
-LEAST_BROUGHT = 0.9
+from .params import PARAMS
 
 
 def why_dropped(context: Context, kernel: Kernel) -> str:
     """Why a stream of prefetches says nothing of bandwidth; "" where its lines arrive."""
     share = min(_brought_share(context, kernel, rolled) for rolled in kernel.forms)
-    if share >= LEAST_BROUGHT:
+    if share >= PARAMS.brought:
         return ""
     return f"only {max(share, 0.0):.0%} of the lines arrived: prefetches are dropped when they come too fast"
 
@@ -28,12 +25,12 @@ def _brought_share(context: Context, kernel: Kernel, rolled: bool) -> float:
     """What part of lines in memory a stream of prefetches really brings: some cores drop prefetches that come too
     fast. By the time of loading the lines afterwards, between that of lines left alone and that of cached ones."""
     machine, base = context.machine, Base("lines")
-    region = machine.allocate(FEW_BYTES, min(machine.facts.page_sizes))
-    lines = FEW_BYTES // machine.facts.line_size
+    region = machine.allocate(PARAMS.prefetched, min(machine.facts.page_sizes))
+    lines = PARAMS.prefetched // machine.facts.line_size
     away = Probe().repeat(lines, Probe().flush(base), advance=machine.facts.line_size).fence().wait(SETTLE_CYCLES)
-    loads = Probe().start().stream(base, "load", FEW_BYTES, 8).stop()
-    prefetches = Probe().stream(base, kernel.name, FEW_BYTES, rolled=rolled)
-    between = (Probe(), prefetches, Probe().stream(base, "load", FEW_BYTES, 8))
+    loads = Probe().start().stream(base, "load", PARAMS.prefetched, 8).stop()
+    prefetches = Probe().stream(base, kernel.name, PARAMS.prefetched, rolled=rolled)
+    between = (Probe(), prefetches, Probe().stream(base, "load", PARAMS.prefetched, 8))
     probes = [(away + each).fence().wait(SETTLE_CYCLES).fence() + loads for each in between]
     placements = np.full(64, region.address)
     try:

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from setebench.scenarios.bandwidth.findings import findings_of
+from setebench.scenarios.bandwidth.levels import Levels, ranges
+from setebench.scenarios.bandwidth.sweep import Case, affordable, sizes_for
 
 from setebench.errors import ProbeError, UnsupportedError, UsageError
+from setebench.experiments.streams.budget import Budget
+from setebench.experiments.streams.choice import choose_cpus, kernels_of, thread_counts, widths_of
+from setebench.experiments.streams.points import Point, in_question
+from setebench.experiments.streams.team import Timing, array_bytes_for
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing, stream_bytes
 from setebench.machine import Facts
 from setebench.notation import parse
@@ -15,12 +22,7 @@ from setebench.probe import Base, Kind, Probe
 from setebench.report.bandwidth import bandwidth_figure
 from setebench.report.loaded_latency import loaded_latency_figure
 from setebench.results import Finding, Outcome
-from setebench.streaming.budget import Budget
-from setebench.streaming.choice import choose_cpus, kernels_of, thread_counts, widths_of
-from setebench.streaming.findings import findings_of, why_no_rate
-from setebench.streaming.levels import Levels, ranges
-from setebench.streaming.sweep import Case, Point, affordable, in_question, sizes_for
-from setebench.streaming.team import Timing, array_bytes_for
+from setebench.stats.bandwidth.peaks import why_no_rate
 
 A = Base("a")
 
@@ -235,8 +237,8 @@ def reported(points: list[Point], levels: Levels = LEVELS, *cpus: int) -> dict[s
 def test_the_largest_data_set_alone_is_memory_s() -> None:
     points = [Point(1 << 27, [30.0, 40.0], 1.0), Point(1 << 28, [24.8, 25.0, 24.9], 1.0)]
     found = reported(points)["bandwidth.memory.load.64.threads_1"]
-    half = 4.3 * 0.1 / 3**0.5  # Student's t of three rounds
-    limits = (pytest.approx((24.9 - half) * 0.97), pytest.approx((24.9 + half) * 1.03))
+    half = 4.3027 * 0.1 / 3**0.5  # Student's t of three rounds
+    limits = (pytest.approx((24.9 - half) * 0.97, rel=1e-5), pytest.approx((24.9 + half) * 1.03, rel=1e-5))
     assert (found.value, (found.low, found.high)) == (25.0, limits)
     unknown = reported(points, Levels(LEVELS.caches, 0))["bandwidth.memory.load.64.threads_1"]
     assert unknown.outcome is Outcome.UNRESOLVED

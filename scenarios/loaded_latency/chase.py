@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.streams.budget import Budget
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
 from setebench.measure.alone import LITTLE_PATIENCE, Alone
@@ -20,56 +21,14 @@ from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.scenario import Context
-from setebench.streaming.budget import Budget
+
+from .params import PARAMS
 
 STREAMS = 4
 """Independent lines that are used between two delays, each in memory of its own."""
 
-LAG_LINES = 16
-"""A stored line is written back so many rounds later: it would stay in the caches otherwise, and none go to memory. By
-then its store is done, and the flush waits for nothing."""
-
 WRITING_BACK = ("clwb", "clflushopt", "clflush")
 """Flushes, the one that disturbs least first."""
-
-GROUPS = 9
-"""Groups of lines that a repetition chases, each timed as the scenario `latency` times lines in memory."""
-
-PAUSES = 10
-"""Of `measure.alone`: about what a load point takes."""
-
-LOAD_SEGMENTS = 20
-ROUNDS, FEWEST_ROUNDS = 8, 4
-"""Times that every load point is measured, all others between; how many, the budget says. A neighbour that uses memory
-is there for a while: it takes part in all of what is measured at one moment, or in nothing."""
-
-REPETITIONS, FAST_REPETITIONS, FEWEST_REPETITIONS = 12, 2, 2
-"""Repetitions of a load point in a round, as many as a share of the budget allows. They make one figure: what they vary
-by says nothing of other times."""
-
-BUDGET_SECONDS = 4.0
-"""For all load points of a curve (see `budget.Budget`): what decides is the lines that pass, not a clock."""
-
-POINT_SHARE = 0.005
-"""Of the budget left, for one load point in one round: some 27 points are measured eight times."""
-
-LEAST_ROUNDS = 2
-"""In so many rounds at least the load must last, or nothing is known of what they vary by."""
-
-SPARE_TIME = 1.3
-"""Loading threads run so much longer than the chase is expected to: the chase slows down as the load grows."""
-
-MOST_STREAM_BYTES = 4 << 20
-"""Memory of one of the four streams of a thread; a faster thread ends early, and its last segments show it."""
-
-STAGGER_LINES = 5
-
-CHASED_BYTES = 32 << 20
-
-FEW_ROUNDS = 8
-
-LEAST_GROUPS = 2
-"""A chase of which fewer groups ran under load is not used."""
 
 SPANS = len(CHAINS)
 """Number of the interval around a whole group, behind those of its chains."""
@@ -105,15 +64,15 @@ class LoadedChase:
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
         self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), LITTLE_PATIENCE)
-        self._most_repetitions = FAST_REPETITIONS if context.fast else REPETITIONS
-        self.budget = Budget(self._facts, BUDGET_SECONDS)
+        self._most_repetitions = PARAMS.fast_repetitions if context.fast else PARAMS.repetitions
+        self.budget = Budget(self._facts, PARAMS.seconds)
         self._line = self._facts.line_size
         page = min(self._facts.page_sizes)
-        self._chased = self._machine.allocate(min(CHASED_BYTES, self._facts.memory_bytes // 4), page)
+        self._chased = self._machine.allocate(min(PARAMS.chased, self._facts.memory_bytes // 4), page)
         room = self._facts.memory_bytes // (4 * STREAMS * max(len(loaders), 1))
-        self._stream_bytes = min(MOST_STREAM_BYTES, room // page * page)
+        self._stream_bytes = min(PARAMS.stream, room // page * page)
         # streams at one place of a page each would fight for the same sets of the caches
-        self._stride = self._stream_bytes + STAGGER_LINES * self._line
+        self._stride = self._stream_bytes + PARAMS.stagger * self._line
         self._regions: dict[int, Region] = {}
         self._starts: dict[int, int] = {}
         self._bases = {cpu: Base(f"load{cpu}") for cpu in loaders}
@@ -125,7 +84,7 @@ class LoadedChase:
             for number, cpu in enumerate(loaders):
                 region = self._machine.allocate(STREAMS * self._stride + 2 * page, page)
                 self._regions[cpu] = region
-                self._starts[cpu] = region.address + number * STREAMS * STAGGER_LINES * self._line % page
+                self._starts[cpu] = region.address + number * STREAMS * PARAMS.stagger * self._line % page
         except BaseException:
             self.close()
             raise
@@ -145,10 +104,11 @@ class LoadedChase:
         place = self._place = self._place or self._laid_out()
         rounds = self._rounds(loaders, delay, writes)
         probes = {self._cpu: _chase(place)} | {cpu: self._load(cpu, delay, writes, rounds) for cpu in loaders}
-        moved = LOAD_SEGMENTS * rounds * (STREAMS + writes) * len(loaders) + GROUPS * GROUP_PAGES
-        repetitions = self.budget.times(moved * self._line, POINT_SHARE, FEWEST_REPETITIONS, self._most_repetitions)
+        moved = PARAMS.segments * rounds * (STREAMS + writes) * len(loaders) + PARAMS.groups * GROUP_PAGES
+        fewest, most = PARAMS.fewest_repetitions, self._most_repetitions
+        repetitions = self.budget.times(moved * self._line, PARAMS.point_fraction, fewest, most)
         placements = self._placements(place, loaders, repetitions + 1)
-        found = self._alone.run(lambda: self._run(probes, placements), probes, lambda _: PAUSES)
+        found = self._alone.run(lambda: self._run(probes, placements), probes, lambda _: PARAMS.pauses)
         reading = self._reading({cpu: ticks[1:] for cpu, ticks in found.items()}, rounds * (STREAMS + writes))
         self._chases[loaders, delay, writes] = self._chase_ticks
         self.budget.spend((repetitions + 1) * moved * self._line)
@@ -172,7 +132,7 @@ class LoadedChase:
         """Random groups for the chase; the same lines again for the load, as they are flushed before."""
         chased = {
             _numbered(base, number): addresses
-            for number in range(GROUPS)
+            for number in range(PARAMS.groups)
             for base, addresses in place.placements(count).items()
         }
         return chased | {self._bases[cpu]: np.full(count, self._starts[cpu]) for cpu in loaders}
@@ -181,11 +141,11 @@ class LoadedChase:
         """A loading thread in segments of `rounds` times four lines and a delay."""
         base, probe = self._bases[cpu], Probe()
         segment_bytes = rounds * self._line
-        streams = [base + (stream * self._stride + LAG_LINES * self._line) for stream in range(STREAMS)]
+        streams = [base + (stream * self._stride + PARAMS.lag * self._line) for stream in range(STREAMS)]
         for stream in streams:
-            probe = _away(probe, stream, LOAD_SEGMENTS * segment_bytes, self._line)
+            probe = _away(probe, stream, PARAMS.segments * segment_bytes, self._line)
         probe = _met(probe)
-        for segment in range(LOAD_SEGMENTS):
+        for segment in range(PARAMS.segments):
             body = self._round([stream + segment * segment_bytes for stream in streams], delay, writes)
             probe = probe.start(segment, dither=False).repeat(rounds, body, advance=self._line).stop(segment)
         return probe
@@ -198,7 +158,7 @@ class LoadedChase:
             if number < STREAMS - writes:
                 body = body.load(line)
             else:
-                body = body.store(line).flush(line + -LAG_LINES * self._line, back)
+                body = body.store(line).flush(line + -PARAMS.lag * self._line, back)
         return body.nop(delay) if delay else body
 
     def _rounds(self, loaders: tuple[int, ...], delay: int, writes: int) -> int:
@@ -209,28 +169,28 @@ class LoadedChase:
         point = (loaders, delay, writes)
         if point not in self._paces:
             self._paces[point] = self._pace(*point)
-        wanted = SPARE_TIME * self._chases.get(point, self._chase_ticks) / (LOAD_SEGMENTS * self._paces[point])
-        return int(np.clip(wanted, FEW_ROUNDS, self._stream_bytes // (LOAD_SEGMENTS * self._line)))
+        wanted = PARAMS.spare * self._chases.get(point, self._chase_ticks) / (PARAMS.segments * self._paces[point])
+        return int(np.clip(wanted, PARAMS.pace_rounds, self._stream_bytes // (PARAMS.segments * self._line)))
 
     def _pace(self, loaders: tuple[int, ...], delay: int, writes: int) -> float:
         """Ticks of a round of the fastest loading thread, from a short run of all of them."""
-        probes = {cpu: self._load(cpu, delay, writes, FEW_ROUNDS) for cpu in loaders}
+        probes = {cpu: self._load(cpu, delay, writes, PARAMS.pace_rounds) for cpu in loaders}
         placements = {self._bases[cpu]: np.full(2, self._starts[cpu]) for cpu in loaders}
         found = self._run(probes, placements)
-        return max(min(float(np.median(ticks)) for ticks in found.values()) / FEW_ROUNDS, 1e-3)
+        return max(min(float(np.median(ticks)) for ticks in found.values()) / PARAMS.pace_rounds, 1e-3)
 
     def _reading(self, found: dict[int, Ticks], segment_lines: int) -> Reading:
         """Latency and bandwidth of all repetitions, from the time in which all threads ran; `segment_lines` move to or
         from memory in each segment of a loading thread."""
-        chase = found.pop(self._cpu).reshape(-1, GROUPS, SPANS + 1)
+        chase = found.pop(self._cpu).reshape(-1, PARAMS.groups, SPANS + 1)
         ends = np.cumsum(chase[:, :, SPANS], axis=1)
         self._chase_ticks = float(np.median(ends[:, -1]))
         loaded_until = np.min([ticks.sum(axis=1) for ticks in found.values()], axis=0) if found else ends[:, -1]
         within = ends <= loaded_until[:, None]
-        enough = np.flatnonzero(within.sum(axis=1) >= LEAST_GROUPS)
+        enough = np.flatnonzero(within.sum(axis=1) >= PARAMS.least_groups)
         if not len(enough):
             return NOTHING
-        rates = GROUPS * GROUP_PAGES * self._line / ends[:, -1]  # the chase reads memory, too
+        rates = PARAMS.groups * GROUP_PAGES * self._line / ends[:, -1]  # the chase reads memory, too
         for ticks in found.values():
             counted = np.cumsum(ticks, axis=1) <= ends[:, -1:]
             moved = counted.sum(axis=1) * segment_lines * self._line
@@ -252,7 +212,7 @@ def _chase(place: Place) -> Probe:
     """Groups of lines one after the other, each within an interval around all of it; first all threads meet."""
     whole = Probe().barrier()
     probe = (Probe().start(SPANS, dither=False) + place.chains(8)).stop(SPANS)
-    for number in range(GROUPS):
+    for number in range(PARAMS.groups):
         rows = probe.rows.copy()
         rows[:, _INTERVAL][rows[:, _INTERVAL] >= 0] += number * (SPANS + 1)
         whole += Probe(rows.tobytes(), tuple(_numbered(base, number) for base in probe.bases))

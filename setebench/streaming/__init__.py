@@ -1,1 +1,0 @@
-"""Streams on one CPU or several at once: what scenarios of bandwidth share."""
