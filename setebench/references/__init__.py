@@ -26,7 +26,7 @@ _ROUNDED_UNITS = ("cycles", "ns")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where values come from; `kind` says how far to trust it: measured, vendor, or secondary."""
+    """Where values come from; `kind` says how far to trust it: measured, or the vendor's word."""
 
     title: str
     kind: str

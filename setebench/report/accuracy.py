@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from setebench.report.alike import joined
+
 ENOUGH = 300
 """Machines from which on a rate of wrong answers of 0.5 % can be distinguished from one of 2 % for a parameter that all
 have; a page that rests on fewer says so."""
@@ -185,7 +187,7 @@ def _regret(regret: Document) -> str:
 
 
 def _names(entries: Sequence[Document]) -> str:
-    return ", ".join(f"`{entry['parameter']}`" for entry in entries)
+    return ", ".join(f"`{name}`" for name in joined([entry["parameter"] for entry in entries]).split(", "))
 
 
 # -- one scenario of one run ------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from setebench import registry
 CARRYING = frozenset(
     (
         *("campaign", "cli", "compare", "doctor", "errors", "export", "fleet", "host", "judge", "recording"),
-        *("integrations", "native", "references", "registry", "report", "score", "session", "sim", "store"),
+        *("integrations", "native", "references", "registry", "report", "score", "session", "sim", "store", "truth"),
     )
 )
 """Rooms below setebench that only carry, run, judge or show; what is in all others takes part in inference."""

@@ -263,7 +263,7 @@ def test_every_published_value_has_a_source_and_a_known_parameter(name: str) -> 
     assert len({entry.parameter for entry in reference.values}) == len(reference.values)
     for entry in reference.values:
         assert entry.source in reference.sources and entry.says
-        assert reference.sources[entry.source].kind in ("vendor", "measured", "secondary")
+        assert reference.sources[entry.source].kind in ("vendor", "measured")
         assert (entry.low is None) == (entry.high is None)
         assert PARAMETER.fullmatch(entry.parameter), entry.parameter
         if isinstance(entry.value, int) and not isinstance(entry.value, bool) and entry.low is None and not entry.about:

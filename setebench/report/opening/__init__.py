@@ -18,7 +18,7 @@ from setebench.results import Document
 
 __all__ = ["Box", "Opening", "Picture", "opening"]
 
-UNVERIFIED = "Nobody has held this table against the machine yet: setebench verify does."
+UNVERIFIED = "Not verified on this machine yet: run setebench verify"
 MOST_OPEN = 8
 """Reasons that are listed before the rest is only counted."""
 
