@@ -35,7 +35,8 @@ class Params:
 
     Traversals begin at `first_ratio` times what the levels before hold and grow by `growth` until a fraction of `gone`
     is missing; then `lengths` lie from `low` to `high` times the lines that were left, `draws` of pages of each at a
-    time, until the answer is sure; `loads` lines are timed in each. `warm_rounds` before a private cache's are timed,
+    time, until the answer is sure, `most_rounds` at most: the mean of so many is known better than to `error`, and more
+    would say no more. `loads` lines are timed in each. `warm_rounds` before a private cache's are timed,
     `shared_rounds` before a shared one's: its lines are many. `seconds` that each level may take, by what the machine
     says that lines cost its user. `memory` is how much of the region a traversal may use.
 
@@ -54,6 +55,7 @@ class Params:
     gone: float = 0.45
     lengths: int = 9
     draws: int = 6
+    most_rounds: int = 4
     low: float = 0.45
     high: float = 1.6
     loads: int = 512
@@ -158,7 +160,9 @@ class Curve:
         self._level = level
         self.page_lines = TLB_PAGE_BYTES // region.line_size
         self._rng = context.rng(50 + rounds)
-        self.lines_left = params.seconds * context.machine.facts.lines_per_second
+        self.lines_left = params.seconds * min(
+            context.machine.facts.lines_per_second, _cycles_per_second(context) / level.miss
+        )
         self.points: list[Point] = []
 
     def affordable(self, pages: int) -> bool:
@@ -190,6 +194,10 @@ def _point(pages: int, timed: Timed, lines: int, level: Level) -> Point:
     return Point(pages, float(gone.mean()), float(gone.std() / len(gone) ** 0.5), float(early.mean()))
 
 
+def _cycles_per_second(context: Context) -> float:
+    return context.machine.facts.ticks_per_second * quick_cycles_per_tick(context)
+
+
 def _step_cycles(context: Context) -> float:
     return step_ticks(context) * quick_cycles_per_tick(context)
 
@@ -217,7 +225,9 @@ def outer_cache(context: Context, region: Region, level: str, before: list[int],
     left = [each.pages * (1.0 - each.missing) for each in curve.points]
     about = max(left)
     found = _inferred(level, curve, region.line_size, before, shared, params)
-    while not found.sure and curve.points[-1].missing > 0 and curve.affordable(int(params.high * about)):
+    for _ in range(params.most_rounds):
+        if found.sure or curve.points[-1].missing == 0 or not curve.affordable(int(params.high * about)):
+            break
         # whole rounds over the same lengths: what one draw of pages happens to overfill is only right on average
         lengths = np.geomspace(params.low, params.high, params.lengths) * about
         if not curve.affordable(int(lengths.sum())):

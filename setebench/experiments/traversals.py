@@ -8,6 +8,7 @@ nothing away.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -69,21 +70,28 @@ def time_lines(context: Context, order: Lines, loads: int, rng: np.random.Genera
     repetitions = max(1, min(loads, len(order)) // AT_ONCE)
     place = rng.permutation(len(order))[: repetitions * AT_ONCE].reshape(repetitions, AT_ONCE)
     line = context.machine.facts.line_size
+    at = order[place]
+    last = at - at % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
+    places = {base: at[:, n] for n, base in enumerate(TARGETS)} | {base: last[:, n] for n, base in enumerate(SPARES)}
+    ticks = context.machine.run(_timed_loads(), places, cpu=context.cpu)
+    base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
+    cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(
+        context
+    ) + BASELINE_ADDITIONS
+    return Timed(place.ravel(), cycles.ravel())
+
+
+@cache
+def _timed_loads() -> Probe:
+    """Single loads, and additions among them. Made once: on this CPU what makes a probe between the traversal and the
+    loads takes milliseconds, and the lines of a second cache with it."""
     probe = Probe()
     for number, (target, spare) in enumerate(zip(TARGETS, SPARES, strict=True)):
         probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
         if number < ADDITIONS:
             probe = probe.flush(spare + 0).fence().start(AT_ONCE + number)
             probe = probe.add(BASELINE_ADDITIONS).stop(AT_ONCE + number)
-    at = order[place]
-    last = at - at % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
-    places = {base: at[:, n] for n, base in enumerate(TARGETS)} | {base: last[:, n] for n, base in enumerate(SPARES)}
-    ticks = context.machine.run(probe, places, cpu=context.cpu)
-    base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
-    cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(
-        context
-    ) + BASELINE_ADDITIONS
-    return Timed(place.ravel(), cycles.ravel())
+    return probe
 
 
 HOT = tuple(Base(f"hot_{number}") for number in range(AT_ONCE))

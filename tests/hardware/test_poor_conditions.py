@@ -10,9 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from native_fixture import ENVIRONMENT, in_python, setebench
@@ -33,41 +31,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return folder
-
-
-@pytest.fixture(scope="module")
-def document(written: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((written / "found.json").read_text())
-    return found
-
-
-def test_latency_ends_with_a_valid_document(document: dict[str, Any]) -> None:
-    assert document["schema"] == 1
-    assert document["machine"]["kind"] == "native"
-    parameters = [finding["parameter"] for finding in document["findings"]]
-    assert len(parameters) == len(set(parameters))
-    assert {"clock.step", "clock.cycles_per_tick", "latency.l1", "latency.memory"} <= set(parameters)
-    for finding in document["findings"]:
-        if finding.get("outcome", "measured") == "measured":
-            assert isinstance(finding["value"], (int, float, str)), finding["parameter"]
-            if finding["low"] is not None:  # a clock's step has no sampling error to give an interval from
-                assert finding["low"] <= finding["value"] <= finding["high"], finding["parameter"]
-        else:
-            assert finding["reason"], finding["parameter"]
-
-
-def test_levels_are_in_order(document: dict[str, Any]) -> None:
-    """Intervals, not values: what a noisy neighbour widened may overlap, but no level is surely faster than an inner
-    one."""
-    reported = {f["parameter"]: f for f in document["findings"] if f.get("outcome", "measured") == "measured"}
-    for way in ("", ".chase", ".sete"):
-        levels = [
-            reported[name] for level in ("l1", "l2", "l3", "memory") if (name := f"latency.{level}{way}") in reported
-        ]
-        for inner, outer in pairwise(levels):
-            assert inner["low"] <= outer["high"], (inner["parameter"], outer["parameter"])
-        if {"latency.l1" + way, "latency.memory" + way} <= set(reported):
-            assert reported["latency.l1" + way]["value"] < reported["latency.memory" + way]["value"]
 
 
 def test_a_file_is_written_whole(written: Path) -> None:
@@ -149,7 +112,8 @@ def test_without_huge_pages_it_measures() -> None:
 
 def test_with_little_address_space_it_measures_or_says_so_in_one_line(tmp_path: Path) -> None:
     """Enough to start, not enough for the largest working memory: it goes on with less, or ends with one line."""
-    used = in_python("import setebench.native.machine\nprint(open('/proc/self/status').read())")
+    loaded = "import setebench.native.machine\nfrom setebench.registry import scenario\nscenario('latency')\n"
+    used = in_python(loaded + "print(open('/proc/self/status').read())")
     peak = re.search(r"VmPeak:\s+(\d+) kB", used.stdout)
     assert peak is not None
     most = (int(peak[1]) << 10) + (64 << 20)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Document:
         "-o",
         str(path),
     ]
-    done = command(line, timeout=400)
+    done = command(line, timeout=300)
     assert done.returncode == 0, done.stderr
     return load(path)
 
@@ -59,6 +61,26 @@ def test_a_load_from_the_first_cache_takes_what_cores_take(found: Document) -> N
     cycles = [way.value for way in ways if way.outcome is Outcome.MEASURED]
     assert cycles
     assert all(isinstance(each, int | float) and 2 < each < 8 for each in cycles)
+
+
+def test_levels_are_in_order(found: Document) -> None:
+    """Intervals, not values: what a noisy neighbour widened may overlap, but no level is surely faster than an inner
+    one."""
+    reported = {each.parameter: each for each in found.findings if each.outcome is Outcome.MEASURED}
+    for way in ("", ".chase", ".sete"):
+        names = [f"latency.{level}{way}" for level in ("l1", "l2", "l3", "memory")]
+        for inner, outer in pairwise(reported[name] for name in names if name in reported):
+            assert inner.low is not None and outer.high is not None
+            assert inner.low <= outer.high, (inner.parameter, outer.parameter)
+
+
+def test_a_limit_of_loads_in_flight_is_one_that_a_core_can_have(found: Document) -> None:
+    limits = [each for each in found.findings if re.fullmatch(r"mshr\.l\d\.demand", each.parameter)]
+    assert limits
+    for each in limits:
+        if each.outcome is Outcome.MEASURED:
+            assert each.low is not None and each.high is not None and isinstance(each.value, int | float)
+            assert 4 <= each.low <= each.value <= each.high <= 512
 
 
 def test_cycles_per_tick_agree_with_the_kernels_clock(native: NativeMachine, found: Document) -> None:
