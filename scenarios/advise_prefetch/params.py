@@ -49,6 +49,31 @@ class Params:
     """Part of the time that a prefetch must have gained in the rounds that choose to be advised, beside no prefetch:
     below, its instructions are for nothing on another day."""
 
+    race_first: int = 3
+    """Rounds that choose before anything is left out: the median of three bears one that was disturbed."""
+
+    race_parts: int = 4
+    """Parts of the rounds that there is time for, after each of which the field is looked through."""
+
+    race_least: int = 2
+    """Rounds of a part: one that times and one that chooses."""
+
+    race_kept: int = 6
+    """Policies of a group that run on, of those that nothing has beaten: half of them each time, but not fewer than
+    these. Equals are many where times hardly depend on distance, and which of them stands for the best matters less
+    than how well it is known (successive halving: Jamieson and Talwalkar 2016)."""
+
+    race_beaten: float = 2.0
+    """Standard deviations of a difference of medians beyond which a policy is slower than the fastest. One in forty of
+    those that are as fast is left out by chance each time, and that costs nothing: another as fast is still there."""
+
+    farthest: float = 3.5
+    """Scaled median deviations from the median beyond which a round counts as disturbed (Iglewicz and Hoaglin 1993); an
+    interrupt in one of two passes is no property of either."""
+
+    trial_draws: int = 20
+    """Draws of one trial at most, so that each has its own."""
+
     def faster(self) -> Params:
         """For --fast."""
         return replace(self, trials=2, work_seconds=self.work_seconds / 4)

@@ -21,7 +21,7 @@ from setebench.stats.estimate import Estimate, over_epochs
 
 from .params import Params
 from .race import Race
-from .rounds import MEDIAN_VARIANCE, deviation
+from .rounds import MEDIAN_VARIANCE, TO_DEVIATION, deviation
 from .trial import Bench, Chosen
 
 
@@ -87,19 +87,13 @@ class Proof:
 BASELINES = {"prefetchers_off": Policy(hardware=False), "compiler": Policy(compiler=True)}
 """The paper's baselines that not every machine can run."""
 
-FARTHEST = 3.5
-"""Scaled median deviations from the median beyond which a round counts as disturbed (Iglewicz and Hoaglin 1993); an
-interrupt in one of two passes is no property of either."""
-
-SMALLEST = 1e-12
-
 
 def _without_outliers(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if not len(values):
         return values
     middle = np.median(values)
-    deviation = 1.4826 * np.median(np.abs(values - middle))
-    near: NDArray[np.bool_] = np.abs(values - middle) <= max(FARTHEST * deviation, SMALLEST)
+    deviation = TO_DEVIATION * np.median(np.abs(values - middle))
+    near: NDArray[np.bool_] = np.abs(values - middle) <= Params().farthest * deviation
     return values[near]
 
 

@@ -18,24 +18,6 @@ from setebench.loops import Loop, Policy
 from .rounds import MEDIAN_VARIANCE, Rows, deviation
 from .trial import Bench
 
-FIRST = 3
-"""Rounds that choose before anything is left out: the median of three bears one that was disturbed."""
-
-PART = 4
-"""Parts of the rounds that there is time for, after each of which the field is looked through."""
-
-LEAST_PART = 2
-"""Rounds of a part: one that times and one that chooses."""
-
-AT_LEAST = 6
-"""Policies of a group that run on, of those that nothing has beaten: half of them each time, but not fewer than these.
-Equals are many where times hardly depend on distance, and which of them stands for the best matters less than how well
-it is known (successive halving: Jamieson and Talwalkar 2016)."""
-
-BEATEN = 2.0
-"""Standard deviations of a difference of medians beyond which a policy is slower than the fastest. One in forty of
-those that are as fast is left out by chance each time, and that costs nothing: another as fast is still there."""
-
 
 @dataclass
 class Race:
@@ -61,8 +43,8 @@ class Race:
         params = self.bench.params
         rounds = self.bench.rounds(self.loop, len(self.policies), params.rounds)
         passes = rounds * len(self.policies)
-        part = max(LEAST_PART, rounds // PART // 2 * 2)
-        self._add(np.ones(max(FIRST, rounds // PART), dtype=bool))
+        part = max(params.race_least, rounds // params.race_parts // 2 * 2)
+        self._add(np.ones(max(params.race_first, rounds // params.race_parts), dtype=bool))
         while len(self.ticks) < params.rounds[1] and np.isfinite(self.ticks).sum() < passes:
             self._add(np.arange(part) % 2 == 1)
             if len(self.ticks) >= params.rounds[0] and enough(self):
@@ -85,19 +67,20 @@ class Race:
             return list(range(len(self.policies)))
         open_ones = {k for k, policy in enumerate(self.policies) if policy in self.kept}
         here = [k for k in range(len(self.policies)) if np.isfinite(choosing[:, k]).all()]
-        margin = BEATEN * np.sqrt(2 * MEDIAN_VARIANCE / len(choosing)) * deviation(choosing[:, here])
+        params = self.bench.params
+        margin = params.race_beaten * np.sqrt(2 * MEDIAN_VARIANCE / len(choosing)) * deviation(choosing[:, here])
         for group in self.groups:
-            open_ones |= set(_unbeaten(choosing, [k for k in here if self.policies[k] in group], margin))
+            unbeaten = _unbeaten(choosing, [k for k in here if self.policies[k] in group], margin)
+            open_ones |= set(unbeaten[: max(params.race_kept, len(unbeaten) // 2)])
         for group in self.firsts:
             open_ones |= set(_unbeaten(choosing, [k for k in here if self.policies[k] in group], 0.0)[:1])
         return sorted(open_ones)
 
 
 def _unbeaten(choosing: Rows, own: Sequence[int], margin: float) -> list[int]:
-    """Of these columns the fastest, and of those that aren't slower than it by more than the margin the faster half."""
+    """Of these columns those that aren't slower than the fastest by more than the margin, the fastest first."""
     if not own:
         return []
     fastest = min(own, key=lambda k: float(np.median(choosing[:, k])))
     behind = {k: float(np.median(choosing[:, k] - choosing[:, fastest])) for k in own}
-    unbeaten = sorted((k for k in own if behind[k] <= margin), key=lambda k: behind[k])
-    return unbeaten[: max(AT_LEAST, len(unbeaten) // 2)]
+    return sorted((k for k in own if behind[k] <= margin), key=lambda k: behind[k])

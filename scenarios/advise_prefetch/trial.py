@@ -78,17 +78,14 @@ def _seen(bench: Bench, loop: Loop, policies: list[Policy], trial: int) -> list[
     are compared within their rounds, so that a clock that drifts between trials changes nothing."""
     asked = list(dict.fromkeys([Policy(), *policies]))
     least, most = bench.params.trial_rounds
+    first = 100 + bench.params.trial_draws * trial
     rounds = bench.rounds(loop, len(asked), (least, most))
-    ticks = bench.run(loop, asked, least, 100 + MOST_TRIALS * trial)
+    ticks = bench.run(loop, asked, least, first)
     while len(ticks) < rounds and _error(ticks) > bench.params.trial_error:
-        more = bench.run(loop, asked, min(least, rounds - len(ticks)), 100 + MOST_TRIALS * trial + len(ticks))
+        more = bench.run(loop, asked, min(least, rounds - len(ticks)), first + len(ticks))
         ticks = np.concatenate([ticks, more])
     relative = np.median(ticks / ticks[:, :1], axis=0)
     return [(policy, float(part) * loop.measured_cycles) for policy, part in zip(asked, relative, strict=True)]
-
-
-MOST_TRIALS = 20
-"""Draws of one trial at most, so that each has its own."""
 
 
 def _error(ticks: NDArray[np.int64]) -> float:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from setebench.counters.metrics import Measurement
-from setebench.counters.protocol import Count, CountsEvents
+from setebench.counters.protocol import LARGEST_COUNT, Count, CountsEvents
 from setebench.errors import UnsupportedError
 from setebench.machine import Ticks
 from setebench.scenario import Context
-
-LARGEST_COUNT = 1 << 47
-"""A 48-bit counter that says more, or less than nothing, has wrapped."""
 
 
 def countable(context: Context, roles: Sequence[str]) -> tuple[str, ...]:

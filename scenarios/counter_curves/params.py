@@ -47,6 +47,12 @@ class Params:
     little_more: float = 1.03
     """A rate that one thread more, or a shorter delay, raises by less than this is the highest (`stats.bandwidth`)."""
 
+    most_threads: int = 16
+    """More threads than this add load points that differ by little."""
+
+    triad_bytes: int = 1 << 20
+    """Of each array of the triad whose volume is known: 16,384 lines, beside which its ends are nothing."""
+
     def quicker(self) -> Params:
         """With --fast."""
         return replace(self, delays=(0, 16, 64, 256), repeats=3, largest_bytes=16 << 20, lines=1 << 18)

@@ -26,14 +26,13 @@ from .counting import countable, counted, number
 from .params import Params
 
 STREAMS = 4
+"""Lines that are loaded at once, one of each stream, as Helm and Taura 2019 did (4.3.1)."""
+
 STAGGER_LINES = 5
 """Streams at one place of a page each would meet in the same sets of caches."""
 
 ROLES = ("l1d_inflight_sum", "load_l1_miss", "load_fb_hit", "load_l1_miss_any", "mem_read", "offcore_mem_read")
 VOLUME_ROLES = ("mem_read", "offcore_mem_read", "home_read", "mem_write", "home_write")
-TRIAD_BYTES = 1 << 20
-MOST_THREADS = 16
-"""More threads than this add load points that differ by little."""
 
 Point = dict[str, Any]
 
@@ -117,7 +116,7 @@ def _cpus(context: Context) -> list[int]:
         if cpu not in taken:
             found.append(cpu)
             taken |= {cpu, *(sibling for group in facts.siblings if cpu in group for sibling in group)}
-    return found[:MOST_THREADS]
+    return found[: Params().most_threads]
 
 
 def _steps(most: int, params: Params) -> Iterator[tuple[int, int]]:
@@ -161,17 +160,17 @@ def _same(measurement: Measurement) -> Any:
 # -- volumes ------------------------------------------------------------------------------------------------------
 
 
-def volumes(context: Context, _params: Params) -> list[Point]:
+def volumes(context: Context, params: Params) -> list[Point]:
     """What a triad over flushed arrays reads and writes by each role that counts lines of memory, beside what it must
     (Helm and Taura 2019, 5.3)."""
     roles = countable(context, VOLUME_ROLES)
     machine, kernel = context.machine, KERNELS["triad"]
     page, line = min(machine.facts.page_sizes), machine.facts.line_size
-    size = -(-3 * array_spacing(TRIAD_BYTES) // page) * page
+    size = -(-3 * array_spacing(params.triad_bytes) // page) * page
     region, base = machine.allocate(size, page), Base("arrays")
     width = max(machine.facts.access_sizes)
     away = Probe().repeat(region.size // line, Probe().flush(base), advance=line).fence()
-    probe = away.stream(base, kernel.name, TRIAD_BYTES, width).fence()
+    probe = away.stream(base, kernel.name, params.triad_bytes, width).fence()
     probe = probe.repeat(region.size // line, Probe().flush(base), advance=line).fence()
     points = []
     try:
@@ -180,18 +179,20 @@ def volumes(context: Context, _params: Params) -> list[Point]:
                 counts, _ = counted(
                     context, roles, lambda: machine.run(probe, {base: np.full(1, region.address)}, cpu=context.cpu)
                 )
-                points.append({"prefetchers": prefetchers} | _volume(counts, roles, line))
+                points.append({"prefetchers": prefetchers} | _volume(counts, roles, (line, params.triad_bytes)))
     finally:
         machine.release(region)
     return points
 
 
-def _volume(counts: dict[str, Count], roles: Sequence[str], line: int) -> Point:
+def _volume(counts: dict[str, Count], roles: Sequence[str], sizes: tuple[int, int]) -> Point:
+    """`sizes`: bytes of a line, and of an array."""
+    line, array = sizes
     found = {role: number(counts, role) for role in roles}
     return {
         "bytes": {role: None if lines is None else lines * line for role, lines in found.items()},
-        "expected_read_bytes": 3 * TRIAD_BYTES,
-        "expected_write_bytes": TRIAD_BYTES,
+        "expected_read_bytes": 3 * array,
+        "expected_write_bytes": array,
     }
 
 

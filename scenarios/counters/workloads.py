@@ -20,6 +20,8 @@ from setebench.machine import Region
 from setebench.probe import Base, Kind, Placements, Probe
 
 PAGE_BYTES = 4096
+"""The smallest page, within which prefetchers stay."""
+
 PAGES = 16
 """Pages of the irregular lines: any first TLB holds their entries."""
 

@@ -52,18 +52,23 @@ def _instructions(name: str, meaning: str, level: str = "") -> Role:
     return Role(name=name, meaning=meaning, quantity=Quantity.INSTRUCTIONS, unit="instructions", level=level)
 
 
-def _lines(
-    name: str, meaning: str, level: str, *, writes: bool = False, prefetch: bool = True, scope: Scope = Scope.THREAD
-) -> Role:
+def _lines(name: str, meaning: str, level: str, *, prefetch: bool = True, scope: Scope = Scope.THREAD) -> Role:
+    """Lines that move inwards."""
     return Role(
         name=name,
         meaning=meaning,
         quantity=Quantity.LINES,
         unit="lines",
         level=level,
-        writes=writes,
         prefetch=prefetch,
         scope=scope,
+    )
+
+
+def _written(name: str, meaning: str, level: str, scope: Scope = Scope.THREAD) -> Role:
+    """Lines that move outwards: no prefetcher asks for one."""
+    return Role(
+        name=name, meaning=meaning, quantity=Quantity.LINES, unit="lines", level=level, writes=True, scope=scope
     )
 
 
@@ -87,30 +92,16 @@ _TABLE = (
         "load_l1_miss_any", "loads that missed L1, retired or not, those whose line was on its way included", "l2"
     ),
     _lines("l1d_fill", "lines brought into L1, from wherever", "l2"),
-    _lines("l1d_writeback", "modified lines that L1 gives to L2", "l2", writes=True, prefetch=False),
+    _written("l1d_writeback", "modified lines that L1 gives to L2", "l2"),
     _lines("l2_rfo", "lines asked of L2 to be written", "l2", prefetch=False),
     _lines("l2_rfo_miss", "lines asked of L2 to be written that it lacked", "l3", prefetch=False),
     _lines("l2_fill", "lines that the core's caches get from beyond L2", "l3"),
-    _lines("l2_writeback", "modified lines that L2 gives to what lies beyond it", "l3", writes=True, prefetch=False),
+    _written("l2_writeback", "modified lines that L2 gives to what lies beyond it", "l3"),
     _lines("offcore_mem_read", "lines that the core gets from memory", "memory"),
     _lines("mem_read", "lines read from memory, at its controllers", "memory", scope=Scope.SOCKET),
-    _lines(
-        "mem_write",
-        "lines written to memory, at its controllers",
-        "memory",
-        writes=True,
-        prefetch=False,
-        scope=Scope.SOCKET,
-    ),
+    _written("mem_write", "lines written to memory, at its controllers", "memory", Scope.SOCKET),
     _lines("home_read", "lines read from memory, at the agents that keep it coherent", "memory", scope=Scope.SOCKET),
-    _lines(
-        "home_write",
-        "lines written to memory, at the agents that keep it coherent",
-        "memory",
-        writes=True,
-        prefetch=False,
-        scope=Scope.SOCKET,
-    ),
+    _written("home_write", "lines written to memory, at the agents that keep it coherent", "memory", Scope.SOCKET),
     _lines("remote_read", "lines that the core gets from another memory node", "memory"),
     Role(
         name="link_flit",

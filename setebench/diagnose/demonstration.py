@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
+from setebench.diagnose.params import DemonstrationParams
 from setebench.diagnose.records import Hit, Interval, Place, Thread, Timeline
 from setebench.diagnose.run import PMU_ROLES
 from setebench.errors import UnsupportedError
@@ -22,20 +23,7 @@ from setebench.kernels import array_spacing
 from setebench.machine import Machine, Region, Ticks
 from setebench.probe import Base, Probe
 
-INTERVALS = 6
-"""Of each phase."""
-
-CHASED_PAGES, CHASED_LINES = 256, 240
-"""Lines of the chase, each in a page of its own, so that no prefetcher foresees one."""
-
-ARRAY_BYTES = 1 << 17
-"""Of the stream: some 2,000 lines, beside which its beginning is nothing."""
-
-SAMPLES_HZ = 1e6
-"""Of the time, which is known here without sampling."""
-
-ARITHMETIC_ROUNDS = 8000
-"""Of a load from L1 and eight additions: as long as the other phases take."""
+PARAMS = DemonstrationParams()
 
 Run = Callable[[], Ticks]
 
@@ -70,11 +58,11 @@ def _timeline(machine: Machine, phases: list[Phase], roles: dict[str, str], know
     now = 0.0
     for phase in phases:
         phase.run()  # stitches the code, and warms the TLB
-        for _ in range(INTERVALS):
+        for _ in range(PARAMS.intervals):
             seconds, counts = _interval(machine, phase, known)
             counts |= {role: Count(role=role, reason=reason) for role, reason in roles.items() if reason}
             place = Place(function=phase.name, object="demonstration")
-            samples = max(1, round(seconds * SAMPLES_HZ))
+            samples = max(1, round(seconds * PARAMS.samples_hz))
             hits.append(Hit(interval=len(intervals), thread=1, place=place, samples=samples, seconds=seconds))
             intervals.append(Interval(start=now, end=now + seconds, counts=counts))
             now += seconds
@@ -109,22 +97,22 @@ def _interval(machine: Machine, phase: Phase, known: tuple[str, ...]) -> tuple[f
 
 
 def _phases(machine: Machine, cpu: int | None, stack: ExitStack) -> Iterator[Phase]:
-    region = _allocated(machine, CHASED_PAGES * 4096, stack)
+    region = _allocated(machine, PARAMS.chased_pages * 4096, stack)
     hot, far, array = Base("hot"), Base("far"), Base("array")
 
     def runs(probe: Probe, base: Base, start: int) -> Run:
         return lambda: machine.run(probe, {base: np.full(1, start)}, cpu=cpu)
 
-    work = Probe().repeat(ARITHMETIC_ROUNDS, Probe().load(hot).add(8))
+    work = Probe().repeat(PARAMS.arithmetic_rounds, Probe().load(hot).add(8))
     yield Phase("arithmetic", runs(_timed(work), hot, region.address))
     offsets = _far_lines(region)
     machine.link(region, region.address + offsets)
-    chase = Probe().chase(far + int(offsets[0]), CHASED_LINES)
+    chase = Probe().chase(far + int(offsets[0]), PARAMS.chased_lines)
     yield Phase("chase", runs(_timed(chase), far, region.address), runs(_away(far, offsets), far, region.address))
     if "load" in machine.facts.kernels:
-        streamed = _allocated(machine, array_spacing(ARRAY_BYTES), stack)
-        stream = Probe().stream(array, "load", ARRAY_BYTES, max(machine.facts.access_sizes))
-        lines = np.arange(0, ARRAY_BYTES, region.line_size)
+        streamed = _allocated(machine, array_spacing(PARAMS.array_bytes), stack)
+        stream = Probe().stream(array, "load", PARAMS.array_bytes, max(machine.facts.access_sizes))
+        lines = np.arange(0, PARAMS.array_bytes, region.line_size)
         before = runs(_away(array, lines), array, streamed.address)
         yield Phase("stream", runs(_timed(stream), array, streamed.address), before)
 
@@ -143,8 +131,8 @@ def _timed(work: Probe) -> Probe:
 def _far_lines(region: Region) -> NDArray[np.int64]:
     """Offsets of the chase's lines, in its order."""
     rng = np.random.default_rng(1)
-    pages = rng.permutation(CHASED_PAGES)[:CHASED_LINES]
-    found: NDArray[np.int64] = pages * 4096 + rng.integers(16, 48, CHASED_LINES) * region.line_size
+    pages = rng.permutation(PARAMS.chased_pages)[: PARAMS.chased_lines]
+    found: NDArray[np.int64] = pages * 4096 + rng.integers(16, 48, PARAMS.chased_lines) * region.line_size
     return found
 
 

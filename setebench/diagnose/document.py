@@ -11,8 +11,9 @@ from setebench import store
 from setebench.counters.volumes import imbalance
 from setebench.diagnose import advice
 from setebench.diagnose.analysis import Basis, Figures, figures, measurement, saturated
-from setebench.diagnose.evidence import MOST_SPOTS, evidence
+from setebench.diagnose.evidence import evidence
 from setebench.diagnose.findings import EVIDENCE, findings
+from setebench.diagnose.params import Params
 from setebench.diagnose.places import Spot, Touched, hot, suffering, touched, waiting
 from setebench.diagnose.records import Interval, Timeline
 from setebench.results import Document, MachineRecord
@@ -42,8 +43,8 @@ def diagnosed(timeline: Timeline, basis: Basis, frame: Frame) -> Document:
         elapsed=timeline.seconds,
     )
     kept = evidence(timeline, each, basis, spots, advice.advise(case)) | {
-        "suffering": suffers[:MOST_SPOTS],
-        "objects": objects[:MOST_SPOTS],
+        "suffering": suffers[: Params().most_spots],
+        "objects": objects[: Params().most_spots],
     }
     return Document(
         tool=store.this_tool(),

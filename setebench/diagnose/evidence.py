@@ -8,11 +8,9 @@ from typing import Any
 from setebench.counters.decomposition import Decomposition
 from setebench.diagnose.advice import Advice
 from setebench.diagnose.analysis import METRICS, PARTS, Basis, Figures, saturated, sockets
+from setebench.diagnose.params import Params
 from setebench.diagnose.places import Spot, by_interval
 from setebench.diagnose.records import Timeline
-
-MOST_SPOTS = 12
-"""Functions that are listed; what others took is under "other" in the columns by interval."""
 
 
 def evidence(
@@ -32,8 +30,8 @@ def evidence(
         "metrics": _columns(each),
         "saturated": flags if any(flag is not None for flag in flags) else [],
         "saturation_cycles": basis.calibration.saturation_cycles,
-        "functions": list(spots[:MOST_SPOTS]),
-        "function_seconds": by_interval(timeline, spots[:MOST_SPOTS]) if timeline.hits else {},
+        "functions": list(spots[: Params().most_spots]),
+        "function_seconds": by_interval(timeline, spots[: Params().most_spots]) if timeline.hits else {},
         "unsampled": timeline.unsampled,
         "lost_samples": timeline.lost_samples,
         "threads": list(timeline.threads),

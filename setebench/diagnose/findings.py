@@ -15,6 +15,7 @@ from setebench.counters.metrics import DEFINITIONS
 from setebench.counters.utilization import LEVEL_ROLES
 from setebench.counters.volumes import imbalance
 from setebench.diagnose.analysis import PARTS, Basis, Figures, covered, estimated, figures, saturated
+from setebench.diagnose.params import Params
 from setebench.diagnose.records import Interval, Thread, Timeline, summed, usable
 from setebench.results import Finding, Outcome
 
@@ -34,9 +35,6 @@ USEFUL_WORK = ("fp_op", "l1d_fill", "l2_fill")
 """What a thread's useful work is counted by, the better role first: operations on data, then lines moved. Not by
 instructions, as a thread that waits in a loop executes many (Röhl et al. 2015, section 1.2)."""
 
-HELPER = 0.01
-"""A thread that does less than this part of the most loaded one's work only starts others, waits, or prints: it is left
-out of the mean, which would say little of how work is divided."""
 
 SYSTEM = {
     "page_faults": ("page_fault", "faults", "first touches and others"),
@@ -116,11 +114,11 @@ def sampled_latency(timeline: Timeline) -> Finding:
     with its standard interval."""
     parameter = "sampled_latency"
     if not timeline.loads:
-        return _without(parameter, "cycles", NO_MEMORY_SAMPLES, timeline, (), Outcome.UNAVAILABLE)
+        return _missing(parameter, "cycles", NO_MEMORY_SAMPLES)
     served = [each.latency_cycles for each in timeline.loads if each.level == "memory" and each.tlb_hit]
     if len(served) < 2:
         reason = f"of {len(timeline.loads)} sampled loads {len(served)} came from memory with a TLB hit"
-        return _without(parameter, "cycles", reason, timeline, ())
+        return _missing(parameter, "cycles", reason, Outcome.UNRESOLVED)
     from setebench.stats.estimate import over_epochs  # scipy, which not every run needs
 
     estimate = over_epochs(served)
@@ -142,7 +140,7 @@ def _imbalance(timeline: Timeline, basis: Basis) -> Finding:
     if isinstance(found, str):
         return _without("imbalance", "ratio", found, timeline, USEFUL_WORK[:1])
     role, counted = found
-    work = {number: amount for number, amount in counted.items() if amount >= HELPER * max(counted.values())}
+    work = {number: amount for number, amount in counted.items() if amount >= Params().helper * max(counted.values())}
     threads = ", ".join(f"{number}: {amount:.4g}" for number, amount in work.items())
     return _with(
         "imbalance", imbalance(work.values()), "ratio", f"most loaded thread over the mean, by {role} ({threads})"
@@ -175,7 +173,7 @@ def _work(threads: tuple[Thread, ...], role: str) -> dict[int, int] | None:
 def _probe_latency(timeline: Timeline) -> Finding:
     if not timeline.watched:
         reason = timeline.unwatched or "it is only watched with --probe-latency"
-        return _without("probe_latency", "ns", reason, timeline, (), Outcome.UNAVAILABLE)
+        return _missing("probe_latency", "ns", reason)
     values = [each.latency_ns for each in timeline.watched]
     mean = sum(values) / len(values)
     beside = "" if timeline.idle_ns is None else f", {timeline.idle_ns:.4g} ns without it"
@@ -186,14 +184,11 @@ def _with(name: str, value: float | bool, unit: str, method: str) -> Finding:
     return Finding(parameter=f"diagnose.{name}", value=value, unit=unit, method=method, evidence=EVIDENCE)
 
 
-def _without(
-    name: str,
-    unit: str,
-    reason: str,
-    timeline: Timeline,
-    roles: tuple[str, ...],
-    outcome: Outcome | None = None,
-) -> Finding:
+def _without(name: str, unit: str, reason: str, timeline: Timeline, roles: tuple[str, ...]) -> Finding:
+    """Of what needs these roles: unavailable where this machine lacks one, else unresolved."""
     lacking = any(timeline.roles.get(role, "not known here") for role in roles)
-    chosen = outcome or (Outcome.UNAVAILABLE if lacking else Outcome.UNRESOLVED)
-    return Finding(parameter=f"diagnose.{name}", unit=unit, outcome=chosen, reason=reason, evidence=EVIDENCE)
+    return _missing(name, unit, reason, Outcome.UNAVAILABLE if lacking else Outcome.UNRESOLVED)
+
+
+def _missing(name: str, unit: str, reason: str, outcome: Outcome = Outcome.UNAVAILABLE) -> Finding:
+    return Finding(parameter=f"diagnose.{name}", unit=unit, outcome=outcome, reason=reason, evidence=EVIDENCE)

@@ -9,12 +9,10 @@ import math
 import time
 from collections.abc import Callable
 
+from setebench.diagnose.params import Params
 from setebench.errors import UnsupportedError
 from setebench.native.clock_limits import CLOCK_PERCENT, Controls
 from setebench.results import Finding, Outcome
-
-PAIRS = 5
-"""Of runs at full and at lowered clock; four give an interval with some sense, one more is for an odd one."""
 
 TIME, ENERGY = "diagnose.lower_clock.time", "diagnose.lower_clock.energy"
 
@@ -28,7 +26,7 @@ def used(before: dict[str, tuple[float, float]], after: dict[str, tuple[float, f
     return total
 
 
-def tried(run: Callable[[], object], controls: Controls, pairs: int = PAIRS) -> list[Finding]:
+def tried(run: Callable[[], object], controls: Controls, pairs: int = Params().clock_pairs) -> list[Finding]:
     """Time and energy at lowered clock over those at full clock, from pairs of runs, every second pair the other way
     round. Unavailable, without a run, where clock or energy is out of reach."""
     try:

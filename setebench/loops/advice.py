@@ -15,7 +15,7 @@ from setebench.errors import UsageError
 from setebench.loops.advisor import Advisor, Candidate, follower
 from setebench.loops.rates import REGULAR, latency_of, most_iterations, rates_of, serving_level, sharers
 from setebench.loops.records import Loop, Policy, Stream
-from setebench.loops.table import Quantity, Table
+from setebench.loops.table import UNLIMITED_ENTRIES, Quantity, Table
 from setebench.results import Document
 
 LEVEL_NAMES = {"l1": "level 1", "l2": "level 2", "l3": "level 3", "memory": "memory"}
@@ -184,12 +184,9 @@ def _shared(loop: Loop, table: Table) -> Iterator[str]:
 
 def _entries(table: Table, level: str) -> str:
     entries = table.entries(level)
-    if entries.value >= UNLIMITED:
+    if entries.value >= UNLIMITED_ENTRIES:
         return "any number"
     return f"{entries.value:.0f}" if entries.known else f"{entries.low:.0f} to {entries.high:.0f}, not known"
-
-
-UNLIMITED = 1e8
 
 
 def _distances(advisor: Advisor, chosen: Candidate) -> Iterator[str]:

@@ -11,17 +11,6 @@ from setebench.loops.rates import latency_of, most_iterations, rates_of
 from setebench.loops.records import Loop, Policy, Strategy
 from setebench.loops.table import Table
 
-MANY = 128.0
-WINDOWS = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 3.0, 2.0, 1.5, 1.0)
-WALKERS = (2, 4, 1)
-NEAR = 0.03
-"""A core is preferred to a likelier one where it comes nearer by so much, in the logarithm of time."""
-SPREAD = (2, 5)
-"""Eighths of the way through the distances that are considered: 4 and 32 of 1 to 256."""
-
-KEPT_CORES = 6
-"""Cores that are held against more than the loop without prefetches: those that come nearest to that."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
@@ -93,7 +82,7 @@ class Advisor:
         """A short and a long distance of every single stage, wherever the model may think the best one lies: what is
         tried beside its favourites, for the model may be wrong in the same way about all of them."""
         single = [family for family in self.families() if family[0].stages == 1]
-        return [family[len(family) * part // 8] for family in single for part in SPREAD]
+        return [family[len(family) * part // 8] for family in single for part in self.table.params.spread]
 
     def families(self) -> Iterator[list[Policy]]:
         """The policies of each strategy and hint, by distance."""
@@ -158,23 +147,23 @@ class Advisor:
         """The core for which the model comes nearest to what was seen; of two about as near the likelier one. Without
         anything seen, an ordinary core. Where only the loop without prefetches was seen, that often says little (a
         chain takes the same time on any core): then the widest and the narrowest that come as near count too."""
-        likely = list(cores(self.table))
+        likely, params = list(cores(self.table)), self.table.params
         if not self.observed:
             return (likely[0],)
         none = {policy: cycles for policy, cycles in self.observed.items() if not policy.stages}
-        kept = sorted(likely, key=lambda core: self._away(core, none))[:KEPT_CORES] if none else likely
+        kept = sorted(likely, key=lambda core: self._away(core, none))[: params.kept_cores] if none else likely
         if len(none) == len(self.observed):
             return self._as_near(likely)
         best, nearest = likely[0], math.inf
         for core in sorted(kept, key=likely.index):
             away = self._away(core, self.observed)
-            if away < nearest - NEAR * len(self.observed):
+            if away < nearest - params.near * len(self.observed):
                 best, nearest = core, away
         return (best,)
 
     def _as_near(self, likely: list[Core]) -> tuple[Core, ...]:
         away = {core: self._away(core, self.observed) for core in likely}
-        near = [core for core in likely if away[core] <= min(away.values()) + NEAR]
+        near = [core for core in likely if away[core] <= min(away.values()) + self.table.params.near]
         by_window = sorted(near, key=lambda core: core.window)
         return tuple(dict.fromkeys([near[0], by_window[0], by_window[-1]]))
 
@@ -184,12 +173,13 @@ class Advisor:
 
 def cores(table: Table) -> Iterator[Core]:
     """Cores that may be, the likelier first: what a core overlaps is no finding."""
-    walkers = WALKERS if table.said("tlb.l1.entries.4k") or table.said("tlb.l1.entries.2m") else WALKERS[:1]
+    params, translated = table.params, table.said("tlb.l1.entries.4k") or table.said("tlb.l1.entries.2m")
+    walkers = params.walkers if translated else params.walkers[:1]
     if table.blocking():
         yield from (Core(blocking=True, in_order=True, walkers=number) for number in walkers)
         return
-    yield from (Core(window=window, walkers=number) for number in walkers for window in WINDOWS)
-    yield from (Core(window=MANY, in_order=True, walkers=number) for number in walkers)
+    yield from (Core(window=window, walkers=number) for number in walkers for window in params.windows)
+    yield from (Core(window=params.whole_window, in_order=True, walkers=number) for number in walkers)
 
 
 def strategy_of(policy: Policy, loop: Loop, table: Table) -> Strategy:

@@ -13,6 +13,7 @@ LOCALITY = {"t0": "0, 3", "t1": "0, 2", "t2": "0, 1", "nta": "0, 0", "w": "1, 3"
 """The second and third argument of `__builtin_prefetch` for each hint, as gcc and clang translate them on x86-64."""
 
 COMMENT_COLUMNS = 118
+"""Of the comments in the C to paste, with the indentation: no line is longer than 120."""
 
 
 def c_code(loop: Loop, advice: Advice) -> str:

@@ -43,5 +43,96 @@ class AdviceParams:
     even: float = 0.01
     """Predictions that are this near count as equal, and the shorter distance is taken."""
 
+    windows: tuple[float, ...] = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0, 3.0, 2.0, 1.5, 1.0)
+    """Iterations that a core may overlap, the likelier ones first: a window of 200 to 500 instructions over iterations
+    of 10 to 100; narrower where a branch that can't be foretold ends it."""
+
+    whole_window: float = 128.0
+    """The same of a core that is held up by nothing but its misses, for cores that begin operations in order."""
+
+    walkers: tuple[int, ...] = (2, 4, 1)
+    """Page walks at a time, the likelier number first: CPUs since 2008 have one to six."""
+
+    near: float = 0.03
+    """A core is preferred to a likelier one where it comes nearer by so much, in the logarithm of time: about what the
+    model is wrong by for the right one."""
+
+    kept_cores: int = 6
+    """Cores that are held against more than the loop without prefetches: those that come nearest to that."""
+
+    spread: tuple[int, ...] = (2, 5)
+    """Eighths of the way through the distances that are considered: 4 and 32 of 1 to 256."""
+
     plausible: dict[str, tuple[float, float, float]] = field(default_factory=lambda: dict(PLAUSIBLE))
     """(low, middle, high) for quantities that no finding says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelParams:
+    """How long the model plays a loop through, in iterations unless said otherwise."""
+
+    warm: int = 64
+    """Before time is counted, beside those that the furthest prefetch needs: prefetchers and queues of 64 entries are
+    in their steady state then."""
+
+    timed: int = 192
+    """Counted. The mean of so many misses to a level that serves half of them is known to 4 %."""
+
+    least_timed: int = 16
+    """Counted of a loop of so many lines an iteration that they are `many_lines` all the same."""
+
+    many_lines: int = 1500
+    """Lines beyond which fewer iterations are counted: about a millisecond of work."""
+
+    turns: int = 2
+    """Times the furthest distance that are counted at least: a slow stretch leaves time for all of its prefetches and
+    makes the next one fast, and the other way round; what counts is the mean of both."""
+
+    settled: int = 3
+    """Times the furthest distance that pass before: the first stretches are slower and faster than later ones."""
+
+    most_tlb_entries: int = 1024
+    """Of the nearest TLB: more than any CPU has, so that a wrong finding costs no more than time."""
+
+    many_streams: int = 1 << 30
+    """Of a prefetcher whose table nobody measured: without a limit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceParams:
+    """How loops run as probes."""
+
+    lead: int = 32
+    """Iterations before the clock starts, beside those of `lead_distances`: as many as start any stream."""
+
+    lead_distances: int = 3
+    """Times the furthest distance that pass before the clock starts. In the first of them nothing was prefetched; where
+    prefetches are dropped, slow and fast stretches of that length take turns, and by the third the mean of the two is
+    within a tenth of what it is after sixteen (two machines, distances 64 to 256)."""
+
+    timed_distances: int = 2
+    """Times the furthest distance that are timed at least: a slow stretch and a fast one. One alone showed the furthest
+    distance up to seven times as fast as it is in the long run."""
+
+    described_rounds: int = 3
+    """Passes of which the median describes a loop: it bears one that was disturbed."""
+
+    clock_additions: int = 20_000
+    """Of the shorter of two chains, whose difference is the clock's rate: some microseconds, a hundred clock steps."""
+
+    clock_repeats: int = 9
+    """Of each chain, of which the median counts."""
+
+    warmed_bytes: int = 32 << 20
+    """The largest last-level cache of simulated machines: of more, one pass leaves little where the next one finds
+    it."""
+
+    gap_bytes: int = 4096
+    """Between what two runs pass, so that what one prefetched beyond its end is nothing that the next one finds."""
+
+    most_lead: int = 2048
+    """Most iterations before the clock starts, and most by which a lookup's steps or a prefetch lie apart."""
+
+    moved_part: int = 16
+    """A stream in random order is moved by up to one of so many parts of it from run to run: far enough that no cache
+    holds what was passed before, and little of its memory."""

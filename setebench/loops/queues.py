@@ -23,14 +23,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from setebench.loops._queues import Passes
+from setebench.loops.params import ModelParams
 from setebench.loops.rates import REGULAR, Rates
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
-
-WARM, TIMED, LEAST_TIMED, MANY_LINES = 64, 192, 16, 1500
-"""Iterations before time is counted, iterations counted, and lines beyond which fewer are."""
-
-TURNS = 3
-"""Times the furthest distance that are counted at least."""
 
 CAUSES = {"load": 1, "store": 2, "prefetch": 4, "l1_prefetcher": 8}
 KINDS = {"pair": 0, "next_line": 1, "up_down": 1, "stride": 2, "stream": 3}
@@ -52,10 +47,10 @@ class Core:
 class Queues:
     """Passes of a loop through one machine's queues."""
 
-    def __init__(self, loop: Loop, rates: Rates) -> None:
-        self._loop, self._rates = loop, rates
+    def __init__(self, loop: Loop, rates: Rates, params: ModelParams | None = None) -> None:
+        self._loop, self._rates, self._params = loop, rates, params or ModelParams()
         streams = [_stream(stream, number, rates) for number, stream in enumerate(loop.streams)]
-        self._passes = Passes(_machine(rates), streams, list(_prefetchers(loop, rates)))
+        self._passes = Passes(_machine(rates, self._params), streams, list(_prefetchers(loop, rates, self._params)))
 
     def cycles(self, policy: Policy, core: Core, latency_factor: float = 1.0) -> float:
         """Cycles per iteration in the steady state, with latencies below level 2 so many times what was measured."""
@@ -64,11 +59,11 @@ class Queues:
         window = core.window * self._loop.cycles_per_iteration / work  # it holds instructions, also those of prefetches
         lines = sum(stream.lines_per_iteration for stream in self._loop.streams)
         furthest = max(policy.l1_distance, policy.l2_distance)
-        least = int(max(LEAST_TIMED, min(TIMED, MANY_LINES / lines)))
-        # a slow stretch leaves time for all of its prefetches and makes the next one fast, and the other way round: the
-        # mean is that of some such turns
-        timed = max(least, TURNS * furthest)
-        warm = min(WARM, least) + furthest * max(stream.steps for stream in self._loop.streams)
+        params = self._params
+        least = int(max(params.least_timed, min(params.timed, params.many_lines / lines)))
+        timed = max(least, params.turns * furthest)
+        steps = max(stream.steps for stream in self._loop.streams)
+        warm = min(params.warm, least) + furthest * (steps - 1 + params.settled)
         stages = [
             (distance, LEVELS.get(self._rates.fills.get(hint, "l1"), 1))
             for distance, hint in ((policy.l2_distance, policy.l2_hint), (policy.l1_distance, policy.l1_hint))
@@ -83,7 +78,7 @@ class Queues:
         return policy.stages * own * self._rates.prefetch_cycles
 
 
-def _machine(rates: Rates) -> dict[str, Any]:
+def _machine(rates: Rates, params: ModelParams) -> dict[str, Any]:
     """The machine as the compiled part takes it: entries by level for loads, software and hardware."""
     return {
         "latency": rates.latency,
@@ -91,7 +86,7 @@ def _machine(rates: Rates) -> dict[str, Any]:
             (demand, prefetch, max(demand, prefetch))
             for demand, prefetch in zip(rates.demand, rates.prefetch, strict=True)
         ],
-        "tlb_entries": int(min(rates.tlb.entries, MOST_TLB_ENTRIES)),
+        "tlb_entries": int(min(rates.tlb.entries, params.most_tlb_entries)),
         "tlb_penalties": (rates.tlb.near, rates.tlb.far),
         "second_tlb": rates.tlb.second,
         "capacity": [size / LINE_BYTES for size in rates.sizes],
@@ -101,10 +96,6 @@ def _machine(rates: Rates) -> dict[str, Any]:
         "blocking_store": rates.blocking_store,
         "blocking_prefetch": rates.blocking_prefetch,
     }
-
-
-MOST_TLB_ENTRIES = 1024
-"""Of the nearest TLB: more than any CPU has, so that a wrong finding costs no more than time."""
 
 
 def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
@@ -136,14 +127,13 @@ def _stream(stream: Stream, number: int, rates: Rates) -> dict[str, Any]:
 
 
 SMALL_PAGE_BYTES = 4096
+"""What hardware prefetchers keep within, and `across_page` is about."""
+
 SMALL_PAGE_LINES = SMALL_PAGE_BYTES // LINE_BYTES
+"""The same in lines."""
 
 
-MANY_STREAMS = 1 << 30
-"""Of a prefetcher whose table nobody measured."""
-
-
-def _prefetchers(loop: Loop, rates: Rates) -> Iterator[dict[str, Any]]:
+def _prefetchers(loop: Loop, rates: Rates, params: ModelParams) -> Iterator[dict[str, Any]]:
     """The prefetchers that were found and that have entries for all of the loop's streams."""
     regular = sum(stream.pattern in REGULAR for stream in loop.streams)
     for name, own in rates.prefetchers:
@@ -164,5 +154,5 @@ def _prefetchers(loop: Loop, rates: Rates) -> Iterator[dict[str, Any]]:
             "most_step": int(own.get("max_stride", 2048)) // LINE_BYTES,
             "crosses": bool(own.get("crosses_4k") or own.get("crosses_4k_in_2m")),
             "by_page": "page" in str(own.get("indexed_by", "")),
-            "streams": max(1, int(own.get("streams") or MANY_STREAMS) - regular + 1),
+            "streams": max(1, int(own.get("streams") or params.many_streams) - regular + 1),
         }

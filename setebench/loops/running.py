@@ -11,25 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
+from setebench.loops.params import TraceParams
 from setebench.loops.protocol import RunsLoops
 from setebench.loops.records import LINE_BYTES, LOOP_NAMES, Loop, Policy
 from setebench.loops.shapes import shape, sized
-from setebench.loops.traces import MOST_LEAD, Span, extent_bytes, moved_bytes, passed_bytes, trace
+from setebench.loops.traces import Span, extent_bytes, moved_bytes, passed_bytes, trace
 from setebench.machine import Machine, Region, SwitchesPrefetchers
 from setebench.probe import Base, Probe
 
-LEAD = 32
-"""Iterations before the clock starts, behind those that the furthest prefetch needs: as many as start any stream."""
-
-DESCRIBED_ROUNDS = 3
-CLOCK_ADDITIONS = 20_000
-CLOCK_REPEATS = 9
 PAGE_BYTES = 4096
-WARMED_BYTES = 32 << 20
-"""The largest last-level cache of simulated machines: of more, one pass leaves little where the next one finds it."""
-
-GAP_BYTES = 4096
-"""Between what two runs pass, so that what one prefetched beyond its end is nothing that the next one finds."""
+"""The smallest page, in which addresses meet in the same set of level 1."""
 
 Ticks = NDArray[np.int64]
 
@@ -52,9 +43,10 @@ def _traced(machine: Machine) -> Iterator[RunsLoops]:
 
 def cycles_per_tick(machine: Machine) -> float:
     """Core cycles per tick, from additions of which one takes a cycle."""
-    probes = [Probe().start().add(count).stop() for count in (CLOCK_ADDITIONS, 2 * CLOCK_ADDITIONS)]
-    short, long = (float(np.median(machine.run(probe, CLOCK_REPEATS, warmup=1))) for probe in probes)
-    return CLOCK_ADDITIONS / (long - short)
+    params = TraceParams()
+    probes = [Probe().start().add(times * params.clock_additions).stop() for times in (1, 2)]
+    short, long = (float(np.median(machine.run(probe, params.clock_repeats, warmup=1))) for probe in probes)
+    return params.clock_additions / (long - short)
 
 
 class TracedLoops:
@@ -81,8 +73,8 @@ class TracedLoops:
 
         A name may have a size: `hash_join@256K`."""
         loop = self._loop(name)
-        rng = np.random.default_rng(1)
-        ticks = [self._run(loop, (Policy(),), _How(DESCRIBED_ROUNDS, rng, folded=folded)) for folded in (True, False)]
+        rng, rounds = np.random.default_rng(1), TraceParams().described_rounds
+        ticks = [self._run(loop, (Policy(),), _How(rounds, rng, folded=folded)) for folded in (True, False)]
         work, own = (float(np.median(each)) * self._clock() / loop.iterations for each in ticks)
         return msgspec.structs.replace(loop, cycles_per_iteration=work, measured_cycles=own)
 
@@ -130,7 +122,8 @@ class TracedLoops:
                     for number, stream in enumerate(loop.streams)
                 }
                 with self._switched(policies[which].hardware, how.cpu):
-                    row[which] = self._machine.run(probes[which], places, cpu=how.cpu)[0, 0]
+                    ticks_of = self._machine.run(probes[which], places, cpu=how.cpu)[0, 0]
+                    row[which] = round(ticks_of * loop.iterations / spans[which].timed)
         return ticks[extra:]
 
     def _switched(self, hardware: bool, cpu: int | None) -> AbstractContextManager[None]:
@@ -148,7 +141,7 @@ class TracedLoops:
     def _memory(self, loop: Loop) -> _Memory:
         """One region for all streams, in the machine's largest pages, as programs get them for large arrays."""
         if loop.name not in self._memories:
-            spare = passed_bytes_most(loop) + GAP_BYTES
+            spare = passed_bytes_most(loop) + TraceParams().gap_bytes
             begins, size = [], 0
             for number, stream in enumerate(loop.streams):
                 # streams that begin at pages would all share a set of level 1: each is a line further than the last
@@ -166,7 +159,7 @@ class TracedLoops:
         where = Base("stream")
         for number, stream in enumerate(loop.streams):
             extent = extent_bytes(loop, stream)
-            if passed_bytes(stream, Span(lead=0, timed=1, access_sizes=()), 0) or extent > WARMED_BYTES:
+            if passed_bytes(stream, Span(lead=0, timed=1, access_sizes=()), 0) or extent > TraceParams().warmed_bytes:
                 continue
             body = Probe().load(where)
             probe = Probe().start().repeat(max(1, extent // LINE_BYTES), body, advance=LINE_BYTES).stop()
@@ -206,18 +199,22 @@ class _Memory:
         begin = self.passed[number] % extent
         # not back to the begin: what this time round falls between two runs is passed the next time, so that lines come
         # again behind as many others as the working set has
-        self.passed[number] = begin + passes + GAP_BYTES
+        self.passed[number] = begin + passes + TraceParams().gap_bytes
         return first + begin // LINE_BYTES * LINE_BYTES
 
 
 def passed_bytes_most(loop: Loop) -> int:
     """What the longest run passes of any of a loop's streams."""
-    span = Span(lead=MOST_LEAD // 2, timed=loop.iterations, access_sizes=(8,))
-    return max(passed_bytes(stream, span, MOST_LEAD // 2) for stream in loop.streams)
+    params = TraceParams()
+    span = Span(lead=params.most_lead, timed=max(loop.iterations, params.most_lead), access_sizes=(8,))
+    return max(passed_bytes(stream, span, params.most_lead // 2) for stream in loop.streams)
 
 
 def _span(loop: Loop, policy: Policy, access_sizes: tuple[int, ...], folded: bool) -> Span:
-    furthest = max(policy.l1_distance, policy.l2_distance)
+    """What is timed are whole turns: iterations that nobody prefetched for leave time for all their prefetches, so that
+    those a distance later are fast, and leave time for few; a pass of half a turn would be either."""
+    furthest, params = max(policy.l1_distance, policy.l2_distance), TraceParams()
     steps = max(stream.steps for stream in loop.streams)
-    lead = min(MOST_LEAD, LEAD + furthest * steps)
-    return Span(lead=lead, timed=loop.iterations, access_sizes=access_sizes, ahead=furthest, folded=folded)
+    lead = min(params.most_lead, params.lead + furthest * (steps - 1 + params.lead_distances))
+    timed = max(loop.iterations, min(params.most_lead, params.timed_distances * furthest))
+    return Span(lead=lead, timed=timed, access_sizes=access_sizes, ahead=furthest, folded=folded)

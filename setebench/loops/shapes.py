@@ -15,10 +15,17 @@ from setebench.errors import UsageError
 from setebench.loops.records import LINE_BYTES, Loop, Stream
 
 MIB = 1 << 20
+"""Bytes."""
+
 UNITS = {"": 1, "K": 1 << 10, "M": MIB, "G": 1 << 30}
-STENCIL_STREAMS = 80  # about as many as cactus has (Fang et al. 2014, section 7.1)
-TREE_STEPS = 4  # levels of a search tree below those that stay in the caches
-HASH_CYCLES = 4.0  # computing a hash once more for a prefetch: a multiplication, a shift, an addition and the prefetch
+STENCIL_STREAMS = 80
+"""About as many as cactus has (Fang et al. 2014, section 7.1)."""
+
+TREE_STEPS = 4
+"""Levels of a search tree below those that stay in the caches."""
+
+HASH_CYCLES = 4.0
+"""Computing a hash once more for a prefetch: a multiplication, a shift, an addition and the prefetch."""
 
 
 def _line_stream(name: str, *, writes: bool = False, accesses: float = 2.0) -> Stream:

@@ -12,6 +12,9 @@ from setebench.results import Finding, Outcome
 LEVELS = ("l1", "l2", "l3")
 HINT_ORDER = ("t0", "t1", "t2", "nta")
 MEANT_HINTS = {"l1": "t0", "l2": "t1"}
+UNLIMITED_ENTRIES = 1e9
+"""Of misses in flight where no limit was found."""
+
 PAGE_BYTES = {"2m": 1 << 21, "4k": 4096}
 
 
@@ -76,7 +79,7 @@ class Table:
         """Misses of a level that software prefetches can have in flight; without a limit where none was found."""
         finding = self.findings.get(f"mshr.{level}.prefetch")
         if finding is not None and finding.outcome is Outcome.ABSENT:
-            return Quantity(1e9, 1e9, 1e9)
+            return Quantity(UNLIMITED_ENTRIES, UNLIMITED_ENTRIES, UNLIMITED_ENTRIES)
         return self.quantity(f"mshr.{level}.prefetch")
 
     def demand(self, level: str) -> Quantity:

@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.loops.params import TraceParams
 from setebench.loops.records import LINE_BYTES, Loop, Policy, Stream
 from setebench.probe import HINTS, Base, InstructionAddress, Kind, Probe
 from setebench.probe.table import COLUMNS
 
 Ints = NDArray[np.int64]
 ELEMENT_BYTES = 8
+"""The narrowest access, which every machine has: a double or a pointer."""
+
 ACCESS_BYTES = (64, 32, 16, 8)
-MOVED_PART = 16
+"""Widths of accesses, the widest first: a stream takes the widest that the machine has and an access may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +95,7 @@ def extent_bytes(loop: Loop, stream: Stream) -> int:
 
 def moved_bytes(loop: Loop, stream: Stream) -> int:
     """By how much at most a stream in random order is moved from run to run, so that each goes to lines of its own."""
-    return extent_bytes(loop, stream) // MOVED_PART
+    return extent_bytes(loop, stream) // TraceParams().moved_part
 
 
 def passed_bytes(stream: Stream, span: Span, furthest: int) -> int:
@@ -130,7 +133,7 @@ class _Writer:
             return np.zeros((0, 0, 0), dtype=np.int64)
         lines = max(1, (extent_bytes(self._loop, stream) - moved_bytes(self._loop, stream)) // LINE_BYTES)
         # counted from the last iteration backwards, so that a longer lead leaves the timed iterations their addresses
-        count = self._span.timed + 2 * MOST_LEAD
+        count = self._span.timed + 2 * TraceParams().most_lead
         shape = (count, _accesses(stream), stream.steps)
         return np.random.default_rng(seed).integers(0, lines, shape) * LINE_BYTES
 
@@ -143,7 +146,7 @@ class _Writer:
         elif stream.pattern == "strided":
             offsets = (i * _accesses(stream) + access) * stream.stride_bytes
         else:
-            offsets = self._random[number][i - self._span.lead + MOST_LEAD, access, step]
+            offsets = self._random[number][i - self._span.lead + TraceParams().most_lead, access, step]
         if self._span.folded:
             return offsets % LINE_BYTES
         extent = extent_bytes(self._loop, stream) // LINE_BYTES * LINE_BYTES
@@ -229,10 +232,6 @@ class _Writer:
         if more > 0:
             self._body.add(_Operation(Kind.NOP, count=more))
         self._body.add(_Operation(Kind.PREFETCH, number, offsets, variant=hint, after=after))
-
-
-MOST_LEAD = 2048
-"""Most iterations before the clock starts, and most by which a lookup's steps or a prefetch lie apart."""
 
 
 def _accesses(stream: Stream) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError, UsageError
@@ -13,6 +16,8 @@ from setebench.loops.shapes import shape, sized
 from setebench.loops.traces import Span, trace
 from setebench.machine import open_machine
 from setebench.probe import Kind, Probe
+from setebench.sim.loader import load
+from setebench.sim.machine import open_machine_file
 
 SPAN = Span(lead=40, timed=24, access_sizes=(8, 16, 32))
 NONE = Policy()
@@ -130,3 +135,16 @@ def test_traces_run_on_a_machine_without_loops_of_its_own() -> None:
     with pytest.raises(UsageError, match="unknown loop"):
         loops.check_loop("none")
     loops.close()
+
+
+@pytest.mark.parametrize("stage", ["l1_distance", "l2_distance"])
+def test_a_pass_takes_as_long_as_the_loop_does_in_the_long_run(stage: str) -> None:
+    """Where prefetches are dropped, a stretch in which each of them got through comes before one in which few do."""
+    file = load("plain")
+    file = replace(file, software_prefetch=replace(file.software_prefetch, when_full="drops"))
+    policy, list_loop = Policy(**{stage: 256}), shape("list")
+    with closing(open_machine_file(file, 1)) as machine:
+        loops = TracedLoops(machine, (replace(list_loop, name="long", iterations=16 * list_loop.iterations),))
+        short, long = (float(np.median(loops.run_loop(name, (policy,), 3))) for name in ("list", "long"))
+        loops.close()
+    assert long / 16 == pytest.approx(short, rel=0.25)

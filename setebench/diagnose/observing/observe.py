@@ -18,15 +18,13 @@ from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.observing.time_samples import TimeSampling, Wish
 from setebench.diagnose.observing.turns import Sets, Turns, resting
 from setebench.diagnose.observing.work import WorkByThread, with_work
+from setebench.diagnose.params import Params
 from setebench.diagnose.records import Hit, Interval, Region, Thread, Timeline, summed
 from setebench.native.perf.kernel import Kernel
 from setebench.native.perf.messages import Situation
 from setebench.native.perf.program.opened import Counters
 from setebench.native.perf.program.run import Beside, Job, Programs
 from setebench.native.perf.program.wanted import Wanted
-
-MOST_INTERVALS = 600
-"""In a timeline; of a longer run neighbours are added up. More than a plot shows, and a file of some 100 KiB."""
 
 
 class Kit(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +103,7 @@ def timeline_of(kit: Kit, run: Run, sampling: TimeSampling, program: tuple[str, 
     """What was counted and sampled, put together."""
     profile = sampling.profile()
     rows = [_interval(each, kit.sets, number) for number, each in enumerate(run.intervals)]
-    intervals = rows if kit.sets else joined(rows, MOST_INTERVALS)  # sums over turns would lack all of them
+    intervals = rows if kit.sets else joined(rows, Params().most_intervals)  # sums over turns would lack all of them
     hits = profile.hits([each.end for each in intervals])
     return Timeline(
         program=program,

@@ -15,16 +15,11 @@ import msgspec
 from setebench.diagnose.observing.data import data_object
 from setebench.diagnose.observing.memory import Mapping, Memory
 from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
+from setebench.diagnose.params import Params
 from setebench.diagnose.records import UNKNOWN, Hit, Load, Place
 from setebench.native.perf.sampling import Mapped, Record, Renamed, SampleRecord, Started
 
 KERNEL = "[kernel]"
-
-MOST_LINES = 400
-"""Addresses of the hottest code whose source lines are asked for."""
-
-ADDR2LINE_SECONDS = 20.0
-"""As long as it may take for one file; large debug information takes seconds to be read."""
 
 
 class Profile:
@@ -132,7 +127,7 @@ class Profile:
         for sample, _, mapping in self._samples:
             if mapping is not None and mapping.path.startswith("/"):
                 wanted[mapping.path, (sample.ip or 0) - mapping.start + mapping.offset] += 1
-        lines = source_lines([key for key, _ in wanted.most_common(MOST_LINES)])
+        lines = source_lines([key for key, _ in wanted.most_common(Params().most_lines)])
         found = []
         for (sample, _, mapping), place in zip(self._samples, places, strict=True):
             offset = (sample.ip or 0) - mapping.start + mapping.offset if mapping is not None else 0
@@ -197,7 +192,7 @@ def _lines_of(tool: str, path: str, offsets: Sequence[int]) -> dict[int, str]:
     asked = "".join(f"{address:#x}\n" for _, address in known)
     try:
         done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, timeout=ADDR2LINE_SECONDS, check=False
+            command, input=asked, capture_output=True, text=True, timeout=Params().addr2line_seconds, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}

@@ -31,13 +31,17 @@ _SYMBOL = np.dtype(
 )
 
 _SYMTAB, _NOTES, _DYNSYM = 2, 7, 11
+"""Types of sections."""
 _LOAD = 1
+"""The type of segments that are mapped."""
 _FUNCTIONS = (2, 10)
 """Types of symbols that are code: functions, and those that are chosen when the program starts."""
 _VARIABLES = (1,)
 """Types of symbols that are data."""
 _BUILD_ID = 3
+"""The type of the note that holds the identifier of the build."""
 _MOST_SYMBOLS = 1 << 23
+"""Of a table that is read: more than any program has, so that a damaged file takes no more than some seconds."""
 
 
 Table = tuple[NDArray[np.uint64], NDArray[np.uint64], list[str]]

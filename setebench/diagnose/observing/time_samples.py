@@ -11,6 +11,7 @@ import msgspec
 from setebench.diagnose.observing.memory import Memory, mapped_now
 from setebench.diagnose.observing.profile import Profile
 from setebench.diagnose.observing.work import online_cpus
+from setebench.diagnose.params import Params
 from setebench.errors import UnsupportedError
 from setebench.native.perf.attributes import Attributes, Sample, Software, Type
 from setebench.native.perf.kernel import Kernel
@@ -20,10 +21,6 @@ from setebench.native.perf.sampling import LoadEvent, LoadSampler, Record, Sampl
 from setebench.native.perf.sysfs import Pmu
 
 SAMPLE_TYPE = Sample.IP | Sample.TID | Sample.TIME
-LOADS_HZ = 997
-"""Sampled loads a second and CPU, where the CPU samples any: about a microsecond each (PEBS, IBS)."""
-LEAST_LOAD_CYCLES = 30
-"""Loads that L1 and L2 serve at once are not asked for: those that memory served are wanted."""
 MONOTONIC = 1
 """CLOCK_MONOTONIC of clock_gettime(2), the clock of `time.monotonic_ns`: records and intervals have one time."""
 
@@ -129,7 +126,7 @@ class TimeSampling:
 
 def _load_event(pmus: Mapping[str, Pmu]) -> LoadEvent | None:
     try:
-        return load_event(pmus, LOADS_HZ, LEAST_LOAD_CYCLES)
+        return load_event(pmus, Params().loads_hz, Params().least_load_cycles)
     except UnsupportedError:
         return None
 

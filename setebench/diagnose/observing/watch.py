@@ -17,36 +17,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from setebench.diagnose.params import WatchParams
 from setebench.diagnose.records import Watched
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
 from setebench.machine import Machine, Region
 from setebench.probe import Base, Probe
 
-LINES = 24
-"""Of a chase. Each in a page of its own, so no prefetcher sees two accesses in a page; as few as any first-level data
-TLB holds with room to spare; so many that the two clock reads around them are some 1 % of the time."""
-
-PAGES = 1024
-"""From which those lines are drawn anew for each chase."""
-
-REPETITIONS = 16
-"""Chases of a point, whose median it is: about 0.1 ms of the probing core."""
-
-IDLE_POINTS = 9
-"""Points without the program, before it begins."""
-
-LEAST_IDLE_PERCENT = 90.0
-"""A core that does nothing for so much of the time has nothing else to do but what every system does now and then."""
-
-LOOK_SECONDS = 0.5
-"""How long CPUs are observed for that: 50 of the kernel's ticks of 10 ms, so one tick is 2 %."""
-
-MOST_WAIT_NS = 100_000
-"""A point during which the probing thread had to wait longer than this for its CPU is dropped: it was not alone."""
+PARAMS = WatchParams()
 
 
-def idle_core(tree: Tree | None = None, seconds: float = LOOK_SECONDS) -> int:
+def idle_core(tree: Tree | None = None, seconds: float = PARAMS.look_seconds) -> int:
     """A CPU whose whole core is idle, beside at least one more core for the program.
 
     Raises `UnsupportedError` where there is none."""
@@ -56,7 +37,7 @@ def idle_core(tree: Tree | None = None, seconds: float = LOOK_SECONDS) -> int:
     after = _idle_ticks(files)
     allowed = os.sched_getaffinity(0)
     cores = {_siblings(files, cpu) for cpu in after}
-    idle = [core for core in cores if all(_percent(before, after, cpu) >= LEAST_IDLE_PERCENT for cpu in core)]
+    idle = [core for core in cores if all(_percent(before, after, cpu) >= PARAMS.least_idle_percent for cpu in core)]
     usable = sorted(cpu for core in idle for cpu in core if cpu in allowed)
     if len(cores) < 2:
         raise UnsupportedError("--probe-latency needs a core beside that of the program; this machine has one")
@@ -91,7 +72,7 @@ class Chase:
         self._machine, self._cpu = machine, cpu
         self._rng = np.random.default_rng(1)
         self._base = Base("watched")
-        self._region: Region = machine.allocate(PAGES * 4096, min(machine.facts.page_sizes))
+        self._region: Region = machine.allocate(PARAMS.pages * 4096, min(machine.facts.page_sizes))
         self._offsets = np.empty(0, np.int64)
 
     def close(self) -> None:
@@ -99,14 +80,14 @@ class Chase:
         self._machine.release(self._region)
 
     def latency_ns(self) -> float:
-        """The median over `REPETITIONS` of the time of a step, ns."""
-        pages = self._rng.permutation(PAGES)[:LINES].astype(np.int64)
+        """The median over `PARAMS.repetitions` of the time of a step, ns."""
+        pages = self._rng.permutation(PARAMS.pages)[: PARAMS.lines].astype(np.int64)
         line = self._machine.facts.line_size
-        offsets = pages * 4096 + self._rng.integers(0, 4096 // line, LINES) * line
+        offsets = pages * 4096 + self._rng.integers(0, 4096 // line, PARAMS.lines) * line
         self._machine.link(self._region, self._region.address + offsets)
-        placements = {self._base: np.full(REPETITIONS, self._region.address)}
+        placements = {self._base: np.full(PARAMS.repetitions, self._region.address)}
         ticks = self._machine.run(self._probe(offsets.tolist()), placements, cpu=self._cpu, warmup=1)
-        return float(np.median(ticks[:, 0])) / LINES / (self._machine.facts.ticks_per_second / 1e9)
+        return float(np.median(ticks[:, 0])) / PARAMS.lines / (self._machine.facts.ticks_per_second / 1e9)
 
     def _probe(self, offsets: list[int]) -> Probe:
         how = self._machine.facts.flushes[0]
@@ -114,7 +95,7 @@ class Chase:
         for offset in offsets:  # an access first: a flush may leave the page's translation unloaded
             probe = probe.load(self._base + offset).flush(self._base + offset, how)
         probe = probe.fence().wait(2000).fence()
-        return probe.start(0, dither=False).chase(self._base + offsets[0], LINES).stop(0)
+        return probe.start(0, dither=False).chase(self._base + offsets[0], PARAMS.lines).stop(0)
 
 
 class LatencyWatch(threading.Thread):
@@ -127,7 +108,7 @@ class LatencyWatch(threading.Thread):
         self._over = threading.Event()
         self._points: list[tuple[float, float]] = []
         self.dropped = 0
-        first = [self._chase.latency_ns() for _ in range(IDLE_POINTS + 1)][1:]  # the first one stitches the code
+        first = [self._chase.latency_ns() for _ in range(PARAMS.idle_points + 1)][1:]  # the first one stitches the code
         self.idle_ns = float(np.median(first))
 
     def run(self) -> None:
@@ -135,7 +116,7 @@ class LatencyWatch(threading.Thread):
         while not self._over.wait(self._interval):
             before, begin = _waited_ns(), time.monotonic()
             latency = self._chase.latency_ns()
-            if _waited_ns() - before > MOST_WAIT_NS:
+            if _waited_ns() - before > PARAMS.most_wait_ns:
                 self.dropped += 1
             else:
                 self._points.append(((begin + time.monotonic()) / 2, latency))

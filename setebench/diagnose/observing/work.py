@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from setebench.counters.protocol import Count
+from setebench.diagnose.params import Params
 from setebench.diagnose.records import Thread, Timeline
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree, parse_cpu_list
@@ -23,9 +24,6 @@ from setebench.native.perf.kernel import Kernel
 from setebench.native.perf.program.opened import Counters
 from setebench.native.perf.program.wanted import Wanted
 from setebench.native.perf.sampling import Sampler, Started, ThreadCount
-
-RECORD_PAGES = 4
-"""Of a buffer: some 400 threads may end within an interval on each CPU."""
 
 
 def choice(wanted: Sequence[Wanted], roles: Sequence[str]) -> Wanted | None:
@@ -76,10 +74,10 @@ class WorkByThread:
 
     def _opened(self, event: Attributes, process: int) -> Sampler:
         try:
-            return Sampler(event, process, online_cpus(), RECORD_PAGES, self._kernel)
+            return Sampler(event, process, online_cpus(), Params().record_pages, self._kernel)
         except UnsupportedError:
             user = msgspec.structs.replace(event, exclude_kernel=True, exclude_hv=True)
-            return Sampler(user, process, online_cpus(), RECORD_PAGES, self._kernel)
+            return Sampler(user, process, online_cpus(), Params().record_pages, self._kernel)
 
     def tick(self, now: float) -> None:
         """Empty the buffers."""
