@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ EVIDENCE_PREFIX = "scenario."
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """How far one scenario got. `reported` are the parameters of its findings, `parameters` the prefixes of all that it
-    may report; `reason` says why it failed.
+    may report; `reason` says why it failed. It was `asked` so often, which took `elapsed_seconds` altogether.
 
     Scenarios of one `session`, which an interrupt ends, know what the earlier ones of it found."""
 
@@ -28,6 +28,33 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     reported: list[str] = msgspec.field(name="told", default_factory=list)
     parameters: list[str] = []
     session: int = 1
+    asked: int = 1
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """An asking of a scenario but the first, which is `number` 0. It took so many `seconds` of the machine's own clock,
+    `answered` these parameters that were open, and says of those `contradicted` what excludes the answers before.
+    `reason` says why it failed."""
+
+    scenario: str
+    number: int
+    seconds: float
+    answered: list[str] = []
+    contradicted: list[str] = []
+    reason: str | None = None
+    session: int = 1
+
+
+class Asking(NamedTuple):
+    """One asking of a scenario; the first has number 0."""
+
+    scenario: str
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """What its evidence and recording are called."""
+        return f"{self.scenario}.again_{self.number}" if self.number else self.scenario
 
 
 def lost(scenario: str, reason: str, elapsed_seconds: float) -> Step:
@@ -62,6 +89,14 @@ def steps_of(document: Document) -> list[Step]:
         return msgspec.convert(document.evidence.get("steps", []), type=list[Step])
     except msgspec.ValidationError as error:
         raise UsageError(f"its list of steps is damaged: {error}") from error
+
+
+def askings_of(document: Document) -> list[Again]:
+    """All askings of a characterize document but the first of each scenario, in their order. Raises `UsageError`."""
+    try:
+        return msgspec.convert(document.evidence.get("asked_again", []), type=list[Again])
+    except msgspec.ValidationError as error:
+        raise UsageError(f"its list of further askings is damaged: {error}") from error
 
 
 def evidence_of(document: Document) -> dict[str, dict[str, Any]]:

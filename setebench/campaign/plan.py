@@ -14,7 +14,8 @@ from setebench.scenario import Scenario
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is asked: which scenarios, in this order, and with which settings. `no_msr` is given to those that have that
-    option: no registers of prefetchers are written."""
+    option: no registers of prefetchers are written. For `patience` seconds what is still open at the end is asked
+    again."""
 
     scenarios: tuple[str, ...]
     machine: str = "native"
@@ -22,6 +23,7 @@ class Plan:
     cpu: int | None = None
     fast: bool = False
     no_msr: bool = False
+    patience: float = 0.0
 
     def options(self, scenario: Scenario) -> dict[str, Any]:
         """Those of the settings that this scenario has an option for."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,8 @@ import msgspec
 
 from setebench import registry, session, store
 from setebench.calibration import Calibration
-from setebench.campaign.documents import EVIDENCE_PREFIX, Step, plan_of, steps_of
+from setebench.campaign.documents import EVIDENCE_PREFIX, Asking, Step, askings_of, plan_of, steps_of
+from setebench.campaign.patience import clock_of, default_patience, next_question, patience_left
 from setebench.campaign.plan import Plan, choose
 from setebench.campaign.remaining import announcer
 from setebench.campaign.state import State, state_before
@@ -46,15 +48,24 @@ def characterize(
     cpu: int | None = None,
     fast: bool = False,
     no_msr: bool = False,
+    patience: float | None = None,
     listener: Listener | None = None,
     raw: bool = False,
 ) -> Document:
     """Run all scenarios (or `only` some, or all but `skip`) on a machine and return one document.
 
-    With `raw` the document keeps what the machine answered. Raises `UsageError` for unknown names; scenarios that fail
-    are listed in the document (`steps`)."""
-    name = machine if isinstance(machine, str) else machine.facts.name
-    plan = Plan(scenarios=choose(only, skip), machine=name, seed=seed, cpu=cpu, fast=fast, no_msr=no_msr)
+    For `patience` seconds what is still open at the end is asked again; 0 asks once. With `raw` the document keeps what
+    the machine answered. Raises `UsageError` for unknown names; scenarios that fail are listed in the document
+    (`steps`)."""
+    plan = Plan(
+        scenarios=choose(only, skip),
+        machine=machine if isinstance(machine, str) else machine.facts.name,
+        seed=seed,
+        cpu=cpu,
+        fast=fast,
+        no_msr=no_msr,
+        patience=default_patience(fast) if patience is None else patience,
+    )
     with session.opened(machine, cpu, seed) as open_one:
         return carry_out(plan, open_one, listener or Listener(), raw=raw)
 
@@ -75,22 +86,46 @@ def carry_out(
     state = state_before(plan, machine, earlier, left_out or {})
     if left_out:
         listener.saved(state.document())  # how it was lost is known even if this run ends early too
-    calibration, layouts = Calibration(), 0
+    campaign = _Campaign(state, machine, listener, raw)
     for number, name in enumerate(plan.scenarios, 1):
-        if state.steps[name].state == "done" or (left_out and name in left_out):
-            continue
-        listener.begun(name)
-        announce = announcer(state, name, f"[{number}/{len(plan.scenarios)}] {name}", listener.progress)
-        recorder = Recorder(machine) if raw else None
-        context = Context(
-            machine=recorder or machine, calibration=calibration, layouts=layouts, **_settings(plan, announce)
-        )
-        if _take(state, name, context, listener):  # what a scenario left half done must not mislead the next
-            calibration, layouts = context.calibration, context.layouts
-            if recorder is not None:
-                state.recordings[name] = store.plain(recorder.recording())
-        listener.saved(state.document())
+        if state.steps[name].state != "done" and not (left_out and name in left_out):
+            head = f"[{number}/{len(plan.scenarios)}] {name}"
+            campaign.ask(name, announcer(state, name, head, listener.progress))
+    while (again := next_question(state)) is not None:
+        head = f"{again}, asked again for at most {patience_left(state):.0f} s"
+        campaign.ask(again, partial(_headed, listener.progress, head))
     return state.document()
+
+
+@dataclass
+class _Campaign:
+    """Asks scenarios of a machine one after the other; each knows what those before it measured of the clock and the
+    levels, whoever is asked again too: about the same levels, or answers would not fit together."""
+
+    state: State
+    machine: Machine
+    listener: Listener
+    raw: bool
+    calibration: Calibration = field(default_factory=Calibration)
+    layouts: int = 0
+
+    def ask(self, name: str, progress: Callable[[str], None]) -> None:
+        """Ask a scenario, for the first time or again."""
+        asking = self.state.next_asking(name)
+        self.listener.begun(name)
+        recorder = Recorder(self.machine) if self.raw else None
+        context = Context(
+            machine=recorder or self.machine,
+            calibration=self.calibration,
+            layouts=self.layouts,
+            **_settings(self.state.plan, asking, progress),
+        )
+        if _take(self.state, asking, context, self.listener, clock_of(self.machine)):
+            # what a scenario left half done must not mislead the next
+            self.calibration, self.layouts = context.calibration, context.layouts
+            if recorder is not None:
+                self.state.recordings[asking.name] = store.plain(recorder.recording())
+        self.listener.saved(self.state.document())
 
 
 def infer(document: Document, listener: Listener | None = None) -> Document:
@@ -98,47 +133,60 @@ def infer(document: Document, listener: Listener | None = None) -> Document:
 
     Raises `UsageError` where they are not kept. A scenario that asks otherwise today fails, and alone."""
     plan = plan_of(document)
-    done = [step for step in steps_of(document) if step.state == "done"]
-    recordings = {step.scenario: recording_of(document.evidence, step.scenario) for step in done}
+    turns = _turns(document)
+    recordings = {asking: recording_of(document.evidence, asking.name) for asking, _ in turns}
     base = msgspec.structs.replace(document, tool=store.this_tool(), findings=[], evidence={})
     steps = {step.scenario: step for step in steps_of(document)}
+    steps |= {name: Step(scenario=name) for name, step in steps.items() if step.state == "done"}
     state = State(plan, base, steps, dict.fromkeys(steps, 0.0))
-    state.recordings = {name: document.evidence[f"{RECORDING_PREFIX}{name}"] for name in recordings}
+    state.recordings = {asking.name: document.evidence[f"{RECORDING_PREFIX}{asking.name}"] for asking in recordings}
     listener = listener or Listener()
     known: dict[int, tuple[Calibration, int]] = {}
-    for number, step in enumerate(done, 1):
-        state.session = step.session
-        progress = partial(_headed, listener.progress, f"[{number}/{len(done)}] {step.scenario}")
-        calibration, layouts = known.get(step.session, (Calibration(), 0))
-        replay = Replay(recordings[step.scenario])  # one at a time: unpacked they may be large
-        context = Context(machine=replay, calibration=calibration, layouts=layouts, **_settings(plan, progress))
-        if _take(state, step.scenario, context, listener):
-            known[step.session] = context.calibration, context.layouts
+    for number, (asking, state.session) in enumerate(turns, 1):
+        if asking.number and state.steps[asking.scenario].state != "done":
+            continue  # what can't be inferred the first time can't be added to
+        progress = partial(_headed, listener.progress, f"[{number}/{len(turns)}] {asking.scenario}")
+        calibration, layouts = known.get(state.session, (Calibration(), 0))
+        replay = Replay(recordings[asking])  # one at a time: unpacked they may be large
+        settings = _settings(plan, asking, progress)
+        context = Context(machine=replay, calibration=calibration, layouts=layouts, **settings)
+        if _take(state, asking, context, listener, time.monotonic):
+            known[state.session] = context.calibration, context.layouts
     return state.document()
+
+
+def _turns(document: Document) -> list[tuple[Asking, int]]:
+    """All askings that went through and the sessions that they belong to, in their order."""
+    turns = [(Asking(step.scenario), step.session) for step in steps_of(document) if step.state == "done"]
+    turns += [(Asking(each.scenario, each.number), each.session) for each in askings_of(document) if not each.reason]
+    return sorted(turns, key=lambda turn: turn[1])
 
 
 def _headed(say: Callable[[str], None], head: str, message: str) -> None:
     say(f"{head}: {message}")
 
 
-def _settings(plan: Plan, progress: Callable[[str], None]) -> dict[str, Any]:
-    return {"seed": plan.seed, "cpu": plan.cpu, "fast": plan.fast, "progress": progress}
+def _settings(plan: Plan, asking: Asking, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Of an asking; each draws lines of its own."""
+    seed = plan.seed if not asking.number else zlib.crc32(f"{plan.seed} {asking.number}".encode())
+    return {"seed": seed, "cpu": plan.cpu, "fast": plan.fast, "progress": progress}
 
 
-def _take(state: State, name: str, context: Context, listener: Listener) -> bool:
+def _take(state: State, asking: Asking, context: Context, listener: Listener, clock: Callable[[], float]) -> bool:
     """Run one scenario and note what came of it. Returns whether it went through."""
-    begin, process = time.monotonic(), os.getpid()
+    begin, process = clock(), os.getpid()
     findings: list[Finding] = []
     failure: BaseException | None = None
     scenario: Scenario | None = None
+    name = asking.scenario
     try:
         scenario = registry.catalogue()[name].load()
         context.options = session.complete_options(scenario, state.plan.options(scenario))
         for finding in scenario.answer(context):
             store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
-            findings.append(_sourced(finding, name))
+            findings.append(_sourced(finding, asking.name))
             listener.on_finding(finding)
-        state.evidence[name] = store.plain(context.evidence)
+        state.evidence[asking.name] = store.plain(context.evidence)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a scenario does wrong, the others are run
@@ -146,16 +194,16 @@ def _take(state: State, name: str, context: Context, listener: Listener) -> bool
             raise
         failure = error
         listener.failed(name, error)
-    state.findings[name] = findings
-    state.steps[name] = Step(
+    step = Step(
         scenario=name,
         state="failed" if failure else "done",
         reason=reason(failure) if failure else None,
-        elapsed_seconds=round(time.monotonic() - begin, 3),
+        elapsed_seconds=round(clock() - begin, 3),
         reported=[finding.parameter for finding in findings],
         parameters=list(scenario.parameters) if scenario else [],
         session=state.session,
     )
+    state.note(asking, step, findings)
     return failure is None
 
 
@@ -167,7 +215,7 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _sourced(finding: Finding, scenario: str) -> Finding:
+def _sourced(finding: Finding, asking: str) -> Finding:
     """The finding with its evidence named as the joint document names it."""
-    entry = f"{EVIDENCE_PREFIX}{scenario}"
+    entry = f"{EVIDENCE_PREFIX}{asking}"
     return msgspec.structs.replace(finding, evidence=f"{entry}/{finding.evidence}" if finding.evidence else entry)

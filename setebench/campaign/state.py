@@ -11,7 +11,18 @@ from typing import Any
 import msgspec
 
 from setebench import session, store
-from setebench.campaign.documents import EVIDENCE_PREFIX, NAME, Step, evidence_of, merged, steps_of
+from setebench.campaign.combined import combined
+from setebench.campaign.documents import (
+    EVIDENCE_PREFIX,
+    NAME,
+    Again,
+    Asking,
+    Step,
+    askings_of,
+    evidence_of,
+    merged,
+    steps_of,
+)
 from setebench.campaign.plan import Plan, declared_seconds
 from setebench.errors import UsageError
 from setebench.machine import Machine
@@ -30,12 +41,46 @@ class State:
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     evidence: dict[str, dict[str, Any]] = field(default_factory=dict)
     recordings: dict[str, Any] = field(default_factory=dict)
+    again: list[Again] = field(default_factory=list)
     session: int = 1
+
+    def next_asking(self, name: str) -> Asking:
+        """What the next asking of a scenario is."""
+        first = self.steps[name].state != "done"
+        latest = max((each.number for each in self.again if each.scenario == name), default=0)
+        return Asking(name, 0 if first else latest + 1)
+
+    def note(self, asking: Asking, step: Step, findings: list[Finding]) -> None:
+        """Note what an asking gave; `step` is that of this asking alone."""
+        before = self.steps[asking.scenario]
+        if not asking.number:
+            self.steps[asking.scenario], self.findings[asking.scenario] = step, findings
+            return
+        both = combined(self.findings[asking.scenario], findings if step.state == "done" else [])
+        self.findings[asking.scenario] = both.findings
+        self.steps[asking.scenario] = msgspec.structs.replace(
+            before,
+            elapsed_seconds=round(before.elapsed_seconds + step.elapsed_seconds, 3),
+            reported=[finding.parameter for finding in both.findings],
+            asked=before.asked + 1,
+        )
+        self.again.append(
+            Again(
+                scenario=asking.scenario,
+                number=asking.number,
+                seconds=step.elapsed_seconds,
+                answered=both.answered,
+                contradicted=both.contradicted,
+                reason=step.reason,
+                session=self.session,
+            )
+        )
 
     def document(self) -> Document:
         """The document so far."""
         steps = list(self.steps.values())
         evidence: dict[str, Any] = {"steps": store.plain(steps)}
+        evidence |= {"asked_again": store.plain(self.again)} if self.again else {}
         evidence |= {f"{EVIDENCE_PREFIX}{name}": each for name, each in self.evidence.items()}
         evidence |= {f"{RECORDING_PREFIX}{name}": each for name, each in self.recordings.items()}
         ratio = next((each["cycles"] for each in self.evidence.values() if "cycles" in each), None)
@@ -77,8 +122,14 @@ def state_before(
     state = State(plan, earlier, steps | kept, seconds)
     by_name = {finding.parameter: finding for finding in earlier.findings}
     state.findings = {name: [by_name[each] for each in step.reported if each in by_name] for name, step in kept.items()}
-    state.evidence = {name: each for name, each in evidence_of(earlier).items() if name in done}
-    recordings = ((name, earlier.evidence.get(f"{RECORDING_PREFIX}{name}")) for name in done)
-    state.recordings = {name: each for name, each in recordings if each is not None}
-    state.session = 1 + max((step.session for step in done.values()), default=0)
+    state.again = [each for each in askings_of(earlier) if each.scenario in done]
+    state.evidence = {name: each for name, each in evidence_of(earlier).items() if name.partition(".")[0] in done}
+    recordings = {
+        key.removeprefix(RECORDING_PREFIX): each
+        for key, each in earlier.evidence.items()
+        if key.startswith(RECORDING_PREFIX)
+    }
+    state.recordings = {name: each for name, each in recordings.items() if name.partition(".")[0] in done}
+    sessions = [step.session for step in done.values()] + [each.session for each in state.again]
+    state.session = 1 + max(sessions, default=0)
     return state

@@ -27,7 +27,8 @@ from setebench.results import Document
 HELP = """Run every scenario on one machine and print one table of everything.
 
 What earlier scenarios find (the clock, the levels) is known to later ones. A scenario that fails costs its own rows
-alone. With -o the results are saved after each scenario, and --resume goes on from there.
+alone. What is still open at the end is asked again, for --patience seconds. With -o the results are saved after each
+scenario, and --resume goes on from there.
 
 With --resume, --skip leaves out a scenario that is not done, one that never ends for instance.
 
@@ -85,6 +86,9 @@ def _gone_on(request: Request, apart: Apart) -> Request:
         return replace(request, logbook=apart.logbook)
     earlier = apart.logbook.document() or request.earlier
     steps = campaign.steps_of(earlier) if earlier else []
+    if any(step.scenario == lost.scenario and step.state == "done" for step in steps):  # its first answers stay
+        plan = replace(request.plan, patience=0.0)
+        return replace(request, plan=plan, earlier=earlier, casualty=lost, logbook=apart.logbook)
     before = order[: order.index(lost.scenario)]
     failed = {step.scenario: step for step in steps if step.state == "failed" and step.scenario in before}
     failed[lost.scenario] = campaign.lost(lost.scenario, lost.reason, lost.elapsed_seconds)
@@ -106,6 +110,8 @@ def _request(values: dict[str, Any]) -> Request:
         raise UsageError("--quiet and --verbose exclude each other")
     earlier = store.load(values["resume"]) if values["resume"] else None
     plan = _resumed_plan(values["resume"], earlier) if earlier else _new_plan(values)
+    if earlier and values["patience"] is not None:
+        plan = replace(plan, patience=values["patience"])
     left_out = _left_out(earlier, values["skip"]) if earlier else {}
     saved = values["output"] or values["resume"]
     output = Output(values["form"] or "table", None)
@@ -140,6 +146,7 @@ def _new_plan(values: dict[str, Any]) -> Plan:
         cpu=values["cpu"],
         fast=values["fast"],
         no_msr=values["no_msr"],
+        patience=campaign.default_patience(values["fast"]) if values["patience"] is None else values["patience"],
     )
 
 
@@ -277,6 +284,13 @@ def _parameters() -> list[click.Parameter]:
             ["--no-msr"],
             is_flag=True,
             help="Don't switch prefetchers off for a while, where the kernel would allow it (see prefetcher-map).",
+        ),
+        click.Option(
+            ["--patience"],
+            metavar="SECONDS",
+            type=click.FloatRange(0.0),
+            help="For so long what is still open at the end is asked again, what costs least first; 0 asks once."
+            f"  [default: {campaign.default_patience(False):.0f}, and 0 with --fast]",
         ),
         click.Option(
             ["-o", "--output"],
