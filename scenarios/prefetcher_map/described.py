@@ -118,7 +118,7 @@ def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
     ticks = []
     for _ in range(E.patterns):
         made, target = visit(next(runs))
-        ticks.append(lab.alone(made, [target], E.samples)[0])
+        ticks.append(lab.samples(made, [target], E.samples)[0])
     cached = 1.0 - float(lab.references.shares([np.concatenate(ticks)]).of("memory")[0])
     return True if cached > lab.params.brought else False if cached < lab.params.not_brought else None
 
@@ -148,7 +148,7 @@ def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Answer:
     expected = found.fit.lead([lab.params.lead_from + number for number in range(count)], lab.page_lines)
     if not expected or not expected[-1]:
         return None
-    lab.alone(visit, [lines[0]], E.warm_up)
+    lab.samples(visit, [lines[0]], E.warm_up)
     edge = ahead(lines, expected[-1], expected[-1] + 1, found.down)
     answers = [lab.comes(visit, line, rules.fills_l1) for line in edge]
     return None if None in answers else answers == [True, False]

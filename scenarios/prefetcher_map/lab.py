@@ -202,7 +202,11 @@ class Lab(Visits):
 
     def shares_after(self, visit: Visit, targets: Sequence[int], repetitions: int) -> Shares:
         """What part of the loads of each target each level served."""
-        return self.references.shares(self.alone(self._quiet(visit), targets, repetitions))
+        return self.references.shares(self.samples(visit, targets, repetitions))
+
+    def samples(self, visit: Visit, targets: Sequence[int], repetitions: int) -> list[Ticks]:
+        """Loads of each target after the visit, while region prefetchers are kept quiet."""
+        return self.alone(self._quiet(visit), targets, repetitions)
 
     # -- several CPUs ----------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ class Params:
       near, far: lines ahead of such a run that say it is led: not the next one, which much else brings.
       lead_accesses, lead_from: accesses of the run whose lead is reported and the page's line where it begins.
       repeats: hits on one line that draw what a stream still fetches without a new line.
+      held_accesses: hits on the lines behind it then, as many as the largest batch that is compared has lines.
       drawn: lines ahead of a run, first and last, that hits on the next line draw from a stream: nearer than the gaps.
       stride, stride_run, start: lines apart, further than batches of streams reach; accesses; the first one's line.
       short_stride: lines apart that show what follows short strides alone, and leave more room to run ahead.
@@ -76,6 +77,7 @@ class Params:
     lead_accesses: int = 16
     lead_from: int = 4
     repeats: int = 16
+    held_accesses: int = 8
     drawn: tuple[int, int] = (3, 5)
     stride: int = 7
     stride_run: int = 8

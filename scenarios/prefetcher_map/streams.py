@@ -43,7 +43,10 @@ NOT_WHOLE = "level 2 loses some of the lines that push others out of level 1, an
 ONE_RUN = "two runs in one page could not be taken up again one by one; run again at a quieter time"
 AT_END = "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again"
 NO_RULE = "no rule explains how far ahead it was after each access ({seen}); look at the chart"
-NOT_ONE = "one request of level 1's next-line prefetcher does not start it, and more can't be made one by one"
+NOT_ONE = (
+    "one request of level 1's next-line prefetcher does not start it, and more can't be made one by one; or it brings one "
+    "line, as would a next-line prefetcher of level 2"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,13 +420,16 @@ class Rules:
         return None
 
     def fit(self) -> Fit:
-        """The rules that explain hits on line after line, and on one line again and again. Where level 1 asks for the
-        line behind each access only the latter."""
-        lab, params = self.lab, self.lab.params
-        room = lab.page_lines - 1 - (self.start()[-1] if not self.down else lab.page_lines - 1 - self.start()[-1])
+        """The rules that explain hits on one line again and again, on line after line, and on line after line once hits
+        on one bring no more, where the limit alone says when more comes. Where level 1 asks for the line behind each
+        access only the first."""
+        lab, params, lines = self.lab, self.lab.params, self.start()
+        room = lab.page_lines - 1 - (lines[-1] if not self.down else lab.page_lines - 1 - lines[-1])
         runs = [self.seen([1] * params.repeats)]
         if not lab.known.next_in_l1:
             runs.append(self.seen(range(1, min(params.lead_accesses, room - 1))))
+            held = max(runs[0].ahead, default=len(lines)) - len(lines)
+            runs.append(self.seen([*[1] * held, *range(2, min(2 + params.held_accesses, room - 1))]))
         return fit_stream(runs, lab.page_lines, [self.trigger])
 
     # -- tables ----------------------------------------------------------------------------------------------------
@@ -567,25 +573,26 @@ class Rules:
             return None
         return lab.ask(Question(visit, tuple(targets), (control,)))
 
-    def report_waking(self, degree: int | None, report: Report) -> None:
+    def report_waking(self, report: Report) -> None:
         """Whether one request of level 1's next-line prefetcher starts a stream (Fang et al. 2014, Table VI); nothing
         where there is no such prefetcher, or its rules are not known. The line is even and the next one odd, so that no
-        line pair reaches beyond them; of two lines that a stream brings the second counts, which a next-line prefetcher
-        of level 2 would not bring. The control has the next line in level 1 already, so that nothing is asked for."""
-        lab, name = self.lab, "trigger_by_l1_prefetcher"
-        if lab.known.next_repeats is None or degree is None:
+        line pair reaches beyond them. The control has the next line in level 1 already, so that nothing is asked for.
+        Where level 2 may have a next-line prefetcher the line behind the one that is asked for says nothing, nor does a
+        further one that an access to that one brings."""
+        lab, name, size = self.lab, "trigger_by_l1_prefetcher", self.lab.line_size
+        if lab.known.next_repeats is None:
             return
-        if degree == 1 and lab.known.outer_next:
-            report.unresolved(name, "it brings one line, as would a next-line prefetcher of level 2; switch that off")
-        elif lab.known.next_counts_misses and lab.known.next_repeats > 1:
+        if lab.known.next_counts_misses and lab.known.next_repeats > 1:
             report.unresolved(name, "what would push the line out each time has its own lines watched")
-        else:
-            line = even_line(lab)
-            asking = Visit((Access(line * lab.line_size),) * lab.known.next_repeats, demoted=(line,))
-            control = replace(asking, warm=(line + 1,))
-            woken = lab.ask(Question(asking, (line + 1 + min(degree, 2),), (control,)))
-            why = NOT_ONE if woken is False else f"lines ahead come without the request, or {UNCLEAR}"
-            report.value(name, 1 if woken else None, BY_NEXT_LINE, why)
+            return
+        line = even_line(lab)
+        asking = Visit((Access(line * size),) * lab.known.next_repeats, demoted=(line,))
+        targets, controls = (line + 2, line + 3), (replace(asking, warm=(line + 1,)),)
+        if lab.known.outer_next:
+            targets, controls = targets[1:], (*controls, Visit((Access((line + 1) * size),), warm=(line + 2,)))
+        woken = lab.ask(Question(asking, targets, controls))
+        why = NOT_ONE if woken is False else f"lines ahead come without the request, or {UNCLEAR}"
+        report.value(name, 1 if woken else None, BY_NEXT_LINE, why)
 
 
 def _in_turn(first: list[int], second: list[int]) -> list[int]:
@@ -618,14 +625,14 @@ def report_stream(lab: Lab, huge: Lab | None, found: Found, inner: bool, report:
     report.value("directions", ways, RUN, UNCLEAR)
     if not found.dense:
         _report_edges(rules, ways, report)
-    fit = report_reach(rules, report)
+    report_reach(rules, report)
     if rules.asked_along:
         for parameter in ("streams", "replacement", "streams_per_page"):
             report.unresolved(parameter, ASKED_ALONG)
     else:
         _report_tables(rules, ways, report)
     if not inner:
-        rules.report_waking(int(fit.values("degree")[0]) if fit and fit.fits else None, report)
+        rules.report_waking(report)
     first = min(trigger, len(found.question.visit.steps)) - 1 if not found.dense else lab.params.dense_run - 1
     report_shared(lab, found.question, first, report)
     report_across_cores(lab, found.question, first, report)
@@ -670,18 +677,18 @@ def _report_edges(rules: Rules, ways: str | None, report: Report) -> None:
         report.value(name, None if None in edges else list(edges), "runs from a page's ends", UNCLEAR)
 
 
-def report_reach(rules: Rules, report: Report) -> Fit | None:
+def report_reach(rules: Rules, report: Report) -> None:
     """Degree, distance, what leads it and the lead itself, from the rules that explain what was seen."""
     names = ("degree", "max_distance", "leads_by", "lead")
     if rules.led_on or rules.asked_along:
         for name in names:
             report.unresolved(name, OF_LEVEL_TWO if rules.led_on else ASKED_ALONG, RULES)
-        return None
+        return
     fit = rules.found.fit or rules.fit()
     if not fit.fits:
         for name in names:
             report.unresolved(name, NO_RULE.format(seen=f"{fit.unexplained:.0%} of the counts differ"), RULES)
-        return fit
+        return
     degrees, modes = fit.values("degree"), fit.values("leads_by")
     distances = [int(each) for each in fit.values("distance")]
     if len(degrees) == 1:
@@ -698,7 +705,6 @@ def report_reach(rules: Rules, report: Report) -> Fit | None:
     params = rules.lab.params
     canonical = [params.lead_from + number for number in range(params.lead_accesses)]
     report.value("lead", fit.lead(canonical, rules.lab.page_lines), RULES, "the rules that fit differ in it")
-    return fit
 
 
 def _report_tables(rules: Rules, ways: str | None, report: Report) -> None:

@@ -261,7 +261,11 @@ class Builder:
         for number, access in enumerate(visit.training):
             probe = _act(probe, access, self.place_of(access), number).fence()
         probe = self._demote(self._loads(self._loads(probe, kept), visit.demoted), visit.demoted)
-        probe = self._loads(probe, [line for line in visit.warm if line - 1 in visit.demoted])
+        again = self._warmed_again(visit)
+        if visit.forget and again:
+            probe = self._alone(probe, again, LAYOUT.forget_alone) + self._unwatching(visit.forget)
+        for number, access in again:
+            probe = _act(probe, access, self.place_of(access), number).fence()
         # lines demoted between accesses: what pushes them out must be in level 2, or it would train its streams
         pushed = sorted({a.at // self.line_size for a in visit.steps if a.how == "demote"})
         probe = self._loads(self._demote(probe, pushed), [line for line in visit.warm if line in pushed])
@@ -313,6 +317,13 @@ class Builder:
             probe = probe.flush(self.other(OTHERS, page, line * self.line_size))
         return probe.fence()
 
+    def _warmed_again(self, visit: Visit) -> list[tuple[int, Access]]:
+        """The lines kept warm behind demoted ones, and which instruction loads them again: of all those numbers that
+        accesses have, the last. They open regions that were seen whole, demoted lines among them, so region prefetchers
+        must have forgotten what followed."""
+        lines = [line for line in visit.warm if line - 1 in visit.demoted]
+        return [(LAYOUT.instructions - 1 - n, Access(line * self.line_size)) for n, line in enumerate(lines)]
+
     @cached_property
     def _misses(self) -> Probe:
         """One miss in each of many other pages: tables of pages forget the visited one."""
@@ -330,16 +341,18 @@ class Builder:
         return _loaded(Probe(), self.traversal()).fence()
 
     def _forget(self, probe: Probe, visit: Visit, pages: int, but: tuple[int, ...] = ()) -> Probe:
-        """Make every access that may open the page, `but` those to some lines, alone in so many pages of its own:
-        nothing then follows it in a region prefetcher's memory, once the pages are watched no longer."""
-        opening = list(enumerate(visit.steps))
+        """Make every access that may open the page, `but` those to some lines, alone in so many pages of its own."""
+        opening = [each for each in enumerate(visit.steps) if each[1].at // self.line_size not in but]
         if visit.anchor is not None:
             opening.append((0, Access(visit.anchor * self.line_size, ip=LAYOUT.anchor_ip)))
+        return self._alone(probe, opening, pages)
+
+    def _alone(self, probe: Probe, opening: Iterable[tuple[int, Access]], pages: int) -> Probe:
+        """Make each of these accesses alone in so many pages of its own: nothing then follows it in a region
+        prefetcher's memory, once the pages are watched no longer."""
         keys: set[tuple[int, int]] = set()
         for number, access in opening:
             bits = instruction(number) if access.ip is None else access.ip
-            if access.at // self.line_size in but and bits != LAYOUT.anchor_ip:
-                continue
             if access.how in ("flush", "demote", "thrash") or (access.at, bits) in keys:
                 continue
             first = pages * len(keys)
