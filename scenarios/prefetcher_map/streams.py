@@ -44,8 +44,8 @@ ONE_RUN = "two runs in one page could not be taken up again one by one; run agai
 AT_END = "one access is enough at an end, for level 1's streams perhaps as well; switch those off and run again"
 NO_RULE = "no rule explains how far ahead it was after each access ({seen}); look at the chart"
 NOT_ONE = (
-    "one request of level 1's next-line prefetcher does not start it, and more can't be made one by one; or it brings one "
-    "line, as would a next-line prefetcher of level 2"
+    "one request of level 1's next-line prefetcher does not start it, and more can't be made one by one; or it brings "
+    "one line, as would a next-line prefetcher of level 2"
 )
 
 
