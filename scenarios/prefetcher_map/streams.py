@@ -587,7 +587,8 @@ class Rules:
             return
         line = even_line(lab)
         asking = Visit((Access(line * size),) * lab.known.next_repeats, demoted=(line,))
-        targets, controls = (line + 2, line + 3), (replace(asking, warm=(line + 1,)),)
+        targets: tuple[int, ...] = (line + 2, line + 3)
+        controls: tuple[Visit, ...] = (replace(asking, warm=(line + 1,)),)
         if lab.known.outer_next:
             targets, controls = targets[1:], (*controls, Visit((Access((line + 1) * size),), warm=(line + 2,)))
         woken = lab.ask(Question(asking, targets, controls))
