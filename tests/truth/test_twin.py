@@ -126,6 +126,18 @@ def test_an_interval_without_a_value_bounds() -> None:
     assert twin.origins["levels", 2, "latency_cycles"].origin == "bounded"
 
 
+def test_where_two_methods_disagree_on_a_latency_the_surer_one_stands_for_the_bound() -> None:
+    document = changed(truth_of("plain"), "latency.l3", value=16.6, outcome=Outcome.AT_LEAST, low=None, high=None)
+    methods = [
+        Finding(parameter="latency.l3.chase", value=46.0, unit="cycles", low=45.5, high=46.5),
+        Finding(parameter="latency.l3.sete", value=44.7, unit="cycles", low=41.0, high=48.0),
+    ]
+    twin = make_twin(msgspec.structs.replace(document, findings=[*document.findings, *methods]))
+    origin = twin.origins["levels", 2, "latency_cycles"]
+    assert twin.machine.levels[2].latency_cycles == 46.0
+    assert (origin.origin, origin.low, origin.high) == ("bounded", 45.5, 46.5)
+
+
 def test_a_prefetcher_whose_presence_is_open_is_left_out_and_named() -> None:
     document = unresolved(truth_of("sandybridge"), "prefetcher.l2.stream.present")
     twin = make_twin(document)

@@ -67,16 +67,16 @@ def open_ones(document: Document) -> list[Open]:
         if finding.value is None and not finding.parameter.endswith(METHODS):
             groups.setdefault(_without_numbers(finding.reason or ""), []).append(finding)
     found = [
-        Open(names=joined([each.parameter for each in group]), reason=_reason(text, group), number=len(group))
-        for text, group in groups.items()
+        Open(names=joined([each.parameter for each in group]), reason=_reason(group), number=len(group))
+        for group in groups.values()
     ]
     return sorted(found, key=lambda each: each.names.startswith(LESS) or ".vector" in each.names)
 
 
-def _reason(text: str, group: list[Finding]) -> str:
-    """What they all say: with numbers where these are the same."""
-    reasons = {finding.reason or "" for finding in group}
-    return reasons.pop() if len(reasons) == 1 else text
+def _reason(group: list[Finding]) -> str:
+    """What they all say, with the numbers of the first one where they differ in these."""
+    reasons = list(dict.fromkeys(finding.reason or "" for finding in group))
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and the like)"
 
 
 def _without_numbers(reason: str) -> str:

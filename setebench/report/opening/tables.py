@@ -201,7 +201,7 @@ def _bandwidths(rows: _Rows) -> Iterator[Row]:
             continue
         shown = {each.parameter: each for each in (alone, most) if each is not None and each.value is not None}
         texts = [f"{rounded(each)} by {_kernel(name)}" for name, each in shown.items()]
-        yield rows.row(label, "; at most ".join(texts) or "open", *shown)
+        yield rows.row(label, "; up to ".join(texts) or "open", *shown)
     yield rows.of("latency under the largest load", "loaded_latency.at_peak")
 
 

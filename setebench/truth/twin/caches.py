@@ -108,8 +108,9 @@ def _one(readings: Readings, draft: Draft, level: int, before: Shape | None) -> 
 
 def _latency(readings: Readings, draft: Draft, level: int) -> None:
     path = (*_at(level), "latency_cycles")
-    if draft.put(path, readings.get(f"latency.l{level}")):
-        draft.put(path, readings.get(f"latency.l{level}"), float(draft.get(path)))
+    found = readings.latency(f"l{level}")
+    if found is not None:
+        draft.put(path, found, float(found.value))
         return
     below = draft.get((*_at(level - 1), "latency_cycles")) if level > 1 else 0.0
     draft.assume(path, max(ASSUMED_LATENCIES[level], float(below) + 1.0), "the latency is open: a usual one")

@@ -63,7 +63,7 @@ def _vectors(readings: Readings, draft: Draft) -> None:
     for size in VECTOR_BYTES:
         found = []
         for level in ("l1", "l2", "l3", "memory"):
-            vector, plain = readings.get(f"latency.{level}.vector{size}"), readings.get(f"latency.{level}")
+            vector, plain = readings.get(f"latency.{level}.vector{size}"), readings.latency(level)
             if vector is not None and plain is not None:
                 found.append(computed(lambda wide, narrow: max(wide - narrow, 0.0), vector, plain))
         draft.put(("core", "vector_load_extra", f"bytes{size}"), narrowest(found))

@@ -31,7 +31,7 @@ Pair = tuple[int, int]
 def memory(readings: Readings, draft: Draft) -> None:
     """Latency, pages, page faults, and the pace of lines."""
     _size(readings, draft)
-    if not draft.put(("memory", "latency_cycles"), readings.get("latency.memory")):
+    if not draft.put(("memory", "latency_cycles"), readings.latency("memory")):
         last = draft.get(("levels", levels(readings) - 1, "latency_cycles"))
         usual = table_fields(spec.Memory)["latency_cycles"].default
         far = max(float(usual), LEAST_ABOVE_CACHES * float(last))

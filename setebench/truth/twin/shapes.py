@@ -40,10 +40,10 @@ def of_size(lines: int) -> Shape | None:
 
 
 def at_least(lines: int, ways: int | None = None) -> Shape:
-    """The smallest shape that holds so many lines: of these ways, or of 8 to 16."""
+    """The smallest shape that holds so many lines: of these ways, or of 8 to 15 (and 8 for a power of two of lines)."""
     if ways is not None:
         return Shape(_power_above(-(-lines // ways)), ways)
-    sets = _power_above(-(-lines // 16))
+    sets = _power_above(-(-lines // 15))
     return Shape(sets, max(-(-lines // sets), 1))
 
 
