@@ -80,7 +80,10 @@ def test_a_prefetcher_is_reported_in_words_where_it_sits() -> None:
 
 def test_what_is_open_comes_with_its_reason_once() -> None:
     (memory, streams) = page().open
-    assert memory.names == "latency.memory, latency.memory.row_hit" and memory.reason == "between 200.1 and 300.2 (and the like)"
+    assert (
+        memory.names == "latency.memory, latency.memory.row_hit"
+        and memory.reason == "between 200.1 and 300.2 (and the like)"
+    )
     assert streams.reason == "noisy" and streams.number == 1
 
 
