@@ -7,7 +7,6 @@ rounds that choose are left out of further ones (`race.py`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from setebench.loops import LINE_BYTES, Loop, Policy
 from setebench.loops.advisor import strategy_of
+from setebench.loops.rates import held_iterations
 from setebench.loops.table import Table
 from setebench.stats.estimate import Estimate, over_epochs
 
@@ -172,12 +172,7 @@ def _pairs(loop: Loop, table: Table, params: Params) -> list[Policy]:
 
 
 def _within(loop: Loop, table: Table, params: Params, level: str) -> list[int]:
-    """Distances at which a level can hold at all what is prefetched before it is used: further ahead, the first line
-    is gone when the last one comes."""
-    lines = sum(stream.lines_per_iteration for stream in loop.prefetched)
-    size = dict(table.sizes()).get(level, math.inf)
-    fitting = [d for d in params.sweep if d * lines * LINE_BYTES <= size]
-    return fitting or [params.sweep[0]]
+    return [d for d in params.sweep if d <= held_iterations(loop, table, level)] or [params.sweep[0]]
 
 
 def _folklore(loop: Loop, table: Table, params: Params) -> list[Policy]:

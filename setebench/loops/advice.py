@@ -13,7 +13,15 @@ import msgspec
 
 from setebench.errors import UsageError
 from setebench.loops.advisor import Advisor, Candidate, follower
-from setebench.loops.rates import REGULAR, latency_of, most_iterations, rates_of, serving_level, sharers
+from setebench.loops.rates import (
+    REGULAR,
+    held_iterations,
+    latency_of,
+    most_iterations,
+    rates_of,
+    serving_level,
+    sharers,
+)
 from setebench.loops.records import Loop, Policy, Stream
 from setebench.loops.table import UNLIMITED_ENTRIES, Quantity, Table
 from setebench.results import Document
@@ -199,11 +207,15 @@ def _distances(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
         if not distance:
             continue
         level = stage.lower()
-        share = table.params.l1_fraction if level == "l1" else table.params.l2_fraction
+        share, full = table.params.l2_fraction, most_iterations(loop, table, level)
+        if level == "l1" and not policy.l2_distance:
+            share, full = 1.0, int(held_iterations(loop, table, level))
+        elif level == "l1":
+            share = table.params.l1_fraction
         yield (
             f"{stage} stage: {_said(cycles)} cycles over {chosen.cycles:.1f} an iteration ask for at least "
             f"{max(1, round(cycles.value / chosen.cycles))} {loop.unit} (Mowry et al. 1992); advised are {distance}, "
-            f"and {share:.0%} of the level are full at {most_iterations(loop, table, level)} (cache.{level}.size)."
+            f"and {share:.0%} of the level are full at {full} (cache.{level}.size)."
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from setebench.loops.queues import Core, Queues
-from setebench.loops.rates import latency_of, most_iterations, rates_of
+from setebench.loops.rates import held_iterations, latency_of, most_iterations, rates_of
 from setebench.loops.records import Loop, Policy, Strategy
 from setebench.loops.table import Table
 
@@ -90,7 +90,8 @@ class Advisor:
         near = hints.get("l1")
         near_most, far_most = (most_iterations(self.loop, self.table, level) for level in ("l1", "l2"))
         if near:
-            yield [Policy(l1_distance=d, l1_hint=near) for d in distances if d <= max(near_most, distances[0])]
+            held = max(held_iterations(self.loop, self.table, "l1"), distances[0])
+            yield [Policy(l1_distance=d, l1_hint=near) for d in distances if d <= held]
         for level in ("l2", "l3"):
             if level not in hints:
                 continue

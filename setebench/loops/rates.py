@@ -144,11 +144,18 @@ def serving_level(loop: Loop, table: Table) -> str:
 
 
 def most_iterations(loop: Loop, table: Table, level: str) -> int:
-    """Largest distance at which what is prefetched fills no more of a level than it may: of level 1 a quarter (Fang et
-    al. 2014, section 7)."""
+    """Largest distance of one of two stages at which what is prefetched fills no more of a level than it may: of level
+    1 a quarter (Fang et al. 2014, section 7)."""
     fraction = table.params.l1_fraction if level == "l1" else table.params.l2_fraction
     lines = sum(stream.lines_per_iteration for stream in loop.streams)
     return max(1, int(fraction * table.quantity(f"cache.{level}.size").value / (lines * LINE_BYTES)))
+
+
+def held_iterations(loop: Loop, table: Table, level: str) -> float:
+    """Largest distance at which a level holds at all what is prefetched before it is used: further ahead, the first
+    line is gone when the last one comes."""
+    lines = sum(stream.lines_per_iteration for stream in loop.prefetched or loop.streams)
+    return float(dict(table.sizes()).get(level, float("inf"))) / (lines * LINE_BYTES)
 
 
 def _sources(loop: Loop, stream: Stream, table: Table) -> tuple[tuple[float, float], ...]:
