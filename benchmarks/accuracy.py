@@ -6,7 +6,8 @@
 
 A score runs with its answers in --answers; where that file is there already, it goes on from it. What --from names are
 score documents (`setebench score --format json`) or files of answers (`--answers`), also of runs that are not complete:
-each becomes a run of the page, in this order. The page says how many machines each table rests on.
+each becomes a run of the page, in this order. The page says how many machines each table rests on. Figures of twins
+are those that benchmarks/verify_twins.py and verify_detection.py put into docs/accuracy.json by --page; they stay.
 """
 
 from __future__ import annotations
@@ -38,7 +39,20 @@ def main() -> None:
         made = published([read_document(path) for path in _scores(options)])
     except SetebenchError as error:
         sys.exit(f"accuracy: {error}")
-    write(made, options.docs)
+    write(made | of_twins(options.docs), options.docs)
+
+
+def of_twins(docs: Path) -> dict[str, Any]:
+    """The figures of twins that the page has."""
+    file = docs / "accuracy.json"
+    there = msgspec.json.decode(file.read_bytes()) if file.exists() else {}
+    return {key: there[key] for key in ("twins", "verifier") if key in there}
+
+
+def add(key: str, figures: dict[str, Any], docs: Path = ROOT / "docs") -> None:
+    """Put figures of twins into the page that there is."""
+    made = msgspec.json.decode((docs / "accuracy.json").read_bytes()) | {key: figures}
+    _write_texts(made, docs)
 
 
 def _options() -> argparse.Namespace:
@@ -99,6 +113,10 @@ def write(made: dict[str, Any], docs: Path) -> None:
             drawn = figure(f"{kind.capitalize()} of {_of(run, scenario, table)}", table)
             if drawn is not None:
                 save(drawn, docs / _file(run, scenario, kind), force=True)
+    _write_texts(made, docs)
+
+
+def _write_texts(made: dict[str, Any], docs: Path) -> None:
     (docs / "accuracy.json").write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
     (docs / "accuracy.md").write_text(text(made), encoding="utf-8")
 

@@ -8,6 +8,10 @@ at random: kinds of fields are drawn with equal chance, then a field of that kin
 values (those that `verify` itself would try). For each changed twin it is also said on which part of the probes it
 differs from the exact twin at all: a change that no probe sees can't be detected. Progress goes to standard error,
 the figures to standard output.
+
+    python benchmarks/verify_detection.py --machines 0 --add detection.json others.json --page
+
+adds up the cases of several runs with the same settings, and puts the figures on the accuracy page.
 """
 
 from __future__ import annotations
@@ -20,8 +24,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
+from accuracy import add
 
 from setebench.judge.proportion import proportion
 from setebench.machine import open_machine
@@ -67,13 +74,16 @@ class Case:
 def main() -> None:
     options = _options()
     families.PARAMS = replace(families.PARAMS, most_ring=options.most_ring)
-    cases: list[Case] = []
+    cases = [Case(**each) for file in options.add for each in json.loads(file.read_text())]
     for seed in range(options.first, options.first + options.machines):
         cases += list(_machine(seed, options))
         print(f"random:{seed}: {sum(case.detected for case in cases)} of {len(cases)}", file=sys.stderr, flush=True)
         if options.output:
             options.output.write_text(json.dumps([asdict(case) for case in cases]))
-    _report(cases, options.probes)
+    figures = _figures(cases, options)
+    print(json.dumps(figures, indent=1))
+    if options.page:
+        add("verifier", figures)
 
 
 def _options() -> argparse.Namespace:
@@ -83,7 +93,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--changes", type=int, default=6)
     parser.add_argument("--probes", type=int, default=300)
     parser.add_argument("--most-ring", type=int, default=families.PARAMS.most_ring, help="lines of the largest ring")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--add", nargs="*", default=[], type=Path, metavar="FILE", help="cases of earlier runs")
+    parser.add_argument("--page", action="store_true", help="put the figures into docs/accuracy.json and accuracy.md")
+    parser.add_argument("-o", "--output", type=Path, help="write the cases to this file as they come")
     return parser.parse_args()
 
 
@@ -179,29 +191,46 @@ def _rows(machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Sai
     return [row(number, trials[number], (first[number], again[number], twin[number]), machine) for number in complete]
 
 
-def _report(cases: list[Case], probes: int) -> None:
-    exact, made = ([case for case in cases if case.kind == kind] for kind in ALIKE)
+def _figures(cases: list[Case], options: argparse.Namespace) -> dict[str, Any]:
+    """Of the accuracy page."""
     changed = [case for case in cases if case.kind not in ALIKE]
-    visible = [case for case in changed if case.shifted >= VISIBLE]
-    print(f"{probes} probes each, rings of at most {families.PARAMS.most_ring} lines")
-    for text, chosen in (
-        ("false alarms on exact twins", exact),
-        ("contradicted twins of all that findings can say", made),
-        ("changed twins detected, all", changed),
-        (f"changed twins detected, of those that shift at least {VISIBLE:.0%} of the probes", visible),
-    ):
-        found = proportion(sum(case.detected for case in chosen), len(chosen))
-        print(f"{text}: {found.hits} of {found.trials} [{found.low}, {found.high}]")
-    for text, chosen in (("exact twins", exact), ("twins of all that findings can say", made)):
-        parts = sorted(100 * case.agreement / case.ceiling for case in chosen if case.agreement and case.ceiling)
-        print(f"{text}: levels predicted, % of the ceiling: median {np.median(parts):.1f}, least {parts[0]:.1f}")
     kinds = defaultdict(list)
     for case in changed:
         kinds[case.kind].append(case)
-    print("kind, changed twins, detected, median part of probes shifted")
-    for kind, each in sorted(kinds.items()):
-        part = np.median([case.shifted for case in each])
-        print(f"{kind}, {len(each)}, {sum(case.detected for case in each)}, {part:.3f}")
+    seeds = sorted({int(case.machine.rpartition(":")[2]) for case in cases})
+    return {
+        "commands": [
+            f"python benchmarks/verify_detection.py --first {seeds[0]} --machines {seeds[-1] - seeds[0] + 1} "
+            f"--changes {options.changes} --probes {options.probes} --most-ring {options.most_ring}"
+        ],
+        "machines": len(seeds),
+        "probes": options.probes,
+        "alike": {kind: _of_alike([case for case in cases if case.kind == kind]) for kind in ALIKE},
+        "changed": {
+            "visible": _contradicted_of([case for case in changed if case.shifted >= VISIBLE]),
+            "fewer": _contradicted_of([case for case in changed if 0 < case.shifted < VISIBLE]),
+            "none": _contradicted_of([case for case in changed if not case.shifted]),
+            "all": _contradicted_of(changed),
+        },
+        "kinds": {
+            kind: {
+                "changed": len(each),
+                "shifting": sum(case.shifted > 0 for case in each),
+                "contradicted": sum(case.detected for case in each),
+            }
+            for kind, each in sorted(kinds.items())
+        },
+    }
+
+
+def _of_alike(cases: list[Case]) -> dict[str, Any]:
+    """Of twins that ought to be like their machines; levels predicted in per cent of the ceiling."""
+    parts = [100 * case.agreement / case.ceiling for case in cases if case.agreement and case.ceiling]
+    return {"contradicted": _contradicted_of(cases), "median": float(np.median(parts)), "least": min(parts)}
+
+
+def _contradicted_of(cases: list[Case]) -> dict[str, Any]:
+    return msgspec.to_builtins(proportion(sum(case.detected for case in cases), len(cases)))
 
 
 if __name__ == "__main__":

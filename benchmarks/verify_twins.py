@@ -14,15 +14,18 @@ same command goes on. Progress goes to standard error, the figures to standard o
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
+from accuracy import add
 
 from setebench import store
 from setebench.errors import SetebenchError
@@ -90,6 +93,8 @@ def main() -> None:
     for of in (FOUND, TRUE):
         if rows := [each for each in kept.values() if each.of == of]:
             print("\n".join(_report(rows, f"twins of what is {of}, {options.probes} probes each")))
+    if options.page:
+        add("twins", _figures(list(kept.values()), plan, options))
 
 
 def _options() -> argparse.Namespace:
@@ -99,6 +104,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--probes", type=int, default=200)
     parser.add_argument("--most-ring", type=int, default=families.PARAMS.most_ring, help="lines of the largest ring")
     parser.add_argument("--truths", action="store_true", help="verify twins of what is true too")
+    parser.add_argument("--page", action="store_true", help="put the figures into docs/accuracy.json and accuracy.md")
     parser.add_argument("--results", type=Path, metavar="DIR", help="keep each machine's result")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="a line of JSON a twin")
     return parser.parse_args()
@@ -182,6 +188,31 @@ def _report(rows: Sequence[Checked], title: str) -> Iterator[str]:
     worst = sorted((row for row in rows if row.machine in parts), key=lambda row: parts[row.machine])
     for row in worst[:SHOWN]:
         yield f"  {row.machine}: {parts[row.machine]:.1f} %; {', '.join(_families(row))}"
+
+
+def _figures(rows: Sequence[Checked], plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
+    """Of the accuracy page."""
+    score = ["setebench", "score", *(("--sealed", plan.nonce) if plan.nonce else ("--seed", str(plan.seed)))]
+    score += ["--machines", str(len(plan.machines)), "--answers", "answers.jsonl", *(["--fast"] if plan.fast else [])]
+    asked = f"--probes {options.probes} --most-ring {options.most_ring}{' --truths' if options.truths else ''}"
+    return {
+        "commands": [shlex.join(score), f"python benchmarks/verify_twins.py answers.jsonl {asked} -o twins.jsonl"],
+        "inference": plan.inference,
+        "simulator": plan.simulator,
+        "machines": len({row.machine for row in rows}),
+        "probes": options.probes,
+        "of": {of: _of_kind([row for row in rows if row.of == of]) for of in dict.fromkeys(row.of for row in rows)},
+    }
+
+
+def _of_kind(rows: Sequence[Checked]) -> dict[str, Any]:
+    parts = [part for row in rows if (part := row.part()) is not None]
+    return {
+        "failed": sum(row.failed is not None for row in rows),
+        "quantiles": {str(each): float(np.percentile(parts, each)) for each in PERCENTILES},
+        "at_goal": msgspec.to_builtins(proportion(sum(part >= GOAL for part in parts), len(parts))),
+        "contradicted": msgspec.to_builtins(proportion(sum(row.contradicted for row in rows), len(parts))),
+    }
 
 
 def _families(row: Checked) -> Iterator[str]:

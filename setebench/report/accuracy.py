@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from setebench.report.accuracy_twins import twins
 from setebench.report.alike import joined
 
 ENOUGH = 300
@@ -101,6 +102,7 @@ def page(document: Document, figures: Figures) -> str:
             for scenario, tables in run["accuracy"].items():
                 lines += ["", *_scenario(run, scenario, tables, figures)]
         lines += ["", *_worst(runs)]
+    lines += twins(document)
     return "\n".join(lines) + "\n"
 
 

@@ -198,7 +198,7 @@ def test_a_page_from_a_score_and_from_answers_that_are_not_complete(
     assert row["right"] == sum(ways == 8 for ways in truths.values())
     assert row["wrong"]["hits"] == MACHINES - row["right"] and row["judged"] == MACHINES
     assert sum(each["machines"] for each in whole["accuracy"]["tiny"]["noise"].values()) == MACHINES
-    assert some["begun"] == whole["begun"] and whole["nonce"] == "of the judge" and whole["cpu_seconds"] > 0
+    assert some["begun"] == whole["begun"] and whole["nonce"] == "of the judge" and whole["cpu_seconds"] >= 0
     _is_the_page(tmp_path / "docs", {"A": MACHINES, "B": 3})
 
 
@@ -254,9 +254,27 @@ def test_where_the_simulator_has_changed_no_machine_is_described(scored: Any, tm
     assert "The simulator has changed since" in text
 
 
+PREDICTED = {
+    "quantiles": {"0": 80.0, "10": 81.0, "25": 90.0, "50": 99.0, "75": 100.0},
+    "at_goal": {"hits": 1, "trials": 3, "low": 0.061, "high": 0.792},
+    "contradicted": {"hits": 0, "trials": 0, "low": None, "high": None},
+}
+
+
 def test_without_a_run_nothing_is_claimed() -> None:
     text = page(published([]), {})
     assert "nothing is claimed" in text and "%" not in text.partition("*right*")[0]
+
+
+def test_figures_of_twins_stay_when_the_page_is_made_anew(tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "accuracy.json").write_bytes((ROOT / "docs/accuracy.json").read_bytes())
+    tool.write(published([]) | tool.of_twins(tmp_path), tmp_path)
+    text = (tmp_path / "accuracy.md").read_text()
+    assert "## Twins" in text and "shift at least 2 % of the probes" in text
+    tool.add("twins", {"machines": 3, "probes": 5, "commands": ["x"], "of": {"found": PREDICTED}}, tmp_path)
+    text = (tmp_path / "accuracy.md").read_text()
+    assert "| what is found | 80.0 % | 81.0 % | 90.0 % | 99.0 % | 100.0 % | 1 of 3 [6, 79 %] | none |" in text
+    assert "The check itself" in text
 
 
 def test_the_published_page_is_what_the_tool_makes_of_the_published_figures(tool: ModuleType) -> None:
