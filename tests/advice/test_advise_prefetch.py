@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from setebench.scenarios.advise_prefetch import words
 from setebench.scenarios.advise_prefetch.figure import advice_figure
 from setebench.scenarios.advise_prefetch.params import Params
 from setebench.scenarios.advise_prefetch.proof import Proof
@@ -19,7 +18,7 @@ from setebench.cli.main import setebench
 from setebench.loops import Policy
 from setebench.loops.shapes import shape
 from setebench.results import Document, MachineRecord, Outcome, Tool
-from setebench.score.advice import advice_truths, regrets
+from setebench.score.advice import regrets
 from setebench.sim.loader import load
 from setebench.sim.truth import truth
 
@@ -73,11 +72,6 @@ def test_what_can_not_be_run_is_unavailable_with_its_reason(answered: Document) 
         assert finding.outcome is Outcome.UNAVAILABLE and finding.reason
 
 
-def test_the_words_say_why(answered: Document) -> None:
-    text = words(answered.evidence)
-    assert "Mowry" in text and "mshr.l1.prefetch" in text and "Don't prefetch" in text
-
-
 def test_the_figure_has_bars_and_a_curve_for_each_loop(answered: Document) -> None:
     figure = advice_figure(answered.evidence)
     axes = [each for part in figure.subfigs for each in part.axes]
@@ -104,10 +98,6 @@ def test_a_bad_description_is_one_line(table: Path, tmp_path: Path, text: str | 
         path.write_text(text)
     result = _run("--result", str(table), "--describe", str(path))
     assert result.exit_code == 2 and "Error:" in result.output and len(result.output.strip().splitlines()) <= 3
-
-
-def test_an_unknown_loop_is_bad_use(table: Path) -> None:
-    assert _run("--result", str(table), "--kernel", "nothing").exit_code == 2
 
 
 # -- the proof's statistics -------------------------------------------------------------------------------------------
@@ -155,12 +145,6 @@ def test_one_disturbed_round_changes_nothing() -> None:
     assert hit.value == pytest.approx(still.value, rel=0.01)
 
 
-def test_more_policies_and_slower_machines_get_fewer_rounds() -> None:
-    params, loop = Params(), shape("triad")
-    rounds = [params.rounds_of(loop, number, pace, params.rounds) for number, pace in ((1, 1e9), (30, 1e6), (300, 1e6))]
-    assert rounds[0] == params.rounds[1] and rounds[0] > rounds[1] >= rounds[2] == params.rounds[0]
-
-
 # -- the score --------------------------------------------------------------------------------------------------------
 
 
@@ -174,11 +158,6 @@ def test_regrets_of_a_score() -> None:
     assert (found["all"]["cases"], found["all"]["median"], found["all"]["right"]) == (2, 5.0, 0.5)
     assert found["table"]["median"] == 20.0 and found["slower_than_none"] == 1
     assert regrets([]) is None
-
-
-def test_truths_of_advice_are_ranges() -> None:
-    known = {finding.parameter: finding for finding in advice_truths()}
-    assert known["advice.triad.regret"].high == 5.0 and known["advice.triad.speedup"].low == 0.97
 
 
 # -- the race ---------------------------------------------------------------------------------------------------------

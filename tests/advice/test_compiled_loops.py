@@ -25,7 +25,6 @@ from setebench.native.prefetchers import NativeSwitches
 
 PLAIN = Policy()
 DISTANCES = [(1, 0), (0, 1), (5, 0), (0, 64), (3, 64), (64, 3), (7, 7), (0, 1000), (1000, 1000)]
-NO_STAGE = 0
 STREAMS = {"matmul": 1, "spmv": 1, "triad": 3, "stencil": 81, "strided": 1, "hash_join": 1, "tree_search": 1, "list": 1}
 PREFETCHES = {
     Code.PREFETCHT0_M8: "t0",
@@ -136,47 +135,11 @@ def prefetches(version: Version) -> Counter[str]:
     return Counter(PREFETCHES[one.code] for one in instructions(version.address) if one.code in PREFETCHES)
 
 
-def branches(version: Version) -> int:
-    return sum(one.flow_control == FlowControl.CONDITIONAL_BRANCH for one in instructions(version.address))
-
-
 @pytest.mark.parametrize("loop", range(len(LOOP_NAMES)), ids=LOOP_NAMES)
 def test_a_version_has_the_prefetches_of_its_policy_and_no_others(loop: int) -> None:
     for l1_hint, l2_hint in itertools.product(range(len(HINTS) + 1), repeat=2):
         wanted = {HINTS[hint - 1] for hint in (l1_hint, l2_hint) if hint}
         assert set(prefetches(Version(loop, l1_hint, l2_hint))) == wanted, (l1_hint, l2_hint)
-
-
-@pytest.mark.parametrize("loop", range(len(LOOP_NAMES)), ids=LOOP_NAMES)
-def test_both_stages_prefetch_equally_many_lines(loop: int) -> None:
-    both = prefetches(Version(loop, 1 + HINTS.index("t0"), 1 + HINTS.index("t1")))
-    assert both["t0"] == both["t1"] > 0
-
-
-@pytest.mark.parametrize("loop", range(len(LOOP_NAMES)), ids=LOOP_NAMES)
-def test_without_stages_nothing_of_them_is_left(loop: int) -> None:
-    """No prefetch, no branch of theirs, and no distance read: one that leads anywhere does no harm."""
-    name = LOOP_NAMES[loop]
-    plain = Version(loop, NO_STAGE, NO_STAGE)
-    assert not prefetches(plain)
-    assert branches(plain) <= min(branches(Version(loop, 1, NO_STAGE)), branches(Version(loop, NO_STAGE, 1)))
-    assert len({Version(loop, l1, l2).address for l1 in range(6) for l2 in range(6)}) == 36
-    memory = Memory()
-    try:
-        prepared = native_loops.BUILDERS[name](memory, np.random.default_rng(1), Size(bytes=64 << 10))
-        operands = native_loops.Operands(prepared.addresses, prepared.sizes)
-        ticks, _ = operands.run(plain, 0, prepared.pass_iterations, 1 << 50, -(1 << 50))
-        assert ticks > 0
-    finally:
-        memory.release()
-
-
-def test_the_compilers_own_prefetches_are_in_its_versions_alone() -> None:
-    if not loops().compiles("spmv"):
-        pytest.skip("the compiler of this build has no -fprefetch-loop-arrays")
-    found = {name: prefetches(Version(index, 0, 0, True)) for index, name in enumerate(LOOP_NAMES)}
-    assert found["spmv"], "gcc follows a matrix's values and columns"
-    assert loops()._version("spmv", Policy(compiler=True)).address != loops()._version("spmv", PLAIN).address
 
 
 # -- running them in turn -----------------------------------------------------------------------------------------
@@ -242,15 +205,6 @@ def test_hardware_prefetchers_are_off_for_the_policies_that_say_so(monkeypatch: 
     assert {len(cpus) for _, cpus in switches.used} == {1}
 
 
-def test_switches_that_cannot_be_used_are_said() -> None:
-    class Refusing(Switches):
-        def offered(self, cpu: int) -> tuple[SimpleNamespace, ...]:
-            raise UnsupportedError("registers can't be written here")
-
-    with pytest.raises(UnsupportedError, match="can't be written"):
-        loops(Refusing()).run("triad@256K", [PLAIN, Policy(hardware=False)], 1, 1)
-
-
 def test_a_run_that_another_program_interrupted_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """As often as is reasonable: where the CPU is never left alone, the last run counts."""
     begun: list[int] = []
@@ -267,31 +221,3 @@ def test_a_run_that_another_program_interrupted_is_done_again(monkeypatch: pytes
     assert begun == [0, 1, 2]  # the run that warms up: interrupted twice
     runs.run("triad@256K", [PLAIN], 0, 1)
     assert len(begun) == 3 + native_loops.UNDISTURBED_TRIES
-
-
-@pytest.mark.parametrize("passes", [1, 2, 3, 5, 8, 32, 61])
-def test_passes_go_through_all_data_and_never_on_where_the_last_one_ended(passes: int) -> None:
-    memory = Memory()
-    try:
-        built = native_loops.BUILDERS["triad"](memory, np.random.default_rng(1), Size(bytes=4096))
-    finally:
-        memory.release()
-    prepared = Prepared(**{**vars(built), "pass_iterations": 8, "iterations": 8 * passes})
-    begins = [prepared.begin(number) // 8 for number in range(passes)]
-    assert sorted(begins) == list(range(passes))
-    if passes > 4:
-        assert all(after != before + 1 for before, after in itertools.pairwise(begins))
-
-
-@pytest.mark.parametrize("name", LOOP_NAMES)
-def test_what_comes_before_a_pass_ends_where_the_pass_begins(name: str) -> None:
-    memory = Memory()
-    try:
-        prepared = native_loops.BUILDERS[name](memory, np.random.default_rng(1), Size(bytes=1 << 20, keys=1 << 15))
-    finally:
-        memory.release()
-    for number, distance in itertools.product(range(3), (0, 1, 64, 65, 1000)):
-        begin = prepared.begin(number)
-        first, count = prepared.lead(begin, distance)
-        assert count >= min(distance, prepared.pass_iterations) and count % prepared.granule == 0
-        assert first >= 0 and (first + count) % prepared.iterations == begin

@@ -7,10 +7,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.loops import LOOP_NAMES, Loop, Policy, Stream
+from setebench.loops import Policy
 from setebench.loops.running import TracedLoops, cycles_per_tick
 from setebench.loops.shapes import shape, sized
 from setebench.loops.traces import Span, trace
@@ -25,16 +24,6 @@ NONE = Policy()
 
 def _trace(name: str, policy: Policy) -> Probe:
     return trace(shape(name), policy, SPAN, np.random.default_rng(5))
-
-
-def _of(probe: Probe, kind: Kind) -> NDArray[np.int64]:
-    return probe.rows[probe.rows[:, 0] == kind]
-
-
-@pytest.mark.parametrize("name", LOOP_NAMES)
-def test_without_a_policy_nothing_is_prefetched(name: str) -> None:
-    probe = _trace(name, NONE)
-    assert not len(_of(probe, Kind.PREFETCH)) and len(_of(probe, Kind.LOAD)) and probe.intervals == 1
 
 
 @pytest.mark.parametrize("name", ["triad", "strided", "spmv", "list", "hash_join"])
@@ -79,45 +68,11 @@ def test_every_step_of_a_search_needs_the_one_before() -> None:
         assert needed[0] == Kind.LOAD and rows[row, 7] < row
 
 
-@pytest.mark.parametrize("name", LOOP_NAMES)
-def test_accesses_have_one_instruction_address_in_all_iterations(name: str) -> None:
-    probe = _trace(name, Policy(l1_distance=2))
-    rows = probe.rows[~np.isin(probe.rows[:, 0], (Kind.START, Kind.STOP))]
-    addresses = rows[:, 6].reshape(SPAN.iterations, -1)
-    assert (addresses == addresses[0]).all()
-    assert sorted(addresses[0][addresses[0] >= 0]) == list(range(len(probe.instruction_addresses)))
-
-
-def test_a_list_is_one_chain() -> None:
-    rows = _trace("list", NONE).rows
-    nodes = np.flatnonzero((rows[:, 0] == Kind.LOAD) & (rows[:, 1] == 1))
-    assert rows[nodes[1:], 7].tolist() == nodes[:-1].tolist()
-
-
 def test_a_size_scales_all_streams() -> None:
     small = sized(shape("hash_join"), "hash_join@1M", "1M")
     assert small.working_set_bytes == 1 << 20 and small.streams[1].extent_bytes < 1 << 20
     with pytest.raises(UsageError, match="no size"):
         sized(shape("triad"), "triad@x", "x")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"bytes_per_iteration": 0},
-        {"bytes_per_iteration": 8, "steps": 0},
-        {"pattern": "strided", "bytes_per_iteration": 8},
-    ],
-)
-def test_a_stream_that_makes_no_sense_is_refused(fields: dict[str, object]) -> None:
-    with pytest.raises(UsageError):
-        Stream(**{"name": "s", "pattern": "sequential", **fields})  # type: ignore[arg-type]
-
-
-def test_a_loop_needs_streams_that_it_names() -> None:
-    stream = Stream(name="s", pattern="indirect", bytes_per_iteration=8, via="elsewhere")
-    with pytest.raises(UsageError, match="via"):
-        Loop(name="l", streams=(stream,), cycles_per_iteration=1, working_set_bytes=64, iterations=1)
 
 
 def test_traces_run_on_a_machine_without_loops_of_its_own() -> None:

@@ -123,26 +123,6 @@ def test_what_is_brought_too_early_is_forgotten() -> None:
     assert own[0] > 2 * own[1]
 
 
-def test_strides_beyond_a_page_take_as_long_however_far_apart() -> None:
-    """Each access is on a page of its own; a model of all lines between them would not fit any memory."""
-    near, far = (
-        msgspec.structs.replace(shape("strided").streams[0], stride_bytes=stride, extent_bytes=1 << 40)
-        for stride in (1 << 22, 1 << 28)
-    )
-    cycles = [
-        Queues(loop, rates_of(loop, _table("plain"))).cycles(Policy(l1_distance=256), Core())
-        for loop in (msgspec.structs.replace(shape("strided"), streams=(stream,)) for stream in (near, far))
-    ]
-    assert cycles[0] == pytest.approx(cycles[1]) and cycles[0] > 0
-
-
-def test_loads_and_prefetches_share_entries() -> None:
-    loop, few = shape("triad"), _table("knc", mshr__l1__prefetch=2, mshr__l1__demand=2)
-    rates = rates_of(loop, few)
-    lines_in_flight = 3 * rates.sources[0][-1][1] / Queues(loop, rates).cycles(Policy(l1_distance=16), Core())
-    assert lines_in_flight <= 2.05
-
-
 def test_threads_of_a_core_share_its_entries_unless_each_has_its_own() -> None:
     alone = shape("triad")
     together = msgspec.structs.replace(alone, threads_per_core=4)
@@ -181,11 +161,6 @@ def test_what_is_missing_is_named_and_the_range_given() -> None:
     assert advice.policy.stages
     assert max(advice.low) < max(advice.high)
     assert any("not measured" in sentence or "not known" in sentence for sentence in advice.why)
-
-
-def test_from_a_document_and_a_mapping() -> None:
-    advice = setebench.prefetch_advice(_document(list(truth(load("sandybridge")))), PROBE)
-    assert advice.loop == "my probe" and advice.unit == "probes" and advice.policy.stages
 
 
 @pytest.mark.parametrize(
@@ -236,9 +211,3 @@ def test_the_c_prefetches_all_that_lies_ahead_and_nothing_beyond(tmp_path: Path,
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-fsanitize=address", "-o", program, source], check=True)
     found = [int(word) for word in subprocess.run([program], check=True, capture_output=True).stdout.split()]
     assert found == [sum(range(count)), *((k >= 3) + (k >= 16) for k in range(count))]
-
-
-def test_an_answer_not_to_prefetch_is_said_in_the_c_too() -> None:
-    loop = msgspec.structs.replace(shape("triad"), working_set_bytes=8192)
-    advisor = Advisor(loop, _table("plain"))
-    assert "Don't prefetch" in c_code(loop, advice_of(advisor, advisor.choice()))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from asm_decoding import BASE_REGISTERS, READS, REGISTER_NAMES, WRITES, decode, memory, registers
+from for_all import for_all
 from iced_x86 import CpuidFeature, Decoder, FlowControl, Instruction, Mnemonic, Register, RflagsBits
 
 from setebench.native import _engine
@@ -20,7 +19,7 @@ PLACEHOLDER = (0x12345678).to_bytes(4, "little")
 
 TABLE = _engine.snippets()
 IDS = [f"{one['name']}-{REGISTER_NAMES[BASE_REGISTERS[one['base']]] if one['base'] >= 0 else 'any'}" for one in TABLE]
-every_snippet = pytest.mark.parametrize("snippet", TABLE, ids=IDS)
+every_snippet = for_all({name: (one,) for name, one in zip(IDS, TABLE, strict=True)})
 
 FLAGS = {
     **dict.fromkeys(("INTEL8086", "INTEL186", "INTEL286", "INTEL386", "INTEL486", "X64", "CMOV", "CPUID", "TSC"), ""),
@@ -200,26 +199,28 @@ def carried(code: bytes, kind: int, end: int) -> int:
 _WIDE = {getattr(Register, name) for name in ("RCX", "R12", "R13", "RBP")}
 
 
-def fields() -> Iterator[Any]:
-    for snippet, name in zip(TABLE, IDS, strict=True):
-        for kind, end in snippet["fields"]:
-            yield pytest.param(snippet["code"], kind, end, id=f"{name}-{kind}-{end}")
+every_field = for_all(
+    {
+        f"{name}-{kind}-{end}": (snippet["code"], kind, end)
+        for snippet, name in zip(TABLE, IDS, strict=True)
+        for kind, end in snippet["fields"]
+    }
+)
 
 
-@pytest.mark.parametrize(("code", "kind", "end"), list(fields()))
-@pytest.mark.parametrize("value", [0x0BADCAFE, -0x0BADCAFE, 1])
-def test_a_patched_field_reaches_the_instruction(code: bytes, kind: int, end: int, value: int) -> None:
-    if value < 0 and kind in (COUNT, SLOT, ROW, RESULT, ROW_SIZE, RESULT_SIZE, SPACING):
-        value = -value
-    patched = code[: end - 4] + value.to_bytes(4, "little", signed=True) + code[end:]
-    found = carried(patched, kind, end)
-    assert (found - value) % 2**64 == 0
-    before, after = decode(code), decode(patched)
-    assert [one.ip for one in before] == [one.ip for one in after]
-    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+@every_field
+def test_a_patched_field_reaches_the_instruction(code: bytes, kind: int, end: int) -> None:
+    unsigned = kind in (COUNT, SLOT, ROW, RESULT, ROW_SIZE, RESULT_SIZE, SPACING)
+    for value in (0x0BADCAFE if unsigned else -0x0BADCAFE, 1):
+        patched = code[: end - 4] + value.to_bytes(4, "little", signed=True) + code[end:]
+        found = carried(patched, kind, end)
+        assert (found - value) % 2**64 == 0
+        before, after = decode(code), decode(patched)
+        assert [one.ip for one in before] == [one.ip for one in after]
+        assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
 
-@pytest.mark.parametrize(("code", "kind", "end"), list(fields()))
+@every_field
 def test_a_field_belongs_to_the_register_it_is_for(code: bytes, kind: int, end: int) -> None:
     instruction = instruction_of(code, end)
     if kind in (SLOT, ROW, RESULT):

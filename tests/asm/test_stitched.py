@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 from asm_decoding import READS, WRITES, decode, memory, registers, stitch, stub_code, trace
 from calling import Caller
+from for_all import for_all
 from hypothesis import assume, given, settings
 from iced_x86 import FlowControl, Instruction, Mnemonic, Register
 from probe_strategies import Choices, timed_probes
@@ -207,9 +209,7 @@ BETWEEN = (
 TARGETS = ("load b+8", "store b", "prefetch b", "flush b", "load b size=16 ip=T", "chase b 3")
 
 
-@pytest.mark.parametrize("between", BETWEEN)
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("target", TARGETS)
+@for_all({repr(case): case for case in product(SOURCES, BETWEEN, TARGETS)})
 def test_after_makes_the_address_depend(source: str, between: str, target: str) -> None:
     last = len(parse(f"{source}; {between}{target}")) - 1
     assert access_depends(parse(f"{source}; {between}{target} after=0"), 0, last)

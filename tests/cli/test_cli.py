@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
 import os
 import sys
 from pathlib import Path
@@ -18,7 +16,6 @@ from setebench.cli.progress import Progress
 
 __all__ = ["fake_scenarios", "run"]  # fixtures
 
-
 # -- what there is ------------------------------------------------------------------------------------------------
 
 
@@ -28,11 +25,6 @@ def test_help_lists_scenarios_and_tools(run: Run) -> None:
     for name in ("fake", "plain-one", "doctor", "sim", "show-asm", "score", "show"):
         assert f"\n  {name} " in result.stdout
     assert not FakeMachine.opened
-
-
-def test_version(run: Run) -> None:
-    result = run("--version", machine=None)
-    assert result.exit_code == 0 and result.stdout == f"setebench {store.this_tool().version}\n"
 
 
 def test_a_scenario_shows_its_own_and_the_common_options(run: Run) -> None:
@@ -123,17 +115,6 @@ def test_a_table_by_default_and_progress_on_stderr(run: Run) -> None:
     assert said(result) == "timing one load\\x1b[2J\nlooking for a knee\n"
 
 
-def test_quiet_is_silent_and_verbose_says_more(run: Run) -> None:
-    assert said(run("fake", "-q", "-o", "a.json")) == ""
-    text = said(run("fake", "-v"))
-    assert (
-        "no 2 MiB pages" in text
-        and "latency.l1: 40.0 cycles [39.5, 40.5]" in text
-        and "mshr.l1.demand: no knee was seen" in text
-    )
-    assert " s] timing one load" in text
-
-
 @pytest.mark.parametrize(
     ("form", "sign"), [("csv", "parameter,value,unit"), ("markdown", "|:---"), ("latex", r"\toprule"), ("table", "───")]
 )
@@ -153,15 +134,6 @@ def test_the_extension_chooses_the_form(run: Run, tmp_path: Path, name: str, sta
         and said(result).endswith(f"wrote 2 findings to {name} ({output.FORM_OF_EXTENSION[Path(name).suffix]})\n")
     )
     assert (tmp_path / name).read_text().startswith(start)
-
-
-def test_the_form_asked_for_wins_over_the_extension(run: Run, tmp_path: Path) -> None:
-    assert run("fake", "-o", "a.xyz", "--format", "csv").exit_code == 0
-    assert len(list(csv.reader(io.StringIO((tmp_path / "a.xyz").read_text())))) == 3
-
-
-def test_a_dash_is_standard_output(run: Run, tmp_path: Path) -> None:
-    assert run("fake", "-o", "-", "--format", "json").stdout.startswith("{") and os.listdir(tmp_path) == []
 
 
 def test_a_plot_beside_the_findings(run: Run, tmp_path: Path) -> None:
@@ -208,30 +180,6 @@ def test_a_terminal_gets_colours_and_its_width(run: Run, monkeypatch: pytest.Mon
         assert "\x1b[" in text and sign in text
 
 
-def test_a_dumb_terminal_gets_text_alone_and_all_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without colours too: rich takes such a terminal for one of 80 columns then, and cuts cells off."""
-
-    class Dumb(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setenv("COLUMNS", "40")
-    document = store.load(_written(run))
-    stream = Dumb(io.BytesIO(), encoding="utf-8")
-    monkeypatch.setattr(sys, "stdout", stream)
-    output.Output("table", None).deliver(document)
-    text = stream.buffer.getvalue().decode()  # type: ignore[attr-defined]
-    assert "\x1b" not in text and "[39.5, 40.5]" in text and "measured" in text
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    progress = Progress()
-    progress("a" * 50)
-    progress.close()
-    assert terminal.getvalue() == "a" * 50 + "\n"
-
-
 def _written(run: Run) -> Path:
     assert run("fake", "-o", "written.json").exit_code == 0
     return Path("written.json")
@@ -256,7 +204,3 @@ def test_show_refuses_what_it_cannot_read_or_write(run: Run, tmp_path: Path) -> 
     for arguments in (["bad.json"], ["none.json"], ["written.json", "-o", "bad.json"], ["written.json", "-o", "a.xyz"]):
         result = run("show", *arguments, machine=None)
         assert result.exit_code == 2 and len(said(result).splitlines()) == 1, arguments
-
-
-def test_files_are_json_that_anybody_reads(run: Run) -> None:
-    assert json.loads(_written(run).read_text())["schema"] == 1

@@ -12,7 +12,6 @@ from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, start
 
 from setebench import store
 from setebench.campaign import steps_of
-from setebench.cli.apart import Logbook
 
 ENDING = FAILING.replace('name="failing"', 'name="{name}"').replace("order=30", "order={order}")
 
@@ -79,13 +78,6 @@ def test_what_ends_the_process_when_asked_again_leaves_the_first_answers(folder:
     assert set(states(tmp_path / "out.json").values()) == {"done"}
 
 
-def test_nothing_but_casualties_is_status_1(folder: Path, tmp_path: Path) -> None:
-    only = write(folder, "faulting", "__import__('ctypes').string_at(0)")
-    process = start(folder, tmp_path, "--machine", MACHINE, *only)
-    printed, said = process.communicate(timeout=60)
-    assert process.returncode == 1 and "no scenario could be run" in said and "SIGSEGV" in printed
-
-
 WAIT = "print(__import__('os').getpid(), flush=True); __import__('time').sleep(60)"
 
 
@@ -128,33 +120,6 @@ def test_an_interrupt_of_both_processes_is_one(folder: Path, tmp_path: Path) -> 
     assert said.endswith(f"Interrupted; go on with: setebench characterize --resume out.json {' '.join(NAMED)}\n")
 
 
-def test_one_that_never_ends_can_be_left_out(folder: Path, tmp_path: Path) -> None:
-    process = start(folder, tmp_path, *CHOSEN, *write(folder, "waiting", WAIT), "-o", "out.json")
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    again = start(folder, tmp_path, "--resume", "out.json", *NAMED, "--skip", "waiting")
-    printed, said = again.communicate(timeout=60)
-    assert again.returncode == 0, said
-    assert states(tmp_path / "out.json") == {"early": "done", "waiting": "pending", "late": "done"}
-    assert "waiting was not run yet" in printed
-    wrong = start(folder, tmp_path, "--resume", "out.json", *NAMED, "--skip", "unheard-of")
-    _, said = wrong.communicate(timeout=60)
-    assert wrong.returncode == 2 and "has no scenario 'unheard-of'; one of early, waiting, late" in said
-
-
-def test_all_processes_asked_at_once_to_end_end_without_a_trace(folder: Path, tmp_path: Path) -> None:
-    """As `timeout` and supervisors do; the measuring one may have ended before the waiting one passes it on."""
-    process = start(folder, tmp_path, *CHOSEN, *write(folder, "waiting", WAIT), "-o", "out.json")
-    assert process.stdout is not None
-    measuring = int(process.stdout.readline())
-    os.kill(measuring, signal.SIGTERM)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM and "Traceback" not in said
-
-
 def test_a_process_that_a_scenario_begins_doesnt_run_the_others_again(folder: Path, tmp_path: Path) -> None:
     forking = write(folder, "forking", "import os, sys; os.fork() or sys.exit(0); os.wait()")
     cancelled = write(folder, "cancelled", "raise __import__('asyncio').CancelledError", order=35)
@@ -164,14 +129,3 @@ def test_a_process_that_a_scenario_begins_doesnt_run_the_others_again(folder: Pa
     assert printed.count("clock.step") == 1 and said.count("wrote ") == 1
     reported = {"early": "done", "forking": "done", "cancelled": "failed", "late": "done"}
     assert states(tmp_path / "out.json") == reported
-
-
-def test_notes_are_kept_without_files_in_memory_and_beside_a_cut_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "memfd_create", raising=False)
-    book = Logbook()
-    book.open()
-    book.begin("mshr")
-    casualty = book.casualty("it fell")
-    assert casualty is not None and (casualty.scenario, book.document()) == ("mshr", None)
-    os.write(book._done, b'{"schema": 1, "sett')
-    assert book.document() is None

@@ -92,13 +92,6 @@ def test_a_reference_is_put_beside(run: Run, scenario_folder: Write) -> None:
     assert result.exit_code == 2 and "one of goldencove, knc" in result.stderr
 
 
-def test_the_report_is_written_too(run: Run, scenario_folder: Write, tmp_path: Path) -> None:
-    scenario_folder(early=EARLY)
-    result = run("-o", "out.json", "--report", "out.html")
-    assert result.exit_code == 0, result.output
-    assert "clock.step" in (tmp_path / "out.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -170,20 +163,6 @@ def test_a_run_that_was_ended_goes_on(tmp_path: Path, ending: signal.Signals) ->
     assert "[1/3]" not in errors and "[2/3] waiting" in errors
 
 
-def test_going_on_keeps_the_settings_of_the_file(run: Run, scenario_folder: Write) -> None:
-    scenario_folder(early=EARLY, late=LATE)
-    assert run("-o", "out.json", "--seed", "3").exit_code == 0
-    assert run("--resume", "out.json").exit_code == 0
-    for more in (("--seed", "4"), ("--fast",), ("--only", "late")):
-        result = run("--resume", "out.json", *more)
-        assert result.exit_code == 2 and "goes on with the settings" in result.stderr
-    scenario_folder()
-    (Path.cwd() / "scenarios" / "late.py").unlink()
-    registry.catalogue.cache_clear()
-    result = run("--resume", "out.json")
-    assert result.exit_code == 2 and "unknown scenario 'late'" in result.stderr
-
-
 def test_code_that_a_file_names_is_run_where_the_user_names_it_too(run: Run, scenario_folder: Write) -> None:
     scenario_folder(early=EARLY)
     assert run("-o", "out.json").exit_code == 0
@@ -192,12 +171,6 @@ def test_code_that_a_file_names_is_run_where_the_user_names_it_too(run: Run, sce
     assert silent.exit_code == 2 and f"add --machine {MACHINE}" in silent.stderr
     assert other.exit_code == 2 and f"was begun on the machine {MACHINE!r}" in other.stderr
     assert len(BareMachine.opened) == opened
-
-
-def test_an_interrupt_without_a_file_says_so(run: Run, scenario_folder: Write) -> None:
-    scenario_folder(failing=FAILING.format(what="raise KeyboardInterrupt"))
-    result = run()
-    assert result.exit_code == 130 and "nothing was written" in result.stderr
 
 
 # -- what ships -----------------------------------------------------------------------------------------------------
@@ -226,16 +199,3 @@ def test_a_file_that_cannot_be_written_costs_no_measurement(
     result = run("-o", "out.json")
     assert result.exit_code == 0 and "not saved yet: can't write 'out.json'" in result.stderr
     assert len(store.load("out.json").findings) == 3
-
-
-def test_a_file_that_can_never_be_written_is_reported_after_the_table(
-    run: Run, scenario_folder: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scenario_folder(early=EARLY, late=LATE)
-
-    def full(document: Document, path: Path, force: bool = False) -> None:
-        raise UsageError("can't write: No space left on device")
-
-    monkeypatch.setattr(store, "save", full)
-    result = run("-o", "never.json")
-    assert result.exit_code == 2 and "mshr.l1.demand" in result.stdout, "the table is printed before it ends"

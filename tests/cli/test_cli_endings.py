@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from fake_command_line import FAKE_MODULE, FakeMachine, Run, fake_scenarios, run, said
 
-from setebench import registry, store
-from setebench.report import plot
+from setebench import store
 
 __all__ = ["fake_scenarios", "run"]  # fixtures
-
 
 # -- refused before measuring -------------------------------------------------------------------------------------
 
@@ -42,13 +40,6 @@ def test_targets_are_checked_before_the_machine_is_opened(
     assert not FakeMachine.opened and (tmp_path / "there.json").read_text() == "mine"
 
 
-def test_force_replaces(run: Run, tmp_path: Path) -> None:
-    for name in ("a.json", "a.svg"):
-        (tmp_path / name).write_text("mine")
-    assert run("fake", "-o", "a.json", "--plot", "a.svg", "--force").exit_code == 0
-    assert (tmp_path / "a.json").read_text() != "mine" != (tmp_path / "a.svg").read_text()
-
-
 @pytest.mark.parametrize(
     ("machine", "message"),
     [
@@ -60,11 +51,6 @@ def test_force_replaces(run: Run, tmp_path: Path) -> None:
 def test_an_unknown_machine_is_bad_use(run: Run, machine: str, message: str) -> None:
     result = run("fake", machine=machine)
     assert result.exit_code == 2 and message in said(result)
-
-
-def test_a_cpu_that_is_not_there_is_bad_use(run: Run) -> None:
-    result = run("fake", "--cpu", "9")
-    assert result.exit_code == 2 and "has no CPU 9; choose one of 0, 1" in said(result) and FakeMachine.opened[0].closed
 
 
 # -- how it ends --------------------------------------------------------------------------------------------------
@@ -110,27 +96,3 @@ def test_an_interrupt_just_after_writing_reports_the_truth(
     result = run("fake", "-o", "a.json")
     assert result.exit_code == 130 and "Interrupted; a.json was written." in said(result)
     assert len(store.load(tmp_path / "a.json").findings) == 2 and os.listdir(tmp_path) == ["a.json"]
-
-
-def test_an_interrupt_while_drawing_says_what_was_written(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(plot, "add_machine", interrupt)
-    result = run("fake", "-o", "a.json", "--plot", "a.svg")
-    assert (
-        result.exit_code == 130
-        and "Interrupted; a.json was written." in said(result)
-        and os.listdir(tmp_path) == ["a.json"]
-    )
-
-
-def test_an_interrupt_elsewhere_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_points: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(registry.Entry, "load", interrupt)
-    result = run("fake")
-    assert result.exit_code == 130 and said(result) == "\nInterrupted.\n"

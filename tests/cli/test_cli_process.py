@@ -136,37 +136,6 @@ def test_a_full_disk_behind_standard_output_is_one_line(environment: dict[str, s
     assert done.returncode == 1 and done.stderr == "Error: can't write to standard output: No space left on device\n"
 
 
-def test_closed_descriptors_are_reported_or_done_without(environment: dict[str, str]) -> None:
-    command = " ".join(program("waiting", "--machine", "plug"))
-    done = subprocess.run(
-        ["sh", "-c", f"{command} >&-"], env=environment, text=True, stderr=subprocess.PIPE, check=False
-    )
-    assert done.returncode == 2 and done.stderr == "Error: standard output is closed; use -o FILE\n"
-    command = " ".join(program("many", "--machine", "plug", "--format", "csv"))
-    done = subprocess.run(
-        ["sh", "-c", f"{command} 2>&-"], env=environment, text=True, stdout=subprocess.PIPE, check=False
-    )
-    assert done.returncode == 0 and len(done.stdout.splitlines()) == 3001
-
-
-def test_output_is_utf_8_or_ascii_as_the_terminal_has_it(environment: dict[str, str]) -> None:
-    done = run({**environment, "PYTHONIOENCODING": "ascii"}, "many", "--machine", "plug")
-    assert done.returncode == 0 and done.stdout.isascii() and "---" in done.stdout
-
-
-def test_a_home_that_can_not_be_written_is_nothing_to_report(environment: dict[str, str], tmp_path: Path) -> None:
-    """matplotlib would report it in five lines, each time."""
-    homeless = {**environment, "HOME": "/proc/nobody", "TMPDIR": str(tmp_path)}
-    for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
-        homeless.pop(name, None)
-    evidence = {"sweep": {"size_bytes": [4096, 8192], "cycles": [4.0, 4.0], "levels": {"l1": 4.0}}}
-    document = json.loads(run(environment, "sim", "truth", "plain", "--format", "json").stdout)
-    document["settings"]["scenario"] = "latency"
-    (tmp_path / "a.json").write_text(json.dumps({**document, "evidence": evidence}))
-    ended = run(homeless, "report", str(tmp_path / "a.json"))
-    assert ended.returncode == 0 and "<svg" in ended.stdout and ended.stderr == ""
-
-
 def test_ctrl_c_ends_with_130_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
     command = program("waiting", "--machine", "plug", "-o", str(tmp_path / "a.json"))
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -175,19 +144,3 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(environment: dict[str, str], tm
         rest = process.stderr.read()
     assert process.returncode == 130 and rest == b"\nInterrupted; nothing was written.\n"
     assert os.listdir(tmp_path) == []
-
-
-def test_an_interrupt_while_modules_load_has_no_traceback() -> None:
-    starting = (
-        "import sys\n"
-        "class Interrupting:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'setebench.cli.main':\n"
-        "            raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupting())\n"
-        "from setebench.__main__ import main\n"
-        "main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", starting], capture_output=True, text=True, check=False)
-    assert done.returncode == 130
-    assert done.stderr.split() == ["Interrupted."]

@@ -45,24 +45,6 @@ def test_names_shared_instruction_addresses() -> None:
     assert re.search(r"^ +-4\w+  48 8b 81 00 00 00 00  mov rax, \[rcx\]$", result.stdout, re.MULTILINE)
 
 
-def test_shows_jumps_as_offsets_of_the_listing() -> None:
-    result = show_asm("repeat 3 { load a }")
-    target = re.search(r"operation 1: load a .*\n +(\w+) ", result.stdout)
-    assert target is not None
-    assert f"jne 0x{target[1]}\n" in result.stdout
-
-
-def test_takes_the_bracket_and_joint_runs() -> None:
-    assert "rdtscp" not in show_asm("start; stop").stdout
-    assert "rdtscp" in show_asm("start; stop", "--bracket", "rdtscp").stdout
-    assert "lock inc" not in show_asm("barrier").stdout
-    assert show_asm("barrier", "--together").stdout.count("lock inc") == 2
-
-
-def test_reads_standard_input() -> None:
-    assert show_asm("-", given="load a # first\nnop 2\n").stdout == show_asm("load a; nop 2").stdout
-
-
 def test_lists_snippets_and_shows_one() -> None:
     listing = show_asm("--list")
     assert listing.exit_code == 0
@@ -101,12 +83,6 @@ def test_says_what_is_wrong_in_one_line(arguments: list[str], said: str) -> None
     assert result.stdout == ""
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
-
-
-def test_refuses_input_that_is_no_text() -> None:
-    result = show_asm("-", given=b"load \xff")
-    assert result.exit_code == 2
-    assert "no UTF-8 text" in result.stderr
 
 
 def test_says_which_cpu_feature_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from click.testing import CliRunner, Result
 from setebench.cli.main import setebench
 from setebench.host.processor import read_processor
 from setebench.host.tree import Tree
-from setebench.native.perf.tables import conflicts, load_tables, table_for
+from setebench.native.perf.tables import load_tables, table_for
 
 
 def tables(*arguments: str) -> Result:
@@ -40,21 +39,6 @@ def test_a_table_shows_every_role_and_every_source(name: str) -> None:
     for role, reason in table.absent.items():
         assert f"{role}: {reason}" in shown
     assert all(source.path in shown and source.commit[:12] in shown for source in table.sources.values())
-
-
-def test_conflicts_of_all_tables_and_of_one() -> None:
-    everything = words(tables("--conflicts"))
-    for dispute in conflicts():
-        assert dispute.conflict.value in everything and dispute.conflict.note in everything
-    one = words(tables("--conflicts", "zen5"))
-    assert "0xA1" in one and "Helm" not in one
-
-
-def test_the_document_holds_what_the_files_say() -> None:
-    document = json.loads(tables("--format", "json", "haswell-ep").stdout)
-    role = document["tables"]["haswell-ep"]["roles"]["stall_l1d_miss"]
-    assert (role["event"], role["umask"], role["cmask"], role["counters"]) == (0xA3, 0x0C, 12, [2])
-    assert document["schema"] == 1 and document["kind"] == "counters tables"
 
 
 def test_a_name_that_there_is_not_costs_one_line() -> None:

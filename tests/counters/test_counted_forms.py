@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import signal
 from typing import Any
 
 import pytest
@@ -56,15 +55,6 @@ def test_missing_is_null_with_a_reason_and_shared_is_flagged() -> None:
     assert (document["schema"], document["kind"], document["means"]) == (1, "counters stat", None)
 
 
-def test_the_table_says_what_is_to_be_known_of_a_count() -> None:
-    shown = table(_counted(_run()))
-    assert "1,234,567" in shown and "40*" in shown
-    assert "mem_read: no right to count sockets" in shown
-    assert "store*: its counter ran 40.0 % of the time (multiplexing); the count is not scaled" in shown
-    assert "store: without what happens in the kernel" in shown and "mem_read: of a whole socket" in shown
-    assert "\x1b" not in shown
-
-
 def test_regions_are_summed_over_threads_that_stay_apart() -> None:
     counted = _counted(_run(regions=[_region(5, 100), _region(6, 23), _region(5, 1, "other")]))
     solve, other = json.loads(as_json(counted))["runs"][0]["regions"]
@@ -86,18 +76,6 @@ def test_every_count_is_a_row_of_the_csv() -> None:
     assert (rows[9]["region"], rows[12]["thread"], rows[12]["calls"]) == ("solve", "5", "2")
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"status": 3}, "exit status 3"),
-        ({"status": None, "signal": int(signal.SIGSEGV)}, "killed by SIGSEGV"),
-        ({"status": None, "signal": 63}, "killed by signal 63"),
-    ],
-)
-def test_how_it_ended_stands_in_the_title(changes: dict[str, Any], words: str) -> None:
-    assert words in table(_counted(_run(**changes))).splitlines()[0]
-
-
 # -- means over runs --------------------------------------------------------------------------------------------------
 
 
@@ -110,25 +88,3 @@ def test_the_interval_is_students() -> None:
     found = mean(_values(9, 10, 11))
     assert found.mean == 10 and found.high is not None and found.low is not None
     assert found.high - 10 == pytest.approx(4.3027 / 3**0.5, rel=1e-4) == 10 - found.low
-
-
-def test_equal_runs_have_an_interval_of_no_width() -> None:
-    found = mean(_values(7, 7))
-    assert (found.low, found.mean, found.high) == (7, 7, 7)
-
-
-@pytest.mark.parametrize("counts", [[], [*_values(1), MISSING], [*_values(1), SHARED]])
-def test_no_mean_of_what_is_missing_or_took_turns(counts: list[Count]) -> None:
-    found = mean(counts)
-    assert found.mean is None and found.reason
-
-
-def test_one_run_has_a_mean_without_an_interval() -> None:
-    found = mean(_values(5))
-    assert (found.mean, found.low, found.high) == (5, None, None) and found.reason
-
-
-def test_a_run_that_the_user_ended_is_shown_and_not_averaged() -> None:
-    runs = [_run(), _run(), _run(asked=int(signal.SIGINT), counts={**COUNTS, "load": _values(3)[0]})]
-    document = json.loads(as_json(_counted(*runs)))
-    assert document["means"]["load"]["mean"] == 1234567 and document["runs"][2]["ended_by"] == "SIGINT"

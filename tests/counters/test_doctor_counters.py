@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import msgspec
 import pytest
-from fake_kernel import FakeEvent, FakeKernel
+from fake_kernel import FakeKernel
 
-from setebench.doctor import Check, CounterReport, Status, checks
+from setebench.doctor import Check, CounterReport, checks
 from setebench.host.access import Access
 from setebench.host.environment import Environment, read_environment
 from setebench.host.event_sources import EventSources
@@ -52,13 +51,6 @@ def test_a_guest_without_one() -> None:
     assert guest["counting rights"].found == "perf_event_paranoid 2, CAP_PERFMON"
 
 
-def test_malformed_files_are_unknown() -> None:
-    odd = read_environment(MACHINES / "malformed")
-    assert odd.events.nmi_watchdog is None and odd.events.privileged is None
-    assert {check.status for check in found(odd).values()} == {Status.UNKNOWN}
-    assert any("nmi_watchdog" in problem for problem in odd.unread) and any("CapEff" in line for line in odd.unread)
-
-
 @pytest.mark.parametrize(
     ("level", "privileged", "status", "said"),
     [
@@ -93,11 +85,6 @@ def test_free_counters(free: int | None, status: str, text: str) -> None:
     assert check.status.value == status and text in check.found
 
 
-def test_samples_of_amd_and_rdpmc_forbidden() -> None:
-    amd = of(2, pmus=["cpu", "ibs_op", "ibs_fetch"], rdpmc=0, max_precise=0)
-    assert amd["precise samples"].found == "IBS" and amd["rdpmc"].status is Status.NOTE and amd["rdpmc"].advice
-
-
 # -- counting what is free --------------------------------------------------------------------------------------------
 
 
@@ -113,25 +100,6 @@ def test_as_many_as_the_kernel_gives(tree: Tree, free: int) -> None:
     assert report.free == free and "no counter is free" in report.reason and not kernel.events
 
 
-def test_more_than_any_core_has_is_the_end(tree: Tree) -> None:
-    assert counter_report(FakeKernel(pace=1), tree).free == MOST
-
-
-def test_no_pmu_and_no_right_have_reasons(tree: Tree) -> None:
-    def none(_event: FakeEvent) -> int:
-        return errno.ENOENT
-
-    report = counter_report(FakeKernel(refuse=none), tree)
-    assert report.free == 0 and "PMU" in report.reason
-    refused = counter_report(FakeKernel(refuse=lambda _: errno.EPERM), tree)
-    assert refused.free == 0 and refused.reason
-
-
 def test_counters_that_open_and_stand_still_are_not_counters(tree: Tree) -> None:
     report = counter_report(FakeKernel(free=4), tree)
     assert report.free == 0 and "does not count" in report.reason
-
-
-def test_too_many_files_end_the_search(tree: Tree) -> None:
-    report = counter_report(FakeKernel(files=3, pace=1), tree)
-    assert report.free == 3 and "ulimit" in report.reason

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setebench.native.perf.constraints import FIRST_FIXED, Registers, fits, grouped
-from setebench.native.perf.tables import Code, EventSpec, Status, load_tables
+from setebench.native.perf.tables import EventSpec, Status, load_tables
 
 HASWELL = load_tables()["haswell-ep"].roles
 
@@ -25,12 +25,6 @@ def test_the_three_of_haswell_that_only_counter_2_holds_are_pairwise_apart() -> 
     assert len(grouped({role: HASWELL[role] for role in three}).groups) == 3
 
 
-def test_fixed_counters_leave_the_general_ones_free() -> None:
-    four = [spec((0, 1, 2, 3)) for _ in range(4)]
-    assert fits([*four, HASWELL["cycles"], HASWELL["instructions"]])
-    assert not fits([*four, spec((0, 1, 2, 3))])
-
-
 def test_a_counter_that_another_program_has_is_not_used() -> None:
     four = [spec((0, 1, 2, 3)) for _ in range(4)]
     assert not fits([*four, HASWELL["cycles"]], Registers(taken={"cpu": frozenset({FIRST_FIXED + 1})}))
@@ -38,47 +32,6 @@ def test_a_counter_that_another_program_has_is_not_used() -> None:
     assert fits(four, Registers(taken={"uncore_imc": frozenset({3})}))
     alone = grouped({"cycles": spec((0,))}, Registers(taken={"cpu": frozenset({0})}))
     assert alone.groups == () and "more than are free" in alone.unfit["cycles"]
-
-
-def test_two_offcore_responses_at_once_and_equal_ones_share_a_register() -> None:
-    responses = [spec((0, 1, 2, 3), offcore_rsp=number) for number in (1, 2, 3)]
-    assert fits(responses[:2])
-    assert not fits(responses)
-    assert fits([responses[0], responses[1], spec((0, 1, 2, 3), offcore_rsp=1)])
-    local_and_remote, remote = HASWELL["offcore_mem_read"], HASWELL["remote_read"]
-    assert {code.offcore_rsp for code in remote.codes} < {code.offcore_rsp for code in local_and_remote.codes}
-    assert fits([local_and_remote, remote])
-
-
-def test_an_event_of_two_neighbouring_counters() -> None:
-    wide = spec((0, 2, 4), width=2)
-    assert fits([wide] * 3)
-    assert not fits([wide] * 4)
-    assert fits([wide, wide, spec(tuple(range(6))), spec(tuple(range(6)))])
-    assert not fits([wide, spec((1,)), spec((2,)), spec((5,))])
-
-
-def test_kinds_of_pmu_do_not_stand_in_each_others_way() -> None:
-    boxes = {f"{pmu}{number}": spec((0,), pmu=pmu) for pmu in ("cpu", "uncore_imc", "uncore_ha") for number in (1, 2)}
-    assert len(grouped(boxes).groups) == 2
-
-
-def test_a_sum_needs_a_counter_for_each_of_its_events() -> None:
-    parts = tuple(Code(event=number) for number in range(3))
-    three = EventSpec(sum=parts, counters=(0, 1, 2, 3), sources={}, status=Status.DOCUMENTED)
-    assert fits([three, spec((0, 1, 2, 3))])
-    assert not fits([three, spec((0, 1, 2, 3)), spec((0, 1, 2, 3))])
-    assert "6 counters" in grouped({"fp_op": load_tables()["skylake-sp"].roles["fp_op"]}).unfit["fp_op"]
-
-
-def test_a_core_without_a_second_thread_has_twice_the_counters_for_most_events() -> None:
-    alone = Registers(smt=False)
-    skylake = load_tables()["skylake-sp"].roles
-    assert fits([skylake["fp_op"]], alone) and not fits([skylake["fp_op"]])
-    assert len(grouped(skylake, alone).groups) < len(grouped(skylake).groups)
-    one_counter = [HASWELL["l1d_inflight_sum"], HASWELL["stall_l1d_miss"]]
-    assert not fits(one_counter, alone)
-    assert fits([spec((0,))], alone)
 
 
 def test_roles_that_every_set_is_to_have() -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from recorded_pmus import pmus, processor
 
 from setebench.errors import SetebenchError, UnsupportedError, UsageError
-from setebench.native.perf.attributes import Breakpoint, Software, Type
-from setebench.native.perf.encode import Encoded, Encoder, boxes, encode_spec, placed_terms, plan_of, split_events
+from setebench.native.perf.encode import Encoded, Encoder, boxes, encode_spec, plan_of
 from setebench.native.perf.sysfs import Bits, Pmu
-from setebench.native.perf.tables import EventSpec, Status, events_for, load_tables
+from setebench.native.perf.tables import EventSpec, events_for, load_tables
 
 HASWELL, ZEN, GUEST = (pmus(machine) for machine in ("haswell_ep", "zen5", "guest"))
 
@@ -63,13 +60,6 @@ def test_the_word_of_configuration_on_amd(text: str, config: int) -> None:
     assert [term.attributes.config for term in encoder("zen5").encode(text).terms] == [config]
 
 
-def test_every_box_of_a_kind_is_counted_in_the_order_of_numbers() -> None:
-    encoded = encoder("zen5").encode("amd_umc/event=0xa,rdwrmask=1/")
-    assert configs(encoded) == [(f"amd_umc_{number}", 0x10A, 0) for number in (0, 1, 2, 10)]
-    assert all(term.cpus == (0,) for term in encoded.terms)
-    assert configs(encoder("zen5").encode("amd_umc_0/event=0xa,rdwrmask=1/")) == [("amd_umc_0", 0x10A, 0)]
-
-
 def test_a_pattern_takes_the_boxes_that_have_the_event_and_the_kernels_scale() -> None:
     encoded = encoder("haswell_ep").encode("uncore_*/cas_count_read/")
     assert configs(encoded) == [(f"uncore_imc_{number}", 0x304, 0) for number in (0, 1, 4, 5)]
@@ -86,34 +76,6 @@ def test_modifiers_choose_whose_part_is_counted() -> None:
     guest = encoder("haswell_ep").encode("instructions:G").terms[0].attributes
     assert (guest.exclude_host, guest.exclude_guest) == (True, False)
     assert encoder("haswell_ep").encode("r1b1:u").terms[0].attributes.exclude_kernel
-
-
-def test_the_kernels_own_events_need_no_pmu() -> None:
-    faults = encoder("guest").encode("page-faults").terms[0]
-    assert (faults.attributes.type, faults.attributes.config) == (Type.SOFTWARE, Software.PAGE_FAULTS)
-    assert configs(encoder("guest").encode("faults")) == configs(encoder("guest").encode("page_fault"))
-    assert encoder("guest").encode("context-switches").terms[0].in_kernel
-    assert encoder("guest").encode("cs").terms[0].in_kernel
-    assert not faults.in_kernel
-    assert encoder("guest").encode("msr/tsc/").terms[0].attributes.type == GUEST["msr"].type
-    generic = encoder("guest").encode("branches").terms[0].attributes
-    assert generic.type == Type.HARDWARE
-
-
-def test_roles_come_before_events_of_the_kernel_with_the_same_name() -> None:
-    assert configs(encoder("haswell_ep").encode("cycles")) == [("cpu", 0x3C, 0)]
-    assert encoder("guest").encode("branch-misses").terms[0].attributes.type == Type.HARDWARE
-    assert encoder("haswell_ep").encode("mem_read").unit == "lines"
-
-
-def test_accesses_to_an_address() -> None:
-    attributes = encoder("guest").encode("mem:0x7f0010/8:w").terms[0].attributes
-    assert (attributes.type, attributes.bp_type) == (Type.BREAKPOINT, Breakpoint.WRITE)
-    assert (attributes.bp_address, attributes.bp_bytes) == (0x7F0010, 8)
-    both = encoder("guest").encode("mem:0x7f0010").terms[0].attributes
-    assert (both.bp_type, both.bp_bytes) == (Breakpoint.READ | Breakpoint.WRITE, 4)
-    code = encoder("guest").encode("mem:0x7f0013:x:u").terms[0].attributes
-    assert (code.bp_type, code.bp_bytes, code.exclude_kernel) == (Breakpoint.EXECUTE, 8, True)
 
 
 # -- refused in one line ---------------------------------------------------------------------------------------------
@@ -169,53 +131,6 @@ def test_no_text_makes_a_traceback(text: str) -> None:
 # -- properties ------------------------------------------------------------------------------------------------------
 
 
-@st.composite
-def layouts(draw: st.DrawFn) -> tuple[Pmu, dict[str, int]]:
-    """A PMU whose terms take disjoint bits, some of them in several runs, and values that fit."""
-    cuts = draw(st.lists(st.integers(1, 63), min_size=2, max_size=6, unique=True).map(sorted))
-    runs = [Bits("config", low, high - 1) for low, high in pairwise(cuts)]
-    order = draw(st.permutations(runs))
-    formats = {"event": tuple(order[: len(order) // 2 + 1])} | {
-        f"t{bits.low}": (bits,) for bits in order[len(order) // 2 + 1 :]
-    }
-    widths = {name: sum(high - low + 1 for _, low, high in place) for name, place in formats.items()}
-    values = {name: draw(st.integers(0, (1 << width) - 1)) for name, width in widths.items()}
-    return Pmu(name="p", type=99, formats=formats), values
-
-
-@given(layouts())
-def test_what_is_put_into_bits_is_read_from_them_again(layout: tuple[Pmu, dict[str, int]]) -> None:
-    pmu, values = layout
-    config = placed_terms(pmu, values)["config"]
-    for name, value in values.items():
-        read, at = 0, 0
-        for _, low, high in pmu.formats[name]:
-            read |= ((config >> low) & ((1 << (high - low + 1)) - 1)) << at
-            at += high - low + 1
-        assert read == value
-    places = [bits for place in pmu.formats.values() for bits in place]
-    assert config & ~sum(((1 << (high + 1)) - (1 << low)) for _, low, high in places) == 0
-
-
-@given(layouts())
-def test_text_and_terms_say_the_same(layout: tuple[Pmu, dict[str, int]]) -> None:
-    pmu, values = layout
-    text = ",".join(f"{name}={value:#x}" for name, value in values.items())
-    encoded = Encoder({"p": pmu}, {}).encode(f"p/{text}/")
-    assert encoded.terms[0].attributes.config == placed_terms(pmu, values)["config"]
-
-
-def test_lists_are_split_between_events_only() -> None:
-    assert split_events("cycles,cpu/event=1,umask=2/u, mem_read") == ["cycles", "cpu/event=1,umask=2/u", "mem_read"]
-    assert split_events("") == []
-
-
-def test_kinds_of_pmu() -> None:
-    assert [pmu.name for pmu in boxes(ZEN, "amd_umc")] == ["amd_umc_0", "amd_umc_1", "amd_umc_2", "amd_umc_10"]
-    assert [pmu.name for pmu in boxes(ZEN, "amd_df")] == ["amd_df"]
-    assert boxes(ZEN, "amd") == [] and boxes(GUEST, "cpu") == []
-
-
 # -- events of the tables --------------------------------------------------------------------------------------------
 
 
@@ -246,24 +161,6 @@ def test_every_role_of_a_table_encodes_where_its_pmus_are() -> None:
             assert plan.reason == "" and len(plan.terms) == len(spec.codes) * len(boxes(here, spec.pmu))
 
 
-def test_a_role_without_its_pmu_has_a_reason() -> None:
-    for role, spec in events_for(processor("guest")).items():
-        plan = plan_of(role, spec, GUEST)
-        assert plan.terms == () and "no PMU" in plan.reason
-
-
-def test_a_table_that_asks_for_a_term_the_kernel_lacks_is_the_machines_limit() -> None:
-    spec = EventSpec(event=1, cmask=1, pmu="uncore_imc", sources={}, status=Status.DOCUMENTED)
-    with pytest.raises(UnsupportedError, match="cmask"):
-        encode_spec(spec, HASWELL)
-
-
-def test_scales_of_a_sum_are_kept_apart() -> None:
-    spec = load_tables()["granite-rapids"].roles["fp_op"]
-    terms = encode_spec(spec, HASWELL)
-    assert [term.factor for term in terms] == [1, 2, 4, 8, 16]
-
-
 INTEL_BOX = {
     "event": (Bits("config", 0, 7), Bits("config", 21, 21)),
     "umask": (Bits("config", 8, 15), Bits("config", 32, 55)),
@@ -292,8 +189,3 @@ def test_every_record_of_every_table_fits_the_formats_of_its_pmus(name: str) -> 
         key = spec.pmu, tuple((term.attributes.config, term.attributes.config1) for term in terms)
         assert key not in words, f"{role} and {words.get(key)} are the same event"
         words[key] = role
-
-
-def test_extensions_of_umasks_go_where_the_kernel_has_them() -> None:
-    spec = load_tables()["granite-rapids"].roles["home_read"]
-    assert encode_spec(spec, drawn_from_formats(spec, True))[0].attributes.config == 0x24 | 0x04 << 8 | 0x1 << 32

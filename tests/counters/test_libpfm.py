@@ -109,30 +109,6 @@ def test_what_is_called_cross_checked_is_what_libpfm_encodes(table: str, libpfm:
     assert len(found) >= 5
 
 
-def test_every_release_knows_haswell(libpfm: Libpfm) -> None:
-    name = "hsw_ep::L1D_PEND_MISS:PENDING:c=1"
-    answer = asked("hsw_ep", [name])[name]
-    assert not isinstance(answer, str)
-    codes, config = answer
-    assert isinstance(codes, list) and codes[0] & SELECT == 0x01000148
-    assert isinstance(config, int) and config & SELECT == 0x01000148
-
-
-def test_the_kernels_own_events_by_the_librarys_names(libpfm: Libpfm) -> None:
-    here = Encoder(pmus("guest"), {}, lambda: libpfm)
-    ours = here.encode("page-faults").terms[0]
-    by_library = here.encode("PERF_COUNT_SW_PAGE_FAULTS").terms[0]
-    assert (by_library.attributes.type, by_library.attributes.config) == (ours.attributes.type, ours.attributes.config)
-    assert by_library.pmu == ours.pmu
-
-
-def test_an_unknown_name_is_the_users_mistake(libpfm: Libpfm) -> None:
-    for name in ("nosuch::EVENT", "no such event", "é", "%s%n"):
-        with pytest.raises(UsageError) as refused:
-            Encoder(pmus("guest"), {}, lambda: libpfm).encode(name)
-        assert "\n" not in str(refused.value)
-
-
 def test_without_the_library_there_is_one_line() -> None:
     def missing() -> Libpfm:
         return Libpfm("libpfm-of-another-day.so.4")

@@ -6,20 +6,18 @@ import os
 import struct
 from pathlib import Path
 
-import msgspec
 import pytest
-from fake_kernel import FakeEvent, FakeKernel
+from fake_kernel import FakeKernel
 
 from setebench.diagnose.observing.observe import TimeSampling, Wish
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 from setebench.native.perf._perf import Page
-from setebench.native.perf.attributes import Attributes, Sample
+from setebench.native.perf.attributes import Attributes
 from setebench.native.perf.kernel import EventPage, PerfError
-from setebench.native.perf.sampling import Lost, Sampler, SampleRecord
-from setebench.native.perf.sampling.kinds import SampleId
-from setebench.native.perf.sampling.loads import LoadSampler, for_program, load_event
-from setebench.native.perf.sysfs import Pmu, PmuEvent, parse_format, read_pmus
+from setebench.native.perf.sampling import Sampler, SampleRecord
+from setebench.native.perf.sampling.loads import LoadSampler, load_event
+from setebench.native.perf.sysfs import Pmu, parse_format, read_pmus
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "pmus"
 PAGE = 4096
@@ -68,26 +66,6 @@ def test_intel_by_the_kernels_own_event() -> None:
     assert event.leader is None
 
 
-def test_a_leader_that_the_kernel_lists_is_taken() -> None:
-    listed = pmus("haswell_ep")
-    cpu = listed["cpu"]
-    aux = PmuEvent(text="event=0x03,umask=0x82")
-    listed["cpu"] = msgspec.structs.replace(cpu, events=cpu.events | {"mem-loads-aux": aux})
-    event = load_event(listed, 1009, 30)
-    assert event.leader is not None and event.leader.config == 0x8203 and not event.leader.sample_period
-    kernel = RingKernel()
-    like = Attributes(type=1, inherit=True, enable_on_exec=True, use_clockid=True, clockid=1)
-    with LoadSampler(for_program(event, like), cpus=(0,), kernel=kernel) as sampler:
-        assert all(each.attributes.inherit and each.attributes.enable_on_exec for each in kernel.events.values())
-        leader, member = kernel.events
-        assert kernel.events[member].leader == leader and sampler.fds == (member,)
-        sampler.enable()
-        assert all(each.on for each in kernel.events.values())
-        sampler.disable()
-        assert not any(each.on for each in kernel.events.values())
-    assert not kernel.events
-
-
 def test_amd_by_operations_with_the_kernels_filter() -> None:
     event = load_event(pmus("zen5"), 997, 30)
     assert event.sampled.type == pmus("zen5")["ibs_op"].type
@@ -97,15 +75,6 @@ def test_amd_by_operations_with_the_kernels_filter() -> None:
     older["ibs_op"] = Pmu(name="ibs_op", type=11, formats={"cnt_ctl": parse_format("config:19")})
     plain = load_event(older, 997, 30).sampled
     assert not plain.exclude_kernel and plain.config2 == 0
-
-
-def test_no_way_is_a_reason() -> None:
-    with pytest.raises(UnsupportedError, match="neither a PMU ibs_op nor an event mem-loads"):
-        load_event(pmus("guest"), 1009, 30)
-    listed = pmus("haswell_ep")
-    listed["cpu"] = msgspec.structs.replace(listed["cpu"], caps={"max_precise": "0"})
-    with pytest.raises(UnsupportedError, match="no precise samples"):
-        load_event(listed, 1009, 30)
 
 
 def test_samples_of_loads_come_out_with_latency_and_level() -> None:
@@ -127,32 +96,12 @@ def test_samples_of_loads_come_out_with_latency_and_level() -> None:
     assert not kernel.events
 
 
-def test_lost_records_are_counted() -> None:
-    kernel = RingKernel()
-    event = Attributes(type=1, sample_type=int(Sample.IP), disabled=True)
-    with Sampler(event, kernel=kernel) as sampler:
-        kernel.write(sampler.fds[0], struct.pack("=IHHQQ", 2, 0, 24, 1, 40))
-        assert sampler.drain() == [Lost(records=40, who=SampleId())]
-        assert sampler.lost == 40 and sampler.samples() == []
-
-
 @pytest.mark.parametrize(("number", "said"), [(1, "perf_event_mlock_kb"), (22, "CPU of its own"), (12, "32")])
 def test_a_buffer_that_is_refused_leaves_nothing_open(number: int, said: str) -> None:
     kernel = RingKernel(refuse_maps=number)
     with pytest.raises(UnsupportedError, match="no samples") as caught:
         Sampler(Attributes(type=1), data_pages=32, kernel=kernel)
     assert not kernel.events and said in str(caught.value)
-
-
-def test_an_event_that_is_refused_on_the_second_cpu_leaves_nothing_open() -> None:
-    def one_cpu(event: FakeEvent) -> int:
-        return 19 if event.cpu == 1 else 0  # ENODEV
-
-    kernel = RingKernel()
-    kernel.refuse = one_cpu
-    with pytest.raises(UnsupportedError, match="CPU 1 is offline"):
-        Sampler(Attributes(type=1), 7, (0, 1), kernel=kernel)
-    assert not kernel.events
 
 
 def test_a_diagnosed_programs_loads_are_sampled_beside_its_time_and_are_no_time() -> None:

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from setebench.counters.decomposition import ROLES_NEEDED, Decomposition, Undecided, decompose, of_fractions
 from setebench.counters.metrics import (
     DEFINITIONS,
-    FALSE_SHARING,
     LOAD_MISS_LATENCY,
-    MEMORY_READ,
     Measurement,
     best,
     evaluate,
@@ -51,18 +49,6 @@ def test_latencies_are_those_of_helm_and_taura() -> None:
     assert best(LOAD_MISS_LATENCY, lambda _: counts).value == 200
 
 
-def test_a_newer_definition_serves_where_the_first_lacks_an_event() -> None:
-    metric = best(LOAD_MISS_LATENCY, lambda _: measured(l1d_inflight_sum=120_000, load_l1_miss_any=600))
-    assert (metric.definition, metric.value) == ("load_miss_latency.alpha_over_completed", 200)
-
-
-def test_bandwidths_are_lines_over_time() -> None:
-    counts = measured(2.0, mem_read=10**9, link_flit=8 * 10**9, hitm_local=600)
-    assert best(MEMORY_READ, lambda _: counts).value == 32
-    assert evaluate(DEFINITIONS["link_traffic"], counts).value == 32
-    assert best(FALSE_SHARING, lambda _: counts).value == 300
-
-
 @pytest.mark.parametrize(
     ("count", "reason"),
     [
@@ -91,12 +77,6 @@ def test_verdicts_gate_metrics_but_not_what_the_kernel_counts() -> None:
         metric = evaluate(definition, measurement)
         assert (metric.value is not None) == works and bool(metric.reason) != works
         assert measurement.objection("page_fault") == ""
-
-
-def test_nothing_to_divide_by_is_a_reason_and_no_zero() -> None:
-    metric = best(LOAD_MISS_LATENCY, lambda _: measured(l1d_inflight_sum=0, load_l1_miss=0, load_fb_hit=0))
-    assert metric.value is None and metric.reason == "no load missed L1"
-    assert evaluate(DEFINITIONS["memory_read.controllers"], measured(0.0, mem_read=4)).reason == "no time passed"
 
 
 FRACTION = st.floats(0, 1)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 from fake_kernel import FakeKernel
 from recorded_pmus import tree
 
 from setebench.counters.roles import ROLES, Scope
-from setebench.errors import UsageError
 from setebench.native.perf.messages import read_situation
 from setebench.native.perf.program.native import NativeResolver
 from setebench.native.perf.program.offered import Offer, offers
@@ -41,25 +38,10 @@ def test_roles_of_a_machine_with_a_table_have_its_events() -> None:
     assert all(term.cpus for term in read.wanted.plan.terms)
 
 
-def test_events_that_the_kernel_names_come_on_request() -> None:
-    machine = "haswell_ep"
-    more = _offers(machine, everything=True)
-    named = more.keys() - _offers(machine).keys()
-    assert named and all(name.count("/") == 2 for name in named)
-    assert {name for name in named if more[name].reason} == set()
-
-
 def test_a_guest_without_a_pmu_says_so_for_every_role_that_needs_one() -> None:
     found = _offers("guest")
     reasons = {each.reason for name, each in found.items() if name not in SYSTEM}
     assert len(reasons) == 1 and "PMU" in reasons.pop()
-
-
-def test_what_the_kernel_refuses_is_not_offered() -> None:
-    kernel = FakeKernel(refuse=lambda event: errno.EBUSY if event.cpu >= 0 else 0)
-    found = _offers("haswell_ep", kernel)
-    assert found["mem_read"].reason and not found["l1d_inflight_sum"].reason
-    assert not kernel.events  # all are closed again
 
 
 @pytest.mark.parametrize(
@@ -75,17 +57,3 @@ def test_events_in_the_kernels_words(text: str, config: int, scope: Scope) -> No
     wanted = NativeResolver(recorded, read_situation(recorded)).of_text(text)
     assert wanted.plan.terms[0].attributes.config == config
     assert (wanted.name, wanted.scope, wanted.of_threads) == (text, scope, True)
-
-
-def test_boxes_that_match_are_summed_and_count_for_their_socket() -> None:
-    recorded = tree("haswell_ep")
-    wanted = NativeResolver(recorded, read_situation(recorded)).of_text("uncore_imc_*/cas_count_read/")
-    assert wanted.scope is Scope.SOCKET and len(wanted.plan.terms) > 1 and not wanted.of_threads
-
-
-def test_a_pmu_that_is_missing_is_a_reason_and_a_word_that_is_none_an_error() -> None:
-    recorded = tree("guest")
-    resolver = NativeResolver(recorded, read_situation(recorded))
-    assert "no PMU" in resolver.of_text("uncore_imc/cas_count_read/").plan.reason
-    with pytest.raises(UsageError):
-        resolver.of_text("no_such_event")

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from fake_kernel import FakeEvent, FakeKernel
 
-from setebench.errors import UsageError
 from setebench.host.tree import Tree
-from setebench.native.perf.attributes import Attributes, Software
+from setebench.native.perf.attributes import Attributes
 from setebench.native.perf.kernel import EVERYBODY
-from setebench.native.perf.machine.native_counters import NativeCounters, NativeCounting
+from setebench.native.perf.machine.native_counters import NativeCounting
 from setebench.native.perf.messages import Situation
 from setebench.native.perf.plans import SYSTEM_PLANS, Plan, Term, countable
 
@@ -84,30 +83,12 @@ def test_terms_are_scaled_and_added_over_boxes_and_cpus() -> None:
     assert counters.read()["mem_read"].value == 110
 
 
-def test_counts_stay_after_the_end_and_everything_is_closed() -> None:
-    kernel = FakeKernel()
-    counters = counting(kernel, [LOADS], [MEMORY])
-    run(kernel, counters, (0xD0, 5))
-    counters.close()
-    assert not kernel.events and counters.read()["load"].value == 5
-    counters.close()
-    assert counters.read()["load"].value == 5
-
-
 def test_a_group_without_a_free_counter_says_so_and_is_never_zero() -> None:
     kernel = FakeKernel(free=1)
     counters = counting(kernel, [LOADS, FILLS])
     run(kernel, counters, (0xD0, 5), (0x51, 5))
     for count in counters.read().values():
         assert count.value is None and "no counter is free" in count.reason and "watchdog" in count.reason
-
-
-def test_a_second_group_that_finds_none_free_leaves_the_first_alone() -> None:
-    kernel = FakeKernel(free=1)
-    counters = counting(kernel, [LOADS], [FILLS])
-    run(kernel, counters, (0xD0, 5), (0x51, 5))
-    found = counters.read()
-    assert found["load"].value == 5 and found["l1d_fill"].value is None
 
 
 def test_a_shared_counter_is_flagged_and_never_scaled() -> None:
@@ -132,15 +113,6 @@ def test_an_event_that_is_refused_has_a_reason_and_the_others_count(number: int)
         assert not kernel.events
 
 
-def test_a_role_with_one_box_missing_is_missing() -> None:
-    kernel = FakeKernel(refuse=lambda event: errno.ENODEV if event.cpu == 8 else 0)
-    counters = counting(kernel, [MEMORY])
-    with counters.around_joint_run():
-        kernel.happen(4, 10, cpu=0)
-    count = counters.read()["mem_read"]
-    assert count.value is None and "CPU 8 is offline" in count.reason
-
-
 def test_a_member_that_does_not_fit_counts_in_a_group_of_its_own() -> None:
     def full(event: FakeEvent) -> int:
         return errno.EINVAL if event.leader != -1 else 0
@@ -150,16 +122,6 @@ def test_a_member_that_does_not_fit_counts_in_a_group_of_its_own() -> None:
     run(kernel, counters, (0xD0, 5), (0x51, 2))
     assert all(event.attributes.pinned for event in kernel.events.values())
     assert {role: count.value for role, count in counters.read().items()} == {"load": 5, "l1d_fill": 2}
-
-
-def test_too_many_open_files() -> None:
-    kernel = FakeKernel(files=1)
-    counters = counting(kernel, [LOADS, FILLS])
-    run(kernel, counters, (0xD0, 5))
-    found = counters.read()
-    assert found["load"].value == 5 and "ulimit -n" in found["l1d_fill"].reason
-    counters.close()
-    assert not kernel.events
 
 
 def test_every_thread_counts_with_its_own_events_and_its_counts_outlive_it() -> None:
@@ -190,11 +152,6 @@ def ordinary(event: FakeEvent) -> int:
     return 0 if event.attributes.exclude_kernel and event.pid == 0 else errno.EACCES
 
 
-def nothing(_event: FakeEvent) -> int:
-    """What ordinary users may at 3 and 4 of some distributions."""
-    return errno.EACCES
-
-
 def test_a_form_that_counts_nothing_is_never_used() -> None:
     kernel = FakeKernel(refuse=ordinary)
     for role in ("context_switch", "cpu_migration"):
@@ -206,12 +163,6 @@ def test_a_form_that_counts_nothing_is_never_used() -> None:
     assert kernel.opened and not kernel.events
 
 
-def test_with_the_right_to_it_the_kernels_part_is_counted() -> None:
-    kernel = FakeKernel()
-    for plan in SYSTEM_PLANS.values():
-        assert not countable(kernel, plan, SITUATION).terms[0].attributes.exclude_kernel
-
-
 def tree(root: Path, paranoid: int) -> Tree:
     for name, text in {
         "proc/sys/kernel/perf_event_paranoid": str(paranoid),
@@ -221,37 +172,3 @@ def tree(root: Path, paranoid: int) -> Tree:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
     return Tree(root)
-
-
-@pytest.mark.parametrize("paranoid", [3, 4])
-def test_distributions_that_forbid_all(tmp_path: Path, paranoid: int) -> None:
-    counters = NativeCounters(FakeKernel(refuse=nothing), tree(tmp_path, paranoid))
-    for reason in counters.event_roles().values():
-        assert f"it is {paranoid}" in reason and "perf_event_paranoid=2" in reason
-    found = counters.count(["page_fault"]).read()["page_fault"]
-    assert found.value is None and f"it is {paranoid}" in found.reason
-
-
-def test_asking_leaves_nothing_open_and_unknown_roles_are_refused(tmp_path: Path) -> None:
-    kernel = FakeKernel()
-    counters = NativeCounters(kernel, tree(tmp_path, 2))
-    assert set(counters.event_roles()) == set(SYSTEM_PLANS) and not kernel.events
-    assert counters.event_groups([]) == ()
-    with pytest.raises(UsageError, match="no event for 'mem_read'"):
-        counters.event_groups(["page_fault", "mem_read"])
-    with pytest.raises(UsageError, match="nonsense"):
-        counters.count(["nonsense"])
-    assert not kernel.events
-
-
-def test_system_roles_count_together(tmp_path: Path) -> None:
-    kernel = FakeKernel()
-    counters = NativeCounters(kernel, tree(tmp_path, 2)).count(list(SYSTEM_PLANS))
-    run(kernel, counters, (Software.PAGE_FAULTS, 200), (Software.CPU_MIGRATIONS, 2))
-    assert len(counters.leaders()) == 2  # a clock is no member of a group
-    assert {role: count.value for role, count in counters.read().items()} == {
-        "task_clock": 0,
-        "page_fault": 200,
-        "context_switch": 0,
-        "cpu_migration": 2,
-    }

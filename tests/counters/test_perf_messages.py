@@ -10,7 +10,6 @@ import pytest
 
 from setebench.host.environment import Hypervisor
 from setebench.host.tree import Tree
-from setebench.native.perf import messages
 from setebench.native.perf.attributes import Attributes, Type
 from setebench.native.perf.messages import Request, Situation, explain, read_situation
 from setebench.native.perf.sysfs import Pmu
@@ -67,24 +66,6 @@ def test_rights_by_the_level_that_forbids(
     assert forbidden in line and remedy in line and f"it is {level}" in line and "CAP_PERFMON" in line
 
 
-def test_a_level_that_does_not_forbid_is_not_blamed() -> None:
-    assert "perf_event_paranoid" not in explain(errno.EACCES, USER, with_paranoid(2))
-    assert "perf_event_paranoid" not in explain(errno.EACCES, SOCKET, with_paranoid(0))
-    assert "perf_event_paranoid" not in explain(errno.EPERM, BOTH, ROOT)
-
-
-def test_containers() -> None:
-    inside = msgspec.structs.replace(ROOT, seccomp=True)
-    assert "seccomp" in explain(errno.EPERM, USER, inside) and "--cap-add PERFMON" in explain(errno.EPERM, USER, inside)
-    # what the level forbids is forbidden outside of the container, too
-    assert "perf_event_paranoid" in explain(errno.EPERM, USER, msgspec.structs.replace(BARE, seccomp=True, paranoid=3))
-
-
-def test_another_users_thread() -> None:
-    line = explain(errno.EACCES, Request(attributes=USER.attributes, pid=77), BARE)
-    assert "thread 77 belongs to another user" in line
-
-
 def test_no_pmu_and_no_such_event_are_distinguished() -> None:
     assert "KVM gives this guest no PMU" in explain(errno.ENOENT, USER, GUEST)
     assert "pmu=on" in explain(errno.ENOENT, USER, GUEST)
@@ -92,37 +73,6 @@ def test_no_pmu_and_no_such_event_are_distinguished() -> None:
     assert "no PMU of this CPU" in explain(errno.ENOENT, USER, bare)
     assert "no such event" in explain(errno.ENOENT, USER, BARE)
     assert "no PMU of type 12" in explain(errno.ENOENT, SOCKET, GUEST)
-
-
-def test_what_does_not_fit() -> None:
-    assert "precise" in explain(errno.EINVAL, PRECISE, BARE)
-    uncore = Attributes(type=12, exclude_kernel=True)
-    assert "uncore_imc_0 counts user and kernel together" in explain(
-        errno.EINVAL, Request(attributes=uncore, pid=-1, cpu=0), BARE
-    )
-    assert "whole CPUs" in explain(errno.EINVAL, Request(attributes=Attributes(type=12)), BARE)
-    assert "need a CPU" in explain(errno.EINVAL, Request(attributes=Attributes(type=12), pid=-1), BARE)
-    assert "format" in explain(errno.EINVAL, USER, BARE)
-
-
-def test_samples_that_a_pmu_cannot_take() -> None:
-    assert "precise_ip 0" in explain(errno.EOPNOTSUPP, PRECISE, BARE)
-    plain = Request(attributes=Attributes(type=4, sample_period=1000))
-    assert "PMU cpu can't interrupt" in explain(errno.EOPNOTSUPP, plain, BARE)
-
-
-def test_a_free_counter() -> None:
-    assert "NMI watchdog" in messages.no_counter(msgspec.structs.replace(BARE, nmi_watchdog=True))
-    assert "NMI watchdog" not in messages.no_counter(BARE)
-    assert "hypervisor" in messages.counts_nothing(GUEST) and "hypervisor" not in messages.counts_nothing(BARE)
-
-
-@pytest.mark.parametrize(
-    ("number", "said"), [(errno.EPERM, "perf_event_mlock_kb"), (errno.EINVAL, "CPU of its own"), (errno.ENOMEM, "512")]
-)
-def test_ring_buffers(number: int, said: str) -> None:
-    line = messages.no_buffer(number, 512)
-    assert said in line and "\n" not in line
 
 
 def write(root: Path, **files: str) -> Tree:
@@ -148,12 +98,3 @@ def test_the_situation_is_read_from_the_system(tmp_path: Path, capabilities: str
     found = read_situation(tree)
     assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog) == (4, privileged, True, True)
     assert list(found.pmus) == ["cpu"]
-
-
-def test_a_silent_system_is_unknown_and_still_explained(tmp_path: Path) -> None:
-    found = read_situation(Tree(tmp_path))
-    assert (found.paranoid, found.privileged, found.seccomp, found.nmi_watchdog, found.pmus) == (
-        *(None, None, None, None),
-        {},
-    )
-    assert explain(errno.EACCES, BOTH, found)

@@ -14,7 +14,6 @@ from setebench.native.perf.sampling import (
     Lost,
     Mapped,
     Other,
-    Renamed,
     SampleRecord,
     Started,
     Throttled,
@@ -23,7 +22,6 @@ from setebench.native.perf.sampling import (
 )
 from setebench.native.perf.sampling.kinds import SampleId
 
-USER_EXACT = 2 | 1 << 14
 PEBS = Attributes(
     type=4,
     config=0x1CD,
@@ -97,30 +95,6 @@ def test_data_sources(word: int, level: str, hit: bool | None, snoop: str, tlb: 
     assert (found.level, found.hit, found.snoop, found.tlb) == (level, hit, snoop, tlb)
 
 
-def test_the_rest_of_a_data_source() -> None:
-    found = decode_data_source(source(op=4, level=HIT | 8, lock=2, tlb=HIT | 16 | 32, block=4, snoopx=1))
-    assert (found.operation, found.locked, found.blocked, found.snoop) == ("store", True, "address", "forward")
-    assert found.tlb_levels == ("l2", "walk")
-    assert decode_data_source(source(op=8, lock=1)).locked is None
-
-
-@given(st.integers(0, 2**64 - 1))
-def test_no_word_is_refused(word: int) -> None:
-    found = decode_data_source(word)
-    assert (found.level == "") == (found.hit is None and not found.level)
-
-
-def test_a_precise_sample() -> None:
-    body = struct.pack("=QIIQQII", 0x401000, 11, 12, 1234, 0x7F0000001000, 3, 0)
-    body += struct.pack("=QQ", 287, source(op=LOAD, level=HIT | 128, tlb=HIT | 8, number=13))
-    found = parse_record(record(9, body, USER_EXACT), PEBS)
-    assert isinstance(found, SampleRecord)
-    assert (found.ip, found.address, found.mode, found.exact) == (0x401000, 0x7F0000001000, "user", True)
-    assert found.who == SampleId(11, 12, 1234, None, None, 3)
-    assert found.weights and found.weights.latency_cycles == 287 and found.weights.retire_cycles is None
-    assert found.source and (found.source.level, found.source.tlb) == ("memory", "hit")
-
-
 def everything() -> bytes:
     """All fields that are read or passed over, in the kernel's order."""
     body = struct.pack("=QQIIQQQQII", 77, 0x401000, 11, 12, 1234, 0x7000, 78, 79, 3, 0)
@@ -146,11 +120,6 @@ def test_every_field_of_a_sample_is_where_it_is() -> None:
     assert (found.physical_address, found.page_bytes) == (0xABC000, 4096)
 
 
-def test_samples_with_registers_are_refused() -> None:
-    with pytest.raises(ValueError, match="registers"):
-        parse_record(everything(), Attributes(type=4, sample_type=Sample.IP | Sample.REGS_USER))
-
-
 def test_other_records() -> None:
     assert parse_record(record(2, struct.pack("=QQ", 5, 40) + WHO), PEBS) == Lost(
         records=40, who=SampleId(11, 12, 1234, None, None, 3)
@@ -164,11 +133,6 @@ def test_other_records() -> None:
     )
     assert parse_record(record(4, started + WHO), PEBS) == Ended(pid=20, parent_pid=10, tid=21, parent_tid=11, time=99)
     assert parse_record(record(15, b""), PEBS) == Other(kind=15)
-
-
-def test_names_of_threads() -> None:
-    found = parse_record(record(3, struct.pack("=II8s", 11, 12, b"solve") + WHO, 2 | 1 << 13), PEBS)
-    assert isinstance(found, Renamed) and (found.name, found.of_exec, found.who.cpu) == ("solve", True, 3)
 
 
 def test_mapped_files() -> None:

@@ -93,40 +93,6 @@ def test_a_replay_counts_as_the_machine_did() -> None:
         pass
 
 
-def test_a_mistake_is_no_part_of_a_recording() -> None:
-    recorder = Recorder(Counts())  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="page_fault"):
-        recorder.event_groups(("page_fault",))
-    assert session(replayed_after(recorder)) == session(Counts())
-
-
-def replayed_after(recorder: Recorder) -> Replay:
-    session(recorder)
-    return replayed(recorder)
-
-
-@pytest.mark.parametrize("roles", [("store",), ("load", "store"), ()])
-def test_a_replay_answers_for_no_other_roles(roles: tuple[str, ...]) -> None:
-    recorder = Recorder(Counts())  # type: ignore[arg-type]
-    with recorder.count_events(("load",)) as counting:
-        counting.read()
-    replay = replayed(recorder)
-    with pytest.raises(SetebenchError, match="this version asks otherwise"):
-        replay.event_groups(("load",))
-    with pytest.raises(SetebenchError, match="this version asks otherwise"), replay.count_events(roles) as counting:
-        counting.read()
-
-
-def test_a_replay_answers_at_the_same_place_only() -> None:
-    recorder = Recorder(Counts())  # type: ignore[arg-type]
-    with recorder.count_events(("load",)) as counting:
-        recorder.run(NOP, 2)
-        counting.read()
-    replay = replayed(recorder)
-    with pytest.raises(SetebenchError, match="at this place"), replay.count_events(("load",)) as counting:
-        counting.read()
-
-
 def test_a_machine_that_counts_nothing() -> None:
     recorder = Recorder(Bare())  # type: ignore[arg-type]
     assert recorder.event_roles() == {} == replayed(recorder).event_roles()

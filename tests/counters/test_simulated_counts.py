@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, levels, quiet
+from quiet_machines import HUGE, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, quiet
 
-from setebench.counters.protocol import CountsEvents
-from setebench.counters.roles import ROLES
 from setebench.errors import UsageError
 from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region
@@ -56,19 +54,6 @@ def only(found: dict[str, int], **expected: int) -> None:
     assert {role: found[role] for role in expected} == expected
 
 
-def test_every_simulated_role_is_a_role() -> None:
-    assert set(SIMULATED_ROLES) <= set(ROLES)
-    assert isinstance(perfect(), CountsEvents)
-
-
-def test_instructions_and_cycles_without_memory() -> None:
-    machine = perfect()
-    only(counted(machine, Probe().nop(400)), instructions=400, cycles=100 + IDLE, no_execute=0, stall_load_any=0)
-    only(counted(machine, Probe().add(100)), instructions=100, cycles=100 + IDLE, no_execute=0)
-    found = counted(machine, Probe().multiply(100))
-    only(found, instructions=100, cycles=100 * MULTIPLY + IDLE, no_execute=100 * (MULTIPLY - 1), stall_load_any=0)
-
-
 @pytest.mark.parametrize("work", ["", "free", "chained"])
 def test_a_chase_through_memory(work: str) -> None:
     """Work of the pointer itself adds cycles without execution, but none while a miss is in flight; free work executes
@@ -91,17 +76,6 @@ def test_a_chase_through_memory(work: str) -> None:
         assert found["stall_l1d_miss"] == STEPS * (MEMORY - 1)
 
 
-def test_a_chase_in_the_first_level_waits_for_loads_but_for_no_miss() -> None:
-    machine = perfect()
-    region = machine.allocate(PAGE, PAGE)
-    machine.link(region, region.address + np.arange(4) * LINE)
-    where = {LINE_BASE: [region.address]}
-    machine.run(Probe().chase(LINE_BASE, 4), where)
-    found = counted(machine, Probe().chase(LINE_BASE, 100), where)
-    only(found, cycles=100 * L1 + IDLE, stall_load_any=100 * (L1 - 1), no_execute=100 * (L1 - 1))
-    only(found, stall_l1d_miss=0, l1d_inflight_sum=0, load_l1_miss=0, l1d_fill=0)
-
-
 def test_misses_at_once_add_up_in_each_cycle() -> None:
     ports = {name: {"ports": 12} for name in ("l1", "l2", "l3")}
     machine = perfect(core=spec.Core(issue_width=12), **ports)
@@ -113,16 +87,6 @@ def test_misses_at_once_add_up_in_each_cycle() -> None:
     only(found, l1d_inflight_sum=6 * MEMORY, load_l1_miss=6)
     assert found["l1d_inflight_cycles"] == pytest.approx(MEMORY, abs=1)
     assert found["stall_l1d_miss"] == pytest.approx(MEMORY - 1, abs=1)
-
-
-def test_loads_of_a_line_on_its_way() -> None:
-    machine = perfect()
-    region, _ = chain_of_lines(machine)
-    probe = Probe()
-    for place in range(8):
-        probe = probe.load(PAGE_BASE + 8 * LINE + 8 * place)
-    found = counted(machine, probe, {PAGE_BASE: [region.address]})
-    only(found, load=8, load_l1_miss=1, load_fb_hit=7, l1d_fill=1, l1d_inflight_sum=MEMORY)
 
 
 def far_apart(machine: SimulatedMachine, count: int, how: str) -> dict[str, int]:
@@ -210,28 +174,6 @@ def test_loads_of_what_another_core_modified() -> None:
     only(found, l2_rfo=10, l2_rfo_miss=0, l1d_fill=0, store=10)
 
 
-def test_counts_of_several_cpus_are_summed_and_only_those_within_the_context() -> None:
-    machine = perfect(core=spec.Core(cores=2, threads_per_core=2))
-    machine.run(Probe().nop(40), 1)
-    with machine.count_events(("instructions", "load")) as counting:
-        machine.run_together({0: Probe().nop(40), 1: Probe().nop(80).barrier(), 2: Probe().nop(120)}, 2)
-        inside = values(counting)
-        machine.run(Probe().nop(5), 1)
-        assert values(counting)["instructions"] == inside["instructions"] + 5
-    machine.run(Probe().nop(40), 1)
-    assert inside == {"instructions": 2 * (40 + 81 + 120), "load": 0}
-    assert values(counting)["instructions"] == inside["instructions"] + 5
-
-
-def test_waiting_at_a_barrier_executes() -> None:
-    machine = perfect(core=spec.Core(cores=2))
-    with machine.count_events(("cycles", "no_execute")) as counting:
-        machine.run_together({0: Probe().barrier(), 1: Probe().wait(5000).barrier()}, 1)
-        found = values(counting)
-    assert found["cycles"] == pytest.approx(2 * (5000 + IDLE), abs=4)
-    assert found["no_execute"] <= 4
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_counting_changes_nothing_that_a_probe_sees(seed: int) -> None:
     machine = spec.Machine(**{**vars_of(random_machine(seed)), "pmu": None})
@@ -297,13 +239,3 @@ def test_groups_fit_the_registers_and_more_take_turns() -> None:
             assert count.running == pytest.approx(share * count.enabled, abs=1)
             assert count.shared == (share < 1)
         assert counts["instructions"].value == pytest.approx(share * 40_000, rel=0.11 if share < 1 else 0)
-
-
-def test_time_is_that_of_the_runs() -> None:
-    clock = spec.Clock(ticks_per_second=1e9, ticks_per_cycle=0.5)
-    machine = open_machine_file(spec.Machine(name="half", clock=clock, levels=levels(), pmu=spec.Pmu()))
-    with machine.count_events(("cycles",)) as counting:
-        machine.run(Probe().wait(20_000 - IDLE), 1)
-        count = counting.read()["cycles"]
-    assert count.value == 20_000
-    assert count.enabled == count.running == 10_000

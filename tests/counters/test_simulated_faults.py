@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from quiet_machines import HUGE, LINE, LINE_BASE, levels, quiet
+from quiet_machines import HUGE, LINE_BASE, levels, quiet
 
 from setebench.counters.protocol import Count
 from setebench.counters.verdicts import Kind
 from setebench.errors import UsageError
 from setebench.probe import Probe
 from setebench.sim import loader, spec
-from setebench.sim import random_machine as random_machine_module
 from setebench.sim.dump import dump
 from setebench.sim.pmu_sense import can_be_seen, counted_role, possible_faults
 from setebench.sim.random_machine import random_machine
@@ -81,13 +80,6 @@ def test_faults_of_every_event(true: dict[str, int], role: str) -> None:
     assert turns.value == pytest.approx(0.4 * true[role], rel=0.11)
 
 
-def test_what_comes_in_every_cycle_comes_without_any_other_event() -> None:
-    machine = quiet(pmu=spec.Pmu(events={"load": (fault("background", 0.1),)}))
-    with machine.count_events(("load",)) as counting:
-        machine.run(Probe().wait(10_000), 1)
-        assert counting.read()["load"].value == pytest.approx(1000, rel=0.01)
-
-
 def test_a_narrow_counter_overflows_in_some_readings(true: dict[str, int]) -> None:
     machine = quiet(pmu=spec.Pmu(events={"load": (fault("wraps", 0.5),)}))
     region = machine.allocate(4096, 4096)
@@ -101,59 +93,6 @@ def test_a_narrow_counter_overflows_in_some_readings(true: dict[str, int]) -> No
         found["right" if value == 100 else "negative" if value == 100 - (1 << 48) else "huge"] += 1
         assert value in (100, 100 - (1 << 48), 100 - (1 << 48) + (1 << 64))
     assert min(found["right"], found["negative"], found["huge"]) > 3
-
-
-def test_lines_that_prefetchers_bring_and_an_event_leaves_out(true: dict[str, int]) -> None:
-    assert true["l1d_fill"] == true["mem_read"] >= (1 << 14) // LINE
-    demand = one("l1d_fill", fault("misses_prefetches")).value
-    assert demand is not None and demand < 0.6 * true["l1d_fill"]
-    assert one("mem_read", fault("misses_prefetches")).value == demand
-
-
-def test_lines_asked_for_to_be_written_that_an_event_leaves_out() -> None:
-    machine = quiet(pmu=spec.Pmu(events={"l1d_fill": (), "mem_read": (fault("no_stores"),)}))
-    region = machine.allocate(HUGE, HUGE)
-    with machine.count_events(("l1d_fill", "mem_read")) as counting:
-        machine.run(Probe().stream(LINE_BASE, "copy", 1 << 14), {LINE_BASE: [region.address]})
-        counts = counting.read()
-    assert counts["l1d_fill"].value == 2 * (1 << 14) // LINE
-    assert counts["mem_read"].value == (1 << 14) // LINE
-
-
-def test_lines_of_another_level_and_other_stalls(true: dict[str, int]) -> None:
-    assert one("mem_read", fault("other_level", role="l1d_fill")).value == true["l1d_fill"]
-    assert one("l1d_writeback", fault("other_level", role="mem_write")).value == true["mem_write"]
-    for role in ("stall_l1d_miss", "stall_load_any"):
-        mixed = one(role, fault("includes_other_stalls")).value
-        assert mixed is not None and mixed >= true[role] + 0.9 * 500 * 2
-
-
-@pytest.mark.parametrize(("misses", "floors"), [(3, 0), (4, 1), (7, 1), (8, 2)])
-def test_whole_fours_in_each_cycle(misses: int, floors: int) -> None:
-    events = {"l1d_inflight_sum": (fault("floor_per_cycle"),), "l1d_inflight_cycles": ()}
-    machine = quiet(core=spec.Core(issue_width=12), pmu=spec.Pmu(events=events))
-    region = machine.allocate(HUGE, HUGE)
-    probe = Probe()
-    for line in range(misses):
-        probe = probe.load(LINE_BASE + (line * 41 + 8) * LINE)
-    machine.run(Probe().load(LINE_BASE), {LINE_BASE: [region.address]})
-    with machine.count_events(tuple(events)) as counting:
-        machine.run(probe, {LINE_BASE: [region.address]})
-        counts = counting.read()
-    cycles = counts["l1d_inflight_cycles"].value
-    assert cycles is not None and counts["l1d_inflight_sum"].value == pytest.approx(floors * cycles, abs=4 * misses)
-
-
-def test_what_is_lost_beside_a_sibling_thread(true: dict[str, int]) -> None:
-    assert one("load", fault("undercounts_smt", 0.25)).value == true["load"]
-    assert one("load", fault("undercounts_smt", 0.25), together=True).value == int(0.75 * 2 * true["load"] + 0.5)
-
-
-def test_two_faults_at_once(true: dict[str, int]) -> None:
-    other = fault("other_level", role="l1d_fill")
-    assert one("mem_read", other, fault("scaled", 3.0)).value == 3 * true["l1d_fill"]
-    lost = one("load", fault("scaled", 2.0), fault("undercounts_smt", 0.5), together=True)
-    assert lost.value == 2 * true["load"]
 
 
 # -- the truth ---------------------------------------------------------------------------------------------------------
@@ -205,11 +144,6 @@ def test_a_fault_that_nothing_shows_is_no_part_of_the_truth() -> None:
     assert reported(two, "l2_fill")["level"] == "memory"
 
 
-def test_a_machine_without_a_pmu_has_no_truth_about_counters() -> None:
-    plain = msgspec.structs.replace(machine_with(), pmu=None)
-    assert not [finding for finding in truth(plain) if finding.parameter.startswith("counter.")]
-
-
 # -- machine files and random machines ---------------------------------------------------------------------------------
 
 
@@ -231,11 +165,6 @@ def test_a_mistake_in_a_machine_file_gets_one_line(events: str, said: str) -> No
     with pytest.raises(UsageError, match=r"^mine\.toml:\d+: pmu\.events") as raised:
         loader.parse(text, "mine.toml")
     assert said in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_an_empty_table_is_a_perfect_pmu() -> None:
-    perfect = loader.parse(dump(spec.Machine(name="plain", levels=levels())) + "\n[pmu]\n", "mine.toml").pmu
-    assert perfect == spec.Pmu() and set(perfect.events) == set(SIMULATED_ROLES) and not any(perfect.events.values())
 
 
 @pytest.fixture(scope="module")
@@ -286,9 +215,3 @@ def test_faults_are_large_enough_to_be_found(machines: list[spec.Machine]) -> No
                 assert abs(each.amount - 1.0) >= 0.0399
             elif each.kind in ("wraps", "multiplexed", "undercounts_smt"):
                 assert 0.1 <= each.amount <= 0.6
-
-
-def test_all_else_of_a_seed_is_as_without_a_pmu(machines: list[spec.Machine], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random_machine_module, "random_pmu", lambda seed, machine: None)
-    for machine in machines[:50]:
-        assert random_machine(int(machine.name.removeprefix("random:"))) == msgspec.structs.replace(machine, pmu=None)

@@ -76,12 +76,6 @@ def test_prefetchers_shorten_load_misses_at_the_same_bandwidth(points: dict[str,
     assert slow[True] < 0.3 * slow[False]
 
 
-def test_volumes_are_those_of_the_code(points: dict[str, list[Point]]) -> None:
-    for point in points["helm-6"]:
-        assert point["bytes"]["mem_read"] == pytest.approx(point["expected_read_bytes"], rel=0.01)
-        assert point["bytes"]["mem_write"] == pytest.approx(point["expected_write_bytes"], rel=0.01)
-
-
 def test_lines_come_from_the_level_that_holds_the_working_set(points: dict[str, list[Point]]) -> None:
     largest = {point["kernel"]: point for point in points["molka-4"] if point["bytes"] == SMALL.largest_bytes}
     smallest = [point for point in points["molka-4"] if point["bytes"] == SMALL.smallest_bytes]
@@ -89,16 +83,6 @@ def test_lines_come_from_the_level_that_holds_the_working_set(points: dict[str, 
     assert largest["store"]["per_line"]["l2_writeback"] == pytest.approx(1, abs=0.05)
     assert largest["load"]["per_line"]["mem_read"] == pytest.approx(0, abs=0.05)
     assert all(point["per_line"]["l1d_fill"] == pytest.approx(0, abs=0.01) for point in smallest)
-
-
-def test_only_one_stall_event_leaves_out_what_multiplications_wait_for(points: dict[str, list[Point]]) -> None:
-    """Molka et al. 2017, section 4.3: chained multiplications stall execution, and no miss; free ones fill the gaps."""
-    outer = {point["work"]: point for point in points["molka-8"] if point["bytes"] == SMALL.largest_bytes}
-    plain, free, chained = outer[""], outer["free"], outer["chained"]
-    assert free["elapsed"] == pytest.approx(plain["elapsed"], rel=0.1)
-    assert free["per_step"]["stall_l1d_miss"] < plain["per_step"]["stall_l1d_miss"] - 4
-    assert chained["per_step"]["stall_l1d_miss"] == pytest.approx(plain["per_step"]["stall_l1d_miss"], rel=0.1)
-    assert chained["per_step"]["no_execute"] > plain["per_step"]["no_execute"] + 24
 
 
 def test_the_scenario_reports_the_threshold_and_is_asked_by_name_only(
@@ -115,14 +99,3 @@ def test_a_machine_that_counts_nothing_is_refused_in_one_line() -> None:
         session.run("counter-curves", "sim:plain")
     with pytest.raises(SetebenchError, match="nothing to plot"):
         draw({})
-
-
-@pytest.mark.parametrize("pace", [1e5, 1e6, 1e7, 1e9, 1e11])
-def test_what_is_asked_shrinks_with_the_price_of_lines_and_never_jumps(pace: float) -> None:
-    """No pace is a border: a machine twice as fast passes over at most twice as much, and the fastest over all."""
-    params, twice = (Params().within(each) for each in (pace, 2 * pace))
-    for name in ("lines", "rounds", "steps", "largest_bytes"):
-        one, other = getattr(params, name), getattr(twice, name)
-        assert one <= other <= 2 * one + 1
-    assert Params().within(1e12) == Params()
-    assert params.delays == Params().delays and params.repeats == Params().repeats

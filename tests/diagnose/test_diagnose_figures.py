@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -15,21 +13,12 @@ from setebench import store
 from setebench.counters.protocol import Count
 from setebench.counters.utilization import Peak
 from setebench.counters.verdicts import Key, Kind, Verdict, Verdicts, keep
-from setebench.diagnose.analysis import Basis, Calibration, covered, estimated, figures
+from setebench.diagnose.analysis import Basis, Calibration, covered
 from setebench.diagnose.calibration import basis
 from setebench.diagnose.document import Frame, diagnosed
 from setebench.diagnose.findings import findings
-from setebench.diagnose.observing.sockets import SocketCounts
 from setebench.diagnose.records import Interval, Load, Place, Thread, Timeline
 from setebench.errors import SetebenchError, UsageError
-from setebench.host.tree import Tree
-from setebench.native.perf.attributes import Attributes
-from setebench.native.perf.kernel import Reading
-from setebench.native.perf.messages import Situation
-from setebench.native.perf.plans import Plan, Term
-from setebench.native.perf.program.opened import Counters, Descriptor, Opened
-from setebench.native.perf.program.wanted import Wanted
-from setebench.native.perf.trust import this_key
 from setebench.report.diagnosed import report
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
@@ -119,25 +108,11 @@ def test_roles_that_are_counted_by_turns_give_the_same_figures_and_say_for_how_l
     assert rotated["memory_write"].value is None
 
 
-def test_a_shared_counter_is_never_scaled_up() -> None:
-    whole = timeline(BANDWIDTH_BOUND)
-    shared = Count(role="mem_read", value=5, enabled=10, running=3)
-    rows = tuple(msgspec.structs.replace(row, counts=row.counts | {"mem_read": shared}) for row in whole.intervals)
-    read = found(msgspec.structs.replace(whole, intervals=rows))["memory_read"]
-    assert read.value is None and "30 % of the time" in str(read.reason)
-
-
 def test_saturation_is_held_against_the_threshold_of_this_machine() -> None:
     assert found(timeline(BANDWIDTH_BOUND), CALIBRATED)["saturated"].value is True
     assert found(timeline(CHASE), CALIBRATED)["saturated"].value is False
     unknown = found(timeline(BANDWIDTH_BOUND))["saturated"]
     assert unknown.value is None and "calibrated" in str(unknown.reason)
-
-
-def test_utilization_is_that_of_the_busiest_path() -> None:
-    stream = found(timeline(BANDWIDTH_BOUND), CALIBRATED)
-    assert stream["utilization.memory"].value == pytest.approx(100 * 150 / 160)
-    assert "mem_read" in stream["utilization.memory"].method
 
 
 def test_imbalance_is_by_useful_work_and_not_by_instructions() -> None:
@@ -201,14 +176,6 @@ def test_the_document_is_a_result_file_and_its_report_names_what_is_not_known() 
     assert all(len(line) < 250 for line in text.splitlines())
 
 
-def test_errors_of_figures_come_from_what_differs_between_intervals() -> None:
-    steady = estimated(timeline(BANDWIDTH_BOUND, wobble=0).intervals, Basis(), "load_miss_latency")
-    assert steady is not None and steady.error == pytest.approx(0, abs=1e-9)
-    moving = estimated(timeline(BANDWIDTH_BOUND, wobble=10).intervals, Basis(), "memory_read")
-    assert moving is not None and 0 < moving.half_width < 2
-    assert math.isclose(figures(timeline(BANDWIDTH_BOUND).intervals, Basis()).value("memory_read") or 0, 9.6)
-
-
 def test_peaks_and_threshold_come_from_result_files(tmp_path: Path) -> None:
     rows = [
         Finding(parameter="counter.l2_fill.peak", value=4e8, unit="events/s"),
@@ -232,56 +199,3 @@ def test_verdicts_of_another_kernel_expired(tmp_path: Path) -> None:
     keep(other, tmp_path / "verdicts.json")
     with pytest.raises(SetebenchError, match="another kernel"):
         basis(KEY, "any", (), tmp_path / "verdicts.json")
-
-
-def test_the_key_of_verdicts_names_what_they_hold_for(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    lines = [
-        "processor\t: 0",
-        "vendor_id\t: V",
-        "cpu family\t: 6",
-        "model\t\t: 63",
-        "stepping\t: 2",
-        "microcode\t: 0x43",
-    ]
-    (tmp_path / "proc/cpuinfo").write_text("\n".join(lines) + "\n")
-    key = this_key(Tree(tmp_path), "6.1")
-    assert (key.processor, key.microcode, key.kernel) == ("V 6 63 2", "0x43", "6.1") and key.version
-
-
-def test_traffic_of_sockets_is_reported_for_each(tmp_path: Path) -> None:
-    half = {"mem_read": 10**8, "mem_write": 5 * 10**7, "link_flit": 8 * 10**6}
-    both = {0: counted(half), 1: counted({role: value // 10 for role, value in half.items()})}
-    observed = msgspec.structs.replace(timeline(BANDWIDTH_BOUND), sockets=both, socket_seconds=2.0)
-    made = document(observed)
-    first, second = made.evidence["diagnose"]["sockets"]
-    assert first["memory_read"] == pytest.approx(3.2) and first["memory_write"] == pytest.approx(1.6)
-    assert first["link_traffic"] == pytest.approx(0.032) and second["memory_read"] == pytest.approx(0.32)
-    assert "0: 3.2 GB/s read, 1.6 GB/s written, 0.032 GB/s received on links" in report(made)
-
-
-class TwoSockets:
-    """A kernel whose events of sockets have counted so many lines, by descriptor."""
-
-    counts: ClassVar = {3: 100, 4: 200, 5: 7}
-
-    def read_values(self, fd: int, count: int) -> Reading:
-        return Reading(10, 10, (self.counts[fd],))
-
-
-def test_events_of_sockets_are_distinguished_by_the_cpus_that_stand_for_them(tmp_path: Path) -> None:
-    for cpu, socket in ((0, 0), (16, 1)):
-        place = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
-        place.mkdir(parents=True)
-        (place / "physical_package_id").write_text(f"{socket}\n")
-    event = Attributes(type=20, config=1)
-    boxes = Term(attributes=event, pmu="imc", cpus=(0, 16)), Term(attributes=event, pmu="imc", cpus=(0,))
-    wanted = Wanted(name="mem_read", plan=Plan(role="mem_read", terms=boxes))
-    descriptors = tuple(Descriptor(fd, 1.0, False) for fd in (3, 4, 5))
-    kernel: Any = TwoSockets()
-    counters = Counters([Opened(wanted=wanted, descriptors=descriptors)], kernel, Situation())
-    observed = SocketCounts(kernel, Tree(tmp_path))
-    observed.open(1, counters)
-    observed.tick(0.5)
-    sockets = observed.added_to(timeline(BANDWIDTH_BOUND)).sockets
-    assert {number: counts["mem_read"].value for number, counts in sockets.items()} == {0: 107, 1: 200}

@@ -19,10 +19,9 @@ from setebench.diagnose.evidence import evidence
 from setebench.diagnose.observing.data import data_object
 from setebench.diagnose.observing.memory import Mapping, Memory, mapped_now
 from setebench.diagnose.observing.profile import Profile
-from setebench.diagnose.observing.symbols import Listed, kernel_symbols, symbols, written_code
+from setebench.diagnose.observing.symbols import symbols
 from setebench.diagnose.places import hot, suffering, touched, waiting
 from setebench.diagnose.records import Hit, Load, Place, Timeline
-from setebench.errors import SetebenchError
 from setebench.native.perf.sampling import DataSource, Mapped, Record, Renamed, SampleRecord, Started
 from setebench.native.perf.sampling.data_source import Weights
 from setebench.native.perf.sampling.kinds import SampleId
@@ -117,25 +116,6 @@ def test_damaged_files_have_no_names_and_break_nothing(
     damaged.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
     table = symbols(str(damaged))
     assert table is None or isinstance(table.name(4200), str | None)
-
-
-def test_other_files_have_no_names(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("no program")
-    assert symbols(str(tmp_path / "text")) is None and symbols(str(tmp_path / "missing")) is None
-
-
-def test_lists_of_names(tmp_path: Path) -> None:
-    listed = Listed([(100, 10, "short"), (200, 0, "open")])
-    assert [listed.name(address) for address in (99, 100, 109, 110, 500)] == [None, "short", "short", None, "open"]
-    (tmp_path / "kallsyms").write_text("ffffffff81000000 T first\nffffffff81000100 t second [module]\n")
-    kernel = kernel_symbols(str(tmp_path / "kallsyms"))
-    assert kernel is not None and kernel.name(0xFFFFFFFF81000101) == "second"
-    (tmp_path / "hidden").write_text("0000000000000000 T first\n")
-    assert kernel_symbols(str(tmp_path / "hidden")) is None
-    (tmp_path / "perf-9.map").write_text("1000 20 py::work:file.py\n")
-    written = written_code(9, str(tmp_path))
-    assert written is not None and written.name(0x1010) == "py::work:file.py"
-    assert written_code(10, str(tmp_path)) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30)), max_size=12))
@@ -297,13 +277,3 @@ def test_the_plot_has_a_panel_for_each_thing_known_with_units_and_no_colours(
             red, green, blue, _ = colors.to_rgba(patch.get_facecolor())
             assert red == green == blue
     assert re.search(rb"<svg", encode(figure, "svg", alt_text(figure)))
-
-
-def test_a_simulated_timeline_says_so_in_the_plot() -> None:
-    simulated = msgspec.structs.replace(two_phases(), source="simulated")
-    assert "simulated" in timeline_figure(kept(simulated)).axes[0].get_title()
-
-
-def test_a_plot_of_nothing_is_one_line() -> None:
-    with pytest.raises(SetebenchError, match="nothing to plot"):
-        timeline_figure({"diagnose": {}})

@@ -15,20 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 
-import setebench
 from setebench import store
-from setebench.counters.protocol import Count
-from setebench.diagnose.observing.observe import joined, observe_program
+from setebench.diagnose.observing.observe import observe_program
 from setebench.diagnose.observing.time_samples import Wish
-from setebench.diagnose.observing.turns import sets_of
 from setebench.diagnose.observing.watch import Chase, LatencyWatch, idle_core, summary
-from setebench.diagnose.observing.work import choice
-from setebench.diagnose.records import Interval
-from setebench.diagnose.run import PMU_ROLES, Options, native_kit
+from setebench.diagnose.run import native_kit
 from setebench.errors import UnsupportedError
 from setebench.host.tree import Tree
 from setebench.machine import open_machine
-from setebench.report.diagnosed import report
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
 
@@ -95,12 +89,6 @@ def test_pages_that_are_touched_first_are_faults_of_the_interval_that_touches_th
     faults = found["counts"]["page_fault"]
     assert sum(faults) == document["diagnose.page_faults"].value >= 3 * 16_000_000 // (1 << 21)
     assert len(found["start_seconds"]) == len(faults) and found["start_seconds"][1:] == found["end_seconds"][:-1]
-
-
-def test_results_go_to_standard_error_as_output_is_the_programs(folder: Path) -> None:
-    done = diagnose("--format", "json", "--", built("handover", folder), "1024", "300")
-    document = json.loads(done.stderr)
-    assert done.stdout.startswith("307200 lines") and document["settings"]["scenario"] == "diagnose"
 
 
 def test_what_needs_a_pmu_is_not_known_without_one_and_the_status_is_0(folder: Path) -> None:
@@ -213,27 +201,6 @@ def test_a_process_that_runs_is_diagnosed_and_goes_on(folder: Path, tmp_path: Pa
 # -- functions of Python, and the probing thread ------------------------------------------------------------------
 
 
-def busy(seconds: float) -> int:
-    end, rounds = time.thread_time() + seconds, 0
-    while time.thread_time() < end:
-        rounds += sum(range(1000)) > 0
-    return rounds
-
-
-def test_a_function_is_diagnosed_by_its_package_name() -> None:
-    document = setebench.diagnose(busy, 0.3, options=Options(wish=Wish(interval=0.05)))
-    assert 0.28 <= float(document["diagnose.cpu_time"].value) < 1.5  # type: ignore[arg-type]
-    assert len(document.evidence["diagnose"]["start_seconds"]) >= 3 and "busy" in report(document)
-    assert callable(setebench.diagnose)  # the package, which is loaded by now, and the function have one name
-
-
-def test_what_a_function_raises_is_raised_and_nothing_stays_open() -> None:
-    before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(ZeroDivisionError):
-        setebench.diagnose(lambda: 1 / 0)
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
 def cpus(tmp_path: Path, text: str, siblings: dict[int, str]) -> Tree:
     (tmp_path / "proc").mkdir(parents=True)
     (tmp_path / "proc/stat").write_text(text)
@@ -329,31 +296,3 @@ def test_the_work_of_each_thread_is_counted_apart(tmp_path: Path) -> None:
     assert not any(thread.counts["page_fault"].shared for thread in timeline.threads)
     assert len(counts) == 3 and 30000 <= first < 30100 and 10000 <= second < 10100
     assert sum(counts.values()) == sum(row.counts["page_fault"].value or 0 for row in timeline.intervals)
-
-
-def test_the_role_of_work_is_the_first_that_one_event_counts() -> None:
-    wanted = native_kit().wanted
-    assert (choice(wanted, ("nothing", "page_fault", "task_clock")) or wanted[0]).name == "page_fault"
-    assert choice(wanted, ("nothing",)) is None
-
-
-def test_sets_of_a_processor_hold_every_role_and_cycles_in_each(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/cpuinfo").write_text(
-        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 63\nstepping\t: 2\n"
-    )
-    sets = sets_of(PMU_ROLES, tree=Tree(tmp_path))
-    assert len(sets) > 1 and all("cycles" in each for each in sets)
-    together = {frozenset(each) & {"l1d_inflight_sum", "stall_l1d_miss"} for each in sets}
-    assert frozenset({"l1d_inflight_sum", "stall_l1d_miss"}) not in together  # counter 2 of Haswell serves one of them
-    assert sets_of(PMU_ROLES, tree=Tree(tmp_path / "nothing")) == ()
-
-
-def test_long_runs_are_kept_in_fewer_intervals_without_losing_a_count() -> None:
-    rows = [
-        Interval(start=n, end=n + 1, counts={"page_fault": Count(role="page_fault", value=n, enabled=1, running=1)})
-        for n in range(1003)
-    ]
-    fewer = joined(rows, 100)
-    assert len(fewer) <= 100 and fewer[0].start == 0 and fewer[-1].end == 1003
-    assert sum(row.counts["page_fault"].value or 0 for row in fewer) == sum(range(1003))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setebench.diagnose.lower_clock import ENERGY, TIME, tried, used
+from setebench.diagnose.lower_clock import ENERGY, TIME, tried
 from setebench.errors import UnsupportedError
 from setebench.native.clock_limits import Controls
 from setebench.results import Outcome
@@ -56,10 +56,6 @@ def test_the_limit_is_restored_whatever_happens_and_is_never_below_the_lowest(sy
     assert limit(system) == 2_500_000
     with controls.lowered(10):
         assert limit(system) == 1_200_000
-
-
-def test_counters_of_energy_begin_anew() -> None:
-    assert used({"a": (9.5, 10.0), "b": (1.0, 10.0)}, {"a": (0.5, 10.0), "b": (1.5, 10.0)}) == pytest.approx(1.5)
 
 
 def test_where_either_is_missing_nothing_runs_and_the_reason_is_given(

@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from for_all import for_all
 
 from setebench import registry
 from setebench.cli.main import setebench
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+every_page = for_all({str(page.relative_to(ROOT)): (page,) for page in PAGES})
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"(?:^|\n\n)((?: {4}.*\n)+)")
 
@@ -120,8 +121,8 @@ def test_there_are_commands_to_check() -> None:
     assert {"README.md", "docs/tutorial.md"} <= {page for page, _ in COMMANDS}
 
 
-@pytest.mark.parametrize(("page", "line"), COMMANDS)
-def test_a_command_of_the_documents_parses(page: str, line: str) -> None:
+@for_all({f"{page}: {line}": (line,) for page, line in COMMANDS})
+def test_a_command_of_the_documents_parses(line: str) -> None:
     command, arguments = _resolved(shlex.split(line)[1:])
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     known |= {"-h", "--help", "--version"}

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from known_results import bound, measured, plain_server, result, unresolved
+from known_results import plain_server, result, unresolved
 
 from setebench.export.gemm import Cache, Kernel, k_block, m_block, n_block
 from setebench.export.source import Source
-from setebench.export.values import Open, Origin, Sheet, Value, assumed, derived, with_assumption
+from setebench.export.values import Open, Origin, Sheet, Value, assumed, derived
 
 
 def test_a_derived_interval_spans_the_rule_at_all_corners() -> None:
@@ -32,20 +32,6 @@ def test_open_inputs_stay_open_and_are_named() -> None:
     sheet = Sheet()
     assert sheet.put("assoc", found) is None
     assert list(sheet.missing("#")) == ["# left out: assoc (cache.l2.ways: noise)"]
-
-
-def test_an_assumption_does_not_hide_a_bound() -> None:
-    found = with_assumption(Value(5, "bytes", Origin.AT_LEAST, "m"), "all share it")
-    assert isinstance(found, Value)
-    assert found.origin == Origin.ASSUMED and "lower bound" in found.comment and "all share it" in found.comment
-
-
-def test_findings_without_a_value_are_open_with_their_reason() -> None:
-    source = Source(result(unresolved("a", "too noisy"), bound("b", 3)))
-    assert source.get("a") == Open("a", "unresolved: too noisy")
-    known = source.get("b")
-    assert isinstance(known, Value) and known.origin == Origin.AT_LEAST
-    assert isinstance(source.get("c"), Open)
 
 
 def test_nanoseconds_are_cycles_over_the_clock_of_the_run() -> None:
@@ -89,10 +75,3 @@ def test_blocks_fit_the_ways_that_are_left_to_them(kernel: Kernel, ways: int, ot
     assert rows % kernel.rows == 0
     assert rows * depth * kernel.element_bytes <= (others - 1) * second.way_bytes
     assert n_block(kernel, depth, rows, second) % kernel.columns == 0
-
-
-def test_a_measured_interval_reaches_the_comment() -> None:
-    source = Source(result(measured("latency.l1", 4.0, "cycles", 0.25)))
-    known = source.latency("l1")
-    assert isinstance(known, Value)
-    assert known.comment == "measured; 95 % in [3.75, 4.25] cycles; from latency.l1; method of latency.l1"

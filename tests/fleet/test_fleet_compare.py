@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from fleets import absent, answer, number, put, silent
 
-from setebench.errors import UsageError
-from setebench.fleet import columns
 from setebench.fleet.comparison import Fleet, compare
 
 Rng = np.random.Generator
@@ -120,30 +118,3 @@ def test_bad_files_cost_a_line_each(tmp_path: Path) -> None:
     assert any("version of setebench: 0.1.0 on n[00-04]; 9.9 on n93" in note for note in fleet.notes)
     assert [each.reason for each in fleet.open if each.nodes == "n93"] == ["no measurement is so large"]
     assert all(np.isfinite([mark.p for mark in fleet.marks]))
-
-
-def test_no_result_at_all_is_bad_use(tmp_path: Path) -> None:
-    (tmp_path / "n1.json").write_text("[]")
-    with pytest.raises(UsageError, match="none of 1 files is a result"):
-        compare([tmp_path])
-
-
-def test_two_nodes_are_not_judged(tmp_path: Path) -> None:
-    fleet = compare([made(tmp_path, nodes=2)])
-    assert fleet.tests == 0 and fleet.parameters == [] and fleet.marks == []
-
-
-def test_numbers_with_another_unit_are_not_held_against_each_other(tmp_path: Path) -> None:
-    for node in range(6):
-        put(tmp_path / f"n{node}.json", [number("latency.l1", 4.0, unit="ns" if node == 5 else "cycles")])
-    fleet = compare([tmp_path])
-    assert fleet.marks == [] and [each.reason for each in fleet.open] == ["another unit: ns"]
-
-
-def test_blocks_on_disk_give_what_one_block_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made(tmp_path, nodes=8)
-    whole = compare([tmp_path])
-    monkeypatch.setattr(columns, "ROWS_OF_A_BLOCK", 10)
-    monkeypatch.setattr(columns, "IN_MEMORY_BYTES", 100)
-    parts = compare([tmp_path])
-    assert parts.parameters == whole.parameters and parts.marks == whole.marks and parts.open == whole.open

@@ -10,8 +10,7 @@ from fleets import number, put
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.errors import UsageError
-from setebench.fleet.nodes import folded, in_order
+from setebench.fleet.nodes import folded
 from setebench.fleet.reading import files
 
 
@@ -52,10 +51,6 @@ def test_what_is_folded_unfolds_to_the_same_names(names: set[str]) -> None:
     assert _unfolded(folded(names)) == names
 
 
-def test_numbers_in_names_are_ordered_by_value() -> None:
-    assert in_order(["n10", "n2", "a", "10", "n2b"]) == ["10", "a", "n2", "n2b", "n10"]
-
-
 def test_a_file_is_of_the_node_that_its_name_says(tmp_path: Path) -> None:
     for name in ("n7.json", "n7.run-2.json", "n8/run-01.json", "n8/late.json", "truth.json", "n9.2.json"):
         put(tmp_path / "all" / name, [number("a", 1.0)])
@@ -70,10 +65,3 @@ def test_a_file_is_of_the_node_that_its_name_says(tmp_path: Path) -> None:
         "all/n9.2.json": "n9",
         "n10/run-01.json": "n10",
     }
-
-
-def test_nothing_to_read_is_bad_use(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no"):
-        files([tmp_path / "missing"])
-    with pytest.raises(UsageError, match="no result files"):
-        files([tmp_path])

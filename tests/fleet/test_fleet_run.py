@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from fleets import number, put, tiny
 
 from setebench.cli.fleet import fleet
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import UsageError
 from setebench.fleet import engine, launch, measure
 from setebench.fleet.comparison import compare
 from setebench.fleet.plan import Folder, Job, Plan
@@ -163,54 +163,6 @@ def test_a_worker_that_dies_costs_itself(cluster: Any, tmp_path: Path, monkeypat
     assert problems == ["0: latency, run 1: its worker has gone"]
 
 
-def test_a_node_that_is_being_measured_is_left_alone(cluster: Any, tmp_path: Path) -> None:
-    with measure._alone("1"):
-        tally, problems = carried_out(cluster, tmp_path / "out", "is:good")
-    assert (tally.kept, tally.failed) == (2, 1) and "another measurement is running on this node" in problems[0]
-
-
-def test_a_full_disk_costs_a_line(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(document: Any, path: Path, force: bool = False) -> None:
-        raise UsageError(f"can't write {str(path)!r}: No space left on device")
-
-    monkeypatch.setattr("setebench.fleet.plan.store.save", full)
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:good")
-    assert (tally.kept, tally.failed) == (0, 3) and all("No space left" in line for line in problems)
-
-
-def test_other_versions_are_said(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def describe() -> dict[str, Any]:
-        return {"host": "x", "load": 0.0, "version": "9.9"}
-
-    monkeypatch.setattr(engine, "describe", describe)
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:good")
-    assert tally.kept == 3 and len(problems) == 3 and "version of setebench, 9.9; here" in problems[0]
-
-
-def test_hosts_are_nodes_unless_workers_are(cluster: Any, tmp_path: Path) -> None:
-    tally, _ = carried_out(cluster, tmp_path / "out", "is:good", msgspec_like(MANNER, by_worker=False))
-    assert tally.kept == 1 and tally.nodes == {os.uname().nodename}
-
-
-def test_runs_wait_for_their_time_and_nodes_for_their_turn(cluster: Any, tmp_path: Path) -> None:
-    begin = time.monotonic()
-    manner = msgspec_like(MANNER, every_seconds=1.5, at_once=1)
-    tally, _ = carried_out(cluster, tmp_path / "out", "is:good", manner, runs=2)
-    assert tally.kept == 6 and time.monotonic() - begin >= 1.5
-
-
-def test_a_node_that_never_comes_costs_a_line(cluster: Any, tmp_path: Path) -> None:
-    manner = msgspec_like(MANNER, expected=("0", "1", "2", "n9"), wait_seconds=0.5)
-    tally, problems = carried_out(cluster, tmp_path / "out", "is:good", manner)
-    assert tally.kept == 3 and problems == ["n9: no worker has come from it within 0.5 seconds"]
-
-
-def test_nobody_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "CONNECT_SECONDS", 0.2)
-    with pytest.raises(SetebenchError, match=r"no Dask scheduler can be reached at 'tcp://127\.0\.0\.1:1'"):
-        engine.connected("tcp://127.0.0.1:1")
-
-
 # -- plans, and starting workers --------------------------------------------------------------------------------------
 
 
@@ -223,50 +175,6 @@ def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
     (tmp_path / "used/file").write_text("x")
     with pytest.raises(UsageError, match="holds other files"):
         Folder.open(tmp_path / "used", Plan())
-
-
-FAKE_SLURM = """#!/bin/sh
-case "$0" in
-*sinfo) echo "n1 allocated big"; echo "n2 idle big"; echo "n3 down* big"; echo "n4 idle~ big"
-    case "$*" in *partition*) ;; *) echo "n2 idle usual*"; echo "n5 planned usual*" ;; esac ;;
-*sbatch) echo "$@" >> "{log}"; case "$*" in *nodelist=n4*) echo "not today" >&2; exit 1 ;; esac; echo "7;cluster" ;;
-*scancel) echo "cancel $@" >> "{log}" ;;
-esac
-"""
-
-
-def test_slurm_is_asked_for_each_node_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "log"
-    for name in ("sinfo", "sbatch", "scancel", "squeue"):
-        (tmp_path / name).write_text(FAKE_SLURM.format(log=log))
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    slurm, problems = launch.Slurm("big"), []
-    assert slurm.nodes == ("n2", "n4", "n1")  # idle ones first, and none that is down
-    with launch.cluster(slurm, "127.0.0.1", problems.append) as address:
-        assert address.startswith("tcp://127.0.0.1:")
-    lines = log.read_text().splitlines()
-    assert ["--nodelist=n2" in lines[0], "--nodelist=n1" in lines[2]] == [True, True]
-    assert "--exclusive" in lines[0] and "--partition big" in lines[0] and f"{address} --name n2" in lines[0]
-    assert lines[-2:] == ["cancel --batch --signal=TERM --state=RUNNING 7 7", "cancel 7 7"]
-    assert launch.Slurm("").nodes == ("n2", "n5")  # of the default partition alone
-    assert problems == ["n4: no worker could be started: sbatch: not today"]
-
-
-def test_names_of_hosts_are_no_options(tmp_path: Path) -> None:
-    file = tmp_path / "hosts"
-    file.write_text("n1\n-oProxyCommand=evil\n")
-    with pytest.raises(UsageError, match="is no name of a host"):
-        launch.hosts_in(file)
-    file.write_text("# none\n")
-    with pytest.raises(UsageError, match="names no host"):
-        launch.hosts_in(file)
-
-
-def test_one_place_is_named() -> None:
-    for places in ([], ["--on", "x", "--hosts", "y"]):
-        result = CliRunner().invoke(fleet, ["run", *places, "-o", "out"])
-        assert isinstance(result.exception, UsageError) and "name one place" in str(result.exception)
 
 
 SLEEPER = """

@@ -8,7 +8,6 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 from fleets import RECORDED, number, put, tiny
@@ -47,12 +46,6 @@ def test_equal_nodes_raise_no_alarm(recording: made.Recording, tmp_path: Path) -
         assert compare([tmp_path / str(seed)]).alarms == []
 
 
-def test_a_plan_gives_the_same_fleet_again(recording: made.Recording) -> None:
-    assert list(made.nodes(recording, PLAN)) == list(made.nodes(recording, PLAN))
-    other = msgspec.structs.replace(PLAN, seed=6)
-    assert list(made.nodes(recording, other)) != list(made.nodes(recording, PLAN))
-
-
 def test_an_odd_nodes_runs_are_moved_as_its_truth_is(recording: made.Recording) -> None:
     machine = parse(recording.machine, "recorded")
     node = next(node for node in made.nodes(recording, PLAN) if node.change is not None)
@@ -67,20 +60,6 @@ def test_an_odd_nodes_runs_are_moved_as_its_truth_is(recording: made.Recording) 
             finding = moved[parameter]
             assert finding.value == pytest.approx(value, rel=0.03)
             assert finding.low is not None and finding.high is not None and finding.low < finding.value < finding.high
-
-
-def test_runs_of_a_node_are_different_ones(recording: made.Recording) -> None:
-    for node in made.nodes(recording, msgspec.structs.replace(PLAN, odd=0)):
-        assert len({id(run) for run in node.runs}) == PLAN.runs
-
-
-def test_more_than_there_is_is_bad_use(recording: made.Recording) -> None:
-    with pytest.raises(UsageError, match="99 runs a node need"):
-        list(made.nodes(recording, msgspec.structs.replace(PLAN, runs=99)))
-    with pytest.raises(UsageError, match="odd nodes among"):
-        list(made.nodes(recording, msgspec.structs.replace(PLAN, odd=61)))
-    with pytest.raises(UsageError, match="between 1 and 50"):
-        made.record(made.Wanted(machine="plain", noise="quiet", scenarios=("latency",), fast=True, seed=1, count=51))
 
 
 def test_recorded_runs_are_those_of_equal_machines_with_other_seeds(tmp_path: Path) -> None:
@@ -163,9 +142,3 @@ def test_names_from_files_are_shown_and_never_obeyed(tmp_path: Path) -> None:
         out = CliRunner().invoke(fleet, ["compare", str(tmp_path), "--format", form]).stdout
         assert "\x1b" not in out
         assert form != "html" or "<script" not in out
-
-
-def test_a_folder_in_use_is_left_alone(folder: Path) -> None:
-    arguments = ["simulate", "--nodes", "4", "--recorded", str(RECORDED), "-o", str(folder)]
-    result = CliRunner().invoke(fleet, arguments)
-    assert isinstance(result.exception, UsageError) and "holds other files" in str(result.exception)

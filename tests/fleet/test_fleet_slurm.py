@@ -7,7 +7,6 @@ import pwd
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,6 @@ from click.testing import CliRunner
 from fleets import tiny
 
 from setebench.cli.fleet import fleet
-from setebench.fleet import launch
 from setebench.fleet.comparison import Fleet, compare
 from setebench.sim.compiled import prepare
 from setebench.sim.dump import dump
@@ -172,36 +170,3 @@ def test_the_degraded_one_of_four_nodes_is_named(slurm: Path) -> None:
     ended = subprocess.run(["squeue", "-h", "--states=all", "-o", "%j %T"], capture_output=True, text=True, check=True)
     assert sorted(ended.stdout.splitlines()) == [f"setebench-{node} COMPLETED" for node in NODES]
     assert not [path for node in NODES for path in (slurm / "tmp" / node).glob("dask-scratch-space/worker-*")]
-
-
-def test_nodes_are_those_of_the_partition(slurm: Path) -> None:
-    assert sorted(launch.Slurm("some").nodes) == ["n1", "n2"]
-    assert sorted(launch.Slurm("spare").nodes) == ["n4"]
-    assert sorted(launch.Slurm().nodes) == list(NODES)
-
-
-def test_a_job_has_the_whole_node(slurm: Path) -> None:
-    """All CPUs, and all memory, though jobs have 100 MB a CPU here unless they ask for more."""
-    starter = launch.Slurm()
-    said = slurm / "said"
-    show = f'scontrol show job "$SLURM_JOB_ID" > {said}.part && mv {said}.part {said}; sleep 60'
-    starter.start("n2", ["sh", "-c", show])
-    until = time.monotonic() + 30
-    while not said.exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    starter.stop()
-    text = said.read_text()
-    assert "NodeList=n2\n" in text and f"NumCPUs={CPUS} " in text and "mem=1000M" in text
-
-
-def test_srun_alone_is_enough(slurm: Path) -> None:
-    """The line of docs/fleet.md."""
-    (slurm / "results").mkdir()
-    measure = f"{sys.executable} -m setebench latency --fast --machine sim:{slurm}/$SLURMD_NODENAME.toml -q"
-    within = ["srun", "--ntasks-per-node=1", "--cpu-bind=none", "sh", "-c"]
-    within += [f"echo $SLURM_CPUS_ON_NODE; {measure} -o {slurm}/results/$SLURMD_NODENAME.run-1.json >/dev/null"]
-    allocated = ["salloc", f"--nodes={len(NODES)}", "--exclusive", "--mem=0", *within]
-    ended = subprocess.run(allocated, capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.split() == [str(CPUS)] * len(NODES)
-    _alone_is_named(compare([slurm / "results"]))

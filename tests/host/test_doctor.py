@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -11,11 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from setebench.cli.doctor import Examination, doctor, print_checks
-from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Status, checks, facts_checks
-from setebench.doctor.records import size_text
+from setebench.doctor import BracketReport, Check, ClockReport, PageReport, Status, checks
 from setebench.errors import UnsupportedError, UsageError
-from setebench.host.environment import Activity, Frequency, HugePages, Hypervisor, Memory, read_environment
-from setebench.host.processor import Processor, Topology
+from setebench.host.environment import Activity, Frequency, Hypervisor, Memory, read_environment
+from setebench.host.processor import Topology
 from setebench.machine import Facts
 
 MACHINES = Path(__file__).parents[1] / "fixtures" / "machines"
@@ -75,11 +75,6 @@ def test_every_check_explains_itself(name: str) -> None:
             assert check.advice, check.name
 
 
-def test_every_machine_gets_the_same_checks_in_the_same_order() -> None:
-    orders = [[name for name in of_machine(machine) if name != "unread files"] for machine in ALL]
-    assert orders.count(orders[0]) == len(orders)
-
-
 def test_nothing_known_means_unknown_and_never_good() -> None:
     found = of()
     assert {check.status for check in found.values()} == {Status.UNKNOWN}
@@ -110,51 +105,12 @@ def test_bare_desktop() -> None:
     assert "--cpu 3" in found["CPU isolation"].advice
 
 
-def test_the_chosen_cpu_narrows_what_is_said() -> None:
-    found = of_machine("intel_desktop", cpu=7)
-    assert found["SMT sibling"].found == "these share a core: 3,7"
-    assert found["CPU isolation"].status is Status.GOOD
-    assert of_machine("intel_desktop", cpu=1)["CPU isolation"].status is Status.NOTE
-    assert of_machine("intel_desktop", cpu=9)["allowed CPUs"].status is Status.BAD
-
-
-def test_container_limits_are_bad() -> None:
-    found = of_machine("container")
-    assert statuses(found, "CPU quota", "memory", "allowed CPUs", "store bypass") == ["bad", "bad", "note", "note"]
-
-
-def test_malformed_files_are_listed() -> None:
-    assert "node/online" in of_machine("malformed")["unread files"].found
-    assert "unread files" not in of_machine("epyc_guest")
-
-
-def test_reasons_for_missing_reports_are_reported() -> None:
-    found = by_name(
-        checks(
-            read_environment(MACHINES / "container"),
-            None,
-            None,
-            why_no_clock="no clock here",
-            why_no_pages="no pages here",
-        )
-    )
-    assert all(
-        "no clock here" in found[name].found for name in ("cpuid", "clock brackets", "clock step", "cycles per tick")
-    )
-    assert all("no pages here" in found[name].found for name in ("2 MiB page", "2 MiB in the TLB"))
-
-
 def test_a_jittery_clock_is_bad_and_an_uncalibrated_one_unknown() -> None:
     shaken = msgspec.structs.replace(
         BARE_CLOCK, cycles_per_tick=None, brackets=(BracketReport(name="lfence", overhead_ticks=30, jitter_ticks=400),)
     )
     found = of_machine("intel_desktop", shaken)
     assert statuses(found, "clock brackets", "cycles per tick") == ["bad", "unknown"]
-
-
-def test_a_moving_core_clock_is_noted() -> None:
-    moving = msgspec.structs.replace(BARE_CLOCK, cycles_per_tick_low=1.5, cycles_per_tick_high=1.7)
-    assert of_machine("intel_desktop", moving)["cycles per tick"].status is Status.NOTE
 
 
 @pytest.mark.parametrize(
@@ -183,41 +139,6 @@ def test_steal_time(stolen: float, status: str) -> None:
     assert of(activity=Activity(stolen=stolen))["steal time"].status == status
 
 
-@pytest.mark.parametrize(("load", "status"), [(0.0, "good"), (1.5, "note"), (3.9, "bad")])
-def test_load(load: float, status: str) -> None:
-    assert of(activity=Activity(load=load), topology=Topology(online=(0, 1, 2, 3)))["load"].status == status
-
-
-@pytest.mark.parametrize(
-    ("flags", "guest", "status"),
-    [
-        (("constant_tsc", "nonstop_tsc"), False, "good"),
-        (("constant_tsc",), False, "note"),
-        (("nonstop_tsc",), False, "bad"),
-        (("tsc",), True, "note"),
-        ((), None, "unknown"),
-    ],
-)
-def test_invariant_clock(flags: tuple[str, ...], guest: bool | None, status: str) -> None:
-    found = of(cpu=Processor(flags=flags), hypervisor=Hypervisor(present=guest))
-    assert found["invariant clock"].status == status
-
-
-@pytest.mark.parametrize(
-    ("transparent", "free", "status"),
-    [
-        ("never", 0, "bad"),
-        ("never", 3, "good"),
-        ("madvise", 0, "good"),
-        ("never", None, "unknown"),
-        (None, 0, "unknown"),
-    ],
-)
-def test_page_sizes_on_offer(transparent: str | None, free: int | None, status: str) -> None:
-    memory = Memory(transparent=transparent, huge_pages=(HugePages(size_bytes=2 << 20, total=4, free=free),))
-    assert of(memory=memory)["page sizes"].status == status
-
-
 def test_a_steady_machine_is_good() -> None:
     found = of(
         frequency=Frequency(governors=("performance",), driver="acpi-cpufreq", boost=False),
@@ -238,26 +159,9 @@ def test_a_steady_machine_is_good() -> None:
     assert statuses(found, *names) == ["good"] * len(names)
 
 
-def test_several_nodes_and_kinds_of_core_are_noted() -> None:
-    found = of(memory=Memory(numa_nodes=(0, 1)), topology=Topology(kinds={"cpu_core": (0, 1), "cpu_atom": (2, 3)}))
-    assert statuses(found, "NUMA nodes", "kinds of core") == ["note", "note"]
-    assert "cpu_atom: 2-3" in found["kinds of core"].found
-
-
 def test_documentation_has_every_check() -> None:
     known = {name for machine in ALL for name in of_machine(machine)} | {"kinds of core"}
-    headings = {line.removeprefix("### ") for line in DOCS.read_text().splitlines() if line.startswith("### ")}
-    assert known == headings
-
-
-def test_sizes_are_readable() -> None:
-    assert [size_text(size) for size in (512, 4096, 2 << 20, 1 << 30, 3 << 40)] == [
-        "512 B",
-        "4 KiB",
-        "2 MiB",
-        "1 GiB",
-        "3 TiB",
-    ]
+    assert known == set(re.findall(r"^\* \*\*(.+?)\*\*: ", DOCS.read_text(), re.MULTILINE))
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -323,13 +227,6 @@ def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "measuring the clock" in result.stderr
 
 
-def test_quiet_keeps_standard_error_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_selfcheck(monkeypatch, GUEST_CLOCK, REAL)
-    result = CliRunner().invoke(doctor, ["-q"])
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "cpuid: note: traps to the hypervisor" in result.stdout
-
-
 def test_what_can_not_be_measured_is_unknown_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_selfcheck(monkeypatch, UnsupportedError("the counter is forbidden here"), UnsupportedError("no memory at all"))
     result = CliRunner().invoke(doctor, ["-q"])
@@ -360,14 +257,6 @@ def test_wrong_requests_are_refused(arguments: list[str], message: str) -> None:
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--root", "/nonexistent"], ["--cpu", "-1"], ["--cpu", "x"], ["--format", "xml"]]
-)
-def test_click_refuses_malformed_options(arguments: list[str]) -> None:
-    result = CliRunner().invoke(doctor, arguments)
-    assert (result.exit_code, result.stdout) == (2, "")
-
-
 FACTS = Facts(
     name="toy",
     kind="sim",
@@ -377,16 +266,6 @@ FACTS = Facts(
     page_sizes=(4096, 2 << 20),
     notes=("has no TLB",),
 )
-
-
-def test_facts_of_another_machine() -> None:
-    found = by_name(facts_checks(FACTS))
-    assert statuses(found, "page sizes", "CPUs", "memory", "note of the machine") == ["good", "good", "good", "note"]
-    assert found["SMT sibling"].found == "these share a core: 0-1"
-    poor = by_name(
-        facts_checks(msgspec.structs.replace(FACTS, page_sizes=(4096,), cpus=(0,), siblings=(), memory_bytes=1 << 20))
-    )
-    assert statuses(poor, "page sizes", "CPUs", "memory") == ["note", "note", "note"]
 
 
 def test_another_machine_is_examined_by_its_facts_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,15 +93,6 @@ def test_malformed_files_are_unknown_and_reported() -> None:
     assert "\x1b" not in reported
 
 
-def test_an_empty_root_knows_nothing(tmp_path: Path) -> None:
-    empty = read_environment(tmp_path)
-    assert empty.unread == ()
-    values = [
-        value for part in msgspec.to_builtins(empty).values() if isinstance(part, dict) for value in part.values()
-    ]
-    assert set(map(str, values)) == {"None", "()"}
-
-
 def test_a_root_that_is_not_there_knows_nothing(tmp_path: Path) -> None:
     assert read_environment(tmp_path / "nowhere") == read_environment(tmp_path)
 
@@ -147,18 +138,6 @@ def test_private_words_of_a_recorded_machine_are_not_kept(tmp_path: Path) -> Non
     assert secret not in json.dumps(environment.to_builtins())
 
 
-def test_cores_are_grouped_by_cpuinfo_where_sysfs_is_missing(tmp_path: Path) -> None:
-    blocks = (f"processor: {cpu}\nphysical id: 0\ncore id: {cpu % 2}\n" for cpu in range(4))
-    environment = write(tmp_path, {"proc/cpuinfo": "\n".join(blocks)})
-    assert environment.siblings == ((0, 2), (1, 3))
-    assert environment.topology.online == (0, 1, 2, 3)
-
-
-def test_hybrid_processor(tmp_path: Path) -> None:
-    environment = write(tmp_path, {"sys/devices/cpu_core/cpus": "0-3\n", "sys/devices/cpu_atom/cpus": "4-7\n"})
-    assert environment.topology.kinds == {"cpu_core": (0, 1, 2, 3), "cpu_atom": (4, 5, 6, 7)}
-
-
 @pytest.mark.parametrize(
     ("files", "quota", "memory"),
     [
@@ -192,40 +171,7 @@ def test_the_narrowest_surrounding_group_counts(tmp_path: Path) -> None:
     assert (limits.cpu_quota, limits.memory_bytes) == (2.0, "unlimited")
 
 
-def test_groups_never_lead_out_of_the_root(tmp_path: Path) -> None:
-    (tmp_path / "cpu.max").write_text("1 100000")
-    inner = tmp_path / "root"
-    limits = write(inner, {"proc/self/cgroup": "0::/../../../../", "sys/fs/cgroup/cgroup.controllers": "cpu"}).limits
-    assert limits.cpu_quota is None
-
-
-@pytest.mark.parametrize(
-    ("files", "name"),
-    [
-        ({"sys/hypervisor/type": "xen"}, "Xen"),
-        ({"sys/class/dmi/id/sys_vendor": "VMware, Inc."}, "VMware"),
-        (
-            {
-                "sys/class/dmi/id/sys_vendor": "Microsoft Corporation",
-                "sys/class/dmi/id/product_name": "Virtual Machine",
-            },
-            "Hyper-V",
-        ),
-        ({"sys/class/dmi/id/sys_vendor": "Nobody"}, None),
-    ],
-)
-def test_hypervisor_names(tmp_path: Path, files: dict[str, str], name: str | None) -> None:
-    hypervisor = write(tmp_path, {"proc/cpuinfo": "processor: 0\nflags: hypervisor\n", **files}).hypervisor
-    assert (hypervisor.present, hypervisor.name) == (True, name)
-
-
 def test_stolen_time_is_a_share_of_wanted_time(tmp_path: Path) -> None:
     assert write(tmp_path, {"proc/stat": "cpu  60 0 20 5000 5 0 0 20 7 0\n"}).activity.stolen == pytest.approx(0.2)
     assert write(tmp_path, {"proc/stat": "cpu  60 0 20 5000\n"}).activity.stolen is None
     assert write(tmp_path, {"proc/stat": "cpu  0 0 0 5000 5 0 0 0\n"}).activity.stolen is None
-
-
-def test_msr_device(tmp_path: Path) -> None:
-    assert write(tmp_path, {"dev/null": ""}).access.msr == "absent"
-    assert write(tmp_path, {"dev/cpu/0/msr": "x"}).access.msr == "unreadable"
-    assert write(tmp_path, {"dev/cpu/0/msr": "x" * 24}).access.msr == "readable"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.host.tree import MOST_CPUS, Tree, format_cpu_list, parse_choice, parse_cpu_list, parse_number, parse_size
+from setebench.host.tree import MOST_CPUS, Tree, format_cpu_list, parse_cpu_list, parse_size
 
 
 @pytest.mark.parametrize(
@@ -40,30 +40,12 @@ def test_cpu_lists_survive_formatting(cpus: set[int]) -> None:
     assert text == "none" if not cpus else parse_cpu_list(text) == ordered
 
 
-def test_neighbours_are_written_as_a_range() -> None:
-    assert format_cpu_list((11, 0, 1, 2, 3, 8, 10)) == "0-3,8,10-11"
-
-
 @pytest.mark.parametrize(
     ("text", "size"),
     [("32K", 32768), ("2048 kB", 2 << 20), ("1G", 1 << 30), ("7", 7), ("64 MiB", 64 << 20), ("12B", 12)],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "K", "-5 kB", "32 potatoes", "1.5M", "0x10"])
-def test_malformed_sizes_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a size"):
-        parse_size(text)
-
-
-def test_numbers_and_choices() -> None:
-    assert (parse_number("-1\n"), parse_choice("always defer+madvise [madvise] never")) == (-1, "madvise")
-    with pytest.raises(ValueError, match="not a number"):
-        parse_number("1_000")
-    with pytest.raises(ValueError, match="no choice"):
-        parse_choice("always madvise never")
 
 
 def test_missing_is_none_and_no_problem(tmp_path: Path) -> None:
@@ -75,15 +57,6 @@ def test_missing_is_none_and_no_problem(tmp_path: Path) -> None:
     assert tree.exists("nothing/here") is None
     assert tree.exists("here") is False
     assert tree.problems == []
-
-
-def test_what_is_there_and_useless_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "count").write_text("many")
-    tree = Tree(tmp_path)
-    assert tree.text("folder") is None
-    assert tree.value("count", parse_number) is None
-    assert tree.problems == ["folder: Is a directory", "count: not a number: 'many'"]
 
 
 def test_text_reaches_a_terminal_without_escapes(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from setebench.errors import UnsupportedError, UsageError
 from setebench.measure.layout import by_windows, lay
@@ -51,11 +49,6 @@ def test_huge_pages_are_read_of_the_mapping_that_holds_the_address(address: int,
     assert huge_backed_bytes(address, SMAPS) == expected
 
 
-@pytest.mark.parametrize("text", ["", "Size: 4 kB\n", "7f0000000000-7f0000200000 rw-p 0 0 0\nRss: 4 kB\n"])
-def test_a_listing_that_says_nothing_proves_nothing(text: str) -> None:
-    assert huge_backed_bytes(0x7F0000000000, text) == 0
-
-
 def test_this_processes_own_listing_can_be_read() -> None:
     with mmap.mmap(-1, 8192) as mapping:
         address = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
@@ -87,12 +80,6 @@ def test_a_control_group_leaves_less(tmp_path: Path) -> None:
         assert available_bytes(tmp_path) == expected, limit
 
 
-@pytest.mark.parametrize("page_size", [0, -1, 1, 1024, 8192, 1 << 20, 1 << 30])
-def test_pages_that_there_are_not(page_size: int) -> None:
-    with pytest.raises(UsageError, match=f"pages have 4096 or 2097152 bytes, not {page_size}"):
-        map_region(4096, page_size, True)
-
-
 @pytest.mark.parametrize("page_size", [SMALL_PAGE, HUGE_PAGE])
 def test_more_than_there_is(page_size: int) -> None:
     with pytest.raises(UnsupportedError, match=r"\d+ MiB were asked for, but only \d+ MiB of memory are available"):
@@ -108,16 +95,6 @@ def test_a_refused_mapping_is_reported_in_one_line(monkeypatch: pytest.MonkeyPat
         with pytest.raises(UnsupportedError) as caught:
             map_region(1 << 20, page_size, True)
         assert "\n" not in str(caught.value)
-
-
-@given(st.integers(-10, 5 * SMALL_PAGE))
-def test_sizes_are_rounded_up_to_pages(size: int) -> None:
-    region = map_region(size, SMALL_PAGE, False)
-    try:
-        assert region.size == max(1, -(-size // SMALL_PAGE)) * SMALL_PAGE
-        assert region.address % SMALL_PAGE == 0
-    finally:
-        region.release()
 
 
 def test_a_released_region_is_an_error() -> None:
@@ -144,16 +121,6 @@ def test_an_interrupt_that_holds_a_view_stays_an_interrupt() -> None:
         finally:
             region.release()
     region.release()
-
-
-def test_addresses_outside_the_region_are_not_linked() -> None:
-    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
-    try:
-        for outside in (region.address - 64, region.address + region.size, region.address + 4):
-            with pytest.raises(UsageError, match="region"):
-                region.link(np.array([region.address, outside]))
-    finally:
-        region.release()
 
 
 @pytest.mark.parametrize("size", [64, 4096, 60_000, 300_000])

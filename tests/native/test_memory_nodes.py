@@ -48,22 +48,6 @@ def test_nodes_are_those_that_have_memory(tmp_path: Path) -> None:
     assert nodes[1].distances == ((0, 21), (1, 10), (2, 28))
 
 
-def test_a_socket_without_memory_is_no_place_for_any(tmp_path: Path) -> None:
-    nodes = memory_nodes(recorded(tmp_path, {**TWO_SOCKETS, "has_memory": "1"}))
-    assert [node.number for node in nodes] == [1]
-
-
-def test_a_system_that_says_nothing_has_none(tmp_path: Path) -> None:
-    assert memory_nodes(Tree(tmp_path)) == ()
-
-
-def test_malformed_lists_are_reported(tmp_path: Path) -> None:
-    tree = recorded(tmp_path, {**TWO_SOCKETS, "node0/cpulist": "zero", "node1/distance": "far"})
-    nodes = memory_nodes(tree)
-    assert (nodes[0].cpus, nodes[1].distances) == ((), ())
-    assert len(tree.problems) == 2
-
-
 def facts(tmp_path: Path, **changed: str) -> Facts:
     nodes = memory_nodes(recorded(tmp_path, {**TWO_SOCKETS, **changed}))
     cpus = tuple(range(12))
@@ -83,11 +67,6 @@ def test_the_farthest_node_is_remote(tmp_path: Path) -> None:
     assert nodes_for(known, 9) == (0, 1)
     assert nodes_for(known, 5) == (1, 2)
     assert nodes_for(known, 99) is None
-
-
-def test_one_node_has_no_remote_one() -> None:
-    one = Facts(name="small", kind="sim", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
-    assert nodes_for(one, 0) is None
 
 
 class Calls:
@@ -110,24 +89,6 @@ def test_memory_is_bound_by_mbind() -> None:
     ((number, (address, size, mode, mask, bits, flags)),) = calls.seen
     assert (number, address.value, size.value, mode, bits.value, flags) == (237, 0x10000, 8192, 2, 1024, 3)
     assert [word for word in mask][:3] == [0, 2, 0]
-
-
-@pytest.mark.parametrize(
-    ("number", "raised", "reported"),
-    [
-        (errno.EINVAL, UsageError, "memory node 1 has no memory"),
-        (errno.EPERM, UnsupportedError, "CAP_SYS_NICE"),
-        (errno.ENOSYS, UnsupportedError, "can't be bound to node 1"),
-    ],
-)
-def test_what_the_system_refuses_is_reported(number: int, raised: type[Exception], reported: str) -> None:
-    with pytest.raises(raised, match=reported):
-        bind(0x10000, 8192, 1, call=Calls(number))
-
-
-def test_a_node_that_can_not_be_is_refused() -> None:
-    with pytest.raises(UsageError, match="no memory node -1"):
-        bind(0x10000, 8192, -1, call=Calls())
 
 
 def test_where_a_page_lies_is_asked() -> None:
@@ -190,13 +151,6 @@ def test_every_thread_has_memory_on_the_node_farthest_from_it(tmp_path: Path) ->
     assert machine.places == {}
 
 
-def test_memory_that_went_astray_is_no_remote_memory(tmp_path: Path) -> None:
-    machine = Bound(facts(tmp_path), astray=True)
-    with pytest.raises(UnsupportedError, match="bound to node 1 lies on"):
-        Team(Context(machine=machine), (9,), 1 << 20, remote=True)
-    assert machine.places == {}
-
-
 def test_a_machine_of_one_node_has_no_remote_team() -> None:
     one = Facts(
         name="small",
@@ -208,15 +162,3 @@ def test_a_machine_of_one_node_has_no_remote_team() -> None:
     )
     with pytest.raises(UnsupportedError, match="no memory further from CPU 0"):
         Team(Context(machine=Bound(one)), (0,), 1 << 20, remote=True)
-
-
-def test_a_part_of_a_team_uses_its_memory_and_leaves_it_alone(tmp_path: Path) -> None:
-    machine = Bound(facts(tmp_path))
-    team = Team(Context(machine=machine), (9, 5), {9: 2 << 20, 5: 1 << 20}, remote=True)
-    assert [region.size for region in team.regions] == [2 << 20, 1 << 20]
-    part = team.part((5,))
-    assert (part.cpus, part.regions, part.bases) == ((5,), team.regions[1:], team.bases[1:])
-    part.close()
-    assert len(machine.places) == 2
-    team.close()
-    assert machine.places == {}

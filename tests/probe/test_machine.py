@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import setebench.machine
-from setebench.errors import ProbeError, SetebenchError, UsageError
+from setebench.errors import ProbeError, UsageError
 from setebench.machine import Facts, Machine, Region, Ticks, open_machine, run_interleaved
 from setebench.probe import Base, Placements, Probe, placement_table
 
@@ -80,14 +80,6 @@ def test_blocks_of_all_probes_alternate_in_random_order() -> None:
     assert len({pair[0] for pair in pairs}) == 2
 
 
-def test_a_block_is_warmed_by_the_placements_before_it() -> None:
-    machine = ReportingMachine()
-    run_interleaved(machine, [ONE], {A: range(10)}, rng(), block=4, warmup=2)
-    rows = [[row[0] for row in call[1]] for call in machine.calls]
-    assert rows == [[8, 9, 0, 1, 2, 3], [2, 3, 4, 5, 6, 7], [6, 7, 8, 9]]
-    assert {call[2] for call in machine.calls} == {2}
-
-
 def test_a_probe_without_bases_is_run_by_number() -> None:
     machine = ReportingMachine()
     (ticks,) = run_interleaved(machine, [NONE], 10, rng(), cpu=3, block=4)
@@ -148,23 +140,6 @@ def test_names_that_lead_nowhere(plugin: ModuleType, name: str, message: str) ->
     assert "\n" not in str(caught.value)
 
 
-def test_an_entry_point_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = EntryPoint("mine", "no_such_module:factory", setebench.machine.ENTRY_POINT_GROUP)
-    monkeypatch.setattr(setebench.machine, "entry_points", lambda group, name: [broken])
-    with pytest.raises(UsageError, match="machine 'mine' can't be opened: No module named"):
-        open_machine("mine")
-
-
-def test_what_is_no_machine_is_reported(plugin: ModuleType) -> None:
-    with pytest.raises(SetebenchError, match="factory returned a str, which is no"):
-        open_machine("foreign_machine:torn")
-
-
-def test_what_is_no_factory_is_reported(plugin: ModuleType) -> None:
-    with pytest.raises(UsageError, match=r"can't be opened: .* is no factory"):
-        open_machine("foreign_machine:number")
-
-
 @pytest.mark.parametrize("name", ["os:abort", "os:system", "builtins:print"])
 def test_what_takes_no_cpu_and_seed_is_not_called(name: str) -> None:
     """The name may come from a result file that another program wrote."""
@@ -173,15 +148,3 @@ def test_what_takes_no_cpu_and_seed_is_not_called(name: str) -> None:
 
 
 # ---- regions ------------------------------------------------------------------------------------------------------
-
-
-def test_a_region_counts_lines_and_pages() -> None:
-    region = Region(1 << 20, 1 << 16, 4096)
-    assert (region.lines, region.pages) == (1024, 16)
-    assert region.line(2, 3) == (1 << 20) + 2 * 4096 + 3 * 64
-    drawn = region.random_lines(5000, 1)
-    assert (drawn % 64 == 0).all()
-    assert len(np.unique(drawn)) > 900
-    assert drawn.min() >= region.address
-    assert drawn.max() < region.address + region.size
-    assert (region.random_lines(10, 4) == region.random_lines(10, 4)).all()

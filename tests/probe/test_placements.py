@@ -24,21 +24,6 @@ def test_columns_follow_the_probe_not_the_mapping() -> None:
     assert table.flags.c_contiguous
 
 
-def test_one_address_serves_every_repetition() -> None:
-    assert placement_table(BOTH, {A: [1, 2, 3], B: 9}).tolist() == [[1, 9], [2, 9], [3, 9]]
-    assert placement_table(BOTH, {A: 1, B: 9}).tolist() == [[1, 9]]
-
-
-def test_a_probe_without_bases_takes_a_number() -> None:
-    assert placement_table(NONE, 7).shape == (7, 0)
-    assert placement_table(NONE, 0).shape == (0, 0)
-
-
-def test_bases_that_the_probe_does_not_use_give_the_length() -> None:
-    assert placement_table(NONE, {UNUSED: range(5)}).shape == (5, 0)
-    assert placement_table(Probe().load(A), {A: 3, UNUSED: [1, 2]}).tolist() == [[3], [3]]
-
-
 @given(st.lists(st.tuples(st.integers(0, 2**47), st.integers(0, 2**47)), max_size=20))
 def test_any_lists_come_back(pairs: list[tuple[int, int]]) -> None:
     table = placement_table(BOTH, {A: [a for a, _ in pairs], B: [b for _, b in pairs]})

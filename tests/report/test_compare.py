@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ from setebench import references, store
 from setebench.cli.beside import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
-from setebench.errors import UsageError
 from setebench.report.comparison import FORMS, render
 from setebench.report.numbers import in_bytes
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
@@ -49,6 +46,7 @@ UNRESOLVED = Finding(parameter="p", outcome=Outcome.UNRESOLVED, reason="noise")
         (number(4.0, 3.9, 4.1), number(4.15, 4.05, 4.3), SAME),
         (number(4.0, 3.9, 4.1), number(4.2, 4.11, 4.3), DIFFERS),
         (number(4.0, 3.9, 4.1), number(4.1), SAME),
+        (number(14.0, 14.0, 14.0), number(14.000000000000002), SAME),
         (number(12), number(12), SAME),
         (number(12), number(13), DIFFERS),
         (number(12), number(12, unit="ticks"), DIFFERS),
@@ -164,16 +162,6 @@ def test_settings_that_differ_are_listed_and_what_changes_anyway_is_not() -> Non
     }
 
 
-def test_a_third_document_is_held_against_the_first() -> None:
-    found = compare([FIRST, FIRST, SECOND], ["a", "b", "c"])
-    assert "latency.l2" in {row.parameter for row in found.of(DIFFERS)}
-    assert all(len(row.findings) == 3 for row in found.rows)
-    for form in ("table", "markdown"):
-        (row,) = [line for line in render(found, form).splitlines() if "latency.l2" in line]
-        assert row.count("≠") == 1 and "≠ 15.00 cycles" in row, "which of them differs is marked"
-    assert "≠" not in render(compare([FIRST, SECOND], ["a", "b"]), "table"), "of two there is nothing to distinguish"
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_golden(form: str) -> None:
     golden = GOLDEN / f"comparison.{ {'table': 'txt', 'markdown': 'md'}.get(form, form) }".replace(" ", "")
@@ -215,29 +203,6 @@ def test_the_status_reports_scripts_what_they_ask_for(files: tuple[str, str]) ->
     assert run(first, "reference:nothing").exit_code == 2
 
 
-def test_a_comparison_goes_to_a_file(files: tuple[str, str], tmp_path: Path) -> None:
-    target = tmp_path / "out.csv"
-    assert run(*files, "--format", "csv", "-o", str(target)).exit_code == 0
-    assert target.read_text().startswith("agreement,parameter,a.json value")
-    assert run(*files, "-o", str(target)).exit_code == 2, "an existing file is kept"
-
-
-@pytest.mark.parametrize("command", [("compare",), ("report", "--format", "markdown"), ("report", "--format", "html")])
-def test_a_dash_is_standard_output(
-    files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, command: tuple[str]
-) -> None:
-    monkeypatch.chdir(Path(files[0]).parent)
-    given = files if command == ("compare",) else files[:1]
-    result = CliRunner().invoke(setebench, [*command, *given, "-o", "-"])
-    plain = CliRunner().invoke(setebench, [*command, *given])
-    assert result.exit_code == 0 and result.stdout == plain.stdout and not Path("-").exists()
-
-
-def test_json_is_the_comparison_alone(files: tuple[str, str]) -> None:
-    record = json.loads(run(*files, "--format", "json").stdout)
-    assert record["names"] == ["a.json", "b.json"] and len(record["rows"]) == 7
-
-
 # -- references -----------------------------------------------------------------------------------------------------
 
 
@@ -247,14 +212,6 @@ def test_a_result_is_held_against_published_values(files: tuple[str, str]) -> No
     rows = {line.split("  ")[0]: line for line in result.stdout.splitlines()}
     assert "12 cycles [11.5, 12.5]" in rows["latency.l2"]
     assert "Settings and machines" not in result.stdout, "a data sheet has none"
-
-
-def test_all_references_are_listed_with_their_sources() -> None:
-    text = run("--list-references").stdout
-    for name in references.names():
-        assert f"reference:{name}  " in text
-    assert {"knc", "sandybridge", "skylake", "goldencove", "zen2", "zen3", "zen4", "zen5"} <= set(references.names())
-    assert "Fang et al. 2014" in text
 
 
 @pytest.mark.parametrize("name", references.names())
@@ -272,20 +229,6 @@ def test_every_published_value_has_a_source_and_a_known_parameter(name: str) -> 
             assert shown in entry.says.replace(",", "") or entry.parameter.endswith(derived), entry
     document = references.document(name)
     assert store.dumps(document) and document.machine.kind == "reference"
-
-
-@pytest.mark.parametrize("name", references.names())
-def test_no_published_value_comes_from_nobody_in_particular(name: str) -> None:
-    """Nor from papers that their owner didn't publish."""
-    for source in references.read(name).sources.values():
-        assert not re.search(r"secondary|several|leak", source.title, re.IGNORECASE), source.title
-
-
-def test_an_unknown_field_or_source_in_a_reference_is_found(tmp_path: Path) -> None:
-    table = tomllib.loads((references.FOLDER / "zen3.toml").read_text())
-    table["values"][0]["odd"] = 3
-    with pytest.raises(msgspec.ValidationError, match="odd"):
-        msgspec.convert(table, type=references.Reference)
 
 
 def test_published_cycles_are_rounded_and_counts_are_not() -> None:
@@ -341,13 +284,3 @@ def test_what_the_system_says_of_caches_stands_beside_what_was_measured() -> Non
     assert found[0].remark(SECOND["cache.l1.size"]) == "≠ 32 KiB"
     assert found[0].remark(SECOND["latency.l1"]) == ""
     assert chosen_references(msgspec.structs.replace(FIRST, machine=machine), None) == []
-
-
-@pytest.mark.parametrize("caches", [None, 3, [], [[]], {"a": 1}])
-def test_a_damaged_list_of_caches_says_nothing(caches: Any) -> None:
-    assert references.of_the_system({"topology": {"caches": caches}}) is None
-
-
-def test_unknown_names_are_bad_use() -> None:
-    with pytest.raises(UsageError, match=r"unknown reference '\.\./zen5'"):
-        references.document("../zen5")

@@ -111,7 +111,7 @@ def test_the_whole_file_is_shown(tmp_path: Path) -> None:
     show_everywhere(document)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(place=st.sampled_from(PLACES), value=ODD, remove=st.booleans())
 def test_any_one_place_may_hold_anything(tmp_path: Path, place: tuple[Any, ...], value: Any, remove: bool) -> None:
     text = json.dumps(_changed(place, value, remove)).encode(errors="surrogatepass")
@@ -120,7 +120,7 @@ def test_any_one_place_may_hold_anything(tmp_path: Path, place: tuple[Any, ...],
         show_everywhere(document)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(data=st.data())
 def test_bytes_may_be_lost_or_changed(tmp_path: Path, data: st.DataObject) -> None:
     whole = bytearray(json.dumps(WHOLE).encode())

@@ -55,16 +55,6 @@ def test_what_failed_and_what_is_missing_follows_the_table() -> None:
     ]
 
 
-def test_the_long_matrix_is_one_line_in_tables_and_whole_in_csv() -> None:
-    assert render(machine(), "table").count("latency.core_to_core") == 1
-    assert render(machine(), "csv").count("latency.core_to_core") == 13
-
-
-def test_a_narrow_terminal_gets_the_notes_below() -> None:
-    text = render(machine(), "table", width=60, references=[SANDYBRIDGE])
-    assert "latency.l1: one dithered load" in text and "= 4 cycles" in text
-
-
 def test_markdown_and_latex_have_the_headings_and_what_is_missing_too() -> None:
     markdown = render(machine(), "markdown").splitlines()
     assert [line for line in markdown if line.startswith("## ")][:2] == [
@@ -75,14 +65,6 @@ def test_markdown_and_latex_have_the_headings_and_what_is_missing_too() -> None:
     assert latex.index(r"\textbf{Latency}") < latex.index("latency.l1 ") < latex.index(r"\textbf{Caches}")
     for text in ("\n".join(markdown), latex):
         assert "bandwidth was not run yet" in text and "the probe was stopped by SIGILL" in text
-
-
-def test_a_table_that_fits_no_page_breaks_across_pages() -> None:
-    """A tabular never does: what is below the paper's edge would be lost."""
-    many = [Finding(parameter=f"latency.l{number}", value=number, unit="cycles") for number in range(60)]
-    plain = render(make_document(many), "latex")
-    assert "longtable" in plain and "tabular}" not in plain and plain.count(r"\endhead") == 1
-    assert "longtable" not in render(make_document(many[:10]), "latex")
 
 
 LATEX = shutil.which("pdflatex")
@@ -98,10 +80,3 @@ def test_latex_can_be_set(tmp_path: Path, document: Document) -> None:
     )
     command = [LATEX, "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
-
-
-@pytest.mark.parametrize("start", ["[1]", "*", "[", "[x] y"])
-def test_a_row_of_latex_begins_no_argument_of_the_row_before(start: str) -> None:
-    rows = [Finding(parameter=f"{start}{number}", value=1) for number in range(3)]
-    lines = render(make_document(rows), "latex").splitlines()
-    assert not any(line.lstrip().startswith(("[", "*")) for line in lines)

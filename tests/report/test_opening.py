@@ -9,7 +9,6 @@ import pytest
 
 from setebench.report.alike import joined, merged
 from setebench.report.opening import UNVERIFIED, Opening, opening
-from setebench.report.opening.drawn import NARROWEST, drawn
 from setebench.report.sections import Reference
 from setebench.report.table import FORMS, render
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
@@ -120,20 +119,6 @@ def test_the_verified_line_stands_where_there_is_one() -> None:
     assert page(verify={"headline": "predicts 94 %"}).verified == "predicts 94 %"
 
 
-def test_there_is_no_opening_without_a_machine_to_draw() -> None:
-    assert opening(document(SEEN[:6]), []) is None
-    assert opening(document([]), []) is None
-
-
-@pytest.mark.parametrize("width", [20, 60, 100, 400])
-def test_no_line_of_the_drawing_is_wider_than_asked(width: int) -> None:
-    lines = drawn(page(), width)
-    assert max(map(len, lines)) <= max(min(width, 100), NARROWEST)
-    corners = [line for line in lines if line.startswith("┌")]
-    assert len(corners) == 4 and len({len(line) for line in corners}) == 1
-    assert any("no prefetcher: adjacent line" in line for line in lines)
-
-
 def test_the_table_opens_with_the_machine_and_the_overview_ends_there() -> None:
     table, overview = (render(document(SEEN), form, width=100) for form in ("table", "overview"))
     assert table.startswith(overview.rstrip("\n"))
@@ -170,9 +155,3 @@ def test_vector_loads_as_8_byte_loads_are_one_row() -> None:
     rows = merged(SEEN)
     assert [row.parameter for row in rows[:3]] == ["latency.l1", "latency.l1.vector{16,32}", "latency.l2"]
     assert (rows[1].value, rows[1].low, rows[1].high) == ("as 8-byte loads", 3.9, 4.2)
-
-
-def test_neighbours_open_for_one_reason_are_one_row() -> None:
-    open_ones = [Finding(parameter=f"a.{n}", outcome=Outcome.UNAVAILABLE, reason="none here") for n in (1, 2)]
-    other = Finding(parameter="a.3", outcome=Outcome.UNRESOLVED, reason="none here")
-    assert [row.parameter for row in merged([*open_ones, other])] == ["a.{1,2}", "a.3"]

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 
-from setebench.errors import SetebenchError, UsageError
+from setebench.errors import SetebenchError
 from setebench.report import plot
 
 SWEEP: dict[str, Any] = {
@@ -56,13 +52,6 @@ def test_the_sweep_shows_points_levels_and_boundaries() -> None:
     )
 
 
-def test_sizes_on_the_axis_are_powers_of_two_with_units() -> None:
-    figure = sweep_figure()
-    figure.draw_without_rendering()
-    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert {"4 KiB", "64 KiB", "1 MiB"} <= set(labels) and len(labels) <= 13
-
-
 def test_intervals_are_drawn_where_they_are_known() -> None:
     (stems,) = bars(sweep_figure()).lines[2]
     heights = [segment[1][1] - segment[0][1] for segment in stems.get_segments()]
@@ -76,12 +65,6 @@ def test_series_differ_without_colour() -> None:
     further = [plot.style(index) for index in range(2 * len(plot.SERIES))]
     assert len({(look["marker"], look["markerfacecolor"] == "white") for look in further}) == len(further)
     assert all(one["linestyle"] != other["linestyle"] for one, other in zip(looks, further[len(looks) :], strict=True))
-
-
-def test_what_has_no_label_is_not_in_the_words_for_a_figure() -> None:
-    figure, axes = plot.new_figure("shades", "reader", "owner")
-    figure.colorbar(axes.imshow([[1.0, 2.0]]), label="cycles")
-    assert plot.alt_text(figure) == "shades. x: reader. y: owner. y: cycles"
 
 
 @pytest.mark.parametrize(
@@ -107,18 +90,6 @@ def test_nothing_lies_over_the_points() -> None:
     assert not any(frame.overlaps(each.get_window_extent()) for each in beside)
 
 
-def test_bounds_may_be_missing_altogether() -> None:
-    figure = sweep_figure(low=None, high=None)
-    assert "measured" in plot.alt_text(figure) and "interval" not in plot.alt_text(figure)
-    (stems,) = bars(figure).lines[2]
-    assert all(segment[0][1] == segment[1][1] for segment in stems.get_segments())
-
-
-def test_one_point_is_enough() -> None:
-    figure = sweep_figure(size_bytes=[5000], cycles=[4.0], low=[None], high=[None], boundaries_bytes=[], levels={})
-    assert plot.encode(figure, "png", "")
-
-
 def test_the_machine_is_named_once_and_literally() -> None:
     figure = sweep_figure()
     plot.add_machine(figure, "AMD $x$ \x1b")
@@ -140,54 +111,8 @@ def test_files_are_whole_and_reproducible(tmp_path: Path, extension: str, magic:
     assert len(os.listdir(tmp_path)) == 2
 
 
-def test_an_svg_is_the_same_in_another_process(tmp_path: Path) -> None:
-    drawing = "plot.save(plot.sweep_figure(json.load(sys.stdin)), sys.argv[1])"
-    program = f"import json, sys; from setebench.report import plot; {drawing}"
-    environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "a.svg")],
-        input=json.dumps({"sweep": SWEEP}).encode(),
-        env=environment,
-        check=True,
-    )
-    figure = sweep_figure()
-    assert (tmp_path / "a.svg").read_bytes() == plot.encode(figure, "svg", plot.alt_text(figure))
-
-
 def test_an_svg_describes_itself(tmp_path: Path) -> None:
     plot.save(sweep_figure(), tmp_path / "a.svg", alt="steps <at> 48 KiB & more")
     root = ElementTree.fromstring((tmp_path / "a.svg").read_bytes())
     assert root.get("role") == "img"
     assert root[0].tag.endswith("desc") and root[0].text == "steps <at> 48 KiB & more"
-
-
-def test_by_default_the_description_reports_axes_and_series() -> None:
-    text = plot.alt_text(sweep_figure())
-    assert "working set" in text and "cycles per load" in text and "L1: 4 cycles" in text
-
-
-@pytest.mark.parametrize("name", ["a.jpg", "a", "a.svg.gz", ".svg"])
-def test_an_unknown_extension_is_bad_use(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match=r"\.png, \.svg, \.pdf"):
-        plot.save(sweep_figure(), tmp_path / name)
-    assert os.listdir(tmp_path) == []
-
-
-def test_an_existing_plot_is_kept_without_force(tmp_path: Path) -> None:
-    (tmp_path / "a.svg").write_bytes(b"mine")
-    with pytest.raises(UsageError, match="--force"):
-        plot.save(sweep_figure(), tmp_path / "a.svg")
-    assert (tmp_path / "a.svg").read_bytes() == b"mine"
-    plot.save(sweep_figure(), tmp_path / "a.svg", force=True)
-    assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
-
-
-def test_the_settings_of_matplotlib_stay_as_they_were() -> None:
-    before = dict(matplotlib.rcParams)
-    plot.encode(sweep_figure(), "svg", "")
-    assert dict(matplotlib.rcParams) == before
-    drawing = "plot.encode(plot.new_figure('t', 'x', 'y')[0], 'png', '')"
-    program = f"import sys; from setebench.report import plot; {drawing}; print('matplotlib.pyplot' in sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

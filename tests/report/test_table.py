@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 from pathlib import Path
@@ -15,11 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.errors import UsageError
 from setebench.report import numbers
 from setebench.report.table import FORMS, render
 from setebench.report.text import ascii_only, visible
-from setebench.report.view import grouped
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -95,28 +92,6 @@ def test_no_control_character_reaches_the_reader(form: str) -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", render(document, form))
 
 
-def test_an_unknown_form_is_bad_use() -> None:
-    with pytest.raises(UsageError, match="unknown form 'html'; one of table"):
-        render(make_document(), "html")
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_document_without_findings_has_a_form(form: str) -> None:
-    text = render(make_document([]), form)
-    assert text.endswith("\n") and "latency" not in text
-    assert form != "table" or "no findings" in text
-
-
-def test_groups_gather_what_belongs_together_in_order_of_appearance() -> None:
-    names = [[finding.parameter for finding in group] for group in grouped(FINDINGS)]
-    assert names[0] == ["latency.l1", "latency.memory"]
-    assert names[1] == ["mshr.l1.demand", "mshr.l2.demand"]
-    assert names[-2:] == [
-        ["prefetcher.l1.region.present"],
-        ["prefetcher.l2.stream.trained_by", "prefetcher.l2.stream.present"],
-    ]
-
-
 # -- the terminal -------------------------------------------------------------------------------------------------
 
 
@@ -132,20 +107,9 @@ def test_no_width_cuts_anything_off(width: int) -> None:
             assert word in joined
 
 
-@pytest.mark.parametrize("width", [90, 120, 160])
-def test_a_terminal_with_room_for_the_values_is_not_overrun(width: int) -> None:
-    lines = render(make_document(), "table", width=width).splitlines()
-    assert max(map(len, lines)) <= width
-
-
 def test_colour_only_on_request() -> None:
     assert "\x1b" not in render(make_document(), "table")
     assert "\x1b[3" in render(make_document(), "table", width=200, colour=True)
-
-
-def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[3" not in render(make_document(), "table", width=200, colour=True)
 
 
 def test_ascii_keeps_the_meaning() -> None:
@@ -168,10 +132,6 @@ def test_ns_has_a_column_of_its_own() -> None:
 def test_without_a_usable_clock_there_is_no_ns_column(ratio: Any) -> None:
     document = make_document(cycles_per_ns=ratio)
     assert "value_ns" not in render(document, "csv") and " ns " not in render(document, "table")
-
-
-def test_without_cycles_there_is_no_ns_column() -> None:
-    assert "value_ns" not in render(make_document(FINDINGS[1:2]), "csv")
 
 
 # -- forms that machines read -------------------------------------------------------------------------------------
@@ -201,14 +161,6 @@ def test_any_text_stays_in_its_latex_cell(reason: str) -> None:
     row = lines[lines.index("\\midrule") + 1]
     assert row.endswith("\\\\") and len(re.findall(r"(?<!\\)&", row)) == 4
     assert not re.search(r"(?<!\\)[%#]", row)
-
-
-def test_csv_values_are_raw() -> None:
-    rows = {row["parameter"]: row for row in csv.DictReader(io.StringIO(render(make_document(), "csv")))}
-    assert rows["cache.l1.size"]["value"] == "49152" and rows["cache.l1.size"]["unit"] == "bytes"
-    assert rows["prefetcher.l1.region.present"]["value"] == "false"
-    assert json.loads(rows["prefetcher.l2.stream.trained_by"]["value"]) == ["load", "store"]
-    assert rows["mshr.l2.demand"]["value"] == ""
 
 
 # -- numbers ------------------------------------------------------------------------------------------------------
@@ -267,20 +219,3 @@ def test_digits_follow_the_interval(value: Any, low: Any, high: Any, text: str, 
 )
 def test_values_read_well(value: Any, unit: str, text: str) -> None:
     assert numbers.value_text(Finding(parameter="x", value=value, unit=unit)) == text
-
-
-finite = st.floats(allow_nan=False, allow_infinity=False)
-
-
-@given(finite, finite, finite)
-def test_any_finite_number_has_a_text(value: float, low: float, high: float) -> None:
-    finding = Finding(parameter="x", value=value, unit="cycles", low=low, high=high)
-    assert numbers.value_text(finding) and numbers.interval_text(finding)
-    size = Finding(parameter="x", value=value, unit="bytes", low=low, high=high)
-    assert numbers.value_text(size) and numbers.interval_text(size)
-
-
-@given(st.floats(0.1, 1e6), st.floats(1e-4, 1e4))
-def test_rounding_moves_a_value_by_less_than_a_sixth_of_its_interval(value: float, half: float) -> None:
-    finding = Finding(parameter="x", value=value, low=value - half, high=value + half)
-    assert abs(float(numbers.value_text(finding)) - value) <= half / 5.9 + 1e-9

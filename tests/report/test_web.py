@@ -25,7 +25,7 @@ from setebench import references, store
 from setebench.cli import beside
 from setebench.cli.main import setebench
 from setebench.report import plot, web
-from setebench.report.sections import Reference, condensed, sections
+from setebench.report.sections import Reference, sections
 from setebench.results import Document, Finding, MachineRecord, Outcome
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -112,20 +112,6 @@ def test_every_finding_has_a_row_with_method_or_reason() -> None:
     assert "= 4 cycles" in text and "≠ 180 to 220 cycles" in text and "undocumented" in text
 
 
-def test_a_long_matrix_of_pairs_is_summed_up_as_in_other_tables() -> None:
-    """A machine of 64 CPUs has twelve thousand; the heat map and the download have them all."""
-    pairs = [(a, b) for a in range(6) for b in range(6) if a != b]
-    matrix = [
-        Finding(parameter=f"latency.core_to_core.{a}-{b}.shared", value=100.0, unit="cycles", method="m")
-        for a, b in pairs
-    ]
-    for text in (
-        web.page([web.Entry(name="a", document=make_document(matrix))]),
-        web.table_html(make_document(matrix)),
-    ):
-        assert text.count("<tbody>") == 1 and text.count("<tr class=") == 1 and "over 30 of 30 pairs" in text
-
-
 def test_nothing_is_loaded_from_anywhere() -> None:
     page = Reader(page_with_plot())
     for tag, attributes in page.tags:
@@ -152,13 +138,6 @@ def test_plots_are_inline_described_and_come_with_their_data() -> None:
     assert any("lost: nothing to draw" in data for _, data in page.text)
 
 
-def test_downloads_of_a_plot_are_distinguished() -> None:
-    """Two links without a word between them read as one."""
-    links = re.search(r'<span class="download">(.*?)</span>', page_with_plot(), re.DOTALL)
-    assert links is not None
-    assert re.sub(r"<[^>]*>", "", links[1]).split() == ["points", "(CSV)", "evidence", "(JSON)"]
-
-
 def test_plots_come_in_the_order_of_the_run_also_from_a_file(tmp_path: Path) -> None:
     steps = [{"scenario": name, "state": "done"} for name in ("latency", "bandwidth", "mshr")]
     evidence = {"steps": steps, **{f"scenario.{name}": {} for name in ("mshr", "latency", "bandwidth")}}
@@ -174,31 +153,6 @@ def _decoded(address: str) -> str:
     return base64.b64decode(address.partition("base64,")[2]).decode()
 
 
-def test_the_data_of_scatter_plots_and_heat_maps_comes_along() -> None:
-    figure, axes = plot.new_figure("both", "x", "y")
-    axes.scatter([1, 2], [3, 4], label="dots")
-    axes.plot([5, 6], [7, float("nan")], label="line")
-    axes.axhline(3.5)
-    axes.imshow([[1.0, 2.0], [3.0, 4.0]])
-    rows = list(csv.reader(io.StringIO(web.draw("both", figure, {}).points)))[1:]
-    assert [row[1:4] for row in rows[:4]] == [
-        ["line", "5.0", "7.0"],
-        ["line", "6.0", ""],
-        ["dots", "1.0", "3.0"],
-        ["dots", "2.0", "4.0"],
-    ]
-    assert [row[2:] for row in rows[4:]] == [[str(n % 2), str(n // 2), "", "", f"{n + 1}.0"] for n in range(4)]
-
-
-def test_identifiers_are_unique_with_two_plots() -> None:
-    drawn = web.draw("latency", plot.sweep_figure({"sweep": SWEEP}), {})
-    entry = web.Entry(name="a", document=make_document(), plots=[drawn, drawn])
-    text = web.page([entry, entry])
-    identifiers = re.findall(r'\bid="([^"]+)"', text)
-    assert len(identifiers) == len(set(identifiers))
-    assert {target for target in re.findall(r"url\(#([^)]+)\)", text)} <= set(identifiers)
-
-
 def test_hostile_text_stays_text() -> None:
     entry = web.Entry(name=MARKUP, document=hostile_document(), plots=[web.Plot(name=MARKUP, problem=MARKUP)])
     text = web.page([entry, entry])
@@ -209,15 +163,6 @@ def test_hostile_text_stays_text() -> None:
     assert not any("onerror" in attributes for _, attributes in page.tags)
 
 
-def test_a_drawing_of_hostile_labels_stays_a_drawing() -> None:
-    figure, axes = plot.new_figure(MARKUP, MARKUP, MARKUP)
-    axes.plot([1, 2], [3, 4], label=MARKUP)
-    axes.legend()
-    drawn = web.draw(MARKUP, figure, {"a": MARKUP})
-    page = Reader(web.page([web.Entry(name="a", document=make_document(), plots=[drawn])]))
-    assert {"script", "img"}.isdisjoint(tag for tag, _ in page.tags)
-
-
 def test_a_document_is_a_table_in_a_notebook() -> None:
     page = Reader(web.table_html(make_document()))
     assert any(data == "latency.l1" for _, data in page.text)
@@ -226,45 +171,6 @@ def test_a_document_is_a_table_in_a_notebook() -> None:
 
 
 # -- sections -------------------------------------------------------------------------------------------------------
-
-
-def test_sections_come_in_the_order_of_the_paper() -> None:
-    names = "other.x prefetcher.l2.stream.present latency.l1 prefetcher.l1.stride.present clock.step tlb.l1.entries.4k"
-    found = sections(Finding(parameter=name, value=1) for name in names.split())
-    assert [section.heading for section in found] == [
-        "Clock",
-        "Latency",
-        "TLBs",
-        "Hardware prefetcher l2.stream",
-        "Hardware prefetcher l1.stride",
-        "other",
-    ]
-
-
-def test_levels_of_a_section_come_nearest_first() -> None:
-    names = ["latency.memory", "latency.l3", "latency.l1.chase", "latency.l1", "latency.l2"]
-    (section,) = sections(Finding(parameter=name, value=1) for name in names)
-    assert [finding.parameter for finding in section.findings] == [
-        "latency.l1.chase",
-        "latency.l1",
-        "latency.l2",
-        "latency.l3",
-        "latency.memory",
-    ]
-
-
-def test_a_long_matrix_is_summed_up() -> None:
-    pairs = [
-        Finding(parameter=f"latency.core_to_core.{a}-{b}.modified", value=100.0 + a, unit="cycles")
-        for a in range(5)
-        for b in range(5)
-    ]
-    lost = Finding(parameter="latency.core_to_core.0-9.shared", outcome=Outcome.UNRESOLVED, reason="noise")
-    assert condensed(pairs[:12]) == pairs[:12]
-    summed = {finding.parameter: finding for finding in condensed([*pairs, lost])}
-    assert summed["latency.core_to_core.*.modified"].value == "100 to 104 cycles"
-    assert summed["latency.core_to_core.*.modified"].method.startswith("average 102, standard deviation 1, over 25")
-    assert summed["latency.core_to_core.*.shared"].outcome is Outcome.UNRESOLVED
 
 
 # -- the command ----------------------------------------------------------------------------------------------------
@@ -290,17 +196,6 @@ def test_a_report_of_several_results(result: str, tmp_path: Path) -> None:
     assert sum(tag == "svg" for tag, _ in page.tags) == 2
     headings = [data for tag, data in page.text if tag == "h2"]
     assert headings == ["a.json", "a.json (2)", "reference:zen5"]
-
-
-@pytest.mark.parametrize("form", ["markdown", "latex", "csv", "json", "table"])
-def test_other_forms(result: str, tmp_path: Path, form: str) -> None:
-    reported = run(result, "--format", form, "--reference", "sandybridge")
-    assert reported.exit_code == 0 and "latency.l1" in reported.stdout
-    assert ("sandybridge" in reported.stdout) == (form != "json")
-    extension = {"markdown": "md", "latex": "tex", "table": "txt"}.get(form, form)
-    target = tmp_path / f"out.{extension}"
-    assert run(result, "-o", str(target), "--reference", "sandybridge").exit_code == 0
-    assert target.read_text() == reported.stdout
 
 
 def test_bad_use_is_one_line(result: str, tmp_path: Path) -> None:
@@ -382,16 +277,6 @@ def test_a_browser_shows_it(tmp_path: Path, width: int) -> None:
     assert found["tables"] == 1 + len(sections(FINDINGS)) and found["rows"] == len(FINDINGS)
     assert found["boxes"] == 4 and found["summary"] >= 6
     assert found["drawn"] == 1 and found["shown"] > 20 and found["alternatives"] == 2
-
-
-@pytest.mark.usefixtures("browser")
-def test_on_paper_it_is_tables_and_no_phone_page(tmp_path: Path) -> None:
-    """A sheet is narrower than the window that the phone's layout is for; a card for each row took twice the paper."""
-    rows = [msgspec.structs.replace(FINDINGS[0], parameter=f"latency.l{number}") for number in range(60)]
-    (tmp_path / "page.html").write_text(web.page([web.Entry(name="a", document=make_document(rows))]))
-    _browse(tmp_path, "page.html", 1280, f"--print-to-pdf={tmp_path / 'page.pdf'}")
-    sheets = len(re.findall(rb"/Type\s*/Page\b", (tmp_path / "page.pdf").read_bytes()))
-    assert 1 <= sheets <= 4
 
 
 @pytest.mark.usefixtures("browser")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from scenario_files import EARLY, FAILING, LATE, MACHINE, BareMachine, Write, open_bare, scenario_folder
 from test_table import make_document
 
 from setebench import campaign, store
-from setebench.campaign import Listener, Plan, Step, characterize, choose, merged
+from setebench.campaign import Listener, Plan, Step, characterize
 from setebench.errors import UsageError
-from setebench.results import Document, Finding, Outcome
+from setebench.results import Document
 
 __all__ = ["scenario_folder"]  # a fixture
 
@@ -40,13 +38,6 @@ def test_a_parameter_is_reported_once_and_rather_than_not(scenario_folder: Write
     assert len({finding.parameter for finding in document.findings}) == len(document.findings)
     assert document["clock.step"].evidence == "scenario.early/seen"
     assert document["mshr.l1.demand"].evidence == "scenario.late"
-
-
-def test_absent_is_an_answer_and_unavailable_is_none() -> None:
-    absent = Finding(parameter="p", value=False, outcome=Outcome.ABSENT)
-    unavailable = Finding(parameter="p", outcome=Outcome.UNAVAILABLE, reason="no rights")
-    assert merged([[unavailable], [absent]]) == [absent]
-    assert merged([[absent], [unavailable]]) == [absent]
 
 
 @pytest.mark.parametrize(
@@ -78,26 +69,6 @@ def test_a_failing_scenario_costs_its_own_rows_alone(scenario_folder: Write, wha
 def test_a_scenario_that_cannot_be_loaded_fails_alone(scenario_folder: Write, text: str) -> None:
     scenario_folder(early=EARLY, broken=text)
     assert _steps(characterize(MACHINE)) == {"early": "done", "broken": "failed"}
-
-
-def test_an_interrupt_is_no_failure(scenario_folder: Write) -> None:
-    scenario_folder(early=EARLY, failing=FAILING.format(what="raise KeyboardInterrupt"), late=LATE)
-    saved: list[Document] = []
-    with pytest.raises(KeyboardInterrupt):
-        characterize(MACHINE, listener=Listener(saved=saved.append))
-    assert [_steps(document) for document in saved] == [{"early": "done", "failing": "pending", "late": "pending"}]
-    assert BareMachine.opened[0].closed
-
-
-def test_the_choice_of_scenarios(scenario_folder: Write) -> None:
-    scenario_folder(early=EARLY, late=LATE, two_words=LATE)
-    assert choose() == ("early", "late", "two-words")
-    assert choose(only=["two_words", "early"]) == ("early", "two-words")
-    assert choose(skip=["early"]) == ("late", "two-words")
-    with pytest.raises(UsageError, match="unknown scenario 'nothing'; one of early"):
-        choose(skip=["nothing"])
-    with pytest.raises(UsageError, match="no scenario is left"):
-        choose(only=["early"], skip=["early"])
 
 
 # -- going on -------------------------------------------------------------------------------------------------------
@@ -136,28 +107,6 @@ def test_another_machine_is_refused(scenario_folder: Write) -> None:
         campaign.carry_out(campaign.plan_of(earlier), other, Listener(), earlier)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"settings": {"scenario": "latency"}}, "no result of characterize"),
-        ({"settings": {"scenario": "characterize", "scenarios": 3}}, "settings are damaged"),
-        ({"settings": {"scenario": "characterize"}}, "settings are damaged"),
-    ],
-)
-def test_a_document_that_gives_no_plan(scenario_folder: Write, change: dict[str, Any], message: str) -> None:
-    earlier = msgspec.structs.replace(_interrupted(scenario_folder), **change)
-    with pytest.raises(UsageError, match=message):
-        campaign.plan_of(earlier)
-
-
-@pytest.mark.parametrize("steps", [3, [3], [{"scenario": "early", "state": "odd"}], {"a": 1}])
-def test_damaged_steps_are_reported(scenario_folder: Write, steps: Any) -> None:
-    earlier = _interrupted(scenario_folder)
-    damaged = msgspec.structs.replace(earlier, evidence={"steps": steps})
-    with pytest.raises(UsageError, match="steps is damaged"):
-        campaign.steps_of(damaged)
-
-
 # -- time left ------------------------------------------------------------------------------------------------------
 
 
@@ -169,14 +118,6 @@ def test_progress_says_where_it_is_and_about_how_long_it_takes(scenario_folder: 
     heard.clear()
     characterize(MACHINE, fast=True, listener=Listener(progress=heard.append))
     assert heard == ["[1/2] early: looking at the clock (about 4 s left)"]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.2, "nearly done"), (1, "about 1 s left"), (99, "about 99 s left"), (200, "about 3 min left")],
-)
-def test_time_left_in_words(seconds: float, text: str) -> None:
-    assert campaign.remaining_text(seconds) == text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scenario_files import EARLY, HEAD, LATE, MACHINE, BareMachine, Write, open_bare, scenario_folder
+from scenario_files import HEAD, MACHINE, BareMachine, Write, open_bare, scenario_folder
 from test_table import make_document
 
 import setebench
@@ -152,14 +152,3 @@ def test_a_folder_of_scenarios_on_the_command_line(tmp_path: Path, monkeypatch: 
         assert missing.exit_code == 2 and "'nowhere' is no directory" in missing.stderr
     finally:
         registry.catalogue.cache_clear()
-
-
-def test_files_see_each_other_in_no_way(scenario_folder: Write) -> None:
-    folder = scenario_folder(early=EARLY, late=LATE)
-    broken = folder / "broken.py"
-    broken.write_text("raise RuntimeError('no')\nSCENARIO = 1\n")
-    registry.catalogue.cache_clear()
-    with pytest.raises(setebench.SetebenchError, match=r"of the file .*broken.py' can't be loaded: RuntimeError: no"):
-        registry.scenario("broken")
-    assert registry.scenario("early").order == 10 and registry.scenario("late").order == 50
-    assert registry.scenario("early") is registry.scenario("early")

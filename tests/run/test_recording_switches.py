@@ -37,13 +37,6 @@ class Switched(Bare):
         yield
 
 
-class Locked(Switched):
-    """The same where no switch can be used."""
-
-    def prefetcher_switches(self) -> tuple[PrefetcherSwitch, ...]:
-        raise UnsupportedError("no such device")
-
-
 def replayed(recorder: Recorder) -> Replay:
     """By way of a file, as a person would."""
     return Replay(msgspec.json.decode(msgspec.json.encode(recorder.recording()), type=Recording))
@@ -67,20 +60,6 @@ def test_a_replay_switches_as_the_machine_did() -> None:
     assert [use(replay, name) for name in ("L1 IP", "LLC page", "L1 IP")] == then == ["off", "refused", "off"]
     with pytest.raises(SetebenchError, match="no answer to the prefetchers L1 IP switched off"):
         use(replay, "L1 IP")
-
-
-def test_why_there_are_no_switches_is_recorded() -> None:
-    recorder = Recorder(Locked())  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="no such device"):
-        recorder.prefetcher_switches()
-    with pytest.raises(UnsupportedError, match="no such device"):
-        replayed(recorder).prefetcher_switches()
-
-
-def test_a_machine_without_switches_is_recorded_as_one() -> None:
-    recorder = Recorder(Bare())  # type: ignore[arg-type]
-    assert recorder.prefetcher_switches() == ()
-    assert replayed(recorder).prefetcher_switches() == ()
 
 
 @pytest.mark.parametrize(

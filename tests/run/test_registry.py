@@ -70,22 +70,10 @@ def test_a_run_of_everything_leaves_out_what_is_asked_on_request(folder: Path) -
     assert plan.choose(only=["rare"]) == ("rare",)
 
 
-def test_a_scenario_is_loaded_by_either_spelling(folder: Path) -> None:
-    (folder / "good_one.py").write_text(GOOD)
-    assert isinstance(registry.scenario("good-one"), Scenario)
-    assert registry.scenario("good_one") is registry.scenarios()["good-one"]
-
-
 def test_an_unknown_scenario_is_bad_use(folder: Path) -> None:
     (folder / "good_one.py").write_text(GOOD)
     with pytest.raises(UsageError, match="unknown scenario 'x'; one of good-one"):
         registry.scenario("x")
-
-
-def test_a_file_whose_scenario_is_something_else_is_reported(folder: Path) -> None:
-    (folder / "wrong.py").write_text("SCENARIO = 3")
-    with pytest.raises(SetebenchError, match=r"scenario 'wrong' of setebench\.scenarios\.wrong is no .* but a int"):
-        registry.scenarios()
 
 
 def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,9 @@ from setebench import session, store
 from setebench.campaign import steps_of
 from setebench.campaign.co_runner import co_runner_fraction
 from setebench.campaign.repeated import APART, parameters, totals
-from setebench.campaign.series import Conditions, Series, SeriesPlan
+from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli import repeat
 from setebench.cli.main import setebench
-from setebench.errors import UsageError
 from setebench.measure.alone import REPETITIONS, WARMUP, look
 from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome
@@ -37,7 +36,6 @@ def number(value: float, half: float | None = None, **more: Any) -> Finding:
     return Finding(parameter="p", value=value, unit="cycles", **bounds, **more)
 
 
-SILENT = Finding(parameter="p", outcome=Outcome.UNRESOLVED, reason="noise")
 BOUND = Finding(parameter="p", value=6.0, unit="cycles", outcome=Outcome.AT_LEAST)
 NONE = Finding(parameter="p", value=False, outcome=Outcome.ABSENT)
 
@@ -61,14 +59,6 @@ def test_what_contradicts(one: Finding, other: Finding, contradict: int) -> None
     assert (found.pairs, found.contradictions, found.answered) == (1, contradict, 2)
 
 
-def test_silence_contradicts_nothing_and_is_no_answer() -> None:
-    found = parameters([*documents(number(5.0), SILENT, BOUND), msgspec.structs.replace(make_document(), findings=[])])[
-        "p"
-    ]
-    assert (found.runs, found.answered, found.bounds, found.pairs) == (4, 2, 1, 1)
-    assert found.values == [5.0, None, 6.0, None]
-
-
 def test_honest_intervals_are_apart_as_often_as_promised() -> None:
     """And intervals of half the width, much more often; the spread says by how much they are too narrow."""
     rng = np.random.default_rng(1)
@@ -84,29 +74,6 @@ def test_honest_intervals_are_apart_as_often_as_promised() -> None:
 
 
 # -- a folder of runs -----------------------------------------------------------------------------------------------
-
-
-def test_a_folder_holds_one_plan_and_nothing_else(tmp_path: Path) -> None:
-    Series.open(tmp_path / "new/one", SeriesPlan(seed=3))
-    Series.open(tmp_path / "new/one", SeriesPlan(seed=3))
-    with pytest.raises(UsageError, match="holds runs with seed 3, not 4"):
-        Series.open(tmp_path / "new/one", SeriesPlan(seed=4))
-    with pytest.raises(UsageError, match="holds other files"):
-        Series.open(tmp_path / "new", SeriesPlan())
-    (tmp_path / "new/one/plan.json").write_text("{")
-    with pytest.raises(UsageError, match="is damaged"):
-        Series.open(tmp_path / "new/one", SeriesPlan(seed=3))
-
-
-def test_the_computer_s_other_work_is_a_share_of_all_its_time(tmp_path: Path) -> None:
-    series = Series.open(tmp_path / "runs", SeriesPlan())
-    for run in (1, 2):
-        store.save(make_document(), series.file(run))
-    for seconds in (4.0, 6.0):  # of one run, which was stopped and went on
-        series.note(Conditions(run=1, seconds=seconds, cpus=2, steal_seconds=1.0, others_seconds=None))
-    first, second = series.document(2)["runs"]
-    assert (first["steal_fraction"], first["others_fraction"]) == (pytest.approx(0.1), None)
-    assert (second["steal_fraction"], second["others_fraction"]) == (None, None)
 
 
 class Paced(BareMachine):

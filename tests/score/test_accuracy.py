@@ -58,11 +58,6 @@ def test_a_table_parts_answers_into_four_and_the_classes_of_noise_add_up() -> No
     assert sum(table["wrong"]["hits"] for table in tables["noise"].values()) == 1
 
 
-def test_a_wrong_bound_is_wrong_but_not_as_measured() -> None:
-    table = accuracy([judged("a", 20.0, outcome=Outcome.AT_LEAST)], {}, lambda name: "s")["s"]["all"]
-    assert (table["wrong"]["hits"], table["wrong_measured"]["hits"]) == (1, 0)
-
-
 # -- classes of failure -----------------------------------------------------------------------------------------------
 
 
@@ -76,29 +71,6 @@ def test_a_class_names_what_its_machines_have_in_common() -> None:
     assert found["where"]["chance"] < 1e-6
     assert found["answers"] == {"too large": 10} and found["median_ratio"] == 2.0
     assert found["seeds"] == [100 + number for number in range(0, 40, 4)]
-
-
-def test_large_numbers_are_parted_at_their_median() -> None:
-    answers = [judged(str(number), 20.0 if number >= 30 else 10.0) for number in range(40)]
-    (found,) = failure_classes(
-        answers, {str(n): machine(size=1000 + n) for n in range(40)}, dict.fromkeys(map(str, range(40)), 1)
-    )
-    assert found["where"]["what"] == "size above 1019.5" and found["where"]["wrong"] == 10
-
-
-def test_a_thing_that_many_share_by_chance_is_not_named() -> None:
-    answers = [judged(str(number), 20.0 if number in (3, 17) else 10.0) for number in range(40)]
-    known = {str(n): machine(**{f"field_{k}": (n >> k) % 2 == 1 for k in range(6)}) for n in range(40)}
-    (found,) = failure_classes(answers, known, dict.fromkeys(known, 1))
-    assert found["where"] is None and found["noise"] == {"quiet": 2}
-
-
-def test_of_machines_that_nobody_can_describe_the_class_still_has_its_answers() -> None:
-    invented = judge("a", [Finding(parameter="latency.l9", value=3)], [], frozenset({"latency.l9"}))
-    absent = judged("b", 10.0, outcome=Outcome.ABSENT)
-    first, second = failure_classes([*invented, absent], {}, {"a": 7, "b": 8})
-    assert first["answers"] | second["answers"] == {"there is none": 1, "said to be absent": 1}
-    assert first["where"] is None and first["noise"] == {}
 
 
 def test_the_worst_are_those_whose_rate_is_surely_high() -> None:
@@ -128,15 +100,6 @@ def test_classes_of_noise_follow_the_machine_file() -> None:
     ]
     assert tuple(found) == NOISE_CLASSES
     assert described("zen-like", "guest").noise == "guest"
-
-
-def test_a_machine_is_described_by_its_file_s_fields() -> None:
-    machine = load("zen-like")
-    traits = described("zen-like", "drawn").traits
-    assert traits["levels.l1.ways"] == machine.levels[0].ways and traits["levels.number"] == len(machine.levels)
-    for prefetcher in msgspec.to_builtins(machine.prefetchers):
-        assert traits[f"prefetchers.{prefetcher['kind']}.level {prefetcher['level']}"] is True
-    assert "name" not in traits and "description" not in traits
 
 
 # -- the page, from scores that were run ------------------------------------------------------------------------------
@@ -234,12 +197,6 @@ def test_what_is_not_sealed_is_refused(scored: Any, tmp_path: Path) -> None:
     (tmp_path / "forged.jsonl").write_bytes(b"\n".join([json.dumps(plan).encode(), *lines[1:], b""]))
     with pytest.raises(UsageError, match="don't follow from its nonce"):
         read_document(tmp_path / "forged.jsonl")
-
-
-def test_a_score_of_an_older_version_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "old.json").write_text('{"schema": 1, "machines": [], "sealed": {}}')
-    with pytest.raises(UsageError, match="older setebench"):
-        read_document(tmp_path / "old.json")
 
 
 def test_where_the_simulator_has_changed_no_machine_is_described(scored: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from setebench.judge import Answered, Judgement, Kind, Verdict, difference, judge, summary
 from setebench.judge.calibration import calibration
 from setebench.judge.proportion import proportion
-from setebench.judge.questions import constant, never_judged
+from setebench.judge.questions import constant
 from setebench.results import Finding, Outcome
 
 
@@ -31,11 +31,6 @@ def test_a_share_has_the_interval_of_wilson(hits: int, trials: int, low: float, 
     assert (found.low, found.high) == (pytest.approx(low, abs=0.001), pytest.approx(high, abs=0.001))
 
 
-def test_no_trial_says_nothing() -> None:
-    nothing = proportion(0, 0)
-    assert (nothing.fraction, nothing.low, nothing.high) == (None, None, None)
-
-
 # -- calibration ----------------------------------------------------------------------------------------------------
 
 
@@ -49,21 +44,11 @@ def test_wide_intervals_are_judged_apart() -> None:
     assert (found.continuous.hits, found.continuous.trials) == (90, 100)
 
 
-def test_an_interval_against_a_range_is_no_evidence_of_calibration() -> None:
-    drifting = Finding(parameter="latency.l1", value=10.0, low=8.0, high=12.0, unit="cycles")
-    found = calibration([judged(latency(11.5), drifting)])
-    assert found.continuous.trials == 0 and (found.ranges.hits, found.ranges.trials) == (1, 1)
-
-
 def test_bounds_and_silence_are_not_asked() -> None:
     bound = Finding(parameter="latency.l1", value=9.0, low=9.0, high=9.0, unit="cycles", outcome=Outcome.AT_LEAST)
     silent = Finding(parameter="latency.l1", unit="cycles", outcome=Outcome.UNRESOLVED, reason="noise")
     found = calibration([judged(bound, TRUE), judged(silent, TRUE)])
     assert found.continuous.trials == 0 and found.without_interval == 0
-
-
-def test_a_continuous_value_without_interval_is_counted() -> None:
-    assert calibration([judged(Finding(parameter="latency.l1", value=10.0, unit="cycles"), TRUE)]).without_interval == 1
 
 
 def test_counts_and_categories_are_judged_by_their_errors() -> None:
@@ -108,16 +93,6 @@ def test_a_parameter_with_one_value_everywhere_is_listed() -> None:
     first, second = (Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12))
     answers = [answered("a", [line, first, once], []), answered("b", [line, second], [])]
     assert constant(answers) == [{"parameter": "cache.l1.line_size", "truth": 64, "machines": 2}]
-
-
-def test_what_is_reported_and_never_judged_is_listed() -> None:
-    found = [latency(10.0), latency(10.0, parameter="latency.l1.chase"), latency(3.0, parameter="bandwidth.l1")]
-    silent = Finding(parameter="thread_start", outcome=Outcome.UNRESOLVED, reason="noise")
-    answers = [answered("a", [TRUE], [*found, silent], ("bandwidth.l1",)), answered("b", [TRUE], found)]
-    assert never_judged(answers) == [
-        {"parameter": "bandwidth.l1", "machines": 2, "left_open": True, "variant_of": None},
-        {"parameter": "latency.l1.chase", "machines": 2, "left_open": False, "variant_of": "latency.l1"},
-    ]
 
 
 # -- two versions ---------------------------------------------------------------------------------------------------

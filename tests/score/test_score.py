@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
 
@@ -39,33 +36,11 @@ def test_noise_changes_nothing_that_is_true_of_a_machine(name: str, noise: str) 
         assert after[parameter][0] == before[parameter][0]  # type: ignore[index]
 
 
-def test_drawn_noise_is_the_machine_s_own() -> None:
-    machine = load("random:3")
-    assert with_noise(machine, "drawn") == machine
-
-
 @pytest.mark.parametrize("name", MACHINES)
 def test_a_quiet_machine_has_no_disturbance_at_all(name: str) -> None:
     quiet = with_noise(load(name), "quiet")
     assert quiet.noise == spec.Noise()
     assert (quiet.clock.drift, quiet.clock.jitter_cycles) == (0.0, 0.0)
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_a_guest_is_disturbed_like_zen_like(name: str) -> None:
-    guest, like = with_noise(load(name), "guest"), load("zen-like")
-    assert guest.noise == like.noise
-    assert (guest.clock.drift, guest.clock.jitter_cycles) == (like.clock.drift, like.clock.jitter_cycles)
-    assert guest.clock.drift_period_cycles == like.clock.drift_period_cycles
-    assert like.noise != spec.Noise()
-
-
-def test_double_is_twice_as_often_and_twice_as_large() -> None:
-    guest, double = (with_noise(load("plain"), noise) for noise in ("guest", "double"))
-    assert double.clock.jitter_cycles == 2 * guest.clock.jitter_cycles
-    assert double.clock.drift == min(2 * guest.clock.drift, 0.2)
-    assert double.noise.interrupt_interval_cycles == guest.noise.interrupt_interval_cycles / 2
-    assert double.noise.stall_interval_cycles == guest.noise.stall_interval_cycles / 2
 
 
 def test_only_parameters_of_the_scenario_are_judged() -> None:
@@ -106,16 +81,3 @@ def test_a_wrong_answer_is_shown_with_the_seed_that_repeats_it(monkeypatch: pyte
         row = next(line for line in done.output.splitlines() if line.startswith("latency.l1"))
         assert row.split() == ["latency.l1", "0", "0", "0", str(machines), "0", "0.0%", "25.0%"]
     assert len({task for task in tasks if task.machine == "random:17"}) == 1
-
-
-def test_a_dash_is_the_standard_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def nothing(tasks: list[Task], *_where: object) -> list[Answer]:
-        return [Answer(machine=task.machine, findings=[], truths=[], failures=[]) for task in tasks]
-
-    monkeypatch.setattr("setebench.score.run.perform_all", nothing)
-    monkeypatch.chdir(tmp_path)
-    options = ["score", "--machines", "1", "--no-presets", "--scenario", "latency", "--format", "json", "-o", "-"]
-    done = CliRunner().invoke(setebench, options)
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["machines"] == ["random:1"]
-    assert not list(tmp_path.iterdir())

@@ -7,17 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from scenario_files import Write, scenario_folder
 
 from setebench.cli.main import setebench
-from setebench.errors import SetebenchError, UsageError
-from setebench.score import Task, perform_all, seeds, stream, versions
-from setebench.score.errand import Errand
+from setebench.score import Task, perform_all, seeds, versions
 from setebench.score.sealed_log import log_path
-from setebench.score.tasks import Answer, errand_of, perform
+from setebench.score.tasks import Answer, perform
 
 __all__ = ["scenario_folder"]  # a fixture
 
@@ -153,12 +150,6 @@ def test_a_sealed_run_is_shown_and_logged(score: Any, scenario_folder: Write) ->
     assert "sealed: nonce 'of the judge'" in table and str(log_path()) in table and len(logged()) == 4
 
 
-def test_a_sealed_run_that_is_stopped_is_logged_too(score: Any, scenario_folder: Write) -> None:
-    scenario_folder(tiny=tiny(what="raise KeyboardInterrupt"))
-    done = score("--sealed", "n", "--machines", "1", "--scenario", "tiny")
-    assert done.exit_code == 130 and [each["event"] for each in logged()] == ["begun", "stopped"]
-
-
 def test_a_sealed_run_goes_on_with_its_seeds_and_is_logged_again(
     score: Any, scenario_folder: Write, tmp_path: Path
 ) -> None:
@@ -213,12 +204,6 @@ def test_a_scenario_that_crashes_costs_its_own_rows_and_is_listed(score: Any, sc
     assert document["totals"]["right"] + document["totals"]["wrong"] == 2, "the other one still answered"
 
 
-def test_a_nan_is_a_crash(score: Any, scenario_folder: Write) -> None:
-    scenario_folder(tiny=tiny('float("nan")'))
-    document = json.loads(score("--machines", "1", "--no-presets", "--format", "json").stdout)
-    assert document["failures"][0]["crashed"] and document["totals"]["unresolved"] > 0
-
-
 # -- files of answers -------------------------------------------------------------------------------------------------
 
 
@@ -254,13 +239,6 @@ def test_another_inference_does_not_go_on(score: Any, scenario_folder: Write) ->
     assert done.exit_code == 2 and "another inference" in done.stderr
 
 
-@pytest.mark.parametrize("data", [b"", b"{}\n", b"\xff\xfe\n", b'{"line": "plan", "schema": 1}\n', b"[" * 9999 + b"\n"])
-def test_what_is_no_file_of_answers_is_refused_in_one_line(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "a.jsonl").write_bytes(data)
-    with pytest.raises(UsageError, match="no file of answers"):
-        stream.read(tmp_path / "a.jsonl")
-
-
 # -- processes --------------------------------------------------------------------------------------------------------
 
 
@@ -277,29 +255,6 @@ def test_a_worker_that_dies_loses_its_machine_s_turn_alone(scenario_folder: Writ
     assert len(heard) == 3
     alone = perform(tasks(1)[0])
     assert (answers[0].findings, answers[0].truths) == (alone.findings, alone.truths)
-
-
-def test_the_simulator_is_compiled_before_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, not in each of them."""
-    done: list[str] = []
-
-    class Interrupted:
-        def __init__(self, _sources: Path | None) -> None:
-            done.append("workers")
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("setebench.score.workers.prepare", lambda: done.append("compiled"))
-    monkeypatch.setattr("setebench.score.workers.Pool", Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        perform_all(tasks(2), 2, lambda _answer: None)
-    assert done == ["compiled", "workers"]
-
-
-@pytest.mark.parametrize("machine", ["plain", "knc", "zen-like", "random:7", "random:1000007"])
-@pytest.mark.parametrize("noise", ["drawn", "double"])
-def test_a_machine_survives_the_way_to_another_process(machine: str, noise: str) -> None:
-    errand = errand_of(Task(machine=machine, scenarios=("tiny",), noise=noise, seed=1, fast=True))
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(errand), type=Errand) == errand
 
 
 @pytest.fixture
@@ -351,33 +306,6 @@ def test_the_old_inference_is_the_old_one_and_the_simulator_today_s(repository: 
     assert not sources.exists()
 
 
-def test_inference_that_needs_another_simulator_has_not_answered(score: Any, repository: Path) -> None:
-    """An import that fails within a scenario is no scenario that found nothing."""
-    tiny_file = repository / "scenarios/tiny.py"
-    tiny_file.write_text(tiny_file.read_text().replace("pass", "from setebench.sim.spec import Gone"))
-    subprocess.run(
-        ["git", "-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-aqm", "new"],
-        cwd=repository,
-        check=True,
-    )
-    with (
-        versions.other_version(versions.commit_of("HEAD")) as sources,
-        pytest.raises(
-            SetebenchError, match="can't be run beside today's simulator: ImportError: cannot import name 'Gone'"
-        ),
-    ):
-        perform_all(tasks(1), 1, lambda _answer: None, sources)
-
-
-def test_an_old_version_that_cannot_be_run_is_refused_in_one_line(repository: Path) -> None:
-    (commit,) = [versions.commit_of("HEAD")]
-    with versions.other_version(commit) as sources:
-        (sources / "setebench/scenario.py").unlink()
-        (sources / "setebench/scenario.py").write_text("raise ImportError('too old')\n")
-        with pytest.raises(SetebenchError, match="too old"):
-            perform_all(tasks(1), 1, lambda _answer: None, sources)
-
-
 def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:
     distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
     from setebench.score.cluster import perform_on
@@ -389,12 +317,3 @@ def test_tasks_on_a_dask_cluster(scenario_folder: Write) -> None:
     ) as cluster:
         answers = perform_on(cluster.scheduler_address, tasks(3), lambda _answer: None)
     assert [answer.findings[0].value for answer in answers] == [0, 1, 2]
-
-
-def test_no_scheduler_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
-    from setebench.score import cluster
-
-    monkeypatch.setattr(cluster, "_CONNECT_SECONDS", 0.2)
-    with pytest.raises(SetebenchError, match=r"no Dask scheduler can be reached at 'tcp://127.0.0.1:1'"):
-        cluster.perform_on("tcp://127.0.0.1:1", tasks(1), lambda _answer: None)

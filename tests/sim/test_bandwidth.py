@@ -48,12 +48,6 @@ def rate(found: dict[str, Finding], parameter: str) -> float:
     return finding.value
 
 
-def test_the_same_machine_and_seed_give_the_same_answer(measured: dict[str, Finding]) -> None:
-    shape = {**SMALL, "l1": {"sets": 32, "fill_interval_cycles": 4.0}}
-    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=INTERVAL), **shape)
-    assert answers(BANDWIDTH, machine, kernel=["load", "triad"], threads="1", width=["64"]) == measured
-
-
 def test_memory_bandwidth_is_what_the_interval_allows(measured: dict[str, Finding]) -> None:
     most = LINE / INTERVAL * _per_ns()
     assert rate(measured, "bandwidth.memory.load.64.threads_1") == pytest.approx(most, rel=0.05)
@@ -81,15 +75,6 @@ def test_the_form_of_the_loop_that_memory_serves_faster_is_kept(prefetchers: Any
     assert ", unrolled" in in_l1.method  # where the loop itself takes time
 
 
-def test_with_little_time_one_form_of_the_loop_has_to_do() -> None:
-    memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=2.0)
-    machine = quiet(memory=memory, prefetchers=(FOLLOWING,), **{**SMALL, "l3": None})
-    found = answers(BANDWIDTH, machine, kernel=["triad"], threads="1", width=["64"], seconds=3.0)
-    in_memory = found["bandwidth.memory.triad.64.threads_1"]
-    assert in_memory.outcome is Outcome.MEASURED, in_memory.reason
-    assert ", unrolled" in in_memory.method  # the slower, but not nothing
-
-
 def loaded(cores: int, interval: float) -> dict[str, Finding]:
     memory = spec.Memory(latency_cycles=MEMORY, interval_cycles=interval)
     return answers(LOADED_LATENCY, quiet(memory=memory, core=spec.Core(cores=cores)))
@@ -113,12 +98,6 @@ def test_a_memory_that_is_never_busy_is_not_called_saturated() -> None:
     assert "no saturation was seen" in str(found["loaded_latency.peak_bandwidth"].reason)
     assert found["loaded_latency.knee_bandwidth"].outcome is Outcome.AT_LEAST
     assert found["loaded_latency.at_peak"].value == pytest.approx(MEMORY / _per_ns(), rel=0.1)
-
-
-def test_one_cpu_alone_has_an_idle_latency_only() -> None:
-    found = loaded(1, 30.0)
-    assert found["loaded_latency.idle"].value == pytest.approx(MEMORY / _per_ns(), rel=0.02)
-    assert found["loaded_latency.peak_bandwidth"].outcome is Outcome.UNAVAILABLE
 
 
 def _per_ns() -> float:

@@ -9,7 +9,6 @@ import pytest
 from quiet_machines import (
     HUGE,
     L1,
-    L2,
     L3,
     LINE,
     LINE_BASE,
@@ -25,8 +24,6 @@ from quiet_machines import (
 from setebench.probe import Probe
 from setebench.sim import spec
 from setebench.sim.inspect import counters
-from setebench.sim.layout import LAST_USE, S_USES
-from setebench.sim.machine import simulation
 
 
 class TextbookCache:
@@ -112,20 +109,6 @@ def test_replacement(replacement: str) -> None:
         assert 0.4 < share < 0.9  # in full sets 1 - (7/8)**8 = 0.66 of them
 
 
-def test_least_recently_used_stays_so_when_uses_are_numbered_anew() -> None:
-    probe = Probe().fence().start(dither=False).load(LINE_BASE).stop()
-    ticks = []
-    for uses in (0, LAST_USE - 700):  # the second machine's count ends amid the run
-        machine = quiet()
-        simulation(machine._number).arrays.s[S_USES] = uses
-        region = machine.allocate(HUGE, HUGE)
-        lines = np.random.default_rng(3).integers(0, 12, 600) * 64 * LINE  # twelve lines of one set with eight ways
-        ticks.append(machine.run(probe, {LINE_BASE: region.address + lines}))
-    assert int(simulation(machine._number).arrays.s[S_USES]) < LAST_USE - 700
-    assert len(np.unique(ticks[0])) > 2
-    assert np.array_equal(*ticks)
-
-
 def test_inclusive_l2_eviction_removes_the_l1_line() -> None:
     for inclusion, expected in (("inclusive", MEMORY), ("neither", L1)):
         machine = quiet(l2={"sets": 1024, "ways": 4, "inclusion": inclusion}, l3=None)
@@ -148,17 +131,6 @@ def test_exclusive_l3_gets_victims_and_gives_lines_up() -> None:
     assert cycles(machine, timed(LINE_BASE), first) == [L3]
     machine.run(Probe().flush(LINE_BASE).fence(), first)
     assert cycles(machine, timed(LINE_BASE), first) == [MEMORY]
-
-
-def test_flush_and_levels() -> None:
-    machine = quiet()
-    region = machine.allocate(PAGE, PAGE)
-    here = {LINE_BASE: [region.address] * 3}
-    assert cycles(machine, Probe().flush(LINE_BASE) + timed(LINE_BASE), here) == [MEMORY] * 3
-    assert cycles(machine, timed(LINE_BASE), here) == [L1] * 3
-    to_l2 = Probe().flush(LINE_BASE).fence().prefetch(LINE_BASE, "t1").wait(1000).fence()
-    assert cycles(machine, to_l2 + timed(LINE_BASE), here) == [L2] * 3
-    assert cycles(machine, Probe().load(LINE_BASE).flush(LINE_BASE, "clwb") + timed(LINE_BASE), here) == [L1] * 3
 
 
 def test_tlb_penalties() -> None:
@@ -188,17 +160,6 @@ def test_huge_pages_may_be_fiction(splintered: bool, expected: int) -> None:
     assert set(times) == {L1 + expected}
 
 
-def test_first_touch_of_a_page_faults_once() -> None:
-    machine = quiet(memory=spec.Memory(page_fault_4k_cycles=2261, page_fault_2m_cycles=90000))
-    for size, fault in ((PAGE, 2261), (HUGE, 90000)):
-        region = machine.allocate(size, size, populate=False)
-        walk = 40 if size == PAGE else 30
-        assert cycles(machine, timed(LINE_BASE), {LINE_BASE: [region.address]}) == [fault + walk + MEMORY]
-        again = Probe().flush(LINE_BASE) + timed(LINE_BASE)
-        assert cycles(machine, again, {LINE_BASE: [region.address]}) == [MEMORY]
-    assert counters(machine)["page_faults"] == 2
-
-
 @pytest.mark.parametrize("allowed", [False, True])
 def test_software_prefetch_and_page_faults(allowed: bool) -> None:
     machine = quiet(software_prefetch=spec.SoftwarePrefetch(on_page_fault=allowed))
@@ -218,13 +179,3 @@ def test_software_prefetch_and_tlb_misses(allowed: bool) -> None:
     probe = Probe().prefetch(PAGE_BASE + LINE).wait(2000).fence().load(PAGE_BASE + 2 * LINE) + timed(PAGE_BASE + LINE)
     time = cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
     assert (time == L1) == allowed
-
-
-def test_level_two_conflicts_follow_physical_addresses() -> None:
-    """Lines 64 KiB apart share a set of L2 inside a 2 MiB page, and are scattered in 4 KiB pages."""
-    for page_size, together in ((HUGE, True), (PAGE, False)):
-        machine = quiet(l1={"sets": 1, "ways": 1}, l3=None)
-        region = machine.allocate(2 * HUGE, page_size)
-        where = region.address + np.arange(12) * 1024 * LINE
-        turns = cycles(machine, timed(LINE_BASE), {LINE_BASE: np.tile(where, 4)})[12 * 3 :]
-        assert all(time >= MEMORY for time in turns) == together

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quiet_machines import HUGE, L1, L2, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, quiet, timed
+from quiet_machines import HUGE, L1, LINE, LINE_BASE, MEMORY, PAGE, PAGE_BASE, cycles, quiet, timed
 
 from setebench.probe import CHASE_WORK, Base, Probe
 from setebench.sim import spec
@@ -68,24 +68,12 @@ def test_the_window_limits_overlap() -> None:
         assert rounds * MEMORY <= time < rounds * MEMORY + 50
 
 
-@pytest.mark.parametrize(("queue", "rounds"), [(4, 2), (8, 1)])
-def test_the_load_queue_limits_overlap(queue: int, rounds: int) -> None:
-    time = misses_time(quiet(core=spec.Core(load_queue=queue), l1={"mshr_entries": 0}), 8)
-    assert rounds * MEMORY <= time < rounds * MEMORY + 50
-
-
 @pytest.mark.parametrize("entries", [1, 4, 10])
 def test_one_miss_more_than_entries_takes_one_more_round(entries: int) -> None:
     machine = quiet(l1={"mshr_entries": entries})
     for rounds in (1, 2, 3):
         assert misses_time(machine, rounds * entries) == pytest.approx(rounds * MEMORY, abs=12)
         assert misses_time(machine, rounds * entries + 1) == pytest.approx((rounds + 1) * MEMORY, abs=12)
-
-
-def test_level_two_entries_bind_when_fewer() -> None:
-    machine = quiet(l1={"mshr_entries": 20}, l2={"mshr_entries": 6})
-    assert misses_time(machine, 6) < MEMORY + 12
-    assert misses_time(machine, 7) >= 2 * MEMORY
 
 
 @pytest.mark.parametrize("how", ["load", "prefetch"])
@@ -113,15 +101,6 @@ def test_prefetches_stall_or_drop_when_entries_run_out() -> None:
     assert times["drops"][1] == MEMORY
 
 
-def test_a_lower_hint_takes_a_level_two_entry_only() -> None:
-    for takes, expected in ((False, 20), (True, MEMORY)):
-        machine = quiet(
-            l1={"mshr_entries": 4}, software_prefetch=spec.SoftwarePrefetch(lower_hint_takes_l1_entry=takes)
-        )
-        time = misses_time(machine, 6, "prefetch", "t1")
-        assert time >= expected if takes else time < expected
-
-
 def test_a_load_of_a_line_in_flight_waits_for_the_rest() -> None:
     machine = quiet()
     region = machine.allocate(PAGE, PAGE)
@@ -142,17 +121,6 @@ def test_dependence_orders_loads() -> None:
     assert cycles(machine, clean.load(PAGE_BASE + 9 * LINE, after=-1).stop(), where)[0] == 2 * MEMORY
     assert cycles(machine, clean.prefetch(PAGE_BASE + 9 * LINE, after=-1).stop(), where)[0] == MEMORY
     assert cycles(machine, clean.fence("l").load(PAGE_BASE + 9 * LINE).stop(), where)[0] == 2 * MEMORY
-
-
-def test_an_address_waits_for_a_vector_value_to_reach_the_integer_registers() -> None:
-    machine = quiet(core=spec.Core(vector_load_extra=spec.VectorExtra(bytes32=3.0), vector_to_integer_cycles=5.0))
-    region = machine.allocate(PAGE, PAGE)
-    warm = Probe().load(PAGE_BASE).load(PAGE_BASE + 9 * LINE).fence().start(dither=False)
-    where = {PAGE_BASE: [region.address]}
-    for size, first in ((8, L1), (32, L1 + 3 + 5)):
-        dependent = warm.load(PAGE_BASE, size).load(PAGE_BASE + 9 * LINE, after=-1).stop()
-        assert cycles(machine, dependent, where) == [first + L1]
-    assert cycles(machine, warm.load(PAGE_BASE, 32).stop(), where) == [L1 + 3]  # nothing waits for its value
 
 
 def test_chases_follow_the_links() -> None:
@@ -194,25 +162,6 @@ def test_blocking_loads(out_of_order: bool) -> None:
         assert misses_time(quiet(core=core), 3) == pytest.approx(expected, abs=12)
 
 
-def test_blocking_stores() -> None:
-    for blocking in (False, True):
-        machine = quiet(core=spec.Core(blocking_store=blocking))
-        region = machine.allocate(PAGE, PAGE)
-        probe = Probe().flush(PAGE_BASE).fence().start(dither=False).store(PAGE_BASE).stop()
-        time = cycles(machine, probe, {PAGE_BASE: [region.address]})[0]
-        assert (time >= MEMORY) == blocking
-        probe = Probe().flush(PAGE_BASE).fence().start(dither=False).store(PAGE_BASE).fence().stop()
-        assert cycles(machine, probe, {PAGE_BASE: [region.address]})[0] >= MEMORY
-
-
-def test_blocking_prefetches() -> None:
-    for blocking in (False, True):
-        machine = quiet(core=spec.Core(blocking_prefetch=blocking))
-        region = machine.allocate(PAGE, PAGE)
-        probe = Probe().flush(PAGE_BASE).fence().start(dither=False).prefetch(PAGE_BASE).add(10).stop()
-        assert (cycles(machine, probe, {PAGE_BASE: [region.address]})[0] >= MEMORY) == blocking
-
-
 def test_a_full_fence_waits_for_flushes_and_a_load_fence_does_not() -> None:
     machine = quiet(core=spec.Core(flush_cycles=90))
     region = machine.allocate(PAGE, PAGE)
@@ -252,25 +201,3 @@ def test_smt_threads_share_entries(shared: bool) -> None:
 def test_memory_bandwidth_and_banks(memory: dict[str, Any], low: int, high: int) -> None:
     machine = quiet(memory=spec.Memory(**memory), l1={"mshr_entries": 0}, l2={"mshr_entries": 0})
     assert low <= misses_time(machine, 20) <= high
-
-
-def test_memory_latency_spreads_around_its_mean() -> None:
-    machine = quiet(memory=spec.Memory(latency_cycles=332, spread_cycles=14))
-    region = machine.allocate(HUGE, HUGE)
-    probe = Probe().flush(LINE_BASE) + timed(LINE_BASE)
-    times = np.array(cycles(machine, probe, {LINE_BASE: [region.address] * 2000}))
-    assert times.min() >= 318
-    assert times.max() <= 347
-    assert times.mean() == pytest.approx(332, abs=1)
-
-
-def test_level_two_latency_needs_no_memory() -> None:
-    machine = quiet(l1={"mshr_entries": 4})
-    region = machine.allocate(HUGE, HUGE)
-    where = {PAGE_BASE: [region.address]}
-    fill = far_lines(8, "prefetch", "t1").fence().wait(3000).fence()
-    for count, expected in ((4, L2), (5, 2 * L2)):
-        probe = Probe().load(PAGE_BASE) + fill.start(dither=False) + far_lines(count).stop()
-        for k in range(8):
-            probe = Probe().flush(PAGE_BASE + (k * 37 + 3) * LINE) + probe
-        assert cycles(machine, probe, where)[0] == pytest.approx(expected, abs=3)

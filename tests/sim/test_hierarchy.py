@@ -1,8 +1,6 @@
-"""The hierarchy's parts on simulated machines of known truth, and the whole scenario on two presets."""
+"""The hierarchy's parts on simulated machines of known truth, and the whole scenario on a preset."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import pytest
 from quiet_machines import quiet
@@ -10,7 +8,7 @@ from small_presets import small_file
 
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.first_level import line_size
-from setebench.judge import Judgement, Verdict
+from setebench.judge import Verdict
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
@@ -39,30 +37,15 @@ def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
     assert found.cycles.low < 2000.0 < found.cycles.high
 
 
-SMALLER = {"plain": (1, 8), "zen-like": (4, 16)}
-"""By so much the second and the third level are smaller than shipped."""
-
-
-@cache
-def judged(machine: str) -> dict[str, Judgement]:
-    answer = perform(
-        Task(machine=small_file(machine, *SMALLER[machine]), scenarios=("hierarchy",), noise="quiet", seed=1, fast=True)
-    )
+def test_the_whole_scenario() -> None:
+    """On a preset with a second level of an eighth; its parts have tests of their own in tests/scenarios/hierarchy."""
+    task = Task(machine=small_file("plain", 1, 8), scenarios=("hierarchy",), noise="quiet", seed=1, fast=True)
+    answer = perform(task)
     assert answer.failures == []
     prefixes = ("cache.", "tlb.", "page_fault.", "latency.core_to_core.", "latency.smt.")
-    return {judgement.parameter: judgement for judgement in judge_all([answer], prefixes)}
-
-
-WANTED = {
-    "plain": ("cache.l1.size", "cache.l1.ways", "cache.l2.size", "cache.l2.ways", "cache.l1.inclusive_in_l2"),
-    "zen-like": ("cache.l1.size", "tlb.l1.entries.4k", "tlb.l1.entries.2m", "tlb.l2.miss_penalty.4k"),
-}
-
-
-@pytest.mark.parametrize("machine", WANTED)
-def test_presets(machine: str) -> None:
-    found = judged(machine)
+    found = {judgement.parameter: judgement for judgement in judge_all([answer], prefixes)}
     assert [j for j in found.values() if j.verdict is Verdict.WRONG] == []
-    assert {name: found[name].verdict for name in WANTED[machine]} == dict.fromkeys(WANTED[machine], Verdict.RIGHT)
+    wanted = ("cache.l1.size", "cache.l1.ways", "cache.l2.size", "cache.l2.ways", "cache.l1.inclusive_in_l2")
+    assert {name: found[name].verdict for name in wanted} == dict.fromkeys(wanted, Verdict.RIGHT)
     cores = [j.verdict for name, j in found.items() if name.startswith("latency.core_to_core.0-1")]
     assert cores[:2] == [Verdict.RIGHT] * 2  # modified and exclusive; shared needs a sure way out of private caches

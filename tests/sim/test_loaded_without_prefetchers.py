@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from quiet_machines import MEMORY, quiet
-from test_bandwidth import LOADED_LATENCY, answers
+from test_bandwidth import LOADED_LATENCY
 from test_prefetcher_confirm import Refusing, WithoutEffect
 
 from setebench.report.loaded_latency import loaded_latency_figure
@@ -58,13 +58,3 @@ def test_a_refusal_is_reported_with_its_reason() -> None:
         reported, _ = found(Refusing(opened))
     assert reported[f"{OFF}.at_peak"].outcome is Outcome.UNAVAILABLE
     assert reported[f"{OFF}.at_peak"].reason == "prefetchers can't be switched off: a reason"
-
-
-def test_nothing_is_switched_unasked() -> None:
-    with closing(machine()) as opened:
-        watched = WithoutEffect(opened)
-        reported, _ = found(watched, no_msr=True)
-    assert watched.asked == []
-    with closing(machine(switches=False)) as opened:
-        reported |= answers(LOADED_LATENCY, opened)
-    assert not [name for name in reported if name.startswith(OFF)]

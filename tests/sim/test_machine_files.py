@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -16,12 +15,11 @@ from hypothesis import strategies as st
 
 from setebench.cli.main import setebench
 from setebench.errors import UsageError
-from setebench.sim import loader, machine_docs, spec
+from setebench.sim import loader, machine_docs
 from setebench.sim.dump import dump, example, template
 from setebench.sim.fields import PREFETCHERS, table_fields
 from setebench.sim.limits import LIMITS, UNLIMITED
 from setebench.sim.random_machine import random_machine
-from setebench.sim.toml_lines import key_lines
 from setebench.sim.truth import truth
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "machine-files.md"
@@ -77,13 +75,6 @@ def _keys(node: Any, path: tuple[Any, ...] = ()) -> set[tuple[Any, ...]]:
     return found
 
 
-def test_the_plain_machine_has_no_prefetchers_and_a_quiet_clock() -> None:
-    plain = loader.load("plain")
-    assert plain.prefetchers == ()
-    assert plain.clock.step_ticks == 1
-    assert plain.noise.interrupt_interval_cycles == plain.noise.stall_interval_cycles == 0
-
-
 # -- names and paths ---------------------------------------------------------------------------------------------------
 
 
@@ -94,12 +85,6 @@ def test_an_unknown_name_gets_one_line(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         loader.load(name)
     assert "\n" not in str(caught.value)
-
-
-def test_a_path_is_distinguished_from_a_name_and_a_seed_from_both(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(TINY)
-    assert loader.load(str(tmp_path / "tiny.toml")).name == "tiny"
-    assert loader.load("random:7") == random_machine(7)
 
 
 @pytest.mark.parametrize(
@@ -125,34 +110,6 @@ def test_hostile_content_gets_one_line(tmp_path: Path, content: bytes, said: str
         loader.load(str(path))
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
-
-
-def test_what_is_no_file_gets_one_line(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.toml")
-    (tmp_path / "folder.toml").mkdir()
-    (tmp_path / "loop.toml").symlink_to(tmp_path / "loop.toml")
-    names = [
-        "missing.toml",
-        "fifo.toml",
-        "folder.toml",
-        "loop.toml",
-        "nul\0.toml",
-        "new\nline.toml",
-        "x" * 5000 + ".toml",
-    ]
-    for name in [*(f"{tmp_path}/{name}" for name in names), "/dev/zero", "/"]:
-        with pytest.raises(UsageError, match="can't be read") as caught:
-            loader.load(name)
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_gets_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "m.toml"
-    path.write_text(TINY)
-    path.chmod(0)
-    with pytest.raises(UsageError, match="can't be read: Permission denied"):
-        loader.load(str(path))
 
 
 # -- messages ----------------------------------------------------------------------------------------------------------
@@ -266,50 +223,6 @@ def test_a_mistake_is_named_with_its_line(old: str, new: str, said: str) -> None
     assert field in line or line in (f"[{enclosing}]", f"[[{enclosing}]]")
 
 
-def test_the_first_mistake_is_reported_and_the_others_are_counted() -> None:
-    message = refused(
-        TINY.replace("ways = 4", "ways = 400").replace("ways = 8", "ways = 800").replace("trigger = 2", "trigger = 0")
-    )
-    assert message.startswith("m.toml:11: levels[0].ways")
-    assert message.endswith("(and 2 more)")
-
-
-def test_missing_fields_are_named_with_their_table() -> None:
-    text = TINY.replace("sets = 256\n", "")
-    message = refused(text)
-    assert "levels[1]: the field sets is missing; it is power of two, whole number from 1 to 1048576" in message
-    assert text.splitlines()[int(message.split(":")[1]) - 1] == "[[levels]]"
-    assert "prefetchers[0]: the field level is missing" in refused(TINY.replace("level = 2\n", ""))
-    assert "prefetchers[0]: the field kind is missing" in refused(TINY.replace('kind = "stream"\n', ""))
-
-
-def test_two_of_a_kind_and_an_impossible_total_are_refused() -> None:
-    second = TINY + TINY[TINY.index("[[prefetchers]]") :]
-    assert 'prefetchers[1].kind: a second "stream" at level 2' in refused(second)
-    huge = TINY.replace("sets = 256", "sets = 1048576").replace("cores = 2", "cores = 64")
-    assert "levels: all caches together hold" in refused(huge)
-
-
-def test_lines_of_keys_in_every_notation() -> None:
-    text = '''
-top = 1 # [not.a.table]
-a."b c".d = """
-[neither]
-"quoted" \\""""
-[t]
-x = [1, # ]
-  {y = "]"}]
-[[list]]
-k = 'it''s'
-'''.replace("'it''s'", "'its'")
-    lines = key_lines(text + "[[list]]\nk = 1\n[list.inner]\nz = 0\n[[list.deep]]\nq = 1\n[[list.deep]]\nq = 2\n")
-    assert lines["top",] == 2
-    assert lines["a", "b c", "d"] == 3
-    assert (lines["t",], lines["t", "x"], lines["t", "x", 1, "y"]) == (6, 7, 7)
-    assert (lines["list", 0, "k"], lines["list", 1], lines["list", 1, "inner", "z"]) == (10, 11, 14)
-    assert lines["list", 1, "deep", 1, "q"] == 18
-
-
 # -- nothing but one line, whatever the file holds ---------------------------------------------------------------------
 
 VALUES = st.one_of(
@@ -359,16 +272,6 @@ def test_a_damaged_file_is_a_machine_or_one_line(text: str) -> None:
         assert truth(machine)
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_machine_or_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    path = tmp_path_factory.mktemp("any") / "m.toml"
-    path.write_bytes(content)
-    with pytest.raises(UsageError) as caught:  # 200 bytes hold no machine
-        loader.load(str(path))
-    assert str(caught.value).isprintable()
-
-
 # -- templates, docs, limits -------------------------------------------------------------------------------------------
 
 
@@ -393,12 +296,6 @@ def test_every_field_is_explained_and_limited() -> None:
     for table, limits in LIMITS.items():
         assert set(limits) <= set(table_fields(table)), table
     assert UNLIMITED.low is None
-
-
-def test_defaults_are_within_their_limits() -> None:
-    levels = (spec.Level(sets=64, ways=8, latency_cycles=4), spec.Level(sets=512, ways=8, latency_cycles=14))
-    machine = spec.Machine(name="defaults", levels=levels, prefetchers=tuple(example(table) for table in PREFETCHERS))
-    assert loader.parse(dump(machine), "defaults") == machine
 
 
 def test_the_page_is_up_to_date() -> None:

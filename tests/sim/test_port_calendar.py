@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -56,12 +55,6 @@ def test_a_stretch_known_to_be_full_saves_walking_and_changes_no_time(
         for number in range(requests):
             forget(ignorant)
             assert reserve(knowing, t + 3 * number) == reserve(ignorant, t + 3 * number)
-
-
-def test_no_two_uses_overlap(reserve: Reserve) -> None:
-    words = Words()
-    begins = sorted(reserve(words, BEGIN + 7 * (number * 37 % 200)) for number in range(200))
-    assert all(later - earlier >= INTERVAL for earlier, later in pairwise(begins))
 
 
 def test_requests_behind_a_long_queue_of_the_past_do_not_walk_past_each_other(reserve: Reserve) -> None:

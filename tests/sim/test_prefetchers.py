@@ -102,12 +102,6 @@ def test_streamer_triggers(lines: list[int], expected: set[int]) -> None:
     assert near(with_prefetchers(PAPER), loads(lines), lines) == expected
 
 
-@pytest.mark.parametrize("how", ["load", "store", "prefetch"])
-def test_streamer_is_trained_by_what_the_file_says(how: str) -> None:
-    expected = {23, 24} if how != "prefetch" else set()
-    assert near(with_prefetchers(PAPER), loads([20, 21, 22], how), [20, 21, 22]) == expected
-
-
 def test_streamer_follows_as_many_streams_as_it_has() -> None:
     """Train m pages, then one access each to continue: with more streams than entries the first is lost."""
     for count, alive in ((16, True), (17, False)):
@@ -164,14 +158,6 @@ def test_streamer_at_the_page_boundary(page_size: int, in_2m: bool, expected: bo
     assert (cycles(machine, probe, {PAGE_BASE: [region.address + 5 * PAGE]})[0] < MEMORY) == expected
 
 
-def test_next_line_needs_its_accesses() -> None:
-    machine = with_prefetchers(spec.NextLine(level=1, fills="l1", trigger=3, streams=8))
-    assert near(machine, loads([30, 30]), [30]) == set()
-    assert near(machine, loads([30, 30, 30]), [30]) == {31}
-    assert near(machine, loads([63, 63, 63]), [63], range(62, 66)) == set()
-    assert near(machine, loads([30] * 3, "store"), [30]) == set()
-
-
 @pytest.mark.parametrize(("line", "other"), [(30, 31), (31, 30)])
 def test_pair_brings_the_other_line_on_a_miss(line: int, other: int) -> None:
     machine = with_prefetchers(spec.LinePair(level=2))
@@ -198,14 +184,6 @@ def test_stride_limits_degree_and_distance() -> None:
     assert near(machine, loads([10, 12, 14, 16, 18], ip="A"), [10, 12, 14, 16, 18]) == {20, 22, 24, 26}
     assert near(machine, loads([10, 13, 16, 19], ip="A"), [10, 13, 16, 19]) == set()
     assert near(machine, loads([10, 12, 15], ip="A"), [10, 12, 15]) == set()
-
-
-@pytest.mark.parametrize(("bit", "same"), [(7, False), (8, True)])
-def test_stride_distinguishes_instructions_by_low_address_bits(bit: int, same: bool) -> None:
-    probe = Probe()
-    for line, place in zip((10, 15, 20), (0x10, 0x10, 0x10 | 1 << bit), strict=True):
-        probe = probe.load(PAGE_BASE + line * LINE, ip_bits=place).fence().wait(1000).fence()
-    assert near(with_prefetchers(STRIDE), probe, [10, 15, 20]) == ({25} if same else set())
 
 
 def test_stride_table_holds_so_many_instructions() -> None:

@@ -58,21 +58,6 @@ def test_it_is_a_machine() -> None:
     assert machine.facts.kind == "sim"
 
 
-def test_regions_do_not_overlap_and_come_back() -> None:
-    machine = quiet(memory=spec.Memory(bytes=8 * HUGE))
-    first = machine.allocate(3 * HUGE, HUGE)
-    second = machine.allocate(5 * PAGE, PAGE)
-    assert first.address % HUGE == 0
-    assert second.address + second.size <= first.address or first.address + first.size <= second.address
-    with pytest.raises(UnsupportedError):
-        machine.allocate(7 * HUGE, PAGE)
-    machine.release(first)
-    with pytest.raises(UsageError):
-        machine.release(first)
-    for _ in range(20):
-        machine.release(machine.allocate(7 * HUGE, PAGE))
-
-
 def test_a_released_region_leaves_nothing_behind() -> None:
     machine = quiet(memory=spec.Memory(bytes=2 * HUGE))
     region = machine.allocate(2 * HUGE, HUGE)
@@ -84,10 +69,6 @@ def test_a_released_region_leaves_nothing_behind() -> None:
     again = machine.allocate(2 * HUGE, HUGE)
     time = machine.run(Probe().fence().start(dither=False).load(LINE_BASE).stop(), {LINE_BASE: [again.address]})[0, 0]
     assert time > 300
-
-
-def test_a_prefetch_of_unmapped_memory_does_nothing() -> None:
-    quiet().run(Probe().prefetch(LINE_BASE), {LINE_BASE: [64]})
 
 
 def test_variants_that_a_machine_lacks() -> None:
@@ -112,13 +93,6 @@ def test_variants_that_a_machine_lacks() -> None:
         machine.allocate(1 << 30, 1 << 30)
 
 
-def test_a_closed_machine_says_so() -> None:
-    machine = quiet()
-    machine.close()
-    with pytest.raises(SetebenchError, match="closed"):
-        machine.run(Probe().nop(1), 1)
-
-
 def test_a_machine_that_nobody_holds_any_more_is_forgotten() -> None:
     machine = quiet()
     number = machine._number
@@ -138,15 +112,6 @@ def test_a_loop_runs_its_body_and_moves_on() -> None:
         probe = Probe().load(PAGE_BASE + 63 * LINE).fence().start(dither=False).load(PAGE_BASE + line * LINE).stop()
         assert (machine.run(probe, {PAGE_BASE: [region.address]})[0, 0] < 100) == cached
         machine.run(Probe().flush(PAGE_BASE + line * LINE).fence(), {PAGE_BASE: [region.address]})
-
-
-def test_warmup_runs_are_not_returned() -> None:
-    machine = quiet()
-    region = machine.allocate(PAGE, PAGE)
-    probe = Probe().start(dither=False).load(LINE_BASE).stop()
-    ticks = machine.run(probe, {LINE_BASE: [region.address] * 5}, warmup=2)
-    assert ticks.shape == (3, 1)
-    assert set(ticks[:, 0].tolist()) == {24}
 
 
 def test_the_kernel_loads_from_its_file() -> None:

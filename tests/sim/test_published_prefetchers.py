@@ -24,11 +24,6 @@ def test_next_lines_up_to_the_pages_end(level: int, degree: int) -> None:
     assert came(watched, [62, 63]) == [[63], []]
 
 
-def test_pair_of_the_first_level() -> None:
-    watched = WatchedLevel(spec.LinePair(level=1, fills="l1"))
-    assert came(watched, [30, 31, 41]) == [[31], [], [40]]
-
-
 def streamer(**changes: object) -> WatchedLevel:
     return WatchedLevel(spec.Streamer(level=2, trigger=3, **changes))  # type: ignore[arg-type]
 
@@ -41,11 +36,6 @@ def test_a_stream_that_leads_by_new_lines() -> None:
     assert came(by_line, [10, 11, 12, 12, 12, 13]) == [[], [], [13, 14], [], [], [15, 16]]
 
 
-def test_a_stream_of_one_line_per_new_line_never_reaches_its_limit() -> None:
-    fetched = came(streamer(degree=1, max_distance=9, leads_by="new_line"), [*range(10, 30)])
-    assert fetched == [[], [], *([line + 1] for line in range(12, 30))]
-
-
 def test_a_stream_that_leads_by_accesses() -> None:
     by_access = streamer(degree=2, max_distance=5, leads_by="access")
     page = by_access.fresh_page()
@@ -53,11 +43,6 @@ def test_a_stream_that_leads_by_accesses() -> None:
     by_access.load([(page + 13, 1)])
     assert {page + 15, page + 16} <= by_access.there
     assert came(by_access, [13, 14], page=page)[0] == []  # a hit of level 1 is not seen by level 2
-
-
-def test_a_stream_of_the_first_level_leads_by_repeated_accesses() -> None:
-    watched = WatchedLevel(spec.Streamer(level=1, fills="l1", trigger=3, degree=2, max_distance=9, leads_by="access"))
-    assert came(watched, [10, 11, 12, 13, 13, 13, 13]) == [[], [], [13, 14], [15, 16], [17, 18], [19, 20], [21, 22]]
 
 
 def test_a_stream_ramps_up_to_three_lines_per_access() -> None:
@@ -71,20 +56,6 @@ def test_a_stream_buffer_is_kept_full_from_its_head() -> None:
     assert came(watched, [20, 23, 21, 25]) == [[21, 22, 23, 24], [], [25], []]
     any_entry = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=4, head_only=False))
     assert came(any_entry, [20, 23]) == [[21, 22, 23, 24], [25, 26, 27]]
-
-
-def test_stream_buffers_are_as_many_as_there_are() -> None:
-    for streams, goes_on in ((4, True), (5, False)):
-        watched = WatchedLevel(spec.StreamBuffer(level=2, buffers=4, depth=2))
-        pages = [watched.fresh_page() for _ in range(streams)]
-        for page in pages:
-            came(watched, [20], page=page)
-        assert bool(came(watched, [21], page=pages[0])[0]) == goes_on
-
-
-def test_filtered_stream_buffers_wait_for_a_neighbouring_miss() -> None:
-    watched = WatchedLevel(spec.StreamBuffer(level=2, depth=3, filter=True))
-    assert came(watched, [20, 40, 21]) == [[], [], [22, 23, 24]]
 
 
 def test_best_offset_learns_an_offset_that_is_in_time() -> None:
@@ -124,19 +95,6 @@ def test_spatial_patterns_are_recalled_by_instruction_and_place() -> None:
     assert came(watched, [16 + 5], 0x10) == [[16 + 2, 16 + 9, 16 + 14]]
 
 
-def test_spatial_patterns_of_an_address_come_before_those_of_its_place() -> None:
-    watched = WatchedLevel(
-        spec.SpatialPattern(level=2, fills="l2", active_regions=2, region_size_bytes=1024, vote_percent=60)
-    )
-    page = watched.fresh_page()
-    came(watched, [5], 0x10, page)
-    came(watched, [7, 8], 0x20, page)
-    visits(watched, [FOOTPRINT] * 4)
-    assert came(watched, [5], 0x10) == [[2, 9, 14]]  # three of four such visits
-    watched.flush(range(page, page + 64))
-    assert came(watched, [5], 0x10, page) == [[7, 8]]
-
-
 def reference_prediction(**changes: object) -> WatchedLevel:
     return WatchedLevel(spec.ReferencePrediction(level=1, fills="l1", **changes))  # type: ignore[arg-type]
 
@@ -150,16 +108,6 @@ def test_reference_prediction_goes_through_its_states() -> None:
     assert came(early, [0, 5, 10]) == [[], [15], [20]]
 
 
-def test_reference_prediction_is_by_instruction() -> None:
-    watched = reference_prediction(starts="steady")
-    page = watched.fresh_page()
-    for line in (0, 5):
-        came(watched, [line], 0x40, page)
-        came(watched, [60 - line], 0x44, page)
-    assert came(watched, [10], 0x40, page) == [[15]]
-    assert came(watched, [50], 0x44, page) == [[45]]
-
-
 def test_access_maps_see_strides_in_any_order_and_by_any_instruction() -> None:
     watched = WatchedLevel(spec.AccessMap(level=2, degree=2))
     page = watched.fresh_page()
@@ -167,16 +115,6 @@ def test_access_maps_see_strides_in_any_order_and_by_any_instruction() -> None:
     assert fetched == [[], [], []]  # 8, 11, 14, but 11 was last
     assert came(watched, [17], 0x99, page) == [[20]]
     assert came(watched, [8, 16, 12, 4], page=watched.fresh_page()) == [[], [], [], [0]]  # downwards too
-
-
-def test_access_maps_are_as_many_as_there_are() -> None:
-    for pages, remembered in ((3, True), (4, False)):
-        watched = WatchedLevel(spec.AccessMap(level=2, maps=4, degree=1))
-        page = watched.fresh_page()
-        came(watched, [10, 13], page=page)
-        for _ in range(pages):
-            came(watched, [0])
-        assert bool(came(watched, [16], page=page)[0]) == remembered
 
 
 def test_local_deltas_come_from_one_instructions_accesses() -> None:
@@ -187,12 +125,6 @@ def test_local_deltas_come_from_one_instructions_accesses() -> None:
         came(watched, [(7 * number) % 64], 0x80 + 4 * number, page)
     assert {3, 6, 9} <= set(came(watched, [0], 0x40)[0])
     assert came(watched, [0], 0x44) == [[]]
-
-
-def test_local_deltas_leave_out_what_would_be_late() -> None:
-    watched = WatchedLevel(spec.LocalDeltas(level=1, fills="l1", history=4, not_before=3, learns_over=16))
-    came(watched, range(16))
-    assert came(watched, [0]) == [[3, 4]]
 
 
 def test_feedback_raises_and_lowers_what_a_stream_fetches() -> None:
@@ -220,23 +152,6 @@ def test_signature_paths_foresee_a_pattern_of_distances() -> None:
 
 def watched_lines(watched: WatchedLevel, page: int) -> set[int]:
     return {line - page for line in watched.there if page <= line < page + watched.page_lines}
-
-
-def test_signature_paths_stop_where_they_are_no_longer_sure() -> None:
-    sure = WatchedLevel(spec.SignaturePath(level=2, trust_percent=100, max_depth=16))
-    doubtful = WatchedLevel(spec.SignaturePath(level=2, trust_percent=50, max_depth=16))
-    for watched in (sure, doubtful):
-        for _ in range(4):
-            came(watched, range(64))
-    assert len(came(sure, [0, 1])[1]) == 16
-    assert len(came(doubtful, [0, 1])[1]) == 3  # 100, 50, 25 % and no more
-
-
-def test_instructions_are_of_one_class() -> None:
-    watched = WatchedLevel(spec.InstructionClasses(level=1, fills="l1", stride_degree=3, stream_degree=6))
-    assert came(watched, [0, 5, 10, 15, 20], 0x40)[-2:] == [[20, 25, 30], [35]]  # a constant stride
-    fetched = came(watched, range(30), 0x44)  # three quarters of 32 lines: the region is dense
-    assert max(max(each, default=0) - number for number, each in enumerate(fetched)) == 6
 
 
 def test_complex_instructions_follow_their_distances() -> None:

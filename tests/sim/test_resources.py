@@ -22,7 +22,6 @@ from quiet_machines import (
 
 from setebench.probe import Probe
 from setebench.sim import spec
-from setebench.sim.inspect import cached_in
 
 SLACK = 50
 WALK = 60
@@ -86,25 +85,6 @@ def test_a_sibling_makes_every_load_longer_while_it_runs() -> None:
     assert [int(ticks[1, 0] - alone) for ticks in together.values()] == [7, 7]
 
 
-@pytest.mark.parametrize("allowed", [True, False])
-def test_software_prefetch_in_another_page_than_the_access_before(allowed: bool) -> None:
-    machine = quiet(software_prefetch=spec.SoftwarePrefetch(across_page=allowed))
-    region = machine.allocate(4 * PAGE, PAGE)
-    same, other = PAGE_BASE + 9 * LINE, PAGE_BASE + PAGE + 9 * LINE
-    machine.run(Probe().load(PAGE_BASE).fence().prefetch(same).prefetch(other), {PAGE_BASE: [region.address]})
-    assert 1 in cached_in(machine, region.address + 9 * LINE)
-    assert (1 in cached_in(machine, region.address + PAGE + 9 * LINE)) == allowed
-
-
-@pytest.mark.parametrize("bypasses", [True, False])
-def test_a_hint_may_bypass_the_second_level(bypasses: bool) -> None:
-    hints = {"nta": spec.Hint(fills="l1", bypasses_l2=bypasses)}
-    machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints=hints))
-    region = machine.allocate(PAGE, PAGE)
-    machine.run(Probe().prefetch(PAGE_BASE, "nta").wait(1000), {PAGE_BASE: [region.address]})
-    assert cached_in(machine, region.address) == ({1, 3} if bypasses else {1, 2, 3})
-
-
 @pytest.mark.parametrize("hashed", [True, False])
 def test_a_hashed_index_scatters_lines_of_one_set(hashed: bool) -> None:
     """64 KiB apart in a 2 MiB page: one set of a level 2 with 1024, unless the index takes more of the address in."""
@@ -126,17 +106,3 @@ def test_prefetchers_follow_the_directions_they_may(kind: Any, directions: str, 
             train = train.load(PAGE_BASE + (30 + number * step) * LINE, ip="A").fence()
         ahead = fetched(machine, train, [30 + number * step for number in range(4, 8)])
         assert bool(ahead) == bool(expected)
-
-
-@pytest.mark.parametrize("crosses", [True, False])
-def test_a_prefetcher_goes_past_a_4k_boundary_if_it_may(crosses: bool) -> None:
-    machine = quiet(prefetchers=(spec.NextLine(level=1, fills="l1", crosses_4k=crosses),))
-    assert fetched(machine, Probe().load(PAGE_BASE + 63 * LINE), [64]) == ({64} if crosses else set())
-
-
-@pytest.mark.parametrize("when_full", ["drops", "stalls"])
-def test_a_hardware_prefetch_that_finds_no_entry(when_full: str) -> None:
-    """One entry, which the load that asks for the next line holds itself."""
-    own = spec.NextLine(level=1, fills="l1", when_full=when_full)  # type: ignore[arg-type]
-    machine = quiet(prefetchers=(own,), l1={"mshr_entries": 1})
-    assert fetched(machine, Probe().load(PAGE_BASE + 9 * LINE), [10]) == ({10} if when_full == "stalls" else set())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 from small_presets import small
@@ -22,17 +20,15 @@ TARGET, BESIDE = Base("target"), Base("beside")
 PLACES = 6
 
 
-@cache
-def referred(name: str) -> tuple[Context, Region, References]:
-    """A machine whose levels were looked for once, for all tests."""
-    context = Context(machine=open_machine_file(small(name), 3), seed=3, fast=True)
+@pytest.fixture(scope="module")
+def referred() -> tuple[Context, Region, References]:
+    context = Context(machine=open_machine_file(small("plain"), 3), seed=3, fast=True)
     region = working_memory(context)
     return context, region, measure_references(context, region)
 
 
-@pytest.mark.parametrize("name", ["plain", "zen-like"])
-def test_loads_are_reported_by_the_level_that_served_them(name: str) -> None:
-    context, region, references = referred(name)
+def test_loads_are_reported_by_the_level_that_served_them(referred: tuple[Context, Region, References]) -> None:
+    context, region, references = referred
     assert references.levels == ("l1", "l2", "l3", "memory")
     assert all(len(ticks) > 200 for ticks in references.ticks.values())
     for number, (level, walk) in enumerate(levels_of(context, region).items()):
@@ -45,8 +41,8 @@ def test_loads_are_reported_by_the_level_that_served_them(name: str) -> None:
         assert shares.high[best, number] > 0.97
 
 
-def test_a_prefetched_line_is_no_longer_in_memory() -> None:
-    context, region, references = referred("plain")
+def test_a_prefetched_line_is_no_longer_in_memory(referred: tuple[Context, Region, References]) -> None:
+    context, region, references = referred
     flushed = Probe().flush(TARGET).fence().wait(2000)
     pages = region.address + 4096 * np.random.default_rng(1).permutation(1000)[:200]
     placed = {TARGET: pages + 64 * 7, BESIDE: pages + 64 * 50}

@@ -8,7 +8,6 @@ from quiet_machines import LINE, PAGE_BASE, fetched, quiet
 
 from setebench.probe import Probe
 from setebench.sim import spec
-from setebench.sim.loader import load
 
 STREAMER = spec.Streamer(level=2, trained_by=("load", "store"), trigger=3, degree=4, max_distance=16, streams=16)
 SILENCED = msgspec.structs.replace(STREAMER, silenced_by_software=True)
@@ -32,11 +31,6 @@ def _lines(streamer: spec.Streamer, prefetched: int | None) -> set[int]:
     return fetched(machine, _touched(prefetched), [line for line in range(64) if line not in own])
 
 
-def test_without_the_field_a_stream_goes_on_behind_a_software_prefetch() -> None:
-    assert _lines(STREAMER, None) == set(range(14, 21))
-    assert _lines(STREAMER, 15) | {15} == set(range(14, 21))
-
-
 @pytest.mark.parametrize("line", [14, 16, 24])
 def test_a_prefetch_of_lines_that_the_stream_wants_ends_it(line: int) -> None:
     assert _lines(SILENCED, line) | {line} == {14, 15, 16, line}
@@ -45,11 +39,3 @@ def test_a_prefetch_of_lines_that_the_stream_wants_ends_it(line: int) -> None:
 @pytest.mark.parametrize("line", [2, 50])
 def test_a_prefetch_of_other_lines_does_not(line: int) -> None:
     assert _lines(SILENCED, line) == set(range(14, 21))
-
-
-def test_only_knights_corner_has_it() -> None:
-    silenced = {
-        name: [each.silenced_by_software for each in load(name).prefetchers if isinstance(each, spec.Streamer)]
-        for name in ("knc", "sandybridge", "zen-like")
-    }
-    assert silenced["knc"] == [True] and not any(silenced["sandybridge"] + silenced["zen-like"])

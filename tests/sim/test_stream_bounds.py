@@ -12,7 +12,7 @@ from quiet_machines import levels, quiet
 from setebench.scenarios.prefetcher_map.lab import Lab
 from setebench.scenarios.prefetcher_map.report import Report
 from setebench.scenarios.prefetcher_map.streams import Rules, find_l2_stream, report_reach
-from test_prefetcher_map import L2_STREAM, L2_STRIDE, SHAPE, judged, laboratory
+from test_prefetcher_map import L2_STRIDE, SHAPE, judged, laboratory
 
 from setebench.judge import Verdict, judge
 from setebench.results import Finding
@@ -69,7 +69,3 @@ def test_page_strides_are_indexed_by_page_where_two_pages_are_followed(entries: 
     verdict = Verdict.RIGHT if entries > 1 else Verdict.UNRESOLVED
     assert judgements["prefetcher.l2.stride.indexed_by"].verdict is verdict
     assert judgements["prefetcher.l2.stride.crosses_4k"].verdict is Verdict.RIGHT
-
-
-def test_two_streams_in_a_page_are_two_or_more() -> None:
-    assert judged(L2_STREAM)["prefetcher.l2.stream.streams_per_page"].outcome == "at_least"

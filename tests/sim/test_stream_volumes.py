@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from quiet_machines import LINE, MEMORY, levels, quiet
+from quiet_machines import LINE, MEMORY, quiet
 
-from setebench.errors import ProbeFault, UnsupportedError
-from setebench.kernels import BLOCK_BYTES, KERNELS, RANDOM_FACTOR, RANDOM_STEP, Kernel, array_spacing, stream_bytes
+from setebench.errors import ProbeFault
+from setebench.kernels import BLOCK_BYTES, KERNELS, RANDOM_FACTOR, RANDOM_STEP, Kernel, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.sim import spec
@@ -67,24 +67,6 @@ def test_event_counts_are_the_declared_volumes(machine: SimulatedMachine, name: 
     machine.release(region)
 
 
-def test_a_second_pass_over_what_fits_asks_memory_for_nothing(machine: SimulatedMachine) -> None:
-    region = machine.allocate(stream_bytes(KERNELS["triad"], SIZE), 4096)
-    events(machine, KERNELS["triad"], 8, region)
-    assert events(machine, KERNELS["triad"], 8, region)["memory_reads"] == 0
-    machine.release(region)
-
-
-def test_prefetches_ask_for_every_line_once() -> None:
-    hints = {"t0": spec.Hint(fills="l1"), "w": spec.Hint(fills="l1", exclusive=True)}
-    machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints=hints))
-    for name, rolled in product(("prefetch_shared", "prefetch_exclusive"), (False, True)):
-        region = machine.allocate(SIZE, 4096)
-        before = counters(machine)["memory_reads"]
-        machine.run(Probe().stream(ARRAYS, name, SIZE, rolled=rolled).fence(), {ARRAYS: [region.address]})
-        assert counters(machine)["memory_reads"] - before == SIZE // LINE
-        machine.release(region)
-
-
 FOLLOWING = spec.Stride(level=1, fills="l2", trigger=2, degree=4, max_distance=8, entries=6)
 """Follows six instructions at once: those of a rolled triad, but not those of an unrolled one."""
 
@@ -101,18 +83,6 @@ def test_few_followed_instructions_bring_the_lines_of_a_rolled_loop_alone() -> N
     assert ticks[False] > 1.5 * ticks[True]
 
 
-def test_a_rolled_loop_spends_more_instructions() -> None:
-    machine = quiet(core=spec.Core(issue_width=2))
-    region = machine.allocate(SIZE, 4096)
-    ticks = {}
-    for rolled in (False, True):
-        loads = Probe().stream(ARRAYS, "load", SIZE, 64, rolled=rolled)
-        probe = loads.start().repeat(20, loads).stop()
-        ticks[rolled] = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
-    # of every four lines: four loads and one turn of the loop, or four loads and four turns
-    assert ticks[True] / ticks[False] == pytest.approx((4 + 4 * 2) / (4 + 2), rel=0.02)
-
-
 def test_memory_gives_no_more_than_its_interval_allows() -> None:
     interval = 12.0
     machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=interval), l1={"mshr_entries": 64})
@@ -122,15 +92,6 @@ def test_memory_gives_no_more_than_its_interval_allows() -> None:
     lines = (1 << 18) // LINE
     ticks = int(machine.run(probe, {ARRAYS: [region.address]})[0, 0])
     assert interval * lines <= ticks < 1.02 * interval * lines + 2 * MEMORY
-
-
-def test_without_that_limit_the_misses_in_flight_set_it() -> None:
-    machine = quiet(memory=spec.Memory(latency_cycles=MEMORY, interval_cycles=0), levels=levels(l1={"mshr_entries": 5}))
-    region = machine.allocate(1 << 17, 4096)
-    cold(machine, region)
-    ticks = int(machine.run(Probe().start().stream(ARRAYS, "load", 1 << 17).stop(), {ARRAYS: [region.address]})[0, 0])
-    per_line = ticks / ((1 << 17) / LINE)
-    assert MEMORY / 5 <= per_line < 1.2 * MEMORY / 5
 
 
 def test_threads_that_stream_at_once_share_memory() -> None:
@@ -156,13 +117,6 @@ def test_a_page_that_is_not_there_stops_the_stream_at_its_first_byte(machine: Si
     assert (fault.value.operation, fault.value.address) == (0, beyond)
 
 
-def test_a_machine_without_the_hint_has_no_such_kernel() -> None:
-    machine = quiet(software_prefetch=spec.SoftwarePrefetch(hints={}))
-    assert "prefetch_shared" not in machine.facts.kernels
-    with pytest.raises(UnsupportedError, match="no streaming kernel prefetch_shared"):
-        machine.run(Probe().stream(ARRAYS, "prefetch_shared", SIZE), {ARRAYS: [1 << 41]})
-
-
 def test_random_order_visits_every_chunk_once() -> None:
     chunks, seen, at = 64, [], 0
     for _ in range(chunks):
@@ -170,11 +124,3 @@ def test_random_order_visits_every_chunk_once() -> None:
         seen.append(at)
     assert sorted(seen) == list(range(chunks))
     assert max(np.bincount([(b - a) % chunks for a, b in pairwise(seen)])) < chunks / 4
-
-
-@pytest.mark.parametrize("size", [256, 4096, 5 * 256, 1 << 20, 12345 * 256])
-def test_arrays_lie_apart_and_never_at_the_same_place_of_a_page(size: int) -> None:
-    distance = array_spacing(size)
-    assert size + 256 <= distance < size + 256 + 4096
-    for n in (1, 2, 3):
-        assert 512 <= n * distance % 4096 <= 4096 - 512

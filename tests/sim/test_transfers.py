@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L3, OVERHEAD, PAGE, quiet
 
-from setebench.calibration import Calibration, Levels
 from setebench.hierarchy.cores import LOST_ROUNDS, MOST_ROUNDS, ROUNDS, Transfers, enough
-from setebench.hierarchy.findings import TRANSFER_NOISE_SHARE
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.layout import by_windows, lay
@@ -41,42 +39,3 @@ def test_rounds_go_on_until_an_answer_can_be_told() -> None:
     assert not enough(told, LOST_ROUNDS, MOST_ROUNDS)
     assert enough(sharp, ROUNDS, MOST_ROUNDS)
     assert enough(wide, MOST_ROUNDS, LOST_ROUNDS)
-
-
-@pytest.mark.parametrize("clock", [COARSE, spec.Clock(brackets=COARSE.brackets)])
-def test_a_walk_too_long_for_the_third_cache_is_cut(clock: spec.Clock) -> None:
-    """A random second cache asks for five of its capacities, and the third one is only four times as large: memory
-    answered. Behind 3.2 of them the third one does."""
-    machine = quiet(
-        l2={"sets": 256, "ways": 8, "replacement": "random"},
-        l3={"sets": 512, "ways": 16},
-        core=spec.Core(cores=2),
-        clock=clock,
-    )
-    known = Calibration(levels=Levels(walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 300.0}))
-    context, memory = Context(machine=machine, calibration=known), machine.allocate(MEMORY, PAGE)
-    half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
-    walk = by_windows(lay(half, 5.0 * 64 * 2048, rng), rng)
-    estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
-    assert estimate.value == pytest.approx(L3, rel=TRANSFER_NOISE_SHARE)
-    assert share > 0.6
-
-
-@pytest.mark.parametrize(("capacities", "sets"), [(2.5, 512), (3.0, 512), (3.5, 512), (2.5, 4096)])
-def test_a_mixture_with_memory_that_a_coarse_clock_hides_is_not_told(capacities: float, sets: int) -> None:
-    """Memory is three clock steps from the third cache, and the walk left it a fifth of the lines or more: all reads
-    seemed one group, and 80 cycles were told where the third cache takes 62."""
-    machine = quiet(
-        l2={"sets": 256, "ways": 8},
-        l3={"sets": sets, "ways": 16},
-        core=spec.Core(cores=2),
-        clock=COARSE,
-        memory=spec.Memory(latency_cycles=140.0),
-    )
-    known = Calibration(levels=Levels(walks={}, cycles={"l1": 4.0, "l2": 14.0, "l3": float(L3), "memory": 140.0}))
-    context, memory = Context(machine=machine, calibration=known), machine.allocate(MEMORY, PAGE)
-    half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
-    walk = by_windows(lay(half, capacities * 64 * 2048, rng), rng)
-    estimate, share = Transfers(context, memory, walk).cycles(0, 1, "shared")
-    assert share < 0.6 or estimate.value == pytest.approx(L3, rel=0.06)
-    assert share == 1.0 or sets == 512

@@ -92,17 +92,6 @@ def test_neighbours_share_an_entry_where_their_frames_are_neighbours(
     assert HIT not in penalties(machine, apart), "pages that don't share one need one each"
 
 
-def test_runs_of_frames_are_given_back_as_they_were_taken() -> None:
-    machine = quiet(memory=spec.Memory(bytes=1 << 26, frame_run_pages=16))
-    for _ in range(50):
-        regions = [machine.allocate(size * PAGE, PAGE) for size in (1, 15, 16, 17, 3000)]
-        for region in regions:
-            assert penalties(machine, pages_of(region, min(3, region.size // PAGE)), 1)
-            machine.release(region)
-    kept = machine.allocate((1 << 26) - 64 * PAGE, PAGE)
-    assert kept.size == (1 << 26) - 64 * PAGE
-
-
 def test_stores_have_a_table_of_their_own() -> None:
     small = {"l1_4k_store": spec.TlbTable(entries=4), "l1_2m_store": spec.TlbTable(entries=4)}
     for stores, expected in ((small, {SECOND}), ({}, {HIT})):
@@ -128,20 +117,3 @@ def test_walks_take_longer_where_upper_levels_are_not_at_hand() -> None:
     everywhere = machine_with({}, l2_4k=second)
     region = everywhere.allocate(12 * HUGE, PAGE)
     assert set(penalties(everywhere, region.address + np.arange(12 * 8) * 64 * PAGE)) == {WALK}
-
-
-def test_released_pages_leave_tables_of_every_kind() -> None:
-    tlb = {
-        "l1_4k_store": spec.TlbTable(entries=8, pages_per_entry=4),
-        "l1_2m_store": spec.TlbTable(entries=4),
-        "walk_cache_entries": 4,
-        "walk_cache_miss_cycles": 5,
-    }
-    first = {"entries": 64, "ways": 4, "index": "skewed", "pages_per_entry": 4}
-    machine = machine_with(first, memory=spec.Memory(frame_run_pages=4), **tlb)
-    for _ in range(3):
-        region = machine.allocate(8 * PAGE, PAGE)
-        times = penalties(machine, pages_of(region, 8), 1)
-        assert times[0] > WALK, "its first page was in no table, nor were its upper levels"
-        machine.run(Probe().store(LINE_BASE).fence(), {LINE_BASE: pages_of(region, 8)})
-        machine.release(region)

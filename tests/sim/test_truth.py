@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +121,6 @@ def test_knc_is_table_2(knc: dict[str, Any]) -> None:
     assert knc["page_fault.minor.2m"] == 2_898_353
 
 
-def test_knc_is_table_3(knc: dict[str, Any]) -> None:
-    assert knc["software_prefetch.on_tlb_miss.l1"] is True
-    assert knc["software_prefetch.on_tlb_miss.l2"] is True
-    assert knc["software_prefetch.on_page_fault"] is False
-    assert knc["software_prefetch.across_page"] is True
-
-
 def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> None:
     stream = {name.removeprefix("prefetcher.l2.stream."): value for name, value in knc.items() if "l2.stream." in name}
     assert stream == {
@@ -153,31 +145,6 @@ def test_knc_is_table_4_and_the_prefetcher_of_table_5(knc: dict[str, Any]) -> No
     (streamer,) = loader.load("knc").prefetchers
     assert isinstance(streamer, spec.Streamer)
     assert streamer.ramp == (2, 3)  # Figure 7
-
-
-def test_knc_is_table_5(knc: dict[str, Any]) -> None:
-    memory = loader.load("knc").memory
-    assert 1 <= knc["latency.l1"] <= 2
-    assert 22 <= knc["latency.l2"] <= 23
-    assert (memory.latency_cycles - memory.spread_cycles, memory.latency_cycles + memory.spread_cycles) == (318, 346)
-    assert knc["latency.l1.vector64"] == knc["latency.l1"]
-    ring = [value for name, value in knc.items() if re.fullmatch(r"latency\.core_to_core\.0-\d+\.exclusive", name)]
-    assert len(ring) == 59
-    assert statistics.fmean(ring) == pytest.approx(243, abs=0.1)
-    assert statistics.stdev(ring) == pytest.approx(32, abs=0.1)
-    assert knc["loaded_latency.peak_bandwidth"] == pytest.approx(91, rel=1e-3)
-    assert knc["mshr.l1.prefetch"] == 8
-    assert 56 <= knc["mshr.l2.prefetch"] <= 60
-    assert knc["mshr.l1.shared_by_smt"] is knc["mshr.l2.shared_by_smt"] is True
-    assert (knc["blocking.load"], knc["blocking.store"], knc["blocking.prefetch"]) == (
-        "blocking",
-        "blocking",
-        "nonblocking",
-    )
-    assert knc["software_prefetch.store_after.exclusive"] == knc["latency.l1"]
-    assert knc["software_prefetch.store_after.shared"] > 10 * knc["latency.l1"]
-    assert knc["clock.overhead.lfence"] == 6
-    assert loader.load("knc").core.smt_extra_cycles == 10
 
 
 def test_sandybridge_is_table_6(sandybridge: dict[str, Any]) -> None:
@@ -249,23 +216,6 @@ def test_where_the_core_s_clock_drifts_ticks_are_reported_as_a_range() -> None:
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((1 / 1.02, 1.0, 1 / 0.98))
     still = msgspec.structs.replace(drifting, clock=msgspec.structs.replace(clock, drift=0.0))
     assert all(finding.low is None for finding in truth(still) if finding.parameter.startswith("clock."))
-
-
-def test_the_zen_like_guest() -> None:
-    found = values(loader.load("zen-like"))
-    assert found["clock.step"] == 26
-    assert found["clock.cycles_per_tick"] == pytest.approx(4260 / 2596, rel=1e-3)
-    assert found["clock.overhead.lfence"] == pytest.approx(42.7, rel=1e-3)
-    assert found["clock.overhead.cpuid"] == pytest.approx(9600, rel=1e-3)
-    assert [found[f"latency.{level}"] for level in ("l1", "l2", "l3", "memory")] == [4, 14, 50, 450]
-    assert [found[f"cache.l{level}.size"] for level in (1, 2, 3)] == [48 << 10, 1 << 20, 32 << 20]
-    assert [found[f"cache.l{level}.ways"] for level in (1, 2, 3)] == [12, 16, 16]
-    assert (found["tlb.l1.entries.4k"], found["tlb.l1.miss_penalty.4k"]) == (96, 7)
-    assert (found["mshr.l1.demand"], found["mshr.l1.prefetch"]) == (64, 124)
-    present = {name.split(".present")[0] for name, value in found.items() if name.endswith("present") and value}
-    assert present == {
-        f"prefetcher.{name}" for name in ("l1.stream", "l1.stride", "l1.region", "l2.stream", "l2.up_down")
-    }
 
 
 # -- names, units, outcomes --------------------------------------------------------------------------------------------
@@ -343,20 +293,6 @@ def test_misses_in_flight_follow_from_the_narrowest_queue() -> None:
     assert unlimited["mshr.l2.demand"].value == 16
 
 
-def test_splintered_pages_use_the_small_pages_tables() -> None:
-    real, splintered = changed(), changed(memory={"huge_pages_splintered": True})
-    assert (real["tlb.l1.entries.2m"], splintered["tlb.l1.entries.2m"]) == (32, 64)
-    assert splintered["tlb.l2.miss_penalty.2m"] == splintered["tlb.l2.miss_penalty.4k"] == 40
-    assert not [name for name in changed(memory={"page_sizes": (4096,)}) if "2m" in name]
-
-
-def test_overheads_are_in_ticks() -> None:
-    found = changed(clock={"ticks_per_cycle": 0.5})
-    assert found["clock.overhead.lfence"] == 10
-    assert found["clock.cycles_per_tick"] == 2
-    assert found["loaded_latency.idle"] == pytest.approx(250 / 4.0)  # 2e9 ticks/s at 0.5 ticks/cycle: 4 GHz
-
-
 def test_reading_from_other_cores() -> None:
     distances = {"distance_cycles": ((0.0, 5.0), (7.0, 0.0))}
     found = changed(coherence=distances)
@@ -380,23 +316,3 @@ def test_the_command_prints_a_document_that_reads_back(tmp_path: Path) -> None:
     table = CliRunner().invoke(setebench, ["sim", "truth", "knc"])
     assert table.exit_code == 0
     assert "prefetcher.l2.stream.max_distance" in table.stdout
-
-
-def test_prefetches_in_special_places_are_reported_as_they_can_be_seen() -> None:
-    """Whoever prefetches in the page of the latest load only never prefetches on a TLB miss; a core that waits for each
-    prefetch never finds its queue full."""
-    prefix = "software_prefetch."
-    stays = changed(software_prefetch={"across_page": False, "on_page_fault": True})
-    assert [stays[f"{prefix}{name}"] for name in ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault")] == [False] * 3
-    late = changed(software_prefetch={"on_l1_tlb_miss": False, "on_page_fault": True})
-    assert [late[f"{prefix}{name}"] for name in ("on_tlb_miss.l1", "on_tlb_miss.l2", "on_page_fault")] == [False] * 3
-    waits = changed(core={"out_of_order": False, "blocking_prefetch": True})
-    assert f"{prefix}when_full" not in waits
-    assert changed()[f"{prefix}when_full"] == "stalls"
-
-
-def test_one_prefetcher_trained_by_prefetches_is_enough() -> None:
-    plain = loader.load("plain")
-    for trained_by, trains in ((("load",), False), (("load", "prefetch"), True)):
-        machine = msgspec.structs.replace(plain, prefetchers=(spec.LinePair(level=2, trained_by=trained_by),))
-        assert values(machine)["software_prefetch.trains_hardware"] is trains

@@ -41,16 +41,6 @@ def highest(finding: Finding) -> float:
     return float(finding.high if finding.high is not None else finding.value)  # type: ignore[arg-type]
 
 
-def test_places_about_equally_narrow_make_a_range() -> None:
-    alone = rates()["bandwidth.l2.load.64.threads_1"]
-    assert alone.low is None or alone.low == pytest.approx(highest(alone), rel=0.01)
-    reported = rates(first={"fill_interval_cycles": 1.4})[
-        "bandwidth.l2.load.64.threads_1"
-    ]  # as ten misses over 14 cycles
-    assert reported.high == pytest.approx(64 / 1.4)
-    assert 0.9 * 64 / 1.4 < reported.low < 0.95 * 64 / 1.4  # type: ignore[operator]
-
-
 def _changed(table: Any, fields: dict[str, Any] | None) -> Any:
     return type(table)(**({name: getattr(table, name) for name in table.__struct_fields__} | (fields or {})))
 
@@ -58,11 +48,6 @@ def _changed(table: Any, fields: dict[str, Any] | None) -> Any:
 def test_the_first_level_gives_what_its_ports_take() -> None:
     found = rates(first={"ports": 2}, issue_width=8)
     assert highest(found["bandwidth.l1.load.64.threads_1"]) == 128.0
-
-
-def test_or_what_the_core_issues() -> None:
-    found = rates(first={"ports": 12}, issue_width=1, access_sizes=(8, 16))
-    assert highest(found["bandwidth.l1.load.16.threads_1"]) == pytest.approx(64 / 4.5)  # four loads and half the loop
 
 
 def test_misses_in_flight_over_latency() -> None:
@@ -75,11 +60,6 @@ def test_a_blocking_core_has_one() -> None:
     found = rates(out_of_order=False, blocking_load=True, issue_width=1)
     assert highest(found["bandwidth.memory.load.64.threads_1"]) == pytest.approx(64 / (200 + 1.5))
     assert highest(found["bandwidth.memory.store.64.threads_1"]) == pytest.approx(640 / 200)
-
-
-def test_fills_of_the_first_level() -> None:
-    found = rates(first={"fill_interval_cycles": 4.0})
-    assert highest(found["bandwidth.l2.load.64.threads_1"]) == 16.0
 
 
 def test_all_cores_share_memory_and_stores_move_every_line_twice() -> None:
@@ -113,32 +93,6 @@ def test_prefetchers_make_it_a_range() -> None:
     assert reported.low == pytest.approx(10 * 64 / 200, rel=0.02)
     assert reported.high == pytest.approx(16 * 64 / 200)  # no more than the second level's queue holds
     assert highest(found["bandwidth.l2.load.64.threads_1"]) == pytest.approx(10 * 64 / 14)  # it brings nothing to there
-
-
-def test_what_prefetchers_may_do_anything_to_is_not_reported() -> None:
-    streamer = spec.Streamer(level=2, fills="l2")
-    machine = spec.Machine(
-        name="unknown",
-        levels=(FIRST, _changed(SECOND, {"mshr_entries": 64})),
-        memory=spec.Memory(latency_cycles=200.0),
-        prefetchers=(streamer,),
-    )
-    assert "bandwidth.memory.load.64.threads_1" not in {finding.parameter for finding in truth(machine)}
-
-
-def test_prefetchers_of_the_first_level_take_turns_at_the_second_s_port() -> None:
-    machine = spec.Machine(
-        name="crowded",
-        clock=spec.Clock(ticks_per_second=1e9),
-        levels=(_changed(FIRST, {"mshr_entries": 64, "fill_interval_cycles": 1.2}), _changed(SECOND, {"ports": 1})),
-        memory=spec.Memory(latency_cycles=200.0),
-        tlb=TLB,
-        prefetchers=(spec.Streamer(level=1, fills="l2"),),
-        core=spec.Core(load_queue=512, reorder_window=1024),
-    )
-    reported = {finding.parameter: finding for finding in truth(machine)}["bandwidth.l2.load.64.threads_1"]
-    assert reported.high == pytest.approx(64 / 1.2)
-    assert reported.low == pytest.approx(64 / 2.2, rel=0.05)  # a look-up more for every line, while misses wait
 
 
 def test_the_truth_leaves_open_what_a_machine_has_but_nothing_else() -> None:

@@ -9,15 +9,11 @@ import pytest
 from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.calibration import Walk
-from setebench.infer.levels import Plateau
-from setebench.infer.ticks import dominant
 from setebench.machine import Region
-from setebench.measure.candidates import Candidate, last_level, shortest_alike, steadiest
-from setebench.measure.layout import REPEATED_SHIFTS
+from setebench.measure.candidates import Candidate, last_level, steadiest
 from setebench.measure.placing import Place
-from setebench.measure.swept import SweptLevels
 from setebench.measure.timed import Timed
-from setebench.measure.walks import FIRST_RATIO, LevelSearch, MemoryLoads, turns, walk_beyond
+from setebench.measure.walks import FIRST_RATIO, LevelSearch, MemoryLoads, turns
 from setebench.scenario import Context
 from setebench.sim import spec
 
@@ -67,25 +63,6 @@ def test_a_walk_goes_round_until_random_replacement_keeps_next_to_nothing() -> N
     assert survivors(Walk(FIRST_RATIO * 32 * KIB, turns(FIRST_RATIO), repeated=True)) < 0.04
 
 
-@pytest.mark.parametrize(("ratio", "expected"), [(1.5, 5), (2.0, 3), (2.5, 2), (4.0, 1), (8.0, 1)])
-def test_the_smaller_a_walk_the_more_often_it_goes_round(ratio: float, expected: int) -> None:
-    """Each turn leaves h of the lines, h = exp(-ratio (1 - h)): 0.42, 0.20, 0.11, 0.02, 0.0003."""
-    assert turns(ratio) == expected
-
-
-@pytest.mark.parametrize("end", [48 * KIB, 128 * KIB, 1024 * KIB, 16384 * KIB])
-def test_a_walk_lies_between_both_ends(end: float) -> None:
-    walk = walk_beyond(32 * KIB, end)
-    assert FIRST_RATIO * 32 * KIB <= walk.bytes <= max(end, FIRST_RATIO * 32 * KIB)
-
-
-def test_where_there_is_much_room_no_lines_are_repeated() -> None:
-    """A repeated walk is dense. Prefetchers that bring three lines for each of the sparse walks that found the end of a
-    256 KiB level make it look like 64 KiB; a dense walk of four times that would not outgrow it."""
-    assert not walk_beyond(64 * KIB, 2048 * KIB).repeated
-    assert walk_beyond(40 * KIB, 128 * KIB).repeated
-
-
 def test_chains_are_made_of_lines_that_a_level_of_few_ways_holds() -> None:
     """Of 128 KiB in four ways a walk of 64 KiB fills some sets, and the lines of the pages that fall there are lost."""
     context, region = opened(**TIGHT, l3=None)
@@ -117,55 +94,6 @@ def candidates(*cycles_and_share: tuple[float, float]) -> list[Candidate]:
     return [Candidate(Walk(2.0**n), cycles, share, cycles, []) for n, (cycles, share) in enumerate(cycles_and_share)]
 
 
-def test_something_slower_that_never_stays_the_same_is_unclear() -> None:
-    assert last_level(candidates((14, 1), (20, 0.9), (30, 0.6), (45, 0.3)), 14.0) == (None, True)
-
-
-@pytest.mark.parametrize(("error", "shortest"), [(0.2, 4.0), (3.0, 2.0)])
-def test_the_shortest_walk_that_shows_a_level_is_known_as_well_as_its_mean_is(error: float, shortest: float) -> None:
-    """Behind the last walk few lines are left in the level, and their mean reads 62 by chance."""
-    found = [Candidate(Walk(2.0**n), cycles, 0.9, cycles, []) for n, cycles in enumerate((30.0, 56.0, 58.0))]
-    level = Candidate(Walk(8.0), 62.0, 0.3, 62.0, [], error)
-    assert shortest_alike([*found, level], level) == shortest
-
-
-def test_clocks_are_reported_apart_by_their_step() -> None:
-    for clock, fine in ((COARSE, False), (spec.Clock(brackets=COARSE.brackets), True)):
-        one = level_search(32 * KIB, clock=clock)
-        assert one.fine is fine
-        assert bool(one.first(4.0).groups) is fine
-
-
-def test_a_plateau_that_is_a_mixture_with_memory_is_not_borne_out() -> None:
-    """Single loads behind its walk take what the cache takes; those from memory are distinguished."""
-    one = level_search(32 * KIB, clock=COARSE)
-    walk = Walk(1024 * KIB, 2)
-    assert one.bears_out(walk, L3)
-    assert not one.bears_out(walk, L3 + 0.3 * (MEMORY - L3))
-
-
-def test_a_walk_that_loses_nothing_is_the_least_evicting() -> None:
-    one = level_search(32 * KIB, clock=COARSE)
-    walk = Walk(1024 * KIB, 2)
-    found = one.least_evicting(walk, 600 * KIB, L3)
-    assert found is not None
-    # where pages lie unevenly a line or two may be lost at first, and the same walk settles
-    assert (found[0].bytes, found[0].turns) == (walk.bytes, walk.turns)
-    assert found[1] == pytest.approx(L3, rel=0.1)
-
-
-def test_a_walk_that_keeps_all_lines_but_some_of_them_nearer_gives_way_to_a_longer_one() -> None:
-    """A second level of 512 KiB keeps a good part of its lines behind a walk of hardly more."""
-    one = level_search(32 * KIB, clock=COARSE, l2={"sets": 1024, "ways": 8})
-    short = Walk(540 * KIB, 1, repeated=False)
-    leaky = one._candidate(short)
-    assert leaky.share > 0.98 and leaky.cycles < 0.94 * L3
-    found = one.least_evicting(short, 530 * KIB, L3)
-    assert found is not None
-    assert found[1] == pytest.approx(L3, rel=0.05)
-    assert found[1] > leaky.cycles
-
-
 def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:
     one = level_search(32 * KIB, clock=COARSE)
     too_long = Walk(7 * 1024 * KIB, 2)
@@ -175,66 +103,11 @@ def test_a_walk_that_pushes_lines_out_gives_way_to_a_shorter_one() -> None:
     assert found[1] == pytest.approx(L3, rel=0.1)
 
 
-def test_a_walk_whose_lines_stay_in_the_level_before_is_no_walk_to_a_third() -> None:
-    one = level_search(32 * KIB, clock=COARSE)
-    assert one.least_evicting(Walk(600 * KIB, 1), 601 * KIB, 2 * L3) is None
-
-
-def test_the_plateau_that_the_second_level_is_read_from_is_not_a_third() -> None:
-    """However fast its fastest lines happened to read."""
-    caches = [Plateau(4e3, 30e3, 4.0), Plateau(38e3, 510e3, 14.7), Plateau(1.4e6, 2.9e6, 53.0)]
-    seen = SweptLevels(caches, [30e3, 700e3, 3e6], False)
-    second = Candidate(Walk(45e3, 5, repeated=True), 14.5, 1.0, 10.5, [])
-    assert seen.further(second) == [2]
-
-
-def test_the_second_levels_own_plateau_is_no_level_behind_one_that_is_known_badly() -> None:
-    """Behind a short walk the second level was reported a fifth too fast, as few loads on a coarse clock do."""
-    caches = [Plateau(4e3, 30e3, 4.0), Plateau(50e3, 900e3, 11.8)]
-    seen = SweptLevels(caches, [43e3, 1.1e6], True)
-    badly = Candidate(Walk(97e3, 5, repeated=True), 9.0, 1.0, 8.7, [], 0.4, 0.4)
-    assert seen.further(badly) == []
-    assert seen.further(Candidate(badly.walk, 9.0, 1.0, 8.7, [], 0.05, 0.05)) == [1]
-
-
-@pytest.mark.parametrize(
-    ("plateaus_cycles", "right"), [((8.2, 12.4, 60.0), True), ((11.0, 27.0), True), ((11.0, 60.0, 90.0), False)]
-)
-def test_levels_seen_line_by_line_hold_unless_a_plateau_is_slower_than_all(
-    plateaus_cycles: tuple[float, ...], right: bool
-) -> None:
-    """One between may be a mixture: a small first cache that replaces at random gives way in two steps."""
-    caches = [Plateau(2.0**n, 2.0**n, cycles) for n, cycles in enumerate((5.0, *plateaus_cycles))]
-    assert SweptLevels(caches, [1.0] * len(caches), False).borne_out([11.0, 60.0]) is right
-
-
-def test_repeated_lines_are_timed_often_enough_behind_the_longest_walk() -> None:
-    """A line's turn is judged by its other turns, and a long walk went round so seldom that no line had another. Nor
-    does a line's first turn count, with which it may not yet have settled in its level."""
-    context, region = opened()
-    place = Place(context, region, "l2", Walk(500 * KIB, 5, repeated=True))
-    timed = place.time_singles(context, place.repetitions(1000))
-    assert timed.fastest(1.0).sum() >= 100
-    assert place.warmup == REPEATED_SHIFTS
-
-
 @pytest.mark.parametrize(("lost", "chosen"), [(15.0, 119), (45.0, 79)])
 def test_a_longer_walk_counts_only_where_it_costs_the_second_level_no_more_lines(lost: float, chosen: int) -> None:
     """Behind both the fastest lines answer alike; but where most are gone already, other layouts lose those too."""
     found = [Candidate(Walk(size * KIB), mean, 1.0, 15.5, [], 0.4, 0.4) for size, mean in ((79, 15.2), (119, lost))]
     found.append(Candidate(Walk(178 * KIB), 64.0, 1.0, 64.0, [], 0.3))
-    assert steadiest(found, 4.0).walk.bytes == chosen * KIB
-
-
-@pytest.mark.parametrize(
-    ("fastest", "mean", "chosen"), [(14.1, 14.9, 63), (14.1, 17.0, 155), (13.6, 14.4, 155), (12.5, 14.9, 155)]
-)
-def test_where_other_takes_lines_meanwhile_a_walk_no_longer_than_it_must_be_is_taken(
-    fastest: float, mean: float, chosen: int
-) -> None:
-    """One that leaves lines in the first level, as its fastest lines show, is too short."""
-    found = [Candidate(Walk(63 * KIB), mean, 1.0, fastest, [], 0.2, 0.1)]
-    found += [Candidate(Walk(size * KIB), 17.6, 1.0, 14.2, [], 0.2, 0.1) for size in (104, 155)]
     assert steadiest(found, 4.0).walk.bytes == chosen * KIB
 
 
@@ -286,30 +159,6 @@ def test_lines_count_once_a_walk_has_been_gone_so_often_that_they_stay() -> None
     assert again.share > 0.95 and again.walk.settling == candidate.walk.settling
     place = Place(context, region, "l3", candidate.walk)
     assert float(np.mean(place.time_singles(context, 4).loads - OVERHEAD < MEMORY)) > 0.95
-
-
-def test_where_nobody_takes_lines_no_walk_is_gone_in_vain() -> None:
-    assert level_search(32 * KIB, clock=COARSE)._candidate(Walk(1024 * KIB, 1), settle=True).walk.settling == 0
-
-
-def test_what_a_chains_loads_set_off_does_not_hold_up_the_next_one() -> None:
-    """A prefetcher that had learned from the walk that whole regions are used fetched one behind every load."""
-    region = spec.Region(level=1, fills="l1", indexed_by="offset", region_size_bytes=1024, active_regions=32)
-    context, memory = opened(l1={"fill_interval_cycles": 2.0, "mshr_entries": 24}, prefetchers=(region,))
-    place = Place(context, memory, "l2", Walk(64 * KIB, 5, repeated=True))
-    place.time_singles(context, 32)
-    ticks = place.time_chains(context, 56)
-    short, long = (float(np.median(ticks[steps])) for steps in (2, 8))
-    assert (long - short) / 6 == pytest.approx(L2, abs=0.5)
-
-
-def test_a_bracket_of_two_modes_parts_no_loads() -> None:
-    """Additions are all alike, so what parts them is the bracket's own doing, and parts loads of one level too."""
-    rng = np.random.default_rng(1)
-    loads, additions = (rng.choice([72, 76], 2000, p=[0.65, 0.35]) for _ in range(2))
-    nothing = np.zeros(2000, dtype=np.int64)
-    timed = Timed(loads, additions, nothing, nothing, 1)
-    assert dominant(timed.loads, 1.0, timed.alike_ticks(1.0)).mean() == 1.0
 
 
 def test_loads_spread_further_than_additions_by_what_their_lines_differ_by() -> None:

@@ -24,8 +24,9 @@ def _run(seed: int) -> Document:
 
 
 def test_another_run_agrees() -> None:
+    """Of two honest 95 % intervals 0.5 % are apart, so that one of some dozens may be, and hardly ever two."""
     found = compare([_run(1), _run(2)], ["1", "2"])
-    assert found.of(Agreement.DIFFERS) == []
+    assert len(found.of(Agreement.DIFFERS)) <= 1
     assert len(found.of(Agreement.SAME)) >= 10
 
 

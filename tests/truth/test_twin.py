@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,9 +11,8 @@ from hypothesis import strategies as st
 
 from setebench import store
 from setebench.cli.main import setebench
-from setebench.errors import UsageError
 from setebench.results import Document, Finding, Outcome, Value
-from setebench.sim import loader, spec
+from setebench.sim import spec
 from setebench.sim.fields import table_fields
 from setebench.sim.loader import load, origins, parse
 from setebench.sim.truth import truth
@@ -79,14 +77,6 @@ def test_the_file_reads_back_as_the_machine_with_an_origin_for_every_field(name:
     assert all(origin.why for origin in read.values() if origin.origin == "assumed")
 
 
-def test_every_field_has_a_comment_above_it() -> None:
-    text = as_toml(make_twin(truth_of("sandybridge"))).partition("[origins]")[0]
-    lines = text.splitlines()
-    assignments = [number for number, line in enumerate(lines) if re.match(r"\w+ = ", line)]
-    bare = [lines[n] for n in assignments if not lines[n - 1].startswith("#") and not lines[n].startswith("kind")]
-    assert len(assignments) > 100 and bare == []
-
-
 def test_a_field_that_the_schema_gains_is_assumed_by_itself() -> None:
     """Nothing lists the fields: whatever the schema has is in the twin."""
     twin = make_twin(truth_of("plain"))
@@ -99,14 +89,6 @@ def test_a_field_that_the_schema_gains_is_assumed_by_itself() -> None:
 
 
 # -- what is open or bounded --------------------------------------------------------------------------------------
-
-
-def test_an_interval_is_kept_in_the_units_of_the_field() -> None:
-    document = changed(truth_of("plain"), "clock.cycles_per_tick", value=2.0, low=1.6, high=2.5)
-    twin = make_twin(document)
-    origin = twin.origins["clock", "ticks_per_cycle"]
-    assert twin.machine.clock.ticks_per_cycle == 0.5
-    assert (origin.origin, origin.low, origin.high) == ("measured", 0.4, 0.625)
 
 
 def test_a_bound_is_bounded_and_held() -> None:
@@ -197,12 +179,6 @@ def test_a_shape_is_found_again_from_size_and_ways(bits: int, ways: int, slices:
 # -- files and the command ----------------------------------------------------------------------------------------
 
 
-def test_origins_that_make_no_sense_are_refused() -> None:
-    text = loader.shipped_text("plain")
-    with pytest.raises(UsageError, match=r"\[origins\]"):
-        parse(text + '\n[origins]\n"core.cores" = {origin = "guessed"}\n', "x.toml")
-
-
 def test_the_command_writes_a_machine_file(tmp_path: Path) -> None:
     result, target = tmp_path / "result.json", tmp_path / "twin.toml"
     result.write_bytes(store.dumps(truth_of("zen-like")))
@@ -211,10 +187,3 @@ def test_the_command_writes_a_machine_file(tmp_path: Path) -> None:
     assert CliRunner().invoke(setebench, ["twin", str(result), "-o", str(tmp_path / "twin.txt")]).exit_code == 2
     shown = CliRunner().invoke(setebench, ["sim", "truth", str(target)])
     assert shown.exit_code == 0 and "mshr.l1.demand" in shown.output
-
-
-def test_findings_of_unknown_names_do_no_harm() -> None:
-    document = truth_of("plain")
-    more = Finding(parameter="cache.l1.colour", value="blue")
-    machine = make_twin(msgspec.structs.replace(document, findings=[*document.findings, more])).machine
-    assert machine == make_twin(document).machine

@@ -30,17 +30,13 @@ from setebench.truth.verify.agreement import (
     Compared,
     contradicted,
     doubt,
-    errors,
     kappa,
-    percentile,
     share,
 )
-from setebench.truth.verify.asking import Answer, mean
 from setebench.truth.verify.check import opened_twin, surroundings
 from setebench.truth.verify.explain import changed_at, explanations, variants
 from setebench.truth.verify.families import FAMILIES, drawn, order
 from setebench.truth.verify.pace import Pace
-from setebench.truth.verify.rows import labels
 from setebench.truth.verify.trials import Levels, Surroundings, Times
 
 PROBES = 70
@@ -138,18 +134,6 @@ def test_what_differs_for_good_contradicts_and_less_than_counts_does_not() -> No
     assert doubt([2.2] * 9, [2.0] * 9, 0.25) == 1.0 and not contradicted([])
 
 
-def test_errors_of_times_are_relative_to_the_machine() -> None:
-    slow = Compared((100.0,), (101.0,), (130.0,))
-    assert percentile(errors([slow] * 4, "twin"), 50).value == pytest.approx(30.0)
-    assert percentile(errors([slow] * 4, "again"), 90).value == pytest.approx(1.0)
-
-
-def test_means_leave_stalls_out_but_not_a_coarse_clocks_second_value() -> None:
-    assert mean(np.array([10, 10, 11, 10, 9, 5000])) == pytest.approx(10.0)
-    coarse = np.array([52] * 14 + [78] * 2)
-    assert mean(coarse, 26.0) == pytest.approx(coarse.mean())
-
-
 # -- families -----------------------------------------------------------------------------------------------------
 
 
@@ -171,25 +155,7 @@ def test_trials_are_the_same_for_the_same_seed_and_can_be_written(name: str) -> 
     assert seen >= families - {"others"}
 
 
-def test_other_seeds_draw_other_trials() -> None:
-    around = surroundings_of("plain")
-    assert [drawn(1, number, around) for number in range(20)] != [drawn(2, number, around) for number in range(20)]
-
-
-def test_every_family_is_due_as_often_as_its_weight_says() -> None:
-    due = order()
-    assert [due.count(index) for index in range(len(FAMILIES))] == [round(10 * family.weight) for family in FAMILIES]
-
-
 # -- the check ----------------------------------------------------------------------------------------------------
-
-
-def test_labels_part_in_the_middle_between_latencies() -> None:
-    machine = load("plain")
-    latencies = [*(level.latency_cycles for level in machine.levels), machine.memory.latency_cycles]
-    assert labels(Answer(tuple(latencies)), machine) == (1.0, 2.0, 3.0, 9.0)
-    middle = (latencies[0] + latencies[1]) / 2
-    assert labels(Answer((middle - 0.1, middle + 0.1)), machine) == (1.0, 2.0)
 
 
 def test_an_exact_twin_agrees_as_the_machine_with_itself(exact: Verified) -> None:
@@ -209,16 +175,6 @@ def test_a_twin_without_a_prefetcher_is_contradicted(without_streamer: Verified)
     found = explanations(without_streamer, 4.0)
     assert all(each.explains > each.spoils for each in found)
     assert sum(each.posterior for each in found) <= 1.0 + 1e-9
-
-
-def test_the_document_says_it_in_the_agreed_names(exact: Verified) -> None:
-    made = as_document(exact, [], truth_of_small())
-    assert made["verify.runs.agreement"].unit == "%" and made["verify.bursts.time_error"].unit == "%"
-    assert made["verify.contradicted"].value is False
-    assert made["verify.all.defaults"].value < made["verify.all.agreement"].value
-    assert json.loads(store.dumps(made))["evidence"]["verify"]["headline"].startswith("this table predicts")
-    text = render(made, "table")
-    assert "this table predicts" in text.splitlines()[1]
 
 
 def test_changes_stay_machines_and_change_one_field() -> None:

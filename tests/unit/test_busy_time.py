@@ -65,12 +65,6 @@ def test_what_an_idle_computer_does_grows_with_it() -> None:
     assert [others.cpus() for _ in range(2)] == [0.0, pytest.approx(2.0)]
 
 
-@pytest.mark.parametrize("later", [(1.0, 5.0), (2.0, -1.0), (2.0, float("nan")), (float("inf"), 1.0), (0.5, 0.0)])
-def test_nonsense_says_nothing(later: tuple[float, float]) -> None:
-    machine: Any = Counting((1.0, 0.0), later)
-    assert Busy(machine).cpus() is None
-
-
 def test_nothing_is_known_where_nobody_counts() -> None:
     bare: Any = Bare()
     refusing: Any = Counting((1.0, 0.0), None, (3.0, 0.5), (3.0, 0.5))
@@ -90,11 +84,3 @@ def test_a_recording_answers_as_the_machine_did() -> None:
     now = Busy(replay), Busy(replay)
     assert now[0].cpus() == pytest.approx(1.0)
     assert now[1].cpus() is None  # it was not asked so often then
-
-
-def test_recordings_of_before_know_nothing_of_it() -> None:
-    bare: Any = Bare()
-    record = msgspec.to_builtins(Recorder(bare).recording())
-    del record["busy_times"]
-    replay: Any = Replay(msgspec.convert(record, type=Recording))
-    assert Busy(replay).cpus() is None

@@ -9,7 +9,7 @@ import pytest
 from quantised import read_clock, triangular_waits
 
 from setebench.machine import Facts, Region, Ticks
-from setebench.measure.calibrate import measure_tick_rate, overheads, quick_cycles_per_tick, step_ticks
+from setebench.measure.calibrate import measure_tick_rate, overheads, step_ticks
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.scenario import Context
 
@@ -84,8 +84,3 @@ def test_the_tick_rate_turns_ticks_into_cycles(step: float, ticks_per_cycle: flo
     tick_rate = measure_tick_rate(context(step, ticks_per_cycle), 8000)
     assert tick_rate.cycles_per_tick == pytest.approx(1 / ticks_per_cycle, rel=0.002)
     assert tick_rate.cycles(43.0 + 14 * ticks_per_cycle) == pytest.approx(14.0, abs=0.6)
-
-
-@pytest.mark.parametrize(("step", "ticks_per_cycle"), CLOCKS)
-def test_the_quick_tick_rate_is_close(step: float, ticks_per_cycle: float) -> None:
-    assert quick_cycles_per_tick(context(step, ticks_per_cycle)) == pytest.approx(1 / ticks_per_cycle, rel=0.03)

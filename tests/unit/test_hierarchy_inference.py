@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from setebench.hierarchy.cores import further_cpu
-from setebench.hierarchy.faults import Fault
-from setebench.hierarchy.findings import fault_finding, transfer_finding, walked_finding
+from setebench.hierarchy.findings import transfer_finding, walked_finding
 from setebench.hierarchy.first_level import line_from_means
-from setebench.hierarchy.system import beside, system_says
+from setebench.hierarchy.system import beside
 from setebench.infer.ticks import Estimate
-from setebench.machine import Facts
 from setebench.results import Finding, Outcome
 
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
@@ -61,11 +59,6 @@ def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:
     assert further_cpu({(0, 1): 100.0}, 0, 1) is None
 
 
-def test_first_touches_that_differ_much_are_no_measurement() -> None:
-    assert fault_finding("2m", Fault(Estimate(8e5, -3e6, 7e6))).outcome is Outcome.UNRESOLVED
-    assert fault_finding("4k", Fault(Estimate(2000.0, 1950.0, 2050.0))).outcome is Outcome.MEASURED
-
-
 # -- what the system says ---------------------------------------------------------------------------------------------
 
 
@@ -74,8 +67,3 @@ def test_what_the_system_says_is_shown_where_it_differs() -> None:
     assert beside(ways, {"cache.l1.ways": 12}).reason is None
     assert beside(ways, {"cache.l1.ways": 8}).reason == "the operating system says 8"
     assert beside(ways, {"cache.l1.ways": 8}).value == 12
-
-
-def test_the_system_says_nothing_of_other_machines() -> None:
-    facts = Facts(name="x", kind="sim", cpus=(0,), siblings=((0,),), ticks_per_second=1e9)
-    assert system_says(facts) == {}

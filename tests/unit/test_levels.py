@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from setebench.infer.levels import Answer, Plateau, boundary, levels_between, plateaus, rising
+from setebench.infer.levels import Answer, boundary, levels_between, plateaus, rising
 
 KIB, MIB = 1024.0, 1024.0**2
 HIERARCHIES = {
@@ -70,23 +70,6 @@ def test_a_sweep_that_ends_inside_the_last_cache_shows_no_memory() -> None:
     assert [each.cycles for each in found] == pytest.approx(cycles[:3], rel=0.1)
 
 
-def test_a_flat_sweep_is_one_level() -> None:
-    found = plateaus(*sweep([], [4.0], 0.0, 0.02))
-    assert len(found) == 1
-    assert found[0].middle_bytes == pytest.approx((4096 * 128 * MIB) ** 0.5)
-
-
-def test_the_last_points_count_however_few_they_are() -> None:
-    sizes, latency = sweep([64 * MIB], [14.0, 300.0], 0.0, 0.0)
-    assert [each.cycles for each in plateaus(sizes, latency)] == [14.0, 300.0]
-
-
-def test_a_boundary_that_the_sweep_never_crossed_is_the_plateaus_end() -> None:
-    sizes, latency = sweep([], [4.0], 0.0, 0.0)
-    inner = plateaus(sizes, latency)[0]
-    assert boundary(inner, Plateau(sizes[-1], sizes[-1], 300.0), sizes, latency) == inner.high_bytes
-
-
 @given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=40))
 def test_rising_never_falls_and_stays_below(values: list[float]) -> None:
     given_values = np.array(values)
@@ -97,23 +80,12 @@ def test_rising_never_falls_and_stays_below(values: list[float]) -> None:
     assert smooth[-1] == given_values[-1]
 
 
-@given(st.lists(st.floats(0.1, 1e4), min_size=1, max_size=40))
-def test_rising_leaves_alone_what_rises(values: list[float]) -> None:
-    assert rising(np.sort(values)).tolist() == sorted(values)
-
-
 def test_a_level_is_reported_behind_a_walk_that_leaves_no_lines_in_the_one_before() -> None:
     """Behind the first walk some lines still answer from the first level, in one group with those of the second."""
     answers = [Answer(12.8, 1.0, 0), Answer(14.0, 1.0, 1), Answer(14.0, 0.97, 2), Answer(45.0, 0.9, 6)]
     levels, hidden = levels_between(answers, 5.0, 300.0)
     assert [level.cycles for level in levels] == [14.0, 45.0]
     assert hidden == float("inf")
-
-
-@pytest.mark.parametrize(("error", "hidden"), [(0.2, 7.8), (1.2, float("inf"))])
-def test_a_small_group_hides_a_level_only_if_it_is_surely_no_known_one(error: float, hidden: float) -> None:
-    answers = [Answer(7.8, 0.08, 4, error), Answer(11.0, 1.0, 1), Answer(46.0, 0.9, 6)]
-    assert levels_between(answers, 4.0, 400.0)[1] == hidden
 
 
 def mixed(nearer: float, cycles: float, share: float, mixed_share: float, walk: int) -> Answer:
@@ -140,18 +112,6 @@ def test_a_level_whose_own_lines_differ_is_taken_as_it_is() -> None:
     levels, _ = levels_between(answers, 4.0, 450.0)
     assert [level.walk for level in levels] == [0, 5]
     assert levels[1].cycles == pytest.approx(50.0, rel=0.02)
-
-
-@pytest.mark.parametrize("further", [25.0, 26.0])
-def test_lines_of_the_next_level_in_one_group_with_the_seconds_make_none_between_either(further: float) -> None:
-    """They spread as far, but no walk shows the level that nearer lines would leave."""
-    shares = ((0.02, 0), (0.1, 1), (0.2, 2))
-    answers = [
-        Answer(14.0 + p * (further - 14.0), 1.0, walk, 0.1, p * (1 - p) * (further - 14.0) ** 2) for p, walk in shares
-    ]
-    levels, _ = levels_between([*answers, Answer(further, 0.95, 3, 0.1)], 4.0, 300.0)
-    assert len(levels) == 2 and 14.0 < levels[0].cycles < 17.0
-    assert levels[1].cycles == further
 
 
 def test_a_cache_whose_lines_are_partly_memorys_is_not_moved_towards_memory() -> None:

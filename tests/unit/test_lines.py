@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.lines import FASTEST_SHARE, fastest_lines
+from setebench.infer.lines import fastest_lines
 
 STEP, PAGES = 26, 20
 
@@ -29,27 +29,6 @@ def test_lines_that_were_pushed_out_are_left_out(seed: int) -> None:
     chosen = fastest_lines(ticks, line, turn, PAGES)
     assert ticks[chosen].mean() == pytest.approx(14.0, abs=1.5)
     assert (line[chosen] % 2 == 0).mean() > 0.98
-
-
-def test_where_all_lines_are_alike_choosing_leaves_the_mean_alone() -> None:
-    """Choosing lines by the very readings that are averaged would make it too small by several cycles."""
-    means = []
-    for seed in range(20):
-        ticks, line, turn = readings(np.full(200, 14.0), 16, seed)
-        means.append(ticks[fastest_lines(ticks, line, turn, PAGES)].mean())
-    assert np.mean(means) == pytest.approx(14.0, abs=0.3)
-
-
-def test_a_fixed_share_of_the_samples_is_chosen() -> None:
-    ticks, line, turn = readings(np.linspace(10.0, 50.0, 120), 8, 1)
-    assert fastest_lines(ticks, line, turn, PAGES).mean() == pytest.approx(FASTEST_SHARE, abs=0.01)
-
-
-def test_lines_timed_once_are_refused() -> None:
-    """Each turn of a line is judged by the others, so nothing could be chosen."""
-    ticks, line, turn = readings(np.full(200, 14.0), 1, 1)
-    with pytest.raises(ValueError, match="timed once"):
-        fastest_lines(ticks, line, turn, PAGES)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -76,20 +76,3 @@ def test_stalls_are_no_level() -> None:
     found = unmix(references(rng, 26.0), [hit])
     assert found.samples[0] == 90
     assert found.of("memory")[0] < 0.02
-
-
-def test_a_set_of_stalls_alone_says_nothing() -> None:
-    rng = np.random.default_rng(4)
-    found = unmix(references(rng, 1.0), [np.full(20, 10**6)], rng)
-    assert np.isnan(found.value[0]).all()
-    assert (found.low[0] == 0).all()
-    assert (found.high[0] == 1).all()
-
-
-def test_two_levels_are_enough() -> None:
-    rng = np.random.default_rng(5)
-    both = {name: loads(rng, name, 300, 1.0) for name in ("l1", "memory")}
-    found = unmix(both, [mixed(rng, MIXTURES[4], 400, 1.0)], rng)
-    assert found.levels == ("l1", "memory")
-    assert found.value[0].sum() == pytest.approx(1.0)
-    assert found.low[0, 0] < 0.5 < found.high[0, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from setebench.hierarchy.twice import agreed, merged
+from setebench.hierarchy.twice import agreed
 from setebench.results import Finding, Outcome
 
 
@@ -38,12 +38,3 @@ def test_what_one_time_could_not_show_is_not_reported() -> None:
     lost = Finding(parameter="tlb.l1.entries.4k", unit="entries", outcome=Outcome.UNRESOLVED, reason="blurred")
     assert agreed(count(72), lost) == lost
     assert agreed(lost, count(72)) == lost
-
-
-def test_findings_of_one_time_alone_stay_and_the_order_is_that_of_the_first() -> None:
-    first = [number(100.0, 2.0, "a"), count(72), number(5.0, 1.0, "b")]
-    reported = list(merged(first, [number(101.0, 2.0, "b"), number(101.0, 1.0, "a")]))
-    assert [each.parameter for each in reported] == ["a", "tlb.l1.entries.4k", "b"]
-    assert reported[1] == count(72)
-    assert reported[0].high == 102.0
-    assert reported[2].outcome is Outcome.UNRESOLVED

@@ -47,10 +47,8 @@ def table(entries: int, penalty: float, ways: int = 0, **fields: Any) -> spec.Tl
     [
         (table(64, 7.0), table(1536, 40.0, 12)),
         (table(72, 7.0), table(3072, 60.0, 24)),
-        (table(96, 8.0, 6), table(640, 50.0, 5)),
         (table(64, 20.0, 4, index="hashed"), table(2048, 40.0, 16, index="hashed")),
         (table(160, 10.0), table(4096, 40.0, 16, index="skewed")),
-        (table(64, 7.0), table(512, 40.0)),
     ],
 )
 def test_entries_and_penalties(first: spec.TlbTable, second: spec.TlbTable) -> None:

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from setebench.scenarios.mshr.curves import Asked, Curves, in_flight
-from setebench.scenarios.mshr.curves import surely as surely_in_flight
+from setebench.scenarios.mshr.curves import Asked, Curves
 from setebench.scenarios.mshr.demand import Behind, Demand
 from setebench.scenarios.mshr.demand import kept_in_flight as kept
 from setebench.scenarios.mshr.findings import Evidence, findings
@@ -84,38 +83,6 @@ def test_a_level_one_hint_answers_for_level_two_where_no_hint_fills_that_alone(o
     assert (second.outcome, second.value) == (Outcome.MEASURED, 10)
 
 
-def test_a_level_two_hint_is_only_a_bound_where_near_levels_blur() -> None:
-    second = reported(seen(jump(20), hint("t0", "l2", 18), Prefetching("w", UNSTEADY)))["mshr.l2.prefetch"]
-    assert (second.outcome, second.value) == (Outcome.AT_LEAST, 18)
-
-
-def test_prefetches_that_set_out_but_stand_in_a_queue_are_not_in_flight() -> None:
-    phase = curve({0: 50.0} | {n: 50.0 + UNIT * (n > 130) for n in range(1, 160)}, 130)
-    total = curve({n: UNIT * max(1.0, n / 40) for n in range(1, 160)})
-    second = reported(seen(jump(20), Prefetching("t1", "l2", phase, total, flat(160))))["mshr.l2.prefetch"]
-    assert second.outcome is Outcome.AT_LEAST and second.value in range(30, 41)
-
-
-@pytest.mark.parametrize(
-    ("waits", "late", "outcome"), [(144, 128, Outcome.AT_LEAST), (48, 36, Outcome.MEASURED), (58, 58, Outcome.MEASURED)]
-)
-def test_lines_that_come_late_before_the_next_waits_for_no_level_one_may_lack_what_lies_behind(
-    waits: int, late: int, outcome: Outcome
-) -> None:
-    """48 entries of level 1 are a queue before level 2's; what takes 144 may itself be level 2's."""
-    phase = curve({n: 50.0 + UNIT * (n > waits) for n in range(200)}, waits)
-    own = Prefetching("t1", "l2", phase, jump(late, 200), flat(200))
-    second = reported(seen(jump(20), hint("t0", "l1", 48), own))["mshr.l2.prefetch"]
-    assert (second.outcome, second.value) == (outcome, late)
-
-
-def test_prefetches_that_each_wait_for_the_one_before_are_one_in_flight() -> None:
-    phase = curve({n: 50.0 + UNIT * n for n in range(12)}, 0)
-    own = Prefetching("t1", "l2", phase, curve({n: UNIT * n for n in range(1, 12)}), flat(12))
-    second = reported(seen(jump(1), own))["mshr.l2.prefetch"]
-    assert (second.outcome, second.value) == (Outcome.MEASURED, 1)
-
-
 @pytest.mark.parametrize(("apart", "outcome"), [(900.0, Outcome.AT_LEAST), (60.0, Outcome.MEASURED)])
 def test_lines_missing_in_groups_too_were_not_dropped_by_a_full_queue(apart: float, outcome: Outcome) -> None:
     lines = curve({n: 50.0 + 850.0 * (n > 240) for n in range(1, 256)}, 240, height=850.0)
@@ -139,12 +106,6 @@ def test_a_delay_that_grows_little_by_little_is_no_entry_limit() -> None:
     sudden = {n: time + UNIT * (n >= 20) for n, time in grows.items()}
     first = reported(hits(sudden, 19), ("l1",))["mshr.l1.demand"]  # and loads jump at the same number
     assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
-
-
-def test_a_hit_that_waits_suddenly_counts_the_entries_of_level_one() -> None:
-    first = reported(hits(SUDDEN, 19, l2=9.0, l3=18.0, memory=19.0), ("l1",))["mshr.l1.demand"]
-    assert (first.outcome, first.value) == (Outcome.MEASURED, 20)
-    assert "18.0 from l3" in first.method
 
 
 def test_a_hit_that_never_waits_is_a_bound_only_where_a_wait_would_have_shown() -> None:
@@ -171,17 +132,6 @@ def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() 
     assert kept(np.tile([80.0, 140.0, 900.0, 160.0], (18, 1)), 32, 1.0, curves) is None  # the first was held up
 
 
-def test_a_later_jump_bounds_nothing_where_the_first_was_lost() -> None:
-    """Ten at a time, but of the curve only the jump behind 30 was found."""
-    assert surely_in_flight(curve({n: UNIT * (1 + (n - 1) // 10) for n in range(1, 40)}, 30), PARAMS) <= 10
-    assert surely_in_flight(jump(20), PARAMS) == 20
-
-
-def test_a_single_load_that_was_slow_does_not_raise_what_throughput_proves() -> None:
-    calm = {n: UNIT * max(1.0, n / 10) for n in range(1, 40)}
-    assert in_flight(curve(calm), PARAMS) <= in_flight(curve(calm | {1: 3 * UNIT}), PARAMS) <= 10
-
-
 @pytest.mark.parametrize(
     ("epochs", "outcome", "value"),
     [
@@ -202,25 +152,6 @@ def test_a_number_is_a_bound_where_others_jumped_there_in_one_epoch_and_later_in
     phase = curve({n: UNIT + UNIT * (n > 18) for n in range(40)}, 18, 20, 20)
     found = reported(seen(jump(18), Prefetching("t0", "l1", phase, jump(20), flat(40))))
     assert (found["mshr.l2.demand"].outcome, found["mshr.l2.demand"].value) == (Outcome.AT_LEAST, 18)
-
-
-@pytest.mark.parametrize(("behind", "outcome"), [(19, "measured"), (20, "at_least"), (30, "measured")])
-def test_one_entry_less_than_level_one_has_may_be_a_prefetchers(behind: int, outcome: str) -> None:
-    """Loads jump behind 20. Half as many again in level 1 are its own; one more was taken of level 2 meanwhile."""
-    found = reported(hits({n: UNIT * (n > behind) for n in range(41)}, behind))["mshr.l2.demand"]
-    assert (found.outcome, found.value) == (outcome, 20)
-
-
-def test_bursts_beside_a_co_runner_are_a_bound() -> None:
-    found = reported(seen(jump(18), disturbed=0.3))["mshr.l2.demand"]
-    assert (found.outcome, found.value) == (Outcome.AT_LEAST, 18)
-
-
-@pytest.mark.parametrize(
-    ("stores", "said"), [(jump(16), "stores jump behind 16"), (curve({1: UNIT, 90: UNIT}), "never jump up to 90")]
-)
-def test_what_stores_do_stands_beside_the_limit_of_loads(stores: Asked, said: str) -> None:
-    assert said in reported(Evidence(Demand(jump(20), stores), []))["mshr.l2.demand"].method
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------
@@ -301,12 +232,6 @@ def test_level_two_is_only_asked_where_level_one_does_not_explain_it(
     )  # its prefetches were seen to take no entry of level 1
 
 
-def test_more_entries_than_demand_loads_may_use_are_still_level_ones() -> None:
-    """Level 1 keeps some of its entries from loads: hints of either level run out where it has none left."""
-    evidence = with_hints(hits(SUDDEN, 19), hint("t0", "l1", 30), hint("t1", "l2", 30))
-    assert isinstance(fills_second(evidence, 2, set(), PARAMS), str)
-
-
 @pytest.mark.parametrize("hints", [[hint("t0", "l1", 20)], [hint("t0", "l1", 20), hint("t1", "l2", 20)]])
 def test_threads_with_a_level_one_of_their_own_can_only_show_that_level_two_is_shared(hints: list[Prefetching]) -> None:
     filling = fills_second(with_hints(hits(SUDDEN, 19), *hints), 1, set(), PARAMS)
@@ -314,7 +239,3 @@ def test_threads_with_a_level_one_of_their_own_can_only_show_that_level_two_is_s
     for at_part, value in ((0.9, True), (0.05, None)):
         together = Together(4, UNIT, at_part * UNIT, 0.9 * UNIT, filling.maybe_first)
         assert shared("l2", together=together).value is value
-
-
-def test_without_a_sibling_there_is_nothing_to_share() -> None:
-    assert [each.outcome for each in Siblings().findings(("l1", "l2"), PARAMS)] == [Outcome.UNAVAILABLE] * 2

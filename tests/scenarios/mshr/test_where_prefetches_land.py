@@ -27,16 +27,8 @@ def test_lines_are_reported_where_they_are(level: str) -> None:
     assert landed(rounds(CYCLES[level], 2.0)) == level
 
 
-def test_near_levels_that_noise_blurs_are_not_reported() -> None:
-    assert landed([Landing(5.0, 5.5), Landing(10.0, 9.5)] * 6) == UNSTEADY
-
-
 def test_a_hint_that_is_ignored_in_half_of_the_rounds_is_unsteady() -> None:
     assert landed(rounds(4.0, 0.5, 6) + rounds(400.0, 5.0, 6)) == UNSTEADY
-
-
-def test_far_lines_of_no_single_level_stay_in_memory() -> None:
-    assert landed(rounds(50.0, 1.0, 6) + rounds(400.0, 5.0, 6)) == "memory"
 
 
 def test_a_few_disturbed_rounds_change_nothing() -> None:

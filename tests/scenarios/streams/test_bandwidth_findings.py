@@ -10,12 +10,11 @@ from setebench.scenarios.bandwidth.findings import findings_of
 from setebench.scenarios.bandwidth.levels import Levels, ranges
 from setebench.scenarios.bandwidth.sweep import Case, affordable, sizes_for
 
-from setebench.errors import ProbeError, UnsupportedError, UsageError
 from setebench.experiments.streams.budget import Budget
-from setebench.experiments.streams.choice import choose_cpus, kernels_of, thread_counts, widths_of
-from setebench.experiments.streams.points import Point, in_question
-from setebench.experiments.streams.team import Timing, array_bytes_for
-from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing, stream_bytes
+from setebench.experiments.streams.choice import choose_cpus
+from setebench.experiments.streams.points import Point
+from setebench.experiments.streams.team import Timing
+from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, array_spacing
 from setebench.machine import Facts
 from setebench.notation import parse
 from setebench.probe import Base, Kind, Probe
@@ -49,47 +48,6 @@ def test_every_cpu_is_used_once_and_the_measured_one_first(cores: int, smt: int,
         assert (chosen[0], sorted(chosen)) == (first, list(known.cpus))
 
 
-def test_more_threads_than_cpus_are_refused() -> None:
-    with pytest.raises(UsageError, match="3 threads don't fit: some CPU has 2 CPUs to use"):
-        choose_cpus(facts(((0,), (1,))), None, 3)
-
-
-def test_numbers_of_threads() -> None:
-    assert thread_counts(None, 4) == [1, 4]
-    assert thread_counts("each", 3) == [1, 2, 3]
-    assert thread_counts("4,1,4", 8) == [1, 4]
-    with pytest.raises(UsageError, match="--threads takes numbers"):
-        thread_counts("two", 8)
-
-
-def test_widths_and_kernels_that_are_not_there_are_refused() -> None:
-    known = facts(((0,),), access_sizes=(8, 16), kernels=("load",))
-    assert widths_of(known) == ["16"]
-    assert widths_of(known, ["scalar", "scalar"]) == ["scalar"]
-    with pytest.raises(UsageError, match="no accesses of width 32; it has scalar, 16"):
-        widths_of(known, ["32"])
-    with pytest.raises(UnsupportedError, match="no streaming kernel triad; it has load"):
-        kernels_of(known, ["load", "triad"])
-
-
-@pytest.mark.parametrize("size", [0, 255, 300, -256, MOST_ARRAY_BYTES + 256])
-def test_arrays_are_whole_blocks(size: int) -> None:
-    with pytest.raises(ProbeError, match="multiple of 256"):
-        Probe().stream(A, "load", size)
-
-
-def test_random_order_needs_a_power_of_two() -> None:
-    with pytest.raises(ProbeError, match="power of two"):
-        Probe().stream(A, "random", 768)
-    with pytest.raises(ProbeError, match="unknown kernel 'quad'"):
-        Probe().stream(A, "quad", 256)
-
-
-def test_random_order_has_no_rolled_loop() -> None:
-    with pytest.raises(ProbeError, match="random has no rolled loop"):
-        Probe().stream(A, "random", 256, rolled=True)
-
-
 @given(
     st.sampled_from([(name, rolled) for name, kernel in KERNELS.items() for rolled in kernel.forms]),
     st.integers(8, 30),
@@ -106,22 +64,6 @@ def test_a_stream_can_be_written_and_read(form: tuple[str, bool], power: int, wi
     assert row[5] == 1 << power
 
 
-@pytest.mark.parametrize(
-    ("unrolled", "rolled", "decided", "left"),
-    [
-        (100.0, 98.0, False, [False]),  # either will do, so no time is spent on choosing
-        (98.0, 100.0, False, [True]),
-        (100.0, 80.0, False, [False, True]),  # something else may have disturbed one of them
-        (80.0, 100.0, True, [True]),
-    ],
-)
-def test_the_form_of_a_loop_is_chosen_where_it_matters(
-    unrolled: float, rolled: float, decided: bool, left: list[bool]
-) -> None:
-    points = [Point(4096, [unrolled]), Point(4096, [rolled], rolled=True)]
-    assert [point.rolled for point in in_question(points, decided)] == left
-
-
 @given(st.integers(1, MOST_ARRAY_BYTES // BLOCK_BYTES))
 def test_the_same_place_of_two_arrays_never_lies_at_the_same_place_of_a_page(blocks: int) -> None:
     distance = array_spacing(blocks * BLOCK_BYTES)
@@ -129,16 +71,6 @@ def test_the_same_place_of_two_arrays_never_lies_at_the_same_place_of_a_page(blo
     assert distance < 2**31
     for arrays in (1, 2, 3):
         assert 512 <= arrays * distance % 4096 <= 3584
-
-
-@given(st.sampled_from(list(KERNELS.values())), st.floats(256, 1e9))
-def test_arrays_come_to_about_the_size_that_was_asked_for(kernel, total: float) -> None:  # type: ignore[no-untyped-def]
-    array = array_bytes_for(kernel, total)
-    probe = Probe().stream(A, kernel.name, array)
-    assert len(probe) == 1
-    assert array * kernel.arrays <= stream_bytes(kernel, array)
-    if not kernel.random and array > BLOCK_BYTES:
-        assert abs(array * kernel.arrays - total) <= kernel.arrays * BLOCK_BYTES
 
 
 @pytest.mark.parametrize(
@@ -257,16 +189,6 @@ def test_data_sets_far_from_the_level_before_come_first() -> None:
     far = [Point(262144, [101.0], 1.0), Point(370688, [100.0], 1.0)]
     assert reported([*near, *far])["bandwidth.l2.load.64.threads_1"].value == 101.0
     assert reported(near)["bandwidth.l2.load.64.threads_1"].value == 120.0
-
-
-def test_siblings_share_every_level_of_their_core() -> None:
-    known = Levels({"l1": (0.0, 32768.0), "l2": (131072.0, 524288.0)}, 1 << 24)
-    pair = Case(KERNELS["load"], "64", (0, 4), siblings=((0, 4), (1, 5)))
-    apart = Case(KERNELS["load"], "64", (0, 1), siblings=((0, 4), (1, 5)))
-    assert (pair.per_core, apart.per_core) == (2, 1)
-    assert known.sizes("l1", 2, pair.per_core) == (0.0, 16384.0)
-    assert known.sizes("l1", 2, apart.per_core) == (0.0, 32768.0)
-    assert known.sizes("l2", 4, 2) == (131072.0, 131072.0)
 
 
 def test_threads_that_hardly_ran_at_once_report_nothing() -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from itertools import combinations, product
 from typing import Any, cast
 
-import msgspec
 import numpy as np
 import pytest
-from setebench.scenarios import bandwidth, loaded_latency
+from setebench.scenarios import loaded_latency
 from setebench.scenarios.bandwidth.findings import findings_of
 from setebench.scenarios.bandwidth.levels import Levels
 from setebench.scenarios.bandwidth.params import PARAMS
@@ -38,22 +37,12 @@ KERNEL_NAMES = ("load", "store", "copy", "triad")
 # -- the interval -----------------------------------------------------------------------------------------------------
 
 
-def test_rounds_that_agree_give_the_best_and_little_around_it() -> None:
-    found = best_of_rounds([100.0, 100.0, 100.0])
-    assert found == (100.0, 97.0, 103.0)
-    assert not too_far_apart([100.0, 100.0, 100.0], found)
-
-
 def test_two_rounds_that_differ_by_a_little_still_show_a_rate() -> None:
     for rounds in ([100.0, 92.0], [100.0, 91.0]):
         found = best_of_rounds(rounds)
         assert found is not None
         assert 0.0 <= found.low < 60.0 < 140.0 < found.high  # and how little they know of others
         assert not too_far_apart(rounds, found)
-
-
-def test_one_round_says_nothing_of_others() -> None:
-    assert best_of_rounds([100.0]) is None
 
 
 def test_the_interval_holds_the_best_and_nearly_always_the_mean_of_all_rounds() -> None:
@@ -147,33 +136,6 @@ def test_a_machine_that_does_not_drift_has_narrow_intervals() -> None:
         assert found.high - found.low < 0.07 * found.value  # type: ignore[operator]
 
 
-def test_later_rounds_measure_only_what_findings_come_from() -> None:
-    clock = [0]
-    team = cast(Team, Drifting((0,), lambda _moment: False, clock))
-    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()))
-    sweep = Sweep(context, Case(KERNELS["load"], "64", (0,)), team, [*SIZES, 1 << 22], LEVELS)
-    in_rounds([sweep], Budget(FACTS, 100.0), 5)
-    assert {point.size_bytes: len(point.rounds) for point in sweep.points} == dict.fromkeys(SIZES, 5) | {1 << 22: 2}
-
-
-def test_no_round_begins_that_the_budget_does_not_last_for() -> None:
-    def rounds(seconds: float) -> list[int]:
-        taken: list[int] = []
-
-        class Paid:
-            ended, spent = False, 1.0
-
-            def round(self, number: int, budget: Budget) -> None:
-                taken.append(number)
-                budget.left -= self.spent
-
-        in_rounds(cast(Any, [Paid(), Paid()]), Budget(FACTS, seconds), 3)
-        return taken
-
-    assert rounds(10.0) == [0, 0, 1, 1, 2, 2]
-    assert rounds(5.0) == [0, 0, 1, 1]
-
-
 def test_a_peak_is_that_of_threads_that_ran_at_once() -> None:
     alone = Timing(np.array([[100, 100]]), np.array([[90, 0]]), 1000, 1e9)  # one began when the other was done
     both = Timing(np.array([[100, 100], [200, 400]]), np.array([[0, 0], [200, 0]]), 1000, 1e9)
@@ -242,36 +204,6 @@ def test_every_load_point_is_measured_once_in_every_round(monkeypatch: pytest.Mo
     assert found["loaded_latency.at_peak"].outcome is Outcome.MEASURED
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03, 0.1, 1.0, 10.0])
-def test_load_points_that_the_budget_does_not_last_for_are_left_out(
-    monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
-    """By one rule whatever lines cost: what is of most worth is measured in the fewest rounds in any case."""
-    asked: list[tuple[int, int, int]] = []
-
-    def measure(self: LoadedChase, loaders: tuple[int, ...], delay: int, writes: int = 0) -> Reading:
-        asked.append((len(loaders), delay, writes))
-        if loaders:
-            self.budget.spend(seconds * FACTS.lines_per_second * 64)
-        return Reading(np.array([100.0]), np.array([10.0]))
-
-    monkeypatch.setattr(LoadedChase, "__init__", lambda self, *_: setattr(self, "_cpu", 0))
-    monkeypatch.setattr(LoadedChase, "measure", measure)
-    monkeypatch.setattr(LoadedChase, "lay_out", lambda _self: None)
-    monkeypatch.setattr(LoadedChase, "close", lambda _self: None)
-    context = Context(machine=cast(Any, type("Machine", (), {"facts": FACTS})()), options={"no_msr": True})
-    found = {each.parameter for each in scenario("loaded-latency").answer(context)}
-    points = context.evidence["loaded_latency"]["points"]
-    rounds = {len(point["rounds_ns"]) for point in points}
-    assert len(rounds) == 1 and LOADED.fewest_rounds <= min(rounds) <= LOADED.rounds
-    assert {point["mix"] for point in points} >= {"4:0"}
-    least = len(points) <= LOADED.fewest_points and rounds == {LOADED.fewest_rounds}
-    assert least or seconds * len(points) * min(rounds) <= LOADED.seconds + LOADED.fewest_rounds * seconds
-    assert any("mix" in each for each in found) == any(point["mix"] != "4:0" for point in points)
-    if not seconds:
-        assert rounds == {LOADED.rounds} and len({point["mix"] for point in points}) == len(loaded_latency.MIXES)
-
-
 def test_latency_at_the_peak_holds_that_of_loads_which_may_be_as_high() -> None:
     """Chance decides which of them a run picks."""
     highest, as_high, lower = (
@@ -281,11 +213,3 @@ def test_latency_at_the_peak_holds_that_of_loads_which_may_be_as_high() -> None:
     found = loaded_latency._latency_at_peak(highest, [lower, as_high, highest])
     assert found.value == 150.0
     assert 140.0 < found.low < 150.0 and 190.0 < found.high < 200.0
-
-
-def test_what_is_asked_for_twice_is_measured_once_in_a_round() -> None:
-    facts = msgspec.structs.replace(FACTS, kernels=tuple(KERNELS), access_sizes=(8, 64))
-    machine = cast(Any, type("Machine", (), {"facts": facts})())
-    options = {"kernel": ("triad", "triad"), "width": ("64", "64"), "threads": "1", "memory": ("local", "local")}
-    cases = bandwidth._cases(Context(machine=machine, options=options))
-    assert [case.name for case in cases] == ["triad.64"]
