@@ -18,6 +18,9 @@ ASSUMED_LATENCIES = {1: 4.0, 2: 14.0, 3: 50.0, 4: 120.0}
 GROWTH = 2
 """A level whose size is open is assumed to hold at least so many times the lines of the one before."""
 
+BEHIND = 2
+"""A miss queue that never was full is assumed to have so many times the entries of the one before it."""
+
 LEAST_LEVELS = 2
 SLICED = 3
 """The only level that may be in slices."""
@@ -150,18 +153,37 @@ def _misses(readings: Readings, draft: Draft, level: int) -> None:
     """One queue for all causes, as large as the larger of what loads and prefetches can have in flight, and a limit
     for the other. A cause that nothing limits (absent) leaves the queue without a limit."""
     path = _at(level)
-    demand, prefetch = (readings.get(f"mshr.l{level}.{cause}") for cause in ("demand", "prefetch"))
+    demand, prefetch = (_in_flight(readings, level, cause) for cause in ("demand", "prefetch"))
     known = [each for each in (demand, prefetch) if each is not None]
     if known:
         entries = 0 if any(not each.value for each in known) else max(int(each.value) for each in known)
         largest = next(each for each in known if not entries or int(each.value) == entries)
+        if level > 1 and entries and _let_through(readings, known):
+            largest, entries = largest.bounded("the level before lets no more through; twice as many"), BEHIND * entries
+            if prefetch is not None:
+                takes = prefetch.bounded("as many as the level before has: a hint for the level behind takes its entry")
+                draft.put(("software_prefetch", "lower_hint_takes_l1_entry"), takes, True)
         if largest.value or largest.kind == "measured":
             draft.put((*path, "mshr_entries"), largest, entries)
         for name, each in (("mshr_demand_limit", demand), ("mshr_prefetch_limit", prefetch)):
-            if each is not None and each.value and int(each.value) != entries:
+            if each is not None and each.value and int(each.value) != entries and largest in known:
                 draft.put((*path, name), each, int(each.value))
     shared = readings.get(f"mshr.l{level}.shared_by_smt")
     draft.put((*path, "mshr_shared_by_smt"), shared)
+
+
+def _in_flight(readings: Readings, level: int, cause: str) -> Reading | None:
+    """How many misses of a cause the level holds; None where the core waits for each, which says nothing of the level:
+    its entries are there for hardware prefetches all the same."""
+    blocking = readings.get(f"blocking.{'load' if cause == 'demand' else cause}")
+    waits = blocking is not None and blocking.value == "blocking"
+    return None if waits else readings.get(f"mshr.l{level}.{cause}")
+
+
+def _let_through(readings: Readings, known: list[Reading]) -> bool:
+    """Whether each cause has as many misses in flight as the level before has: that one is the limit then."""
+    before = (readings.get(each.parameters[0].replace(".l2.", ".l1.")) for each in known)
+    return all(first is not None and first.value == each.value for first, each in zip(before, known, strict=True))
 
 
 def floors(draft: Draft) -> None:
