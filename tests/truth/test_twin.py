@@ -120,6 +120,26 @@ def test_where_two_methods_disagree_on_a_latency_the_surer_one_stands_for_the_bo
     assert (origin.origin, origin.low, origin.high) == ("bounded", 45.5, 46.5)
 
 
+def test_a_core_that_waits_for_its_misses_says_nothing_of_the_queues() -> None:
+    document = changed(changed(truth_of("plain"), "blocking.load", value="blocking"), "mshr.l1.demand", value=1)
+    twin = make_twin(changed(unresolved(document, "mshr.l1.prefetch"), "mshr.l2.demand", value=1))
+    assert twin.machine.levels[0].mshr_entries == table_fields(spec.Level)["mshr_entries"].default
+    assert twin.origins["levels", 0, "mshr_entries"].origin == "assumed"
+
+
+def test_a_queue_that_never_was_full_is_larger_than_the_one_before_it() -> None:
+    document = truth_of("plain")
+    for cause, number in (("demand", 10), ("prefetch", 12)):
+        for level in ("l1", "l2"):
+            document = changed(document, f"mshr.{level}.{cause}", value=number)
+    twin = make_twin(document)
+    assert [level.mshr_entries for level in twin.machine.levels[:2]] == [12, 24]
+    assert twin.machine.software_prefetch.lower_hint_takes_l1_entry
+    assert twin.origins["levels", 1, "mshr_entries"].origin == "bounded"
+    seen = {each.parameter: each.value for each in truth(twin.machine)}
+    assert (seen["mshr.l2.demand"], seen["mshr.l2.prefetch"]) == (10, 12)
+
+
 def test_a_prefetcher_whose_presence_is_open_is_left_out_and_named() -> None:
     document = unresolved(truth_of("sandybridge"), "prefetcher.l2.stream.present")
     twin = make_twin(document)
