@@ -14,15 +14,10 @@ class Walk:
     """The traversal of evictor lines behind which lines are left in a level: over so many bytes, so many times.
 
     More than once where the inner level may replace at random: lines stay in it that one turn missed, while the outer
-    level holds the traversed lines from turn to turn and loses none of its own. `repeated` targets are few, and used
-    again and again (see `layout.repeated_bases`), which costs as many traversals. `settling` is how many repetitions to
-    throw away before lines stay: the first ones bring lines that the outer level never had, at the cost of whatever it
-    holds."""
+    level holds the traversed lines from turn to turn and loses none of its own."""
 
     bytes: float = 0.0
     turns: int = 1
-    repeated: bool = False
-    settling: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +25,11 @@ class Levels:
     """The levels of the hierarchy by name, nearest first, as the size sweep found them.
 
     `walks` brings lines to each; `cycles` is about what a load from each takes. `sweep` is the evidence of it.
-    Something may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered. `unclear`
-    names a level that has room in the sweep but no plateau."""
+    Something may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered."""
 
     walks: dict[str, Walk]
     cycles: dict[str, float]
     hidden_cycles: float = math.inf
-    unclear: str = ""
     sweep: dict[str, Any] = field(default_factory=dict)
 
 

@@ -1,7 +1,7 @@
 """Bandwidth of every level and of memory: streaming kernels over data sets of growing size, on one CPU and on several.
 
 Fang et al. 2014, 5.4 and Figure 9; Molka et al. 2017, 3.3; the kernels are those of Röhl et al. 2015. Where the levels
-end is found by a latency sweep (`sweep.find_levels`), so a peak belongs to a level because its data set fits there.
+end is found by a latency sweep (`experiments.levels`), so a peak belongs to a level because its data set fits there.
 """
 
 from __future__ import annotations

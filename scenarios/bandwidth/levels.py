@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setebench.experiments.levels import find_walks, working_memory
 from setebench.experiments.streams.after_a_pass import PARAMS as AFTER
 from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, widths_of
-from setebench.infer.levels import rising
 from setebench.measure.calibrate import quick_cycles_per_tick
-from setebench.measure.sweep import find_levels, working_memory
 from setebench.scenario import Context
+from setebench.stats.plateaus import rising
 
 from .params import PARAMS
 
@@ -63,7 +63,7 @@ def levels_of(context: Context, room: int) -> Levels:
     context.progress("where the levels end")
     region = working_memory(context)
     try:
-        names = list(find_levels(context, region))
+        names = list(find_walks(context, region))
     finally:
         context.machine.release(region)
     per_tick = quick_cycles_per_tick(context)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.levels import Plateau, plateaus, rising
+from setebench.stats.plateaus import Plateau, plateaus, rising
 
 from .params import Params
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from setebench.experiments.levels import find_walks, working_memory
 from setebench.hierarchy.faults import FirstTouches
 from setebench.hierarchy.findings import fault_finding, line_findings
 from setebench.hierarchy.first_level import line_size
@@ -17,8 +18,6 @@ from setebench.hierarchy.system import beside, system_says
 from setebench.hierarchy.twice import merged
 from setebench.machine import Region
 from setebench.measure.alone import watch
-from setebench.measure.serving import levels_of
-from setebench.measure.sweep import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
@@ -61,7 +60,7 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
         context.progress("line size")
         lines = line_size(context, region)
         context.progress("working-set sweep")
-        levels = levels_of(context, region)
+        levels = find_walks(context, region)
         caches = [name for name in levels if name != "memory"]
         yield from line_findings(lines, len(caches))
         yield from _data_caches(context, known, region, caches)

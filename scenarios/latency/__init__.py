@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from setebench.calibration import Levels
+from setebench.experiments.levels import find_levels, working_memory
 from setebench.infer.ticks import histogram
 from setebench.measure.alone import watch
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.placing import Place
-from setebench.measure.sweep import find_walks, working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide
@@ -39,9 +39,7 @@ def answer(context: Context) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         context.progress("size sweep")
-        find_walks(context, region)
-        levels = context.calibration.levels
-        assert levels is not None
+        levels = find_levels(context, region)
         rounds: list[Round] = []
         places: dict[str, Place] = {}
         fewest, most = params.rounds
@@ -51,8 +49,7 @@ def answer(context: Context) -> Iterator[Finding]:
         ):
             context.progress(f"latency, round {len(rounds) + 1} of at most {most}")
             for name, walk in levels.walks.items():
-                old = name in places and walk.settling and len(rounds) % params.layout_rounds
-                if name != "memory" and not old:
+                if name != "memory":
                     places[name] = Place(context, region, name, walk)
             rounds.append(measure_round(context, region, places.values(), len(rounds), params))
             steps += steps_of(places.values(), params)
@@ -77,9 +74,6 @@ def _clock_findings(context: Context, rounds: Sequence[Round], all_rounds: int) 
 
 
 def _level_findings(context: Context, rounds: Sequence[Round], levels: Levels, params: Params) -> Iterator[Finding]:
-    if levels.unclear:
-        why = "the sweep has no plateau for it, but room for one; run again at a quieter time or with more memory"
-        yield decide.unresolved(f"latency.{levels.unclear}", "cycles", why, "size sweep")
     context.evidence["single_load_ticks"] = {
         name: histogram(np.concatenate([each.singles.loads for each in rounds[-1].levels[name]]))
         for name in levels.walks

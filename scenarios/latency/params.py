@@ -13,7 +13,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
 
     `rounds` at least and at most: many short ones over seconds see what drifts slowly. None begins beyond `steps` of
     traversals, nor once every level's crude mean is known to `settled` of itself (half an interval) or
-    `settled_cycles`. Lines that settle slowly serve `layout_rounds`.
+    `settled_cycles`.
 
     A round counts where a cycle took no more ticks than `pace` times the first quartile of all rounds: else something
     else ran on the core. At least `counted` rounds count.
@@ -34,10 +34,9 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     vector_rounds: int = 4
     traversed_vector_rounds: int = 2
     rounds: tuple[int, int] = (6, 128)
-    steps: int = 5_000_000
+    steps: int = 2_500_000
     settled: float = 0.02
     settled_cycles: float = 0.15
-    layout_rounds: int = 4
     pace: float = 1.02
     counted: int = 4
     chase: tuple[int, int] = (512, 2560)

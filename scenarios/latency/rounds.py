@@ -11,9 +11,7 @@ from setebench.calibration import Walk
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import TickRate, measure_tick_rate, overheads, step_ticks
-from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import WALK, Place
-from setebench.measure.timed import Timed
+from setebench.measure.placing import WALK, Place, Timed
 from setebench.probe import Probe
 from setebench.scenario import Context
 
@@ -63,22 +61,16 @@ def measure_round(context: Context, region: Region, places: Iterable[Place], num
 
 def steps_of(places: Iterable[Place], params: Params) -> int:
     """About how many steps of traversals a round takes."""
-    return sum(place.steps * place.repetitions(_wanted(params.singles, place)) * 2 for place in places)
-
-
-def _wanted(repetitions: int, place: Place) -> int:
-    return repetitions * (REPEATED_SHIFTS if place.repeated else 1)
+    return sum(place.steps * place.repetitions(params.singles) * 2 for place in places)
 
 
 def _time(context: Context, place: Place, params: Params, parts: int = 1) -> Timings:
     """Time one level; `parts` share the samples of a round."""
-    singles = place.time_singles(context, place.repetitions(_wanted(-(-params.singles // parts), place)))
-    if place.repeated:
-        place.prefer(context, singles)
+    singles = place.time_singles(context, place.repetitions(-(-params.singles // parts)))
     if place.level == "l1":
         return Timings(singles, {}, _chase_ticks(context, place, 8, params))
-    twice = 1 if place.long or place.repeated else 2
-    chains = place.time_chains(context, twice * place.repetitions(_wanted(-(-params.chains // parts), place)))
+    twice = 1 if place.long else 2
+    chains = place.time_chains(context, twice * place.repetitions(-(-params.chains // parts)))
     return Timings(singles, chains)
 
 
@@ -108,7 +100,7 @@ def _fenced_ticks(context: Context, place: Place, size: int, params: Params) -> 
     """Ticks that a vector load takes longer than an 8-byte load, from fenced loads of both sizes in turn."""
     step = step_ticks(context)
     probe, loads = place.fenced((8, size, size, 8))
-    placements = place.placements(place.repetitions(_wanted(params.fenced, place)) + place.warmup)
+    placements = place.placements(place.repetitions(params.fenced) + place.warmup)
     ticks = context.machine.run(probe, placements, cpu=context.cpu, warmup=place.warmup)
     return (mean_ticks(ticks[:, 1:3].ravel(), step) - mean_ticks(ticks[:, [0, 3]].ravel(), step)) / loads
 

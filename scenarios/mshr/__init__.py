@@ -13,9 +13,8 @@ from dataclasses import asdict
 from typing import Any
 
 from setebench.experiments.bursts_of_threads import ThreadBursts
+from setebench.experiments.levels import find_walks, working_memory
 from setebench.measure.calibrate import step_ticks
-from setebench.measure.serving import levels_of
-from setebench.measure.sweep import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
@@ -36,7 +35,7 @@ def answer(context: Context) -> Iterator[Finding]:
     region = working_memory(context)
     try:
         context.progress("working-set sweep")
-        walks = levels_of(context, region)
+        walks = find_walks(context, region)
         bursts = ThreadBursts(context, region, context.rng(3))
         curves = Curves(context, bursts, context.calibration.level_cycles)
         demand = ask_demand(curves, levels, walks, region)

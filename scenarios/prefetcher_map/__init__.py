@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from setebench.experiments.levels import working_memory
 from setebench.experiments.visits import PAGE_BYTES
 from setebench.measure.serving import References, measure_references
-from setebench.measure.sweep import working_memory
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 

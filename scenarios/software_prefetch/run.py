@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.levels import find_walks
 from setebench.infer.mixture import Shares
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import GROUP_PAGES, TLB_PAGE_BYTES
 from setebench.measure.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.measure.serving import LAYOUTS, References, levels_of, measure_references, reference
+from setebench.measure.serving import LAYOUTS, References, measure_references, reference
 from setebench.probe import Probe
 from setebench.scenario import Context
 
@@ -86,7 +86,7 @@ class Run:
     def refresh_references(self, samples: int) -> None:
         """Take those of the nearest levels once more. They are a few cycles apart, which a core that runs 2 % faster
         than when they were taken makes up by itself; so they come beside what they explain, as often as that."""
-        walks = levels_of(self.context, self.region)
+        walks = find_walks(self.context, self.region)
         near = [name for name in NEAR_LEVELS if name in self.references.levels]
         self._near.append({name: reference(self.context, self.region, name, walks[name], samples) for name in near})
         now = {name: np.concatenate([each[name] for each in self._near]) for name in near}
@@ -112,7 +112,7 @@ class Run:
         found: dict[str, list[Ticks]] = {name: [] for name in names}
         rng = np.random.default_rng((context.seed, 41, context.layouts))
         # ever new targets, one in each page of a group: the same few again and again would teach prefetchers
-        walk = replace(levels_of(context, self.region)[level], repeated=False)
+        walk = find_walks(context, self.region)[level]
         for _ in range(LAYOUTS):
             place = Place(context, self.region, level, walk)
             dealt = rng.permutation(np.arange(GROUP_PAGES) % len(names))

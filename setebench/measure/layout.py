@@ -16,10 +16,6 @@ from numpy.typing import NDArray
 from setebench.machine import Region
 
 BOX_LINES = 4
-DENSE = 1
-"""Lines of a box where nothing but eviction is wanted of a walk: it then uses whole pages, so that what prefetchers
-bring along is the walk's own lines. Between the lines of a sparse one they push a small cache's lines out."""
-
 WINDOW_PAGES = 8
 """Pages that a sparse walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
 
@@ -40,32 +36,32 @@ class Layout:
         return int(self.lines.size)
 
 
-def lines_per_page(line_size: int, box_lines: int = BOX_LINES) -> int:
+def lines_per_page(line_size: int) -> int:
     """Lines of a walk in one page."""
-    return TLB_PAGE_BYTES // (box_lines * line_size) - 1
+    return TLB_PAGE_BYTES // (BOX_LINES * line_size) - 1
 
 
-def span_bytes(size_bytes: float, line_size: int, box_lines: int = BOX_LINES) -> int:
+def span_bytes(size_bytes: float, line_size: int) -> int:
     """Memory that a working set of `size_bytes` (counted in lines used) stretches over."""
-    pages = -(-int(size_bytes / line_size) // lines_per_page(line_size, box_lines))
+    pages = -(-int(size_bytes / line_size) // lines_per_page(line_size))
     return pages * TLB_PAGE_BYTES
 
 
-def lay(region: Region, size_bytes: float, rng: np.random.Generator, box_lines: int = BOX_LINES) -> Layout:
+def lay(region: Region, size_bytes: float, rng: np.random.Generator) -> Layout:
     """A working set of about `size_bytes` in random pages of `region`, shape (pages, lines per page); one line of every
-    box of `box_lines`."""
-    per_page = lines_per_page(region.line_size, box_lines)
-    pages = span_bytes(size_bytes, region.line_size, box_lines) // TLB_PAGE_BYTES
+    box of four."""
+    per_page = lines_per_page(region.line_size)
+    pages = span_bytes(size_bytes, region.line_size) // TLB_PAGE_BYTES
     chosen = rng.permutation(region.size // TLB_PAGE_BYTES)[:pages]
     number = np.arange(pages)
     # balanced, not random: each line of a box and each box serve equally often over any run of pages
-    fours = np.argsort(rng.random((-(-pages // box_lines), box_lines, per_page)), axis=1)
+    fours = np.argsort(rng.random((-(-pages // BOX_LINES), BOX_LINES, per_page)), axis=1)
     position = fours.reshape(-1, per_page)[:pages]
-    warmer_box = (number // box_lines + rng.integers(per_page + 1)) % (per_page + 1)
+    warmer_box = (number // BOX_LINES + rng.integers(per_page + 1)) % (per_page + 1)
     boxes = np.arange(per_page)[None, :]
     boxes = boxes + (boxes >= warmer_box[:, None])
     begin = region.address + chosen * TLB_PAGE_BYTES
-    box_bytes = box_lines * region.line_size
+    box_bytes = BOX_LINES * region.line_size
     lines = begin[:, None] + boxes * box_bytes + position * region.line_size
     return Layout(lines.astype(np.int64), (begin + warmer_box * box_bytes).astype(np.int64))
 
@@ -90,10 +86,6 @@ LONG_GROUPS = 3
 SHIFT_LINES = 16
 """How far whole groups are shifted within their pages. Region prefetchers learn which lines of a page follow which; the
 random shifts leave them nothing to learn."""
-
-REPEATED_SHIFTS = 8
-"""Shifts of a group whose lines are used again and again. Fewer would let region prefetchers guess right more often,
-more would not settle in a small cache."""
 
 
 @dataclass(frozen=True)
@@ -145,19 +137,3 @@ def group_bases(
     begin = region.address + np.resize(groups, count).astype(np.int64) * size
     shifts = rng.integers(0, SHIFT_LINES, (2, count)) * region.line_size
     return begin + shifts[0], begin + shifts[1]
-
-
-def repeated_bases(
-    region: Region, first_byte: int, group_pages: int, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Bases of the targets and of the TLB-warming lines of one group's shifts, in pages of `region` from `first_byte`
-    on, shape (`REPEATED_SHIFTS`,) each.
-
-    The few lines of few pages are used again and again: they settle in the level that they are brought to, where ever
-    new lines would push others (and each other) out of a level that replaces at random."""
-    first = -(-first_byte // TLB_PAGE_BYTES)
-    page = int(rng.integers(first, region.size // TLB_PAGE_BYTES - group_pages))
-    shifts = rng.permutation(SHIFT_LINES)[:REPEATED_SHIFTS] * region.line_size
-    targets = region.address + page * TLB_PAGE_BYTES + shifts
-    warmers = region.address + page * TLB_PAGE_BYTES + np.arange(REPEATED_SHIFTS) * region.line_size
-    return targets.astype(np.int64), warmers.astype(np.int64)

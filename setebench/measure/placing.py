@@ -7,29 +7,25 @@ never assumed: the two ways in which its lines are timed must agree, and so must
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import Walk
-from setebench.infer.ticks import mean_ticks
+from setebench.infer.ticks import mean_ticks, undisturbed
 from setebench.machine import Region
 from setebench.measure.layout import (
-    BOX_LINES,
-    DENSE,
     GROUP_PAGES,
     LONG_GROUPS,
-    REPEATED_SHIFTS,
-    Group,
     by_windows,
     group,
     group_bases,
     lay,
-    no_like_neighbours,
-    repeated_bases,
 )
-from setebench.measure.timed import Timed
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
+from setebench.stats.served import quantised_variance
 
 SETTLE_CYCLES = 2000
 """Time between flushing a line and loading it again: a flush still under way makes memory look slower, in guests by
@@ -37,10 +33,6 @@ hundreds of cycles. And between whatever sets off prefetches and what is timed."
 
 WALK_STEPS, LEAST_REPETITIONS = 1 << 17, 3
 """Steps to walk in a round before repetitions are saved, and how many there are at least. Each has many targets."""
-
-JUDGED_TURNS = 4
-"""Each line that is timed again and again gets so many turns, however long the walk: half of them judge the other half,
-and on a coarse clock one reading judges nothing."""
 
 LONG_WALK = WALK_STEPS // LEAST_REPETITIONS
 """Walks of more steps are done as seldom as possible."""
@@ -54,13 +46,7 @@ CHAINS = (LONG_CHAIN, SHORT_CHAIN, LONG_CHAIN, SHORT_CHAIN, SHORT_CHAIN, SHORT_C
 stays in few enough pages for the first TLB of any core of the last twenty years."""
 
 MIXED_CHAINS = (16, *(2, 4, 2, 8) * 2, 2, 4, 2, 4, 2, 2)
-REPEATED_CHAINS = (8, 2, 4, 2)
-"""The same in many lengths, of which `stats.served` takes the slope; of those behind small walks only half of the
-targets are used."""
-
-REPEATED_PAGES = 32
-"""Pages of targets that are used again and again: twice as many as their chains need, as a cache of few ways loses the
-lines of some pages to the walk, always of the same ones."""
+"""The same in many lengths, of which `stats.served` takes the slope."""
 
 TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 """Memory that groups of targets are drawn from, apart from what is walked over, and how many groups there are."""
@@ -72,13 +58,18 @@ PLAIN_TURNS = 2
 """How often to walk where only a size is given: a level that replaces at random keeps some lines from one turn."""
 
 
-def _turns_of(groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each entry how often the same number came before it."""
-    order = np.argsort(groups, kind="stable")
-    first = np.searchsorted(groups[order], groups[order], side="left")
-    turn = np.empty(len(groups), dtype=np.int64)
-    turn[order] = np.arange(len(groups)) - first
-    return turn
+class Timed(NamedTuple):
+    """Ticks of single loads and of the additions timed in the same places, shape (n,) each; and how many these were."""
+
+    loads: NDArray[np.int64]
+    additions: NDArray[np.int64]
+    additions_cycles: int
+
+    def bracket_jitter2(self, step_ticks: float) -> float:
+        """Variance of the bracket in ticks, as additions show it, which all take the same: what the clock's step adds
+        is not in it."""
+        additions = self.additions[undisturbed(self.additions, step_ticks)]
+        return float(additions.var()) - quantised_variance(float(additions.mean()), step_ticks)
 
 
 class Place:
@@ -90,7 +81,7 @@ class Place:
     """
 
     def __init__(self, context: Context, region: Region, level: str, walk: Walk | float) -> None:
-        """`walk` is how to walk (`sweep.find_walks`), or just over how many bytes (`sweep.find_levels`)."""
+        """`walk` is how to walk (`experiments.levels`), or just over how many bytes."""
         if not isinstance(walk, Walk):
             walk = Walk(walk, PLAIN_TURNS)
         self._rng = context.fresh_rng()
@@ -98,42 +89,25 @@ class Place:
         self.level = level
         self._walk: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._turns = walk.turns
-        self.repeated = walk.repeated
         # apart from each other: a line of both would lead the walk astray
         targets_from = region.size - min(TARGET_BYTES, region.size // 2)
         if level != "memory":
             ground = Region(region.address, targets_from, region.page_size, region.line_size)
-            layout = lay(ground, walk.bytes, self._rng, DENSE if walk.repeated else BOX_LINES)
-            # all over where whole pages are walked: else region prefetchers learn that whole pages are used, and what
-            # each load of a chain then sets off holds up the next one
-            self._walk = self._rng.permutation(layout.lines.ravel()) if walk.repeated else by_windows(layout, self._rng)
+            self._walk = by_windows(lay(ground, walk.bytes, self._rng), self._rng)
             context.machine.link(region, self._walk)
         self.long = self.steps > LONG_WALK
-        # a repeated line settles in a level that replaces at random only after it was used; beside a long walk it
-        # matters little what is warm
-        self.warmup = REPEATED_SHIFTS if walk.repeated else 0 if self.long else 1
-        self._settling = max(walk.settling - self.warmup, 0)
+        self.warmup = 0 if self.long else 1  # beside a long walk it matters little what is warm
         groups = LONG_GROUPS if self.long else 1
-        pages = REPEATED_PAGES if walk.repeated else groups * GROUP_PAGES
-        self.chain_lengths = REPEATED_CHAINS if walk.repeated else groups * MIXED_CHAINS
-        self._group = group(self._rng, region.line_size, pages)
-        if walk.repeated:
-            self._bases, self._beside = repeated_bases(region, targets_from, pages, self._rng)
-        else:
-            self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, pages)
+        self.chain_lengths = groups * MIXED_CHAINS
+        self._group = group(self._rng, region.line_size, groups * GROUP_PAGES)
+        self._bases, self._beside = group_bases(region, targets_from, TARGET_GROUPS, self._rng, groups * GROUP_PAGES)
         self._link(context)
 
     def settle(self, context: Context) -> None:
-        """Link the lines again, which other places may have used meanwhile, and bring them in the first time."""
+        """Link the lines again, which other places may have used meanwhile."""
         if len(self._walk):
             context.machine.link(self._region, self._walk)
         self._link(context)
-        self._settle(context)
-
-    def _settle(self, context: Context) -> None:
-        if self._settling:
-            context.machine.run(self.placed(), self.placements(self._settling), cpu=context.cpu)
-            self._settling = 0
 
     @property
     def steps(self) -> int:
@@ -143,19 +117,6 @@ class Place:
     def _link(self, context: Context) -> None:
         targets = self._bases[:, None] + np.array(self._group.targets)
         context.machine.link(self._region, targets.ravel())
-
-    def prefer(self, context: Context, seen: Timed) -> None:
-        """Take targets from now on in the order of how fast `seen` found those of their page, so that chains are made
-        of lines that the level holds."""
-        pages = len(self._group.targets)
-        page = seen.line % pages
-        means = np.bincount(page, weights=seen.loads, minlength=pages) / np.bincount(page, minlength=pages)
-        order = np.argsort(means, kind="stable")
-        for half in (slice(0, pages // 2), slice(pages // 2, None)):  # the faster ones stay in front
-            order[half] = order[half][no_like_neighbours(np.array(self._group.targets)[order[half]])]
-        targets, warmers = np.array(self._group.targets)[order], np.array(self._group.warmers)[order]
-        self._group = Group(tuple(targets.tolist()), tuple(warmers.tolist()))
-        self._link(context)
 
     @property
     def line_size(self) -> int:
@@ -172,39 +133,21 @@ class Place:
         """A line of each target's page, by which its TLB entry is warmed."""
         return tuple(WARMERS + offset for offset in self._group.warmers[:GROUP_PAGES])
 
-    def repetitions(self, wanted: int, effort: int = 1) -> int:
-        """Fewer than wanted where each needs a long walk; `effort` times as many of those as usual."""
-        # one turn of a repeated line is judged by the others (`fastest_lines`)
-        least = JUDGED_TURNS * REPEATED_SHIFTS if self.repeated else LEAST_REPETITIONS
-        return max(least, min(wanted, effort * WALK_STEPS // max(self.steps, 1)))
+    def repetitions(self, wanted: int) -> int:
+        """Fewer than wanted where each needs a long walk."""
+        return max(LEAST_REPETITIONS, min(wanted, WALK_STEPS // max(self.steps, 1)))
 
     def placements(self, count: int) -> dict[Base, NDArray[np.int64]]:
         """`count` random groups."""
-        return self._table(self._groups(count))
-
-    def _groups(self, count: int) -> NDArray[np.int64]:
-        """Numbers of `count` random groups, where they are repeated never the same twice running."""
-        if not self.repeated:
-            return self._rng.integers(0, len(self._bases), count)
-        rounds = -(-count // REPEATED_SHIFTS)
-        return np.concatenate([self._rng.permutation(REPEATED_SHIFTS) for _ in range(rounds)])[:count]
-
-    def _table(self, groups: NDArray[np.int64]) -> dict[Base, NDArray[np.int64]]:
+        groups = self._rng.integers(0, len(self._bases), count)
         walk = self._walk[:1] if len(self._walk) else self._bases[:1]  # memory needs no walk
-        # where groups are repeated, a TLB-warming line that was always the same would foretell its target
-        beside = self._rng.integers(0, len(self._beside), len(groups)) if self.repeated else groups
-        return {TARGETS: self._bases[groups], WARMERS: self._beside[beside], WALK: np.repeat(walk, len(groups))}
+        return {TARGETS: self._bases[groups], WARMERS: self._beside[groups], WALK: np.repeat(walk, count)}
 
     def time_singles(self, context: Context, count: int) -> Timed:
         """Single 8-byte loads of `count` groups, and additions in the same places."""
-        self._settle(context)
-        chosen = self._groups(count + self.warmup)
-        ticks = context.machine.run(self.singles(8), self._table(chosen), cpu=context.cpu, warmup=self.warmup)
-        chosen = chosen[self.warmup :]
-        loads, additions = ticks[:, ::2], ticks[:, 1::2]
-        targets = loads.shape[1]
-        line = chosen[:, None] * targets + np.arange(targets)[None, :]
-        return Timed(loads.ravel(), additions.ravel(), line.ravel(), np.repeat(_turns_of(chosen), targets), targets)
+        placements = self.placements(count + self.warmup)
+        ticks = context.machine.run(self.singles(8), placements, cpu=context.cpu, warmup=self.warmup)
+        return Timed(ticks[:, ::2].ravel(), ticks[:, 1::2].ravel(), BASELINE_ADDITIONS)
 
     def placed(self) -> Probe:
         """All targets brought to the level (for L1 `ready` does that, right before they are used)."""
@@ -230,18 +173,18 @@ class Place:
         return probe.wait(settle_cycles) if settle_cycles else probe
 
     def singles(self, size: int) -> Probe:
-        """Every target placed, then timed on its own, each followed by a few additions; where there are too many
-        targets for that, additions take the place of every other one. Even intervals are loads, odd ones additions.
+        """Every target placed, then timed on its own, but for every other one, whose place additions take. Even
+        intervals are loads, odd ones additions.
 
         The additions are the baseline: what a bracket costs depends on what comes right before it (a fence, on some
         cores), so it is measured in the same place."""
         probe = self.placed()
         interval = 0
         for number, target in enumerate(self.targets):
-            if self.repeated or number % 2 == 0:
+            if number % 2 == 0:
                 probe = self.ready(probe, number, 1).start(interval).load(target, size).stop(interval)
                 interval += 1
-            if self.repeated or number % 2:
+            else:
                 probe = self.ready(probe, number, 1).start(interval).add(BASELINE_ADDITIONS).stop(interval)
                 interval += 1
         return probe

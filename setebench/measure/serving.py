@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import Walk
+from setebench.experiments.levels import find_walks
 from setebench.infer.mixture import Shares, unmix
 from setebench.infer.ticks import dominant
 from setebench.machine import Region, Ticks
 from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import REPEATED_SHIFTS
-from setebench.measure.placing import JUDGED_TURNS, Place
-from setebench.measure.sweep import find_walks
+from setebench.measure.placing import Place
 from setebench.probe import Operand, Probe
 from setebench.scenario import Context
 
@@ -52,18 +51,13 @@ def timed(probe: Probe, target: Operand, warmer: Operand, interval: int = 0) -> 
     return probe.load(warmer).fence().start(interval).load(target).stop(interval)
 
 
-def levels_of(context: Context, region: Region) -> dict[str, Walk]:
-    """Levels by name, each with the walk that brings lines there (see `placing.Place`), found once per context."""
-    return find_walks(context, region)
-
-
 def measure_references(context: Context, region: Region, samples: int = 600) -> References:
     """Loads from every level of the machine, about `samples` each, on lines of `region` (`sweep.working_memory`); fewer
     where each needs a long walk.
 
     Only the largest group of each counts: what a neighbour pushed further out belongs to another reference. A level
     whose lines answer as memory does even behind a short walk is left out: nothing could be reported by it."""
-    levels = levels_of(context, region)
+    levels = find_walks(context, region)
     found = {name: reference(context, region, name, walk, samples) for name, walk in levels.items()}
     for name in [name for name in levels if name not in ("l1", "memory")]:
         for _ in range(SHORTER_WALKS):
@@ -98,10 +92,6 @@ def reference(context: Context, region: Region, name: str, walk: Walk, samples: 
 
 
 def _loads(context: Context, place: Place, samples: int) -> Ticks:
-    """Single loads of one place, about `samples`; where the same few lines are timed again and again, of those that
-    answer fastest, which are surely in the level."""
-    if not place.repeated:
-        per_repetition = place.singles(8).intervals // 2
-        return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads
-    timed = place.time_singles(context, place.repetitions(JUDGED_TURNS * REPEATED_SHIFTS))
-    return timed.loads[timed.fastest(step_ticks(context))]
+    """Single loads of one place, about `samples`."""
+    per_repetition = place.singles(8).intervals // 2
+    return place.time_singles(context, place.repetitions(max(1, -(-samples // per_repetition)))).loads

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from setebench.calibration import Calibration
+from setebench.experiments.levels import find_walks, working_memory
 from setebench.machine import Machine
-from setebench.measure.sweep import find_walks, working_memory
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.inspect import spec_of

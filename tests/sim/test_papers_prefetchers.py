@@ -12,8 +12,8 @@ from setebench.scenarios.prefetcher_map.pattern import charts
 from setebench.scenarios.prefetcher_map.survey import repeated_survey
 from small_presets import small
 
+from setebench.experiments.levels import working_memory
 from setebench.measure.serving import measure_references
-from setebench.measure.sweep import working_memory
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from small_presets import small
 
+from setebench.experiments.levels import find_walks, working_memory
 from setebench.machine import Region
 from setebench.measure.placing import Place
-from setebench.measure.serving import References, levels_of, measure_references, timed
-from setebench.measure.sweep import working_memory
+from setebench.measure.serving import References, measure_references, timed
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
@@ -31,7 +31,7 @@ def test_loads_are_reported_by_the_level_that_served_them(referred: tuple[Contex
     context, region, references = referred
     assert references.levels == ("l1", "l2", "l3", "memory")
     assert all(len(ticks) > 200 for ticks in references.ticks.values())
-    for number, (level, walk) in enumerate(levels_of(context, region).items()):
+    for number, (level, walk) in enumerate(find_walks(context, region).items()):
         # where pages lie unevenly some lines leave their level again: of several places one at least keeps all
         places = [Place(context, region, level, walk) for _ in range(PLACES)]
         runs = [context.machine.run(place.singles(8), place.placements(9), warmup=1) for place in places]

@@ -11,9 +11,9 @@ from setebench.scenarios.prefetcher_map.survey import repeated_survey
 from swept_machines import swept
 from test_prefetcher_map import PAIR, SHAPE
 
+from setebench.experiments.levels import working_memory
 from setebench.machine import BusyTime
 from setebench.measure.serving import measure_references
-from setebench.measure.sweep import working_memory
 from setebench.results import Outcome
 from setebench.sim import spec
 

@@ -10,8 +10,8 @@ from small_presets import small_file
 
 from setebench import campaign
 from setebench.compare import Agreement, compare
+from setebench.experiments.levels import find_walks, working_memory
 from setebench.machine import open_machine
-from setebench.measure.sweep import find_walks, working_memory
 from setebench.results import Document
 from setebench.scenario import Context
 

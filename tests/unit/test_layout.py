@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from setebench.machine import Region
 from setebench.measure.layout import (
     BOX_LINES,
-    DENSE,
     GROUP_PAGES,
     SHIFT_LINES,
     TLB_PAGE_BYTES,
@@ -74,11 +73,3 @@ def test_shifted_targets_and_warmers_stay_in_their_page_and_apart(seed: int, lin
     furthest = SHIFT_LINES - 1
     assert (warmers + furthest < TLB_PAGE_BYTES // line_size).all()
     assert (warmers - (targets + furthest) >= 4).all()
-
-
-@given(seeds)
-def test_a_dense_walk_uses_whole_pages_but_for_the_warmer(seed: int) -> None:
-    layout = lay(REGION, 64 << 10, np.random.default_rng(seed), DENSE)
-    for lines, warmer in zip(layout.lines, layout.warmers, strict=True):
-        page = warmer // TLB_PAGE_BYTES * TLB_PAGE_BYTES
-        assert {*lines.tolist(), int(warmer)} == set(range(page, page + TLB_PAGE_BYTES, REGION.line_size))

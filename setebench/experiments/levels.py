@@ -1,0 +1,128 @@
+"""The levels of the memory hierarchy, found once per run, each with the traversal that leaves lines in it.
+
+What the operating system says of caches is never asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.calibration import Levels, Walk
+from setebench.errors import UnsupportedError
+from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, sized
+from setebench.machine import Region
+from setebench.measure.layout import span_bytes
+from setebench.scenario import Context
+from setebench.stats.levels import Found, Level, LevelsParams, Source, levels, mean_cycles, mixture
+
+
+class FindParams(msgspec.Struct, frozen=True, kw_only=True):
+    """`least_memory` bytes are asked for at least. A sweep ends once two sizes in a row take `outgrown` of what memory
+    does. Sizes are alike that differ by less than `alike` in what a level serves of them; of these the smallest is
+    taken: lines that are brought to the level besides push out the fewest. It goes round `turns` times where nearer
+    levels serve more than `kept` of it. A level ends where those behind it serve `ends` of a working set."""
+
+    least_memory: int = 8 << 20
+    outgrown: float = 0.9
+    alike: float = 0.05
+    turns: int = 3
+    kept: float = 0.2
+    ends: float = 0.1
+
+
+def working_memory(context: Context) -> Region:
+    """Memory for the largest working set, in the smallest pages: those every machine has.
+
+    Where so much is not to be had, half of it, and so on; the sweep then ends earlier, which a progress message says.
+    Raises `UnsupportedError` where there is hardly any."""
+    facts, params = context.machine.facts, FindParams()
+    wanted = min(span_bytes(SizeSweepParams().largest, facts.line_size), facts.memory_bytes // 2)
+    while True:
+        try:
+            return context.machine.allocate(wanted, min(facts.page_sizes))
+        except UnsupportedError:
+            wanted //= 2
+            if wanted < params.least_memory:
+                raise
+            context.progress(f"little memory: going on with {wanted >> 20} MiB, so outer levels may not be found")
+
+
+def find_levels(context: Context, region: Region) -> Levels:
+    """The levels, nearest first; those that a scenario of the run found before, if one did."""
+    if context.calibration.levels is None:
+        context.calibration = replace(context.calibration, levels=_found(context, region))
+    found = context.calibration.levels
+    assert found is not None
+    context.evidence["sweep"] = found.sweep
+    return found
+
+
+def find_walks(context: Context, region: Region) -> dict[str, Walk]:
+    """Levels by name, nearest first, each with the traversal behind which its lines answer; `l1` and `memory` need
+    none."""
+    return dict(find_levels(context, region).walks)
+
+
+def _found(context: Context, region: Region) -> Levels:
+    params = SizeSweepParams()
+    away = flushed(context, region, params)
+    swept = _sweep(context, region, away, params)
+    explained = mixture([_source(each) for each in swept], _source(away), LevelsParams())
+    found = levels(explained, LevelsParams())
+    sizes = np.array([each.size_bytes for each in swept])
+    walks = [Walk(params.smallest), *(_walk(level, sizes, FindParams()) for level in found.caches[1:])]
+    names = [f"l{number}" for number in range(1, len(walks) + 1)]
+    cycles = dict(zip(names, (level.cycles for level in found.caches), strict=True)) | {"memory": found.memory}
+    return Levels(
+        walks=dict(zip(names, walks, strict=True)) | {"memory": Walk()},
+        cycles=cycles,
+        hidden_cycles=found.hidden,
+        sweep={
+            "size_bytes": sizes.tolist(),
+            "cycles": [mean_cycles(_source(each)) for each in swept],
+            "boundaries_bytes": _ends(found, sizes, FindParams()),
+            "levels": cycles,
+            "components": {"cycles": explained.cycles.tolist(), "weights": explained.weights.tolist()},
+            "unexplained": explained.unexplained.tolist(),
+        },
+    )
+
+
+def _source(each: Sized) -> Source:
+    return Source(intervals=each.intervals, overhead=each.overhead)
+
+
+def _sweep(context: Context, region: Region, away: Sized, params: SizeSweepParams) -> list[Sized]:
+    """Working sets of growing size, until memory serves them."""
+    reach = region.size * params.largest / span_bytes(params.largest, region.line_size)
+    memory, found = FindParams().outgrown * mean_cycles(_source(away)), []
+    slow = 0
+    for size in params.sizes(reach):
+        found.append(sized(context, region, size, params))
+        slow = slow + 1 if mean_cycles(_source(found[-1])) > memory else 0
+        if slow == 2:
+            break
+    return found
+
+
+def _walk(level: Level, sizes: NDArray[np.float64], params: FindParams) -> Walk:
+    """The traversal that leaves the most lines in a level."""
+    chosen = int(level.best(params.alike)[0])
+    return Walk(float(sizes[chosen]), params.turns if level.nearer[chosen] > params.kept else 1)
+
+
+def _ends(found: Found, sizes: NDArray[np.float64], params: FindParams) -> list[float]:
+    """Bytes at which each level ends, but for a last one that was not outgrown."""
+    ends = []
+    for level in found.caches:
+        beyond = 1.0 - level.weights - level.nearer
+        after = np.flatnonzero((beyond > params.ends) & (sizes > sizes[level.best(params.alike)[0]]))
+        if len(after):
+            ends.append(
+                float(np.interp(params.ends, beyond[after[0] - 1 : after[0] + 1], sizes[after[0] - 1 : after[0] + 1]))
+            )
+    return ends

@@ -1,0 +1,145 @@
+"""Short chains of dependent loads on the way round working sets of growing size.
+
+A cyclic pointer chase goes round a working set; parts of it are timed as chains of a few lengths. Each line was last
+used as many lines ago as the set has, so its level follows from the size alone; the lengths separate what a load takes
+from what a bracket does, and one level from a mixture of several. Beside every chain stands a control: additions, in
+the same place. Lines lie as `measure.layout` says. A window of a few pages is finished before the next one; its
+TLB-warming lines come first, so no chain has a TLB miss in it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from setebench.infer.ticks import mean_ticks, undisturbed
+from setebench.machine import Region
+from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.measure.layout import lay
+from setebench.probe import Base, Probe
+from setebench.scenario import Context
+from setebench.stats.served import Intervals, quantised_variance
+
+Lines = NDArray[np.int64]
+
+
+class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Working sets from `smallest` bytes of lines on, half an octave apart up to `fine`, then octaves, up to `largest`:
+    that outgrows a shared cache of 32 MiB, and the memory that its lines are spread over (four times as much) stays
+    below 200 MiB.
+
+    `window` pages are finished at a time: the first TLB of any core of the last twenty years holds more. `chunks` parts
+    of a set are timed, after `rounds` over all of it (`once` where it is larger than `fine`). `additions` of the
+    control; `settle` cycles pass before each interval, as prefetches of the loads before may still be under way."""
+
+    smallest: float = 4096.0
+    fine: float = float(2 << 20)
+    largest: float = float(45 << 20)
+    window: int = 4
+    chunks: int = 128
+    rounds: int = 3
+    once: int = 1
+    additions: int = 8
+    settle: int = 2000
+
+    def sizes(self, most: float) -> list[float]:
+        """All sizes up to `most`."""
+        found = [self.smallest]
+        while found[-1] <= min(most, self.largest):
+            found.append(found[-1] * (2.0 if found[-1] >= self.fine else 2.0**0.5))
+        return found[:-1]
+
+
+class Sized(NamedTuple):
+    """Chains over a working set of so many bytes (infinite: flushed before each), and the ticks that a bracket took
+    beside them."""
+
+    size_bytes: float
+    intervals: Intervals
+    overhead: float
+
+
+WARM, STARTS = Base("warm"), tuple(Base(f"chain_{number}") for number in range(4))
+
+
+def lengths(per_page: int) -> tuple[int, ...]:
+    """Lengths of the chains that so many lines are cut into: each half of what is left."""
+    found: list[int] = []
+    while per_page and len(found) < len(STARTS):
+        found.append(per_page if len(found) == len(STARTS) - 1 else (per_page + 1) // 2)
+        per_page -= found[-1]
+    return tuple(found)
+
+
+class WorkingSet:
+    """A working set of about `size_bytes`, in whole windows, laid out and linked in `region`."""
+
+    def __init__(self, context: Context, region: Region, size_bytes: float, params: SizeSweepParams) -> None:
+        rng = context.fresh_rng()
+        layout = lay(region, size_bytes, rng)
+        pages, per_page = layout.lines.shape
+        windows = max(pages // params.window, 1)
+        kept = rng.permutation(pages)[: windows * params.window]
+        window = len(kept) // windows
+        lines = rng.permuted(layout.lines[kept].reshape(windows, -1), axis=1)
+        warmers = layout.warmers[kept].reshape(windows, window)
+        self.order: Lines = np.concatenate([warmers, lines], axis=1).ravel()
+        self.size_bytes = float(len(self.order) * region.line_size)
+        self._window, self._lengths = window, lengths(per_page)
+        self._warm = np.repeat(warmers[:, 0], window)
+        starts = lines.reshape(-1, per_page)
+        self._starts = starts[:, np.cumsum((0, *self._lengths[:-1]))]
+        self._chunks = starts
+        context.machine.link(region, self.order)
+
+    def go_round(self, context: Context, rounds: int) -> None:
+        """So often over all lines."""
+        probe = Probe().chase(WARM, len(self.order))
+        context.machine.run(probe, {WARM: np.repeat(self.order[:1], rounds)}, cpu=context.cpu)
+
+    def flush(self, context: Context) -> None:
+        """Take the lines that will be timed out of every cache."""
+        context.machine.run(Probe().flush(WARM), {WARM: self._chunks.ravel()}, cpu=context.cpu)
+
+    def time(self, context: Context, params: SizeSweepParams) -> Sized:
+        """Ticks of chains, one chunk after the other in the order of the chase, and of the control."""
+        probe, count = Probe(), len(self._lengths)
+        probe = probe.chase(WARM, self._window).fence().wait(params.settle)
+        for number, (base, steps) in enumerate(zip(STARTS, self._lengths, strict=False)):
+            probe = probe.start(number).chase(base, steps).stop(number).fence().wait(params.settle)
+        probe = probe.start(count).add(params.additions).stop(count)
+        chosen = np.arange(params.chunks) % len(self._starts)
+        places = {WARM: self._warm[chosen]}
+        places |= {base: self._starts[chosen, number] for number, base in enumerate(STARTS[:count])}
+        ticks, per_tick = context.machine.run(probe, places, cpu=context.cpu), quick_cycles_per_tick(context)
+        step, additions = step_ticks(context), ticks[:, count]
+        quiet = additions[undisturbed(additions, step)]
+        middle = mean_ticks(additions, step)
+        jitter2 = max(float(quiet.var()) - quantised_variance(middle, step), 0.0)
+        chains = {length: ticks[:, number] for number, length in enumerate(self._lengths)}
+        return Sized(
+            self.size_bytes,
+            Intervals.of_chains(
+                {length: own[undisturbed(own, step)] for length, own in chains.items()}, step, jitter2, per_tick
+            ),
+            middle - params.additions / per_tick,
+        )
+
+
+def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
+    """The same chains over lines that were flushed: what memory takes, whatever the caches hold."""
+    size = params.chunks // params.window * params.smallest
+    lines = WorkingSet(context, region, size, params)
+    lines.go_round(context, 1)
+    lines.flush(context)
+    return lines.time(context, params)._replace(size_bytes=np.inf)
+
+
+def sized(context: Context, region: Region, size_bytes: float, params: SizeSweepParams) -> Sized:
+    """Chains over one working set, once every line of it has been used as long ago as it is large."""
+    lines = WorkingSet(context, region, size_bytes, params)
+    lines.go_round(context, params.rounds if size_bytes <= params.fine else params.once)
+    return lines.time(context, params)

@@ -1,0 +1,54 @@
+"""Levels of quiet machines of known latencies, from chains over growing working sets, and lines brought to them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
+
+from setebench.calibration import Levels
+from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.size_sweep import lengths
+from setebench.measure.placing import Place
+from setebench.scenario import Context
+from setebench.sim import spec
+
+COARSE = spec.Clock(step_ticks=24.0, brackets={"lfence": OVERHEAD, "mfence": OVERHEAD, "cpuid": OVERHEAD})
+TIGHT = {"l1": {"ways": 10}, "l2": {"sets": 512, "ways": 4}}
+"""40 KiB before 128 KiB of four ways: a working set that overflows the first already overflows sets of the second."""
+
+
+def found(**changes: Any) -> Levels:
+    with closing(quiet(**changes)) as machine:
+        context = Context(machine=machine, seed=1, fast=True)
+        return find_levels(context, working_memory(context))
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"clock": COARSE}, TIGHT, {"clock": COARSE, **TIGHT}, {"l1": {"replacement": "random"}}]
+)
+def test_all_levels_are_found(changes: dict[str, Any]) -> None:
+    levels = found(**changes)
+    assert levels.cycles == pytest.approx({"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY}, rel=0.1, abs=1.0)
+
+
+def test_no_third_level_is_made_up_where_there_is_none() -> None:
+    assert list(found(clock=COARSE, l3=None).walks) == ["l1", "l2", "memory"]
+
+
+def test_lines_lie_in_the_level_behind_its_traversal() -> None:
+    with closing(quiet(**TIGHT)) as machine:
+        context = Context(machine=machine, seed=1, fast=True)
+        region = working_memory(context)
+        levels = find_levels(context, region)
+        for name, cycles in (("l2", L2), ("l3", L3)):
+            timed = Place(context, region, name, levels.walks[name]).time_singles(context, 16)
+            assert np.mean(np.abs(timed.loads - OVERHEAD - cycles) < 3) > 0.6
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(15, (8, 4, 2, 1)), (7, (4, 2, 1)), (31, (16, 8, 4, 3))])
+def test_a_pages_lines_are_cut_into_chains_of_other_lengths(lines: int, expected: tuple[int, ...]) -> None:
+    assert lengths(lines) == expected
