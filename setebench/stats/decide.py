@@ -96,11 +96,12 @@ def summed(posterior: Mapping[_Candidate, float], value: Callable[[_Candidate], 
 def one_of(
     parameter: str, posterior: Mapping[Any, float], unit: str, method: str = "", reason: str = "", evidence: str = ""
 ) -> Finding:
-    """The value that the posterior probability gives `CONFIDENCE` to; unresolved where none has it."""
+    """The value that the posterior probability gives `CONFIDENCE` to; unresolved where none has it, or None has: that
+    stands for none of the candidates."""
     if not posterior:
         return unresolved(parameter, unit, reason, method)
     best = max(posterior, key=lambda value: posterior[value])
-    if posterior[best] >= CONFIDENCE:
+    if posterior[best] >= CONFIDENCE and best is not None:
         return chosen(parameter, best, unit, method, evidence)
     likely = sorted(posterior, key=lambda value: -posterior[value])[:3]
     several = " or ".join(f"{value} ({posterior[value]:.0%})" for value in likely)
