@@ -27,8 +27,8 @@ from .inclusion import Params as InclusionParams
 from .inclusion import Question, inclusive
 from .known import Known
 from .other_cores import other_cores, sibling_threads, thread_starts
+from .outer_caches import OuterCache, outer_cache
 from .outer_caches import Params as OuterParams
-from .outer_caches import outer_cache
 from .private_walk import Params as WalkParams
 from .private_walk import private_walk
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
@@ -79,16 +79,17 @@ def _data_caches(context: Context, known: Known, region: Region, caches: list[st
     cycles = list(context.calibration.level_cycles.values())
     first = first_cache(context, cycles[1] - cycles[0], FirstCacheParams())
     yield from first.findings()
-    held = [first.likely_lines or int(context.evidence["sweep"]["boundaries_bytes"][0] / region.line_size)]
+    held = first.likely_lines or int(context.evidence["sweep"]["boundaries_bytes"][0] / region.line_size)
+    before = [OuterCache("l1", region.line_size, lines={held: 1.0}, index=first.index)]
     for name in caches[1:]:
-        found = outer_cache(context, region, name, held, OuterParams())
+        found = outer_cache(context, region, name, before, OuterParams())
         known.outer[name] = found
         yield from found.findings()
-        held.append(max(found.likely_lines, held[-1]))
-    takes = False
+        before.append(found)
+    takes, second = False, known.outer["l2"].likely_lines if "l2" in known.outer else 0
     for level in range(2, len(caches) + 1):
         outer = known.outer[caches[level - 1]]
-        question = Question(level, 0 if outer.bound_only else outer.likely_lines, held[0], held[1], takes and level > 2)
+        question = Question(level, 0 if outer.bound_only else outer.likely_lines, held, second, takes and level > 2)
         finding = inclusive(context, region, question, InclusionParams())
         takes = finding.value is True
         yield finding

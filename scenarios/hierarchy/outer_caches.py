@@ -1,81 +1,102 @@
-"""The caches behind the first: size and ways from which lines of a traversal are still there after it.
+"""The caches behind the first: size, ways and index from which lines are still there while they are filled.
 
 A set with an empty way takes a line there, and a full one stays full, whatever it replaces. So of lines that were
-traversed a few times, the fraction that a cache lacks follows from its sets and ways alone: of each set what it got
-beyond its ways. Sets get their lines by chance, so few ways overflow early and one by one, many late and together:
-where the curve bends gives the lines, how sharply the ways. Prefetchers and other users take a part of the room, which
-is a field of the candidates. One posterior over sets, ways, and whether the levels before hold lines in addition.
+loaded once into an empty cache, the fraction that it lacks follows from its sets and ways alone: of each set what it
+got beyond its ways. Sets get their lines by chance, so few ways overflow early and one by one, many late and together:
+where the curve bends gives the lines, how sharply the ways. One posterior over sets, ways, whether the levels before
+hold lines in addition, and what prefetchers and other users take.
+
+Lines at the same offset of all pages share few sets unless bits of the page choose among all of them: a few lines of a
+page overflow as soon as whole pages do, for a fraction of the cost, or the index is hashed.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
-from setebench.experiments.traversals import Timed, flush_pages, time_lines, traversal, traverse
+from setebench.experiments.traversals import AT_ONCE, fill
 from setebench.machine import Region
+from setebench.measure.alone import MOST_BESIDE, Alone
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.decide import at_least, number_of, summed
+from setebench.stats.decide import at_least, number_of, one_of, summed
 from setebench.stats.estimate import CONFIDENCE
 
 Numbers = NDArray[np.float64]
-METHOD = "lines that are left of a traversal, by its length"
+METHOD = "lines that are left while a cache is filled"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """How traversals grow, and what is believed of errors.
+    """How caches are filled, and what is believed of errors.
 
-    Traversals begin at `first_ratio` times what the levels before hold and grow by `growth` until a fraction of `gone`
-    is missing; then `lengths` lie from `low` to `high` times the lines that were left, `draws` of pages of each at a
-    time, until the answer is sure, `most_rounds` at most: the mean of so many is known better than to `error`, and more
-    would say no more. `loads` lines are timed in each. `warm_rounds` before a private cache's are timed,
-    `shared_rounds` before a shared one's: its lines are many. `seconds` that each level may take, by what the machine
-    says that lines cost its user. `memory` is how much of the region a traversal may use.
+    Fillings begin at `first_ratio` times what the levels before hold and get twice as long until a fraction of `gone`
+    is missing in the end; then others use `high` times the pages that fit: `draws`, then twice as many (`least_draws`
+    if no more can be had), up to `most_draws`, until one answer has `settled` of the posterior: more than is asked of a
+    finding, since to end when it happens to be sure is to choose by chance. Each stops `stops` times, or more often
+    until one in `per_load` lines is timed (loads then cost as much as the filling); the means of `bins` parts of it
+    count. Of a page `few` lines are used where no level before has a hashed index, more up to `least_lines` in all,
+    since a timed load that misses replaces another line; `sought` times what few lines show to fit tells whether whole
+    pages need room in more sets. `seconds` that each level may take, by what the machine says that lines cost its user
+    and what misses cost, a timed one `timed_cost` times as much. `memory` is how much of the region may be used.
+    Waiting for co-runners takes `patience` of what there is.
 
-    Candidates: `most_ways`; lines within a quarter octave in steps of 1 / `size_steps` octaves where sets are no power
-    of two; up to `taken` of the room, in `taken_steps`, that others use, the less the more likely, `usual_taken` on
-    average. `some_ways` is how common 3 and 5 times a power of two are beside one, `other_ways` all others. `error` of
-    every mean fraction, and up to `most_offset` of all of them (what a hit costs is known about), with the tail of
-    Student's t of `tail` degrees of freedom. None of the candidates is it where the `typical` quantile is more than
-    `most_left` errors off. A bound leaves out `margin`. Lines leave by age where `early_ratio` times as many are
-    missing of those traversed first. A load counts at most as `stall_ratio` times what memory takes: an interrupt is
-    no level. Of a shared cache a load missed if it takes `clear_share` of the way to memory longer than a hit, and
-    `clear_steps` of the clock."""
+    Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number up
+    to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in `taken_steps`,
+    that others use, the less the more likely, mostly less than `usual_taken`. How common other numbers of ways are
+    beside powers of two, by their largest odd divisor: `odd_ways`, of shared caches `shared_ways` (those of parts that
+    are sold), else `other`; and of slices, each: `odd_slices`. A slice among several has 2 to the `slice_power` sets or
+    more. `error` of every mean fraction; `offset` and `scale` of all of them, since what hits and misses cost is known
+    about, `clear` times as much where loads are clearly one or the other. None of the candidates is it where the best
+    leaves `most_left` times the squared errors that it should; a bound is then what was there in the part that says
+    most, less `sigmas` errors and `margin`. Lines leave by age where `early_ratio` times as many are missing of the
+    first third. A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. Of a shared
+    cache a load missed if it takes `clear_share` of the way to memory longer than a hit, and `clear_steps` of the
+    clock."""
 
-    first_ratio: float = 1.5
-    growth: float = 1.4
-    gone: float = 0.45
-    lengths: int = 9
-    draws: int = 6
-    most_rounds: int = 4
-    low: float = 0.45
-    high: float = 1.6
-    loads: int = 512
-    warm_rounds: int = 3
-    shared_rounds: int = 2
-    seconds: float = 4.0
+    first_ratio: float = 2.0
+    gone: float = 0.3
+    high: float = 1.7
+    draws: int = 12
+    least_draws: int = 4
+    settled: float = 0.99
+    most_draws: int = 192
+    stops: int = 24
+    per_load: float = 20.0
+    bins: int = 8
+    few: int = 8
+    least_lines: int = 1024
+    sought: float = 0.5
+    seconds: float = 6.0
+    timed_cost: float = 10.0
     memory: float = 0.8
+    patience: float = 0.05
     most_ways: int = 32
-    size_steps: int = 40
-    taken: float = 0.08
-    taken_steps: int = 5
-    usual_taken: float = 0.02
-    some_ways: float = 0.3
-    other_ways: float = 0.03
-    error: float = 0.008
-    most_offset: float = 0.025
-    tail: float = 5.0
-    typical: float = 0.75
-    most_left: float = 3.0
-    margin: float = 0.03
+    most_slices: int = 63
+    about: float = 1.3
+    taken: float = 0.09
+    taken_steps: int = 7
+    usual_taken: float = 0.015
+    odd_ways: tuple[tuple[int, float], ...] = ((1, 1.0), (3, 0.3), (5, 0.3))
+    shared_ways: tuple[tuple[int, float], ...] = ((1, 1.0), (3, 0.3), (5, 0.3), (7, 0.1), (11, 0.1), (15, 0.1))
+    other: float = 0.01
+    odd_slices: float = 0.2
+    slice_power: int = 11
+    error: float = 0.003
+    offset: float = 0.01
+    scale: float = 0.04
+    clear: float = 0.3
+    most_left: float = 6.0
+    sigmas: float = 3.0
+    margin: float = 0.04
     early_ratio: float = 1.3
     stall_ratio: float = 1.3
     clear_share: float = 0.15
@@ -83,46 +104,58 @@ class Params:
 
 
 @dataclass(frozen=True)
-class Point:
-    """Of a traversal of so many pages: the fraction of its lines that a cache and those before it lack, its error, and
-    the fraction among the lines traversed first (third of the traversal)."""
+class Curve:
+    """Of a filling, by how many pages were used, shape (stops,): the fraction of lines that a cache and those before it
+    lack and its error, of parts of it, shape (bins,); the fraction of those loaded first (a third of all) in the end,
+    and how often both of two lines of a page are gone, beyond that of lines of two pages as old."""
 
-    pages: int
-    missing: float
-    error: float
+    pages: Numbers
+    missing: Numbers
+    error: Numbers
     early: float
+    together: float
+
+    @property
+    def fitting(self) -> float:
+        """About how many pages fit."""
+        pages = self.pages.reshape(len(self.missing), -1).mean(axis=1)
+        return float((pages * (1.0 - self.missing)).max())
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A cache of so many sets (a real number of them where a hash spreads lines over slices) and ways; `before` lines
-    are held by the levels before in addition."""
+    """A cache of so many sets and ways; `before` lines are held by the levels before in addition."""
 
-    sets: float
+    sets: int
     ways: int
     before: int
+
+    @property
+    def lines(self) -> int:
+        """How many it holds."""
+        return self.sets * self.ways
 
 
 @dataclass(frozen=True)
 class OuterCache:
-    """What was found of a level: the posteriors of its lines and ways, what it holds at least, and why it is not known
-    better; `by_age` whether the lines traversed first are those that leave;
-    `bound_only` where nothing says how many lines there are at most."""
+    """What was found of a level: the posteriors of its lines, ways and index, what it holds at least, and why it is not
+    known better; `by_age` whether the lines loaded first are those that leave; `bound_only` where nothing says how many
+    lines there are at most."""
 
     name: str
     line: int
     lines: dict[int, float] = field(default_factory=dict)
     ways: dict[int, float] = field(default_factory=dict)
+    index: dict[str, float] = field(default_factory=dict)
     least: int = 0
     by_age: bool = False
     reason: str = ""
+    index_reason: str = "not asked"
     bound_only: bool = False
 
-    @property
-    def sure(self) -> bool:
-        """Whether more points would say no more."""
-        open_ones = [each for each in (self.lines, self.ways) if each]
-        return bool(open_ones) and all(max(each.values()) >= CONFIDENCE for each in open_ones)
+    def sure(self, confidence: float) -> bool:
+        """Whether one size and one number of ways have so much of the posterior."""
+        return all(each and max(each.values()) >= confidence for each in (self.lines, self.ways))
 
     @property
     def likely_lines(self) -> int:
@@ -130,212 +163,279 @@ class OuterCache:
         return max(self.lines, key=lambda each: self.lines[each]) if self.lines else self.least
 
     def findings(self) -> Iterator[Finding]:
-        """Size and ways."""
+        """Size, ways and index."""
         size, ways = f"cache.{self.name}.size", f"cache.{self.name}.ways"
         found = number_of(size, {n * self.line: p for n, p in self.lines.items()}, "bytes", METHOD, self.reason)
         if found.value is None and self.least:
             found = at_least(size, self.least * self.line, "bytes", self.reason, METHOD)
         yield found
         yield number_of(ways, self.ways, "ways", METHOD, self.reason)
+        yield one_of(f"cache.{self.name}.index", self.index, "string", METHOD, self.index_reason)
 
 
 @dataclass(frozen=True)
 class Level:
-    """Cycles of a level's hits and misses, of the one before it, which holds `nearer` lines; a load counts `beyond`
-    cycles at most. A load of more than `gone_from` cycles missed, where the clock tells single loads apart."""
+    """Cycles of a level's hits and misses; of those before it, nearest first, how many lines more than the one before
+    them they hold, and cycles. A load counts `beyond` cycles at most. A load of more than `gone_from` cycles missed,
+    where the clock tells single loads apart."""
 
     hit: float
     miss: float
-    before: float
-    nearer: int
+    before: list[tuple[int, float]]
     beyond: float
     gone_from: float
 
 
-class Curve:
-    """Points of one level's curve."""
+class Fillings:
+    """Fillings of one level, and what they cost."""
 
-    def __init__(self, context: Context, region: Region, params: Params, level: Level, rounds: int) -> None:
-        self._context, self._region, self._params, self._rounds = context, region, params, rounds
-        self._level = level
+    def __init__(self, context: Context, region: Region, params: Params, level: Level) -> None:
+        self._context, self._region, self.params, self.level = context, region, params, level
         self.page_lines = TLB_PAGE_BYTES // region.line_size
-        self._rng = context.rng(50 + rounds)
-        self.lines_left = params.seconds * min(
-            context.machine.facts.lines_per_second, _cycles_per_second(context) / level.miss
+        self._rng = context.rng(50)
+        self.alone = Alone(context, patience=params.patience)
+        facts = context.machine.facts
+        by_misses = facts.ticks_per_second * quick_cycles_per_tick(context) / level.miss
+        self._left = params.seconds * min(facts.lines_per_second, by_misses)
+
+    def stops(self, pages: int, few: int) -> tuple[int, int]:
+        """How many pages between two stops of a filling of so many, and how many stops."""
+        stops = max(self.params.stops, int(pages * few / AT_ONCE / self.params.per_load))
+        each = max(1, pages // stops)
+        return each, -(-pages // each // self.params.bins) * self.params.bins
+
+    def affordable(self, pages: float, few: int) -> int:
+        """How many fillings by so many lines of so many pages fit into memory and time."""
+        loads = self.params.timed_cost * AT_ONCE * self.stops(int(pages), few)[1]
+        room = self.params.memory * self._region.size / TLB_PAGE_BYTES
+        return int(self._left / (pages * few + loads)) if pages < room else 0
+
+    def fill(self, pages: float, few: int) -> Curve:
+        """A filling by so many lines of so many pages."""
+        each, stops = self.stops(int(pages), few)
+        step = max(1, self.page_lines // few)
+        offsets = np.arange(few) * step + int(self._rng.integers(max(1, step - 1)))
+        filled = self.alone.run(lambda: fill(self._context, self._region, offsets, (each, stops), self._rng))
+        self._left -= each * stops * few + self.params.timed_cost * filled.cycles.size
+        level, until = self.level, filled.pages[:, None, None]
+        gone = (np.minimum(filled.cycles, level.beyond) - level.hit) / (level.miss - level.hit)
+        if level.gone_from < np.inf:
+            # load by load: what answers between a hit and memory, a cache of memory say, is a miss
+            gone = (filled.cycles > level.gone_from).astype(np.float64)
+        else:  # lines that the levels before still hold take less than a hit
+            for nearer, cycles in level.before:
+                held = np.minimum(1.0, nearer / (until * self.page_lines))
+                gone += held * (level.hit - cycles) / (level.miss - level.hit)
+        bins = gone.reshape(self.params.bins, -1, 2)
+        missing = bins.mean(axis=(1, 2))
+        one, other = (gone.reshape(stops, -1, 2, 2)[:, :, :, n] for n in (0, 1))  # lines, by page of two as old
+        both = (one * other).mean() - (one[:, :, 0] * other[:, :, 1] + one[:, :, 1] * other[:, :, 0]).mean() / 2
+        last = slice(-(stops // self.params.bins), None)
+        early = gone[last][filled.place[last] < until[last] * few / 3]
+        return Curve(
+            filled.pages.astype(np.float64),
+            missing,
+            bins.mean(axis=2).std(axis=1) / bins.shape[1] ** 0.5,
+            float(early.mean()) if early.size else 0.0,
+            float(both),
         )
-        self.points: list[Point] = []
 
-    def affordable(self, pages: int) -> bool:
-        """Whether a traversal of so many pages fits into memory and time."""
-        room = self._params.memory * self._region.size / TLB_PAGE_BYTES
-        return pages < room and pages * self.page_lines * self._rounds < self.lines_left
-
-    def measure(self, pages: int) -> Point:
-        """The point at so many pages."""
-        order = traversal(self._region, pages, self._rng)
-        traverse(self._context, self._region, order, self._rounds)
-        timed = time_lines(self._context, order, self._params.loads, self._rng)
-        flush_pages(self._context, order)
-        self.lines_left -= len(order) * self._rounds
-        point = _point(pages, timed, len(order), self._level)
-        self.points.append(point)
-        return point
+    def grown(self, pages: float, few: int) -> Curve | None:
+        """The last of fillings that get longer until a fraction is missing in the end."""
+        found = None
+        while self.affordable(pages, few) and (found is None or found.missing[-1] < self.params.gone):
+            self._context.progress(f"{int(pages) * TLB_PAGE_BYTES >> 10} KiB filled")
+            found = self.fill(pages, few)
+            pages *= 2
+        return found
 
 
-def _point(pages: int, timed: Timed, lines: int, level: Level) -> Point:
-    gone = (np.minimum(timed.cycles, level.beyond) - level.hit) / (level.miss - level.hit)
-    if (
-        level.gone_from < np.inf
-    ):  # load by load: what answers between a hit and memory, a cache of memory say, is a miss
-        gone = (timed.cycles > level.gone_from).astype(np.float64)
-    else:  # lines that the level before still holds take less than a hit
-        gone += min(1.0, level.nearer / lines) * (level.hit - level.before) / (level.miss - level.hit)
-    early = gone[timed.place < lines / 3]
-    return Point(pages, float(gone.mean()), float(gone.std() / len(gone) ** 0.5), float(early.mean()))
-
-
-def _cycles_per_second(context: Context) -> float:
-    return context.machine.facts.ticks_per_second * quick_cycles_per_tick(context)
-
-
-def _step_cycles(context: Context) -> float:
-    return step_ticks(context) * quick_cycles_per_tick(context)
-
-
-def outer_cache(context: Context, region: Region, level: str, before: list[int], params: Params) -> OuterCache:
-    """Measure a level; the caches before hold about `before` lines each, nearest first."""
-    names = list(context.calibration.level_cycles)
-    cycles = list(context.calibration.level_cycles.values())
-    at = names.index(level)
+def _level(context: Context, name: str, held: list[int], params: Params) -> Level:
+    names, cycles = (list(each) for each in zip(*context.calibration.level_cycles.items(), strict=True))
+    at = names.index(name)
     beyond = params.stall_ratio * cycles[at + 1] if at + 2 >= len(cycles) else (cycles[at + 1] + cycles[at + 2]) / 2
-    shared = at > 1
-    least = max(params.clear_share * (cycles[at + 1] - cycles[at]), params.clear_steps * _step_cycles(context))
-    apart = shared and least < (cycles[at + 1] - cycles[at]) / 2
-    gone_from = cycles[at] + least if apart else np.inf
-    own = Level(cycles[at], cycles[at + 1], cycles[at - 1], before[-1], beyond, gone_from)
-    curve = Curve(context, region, params, own, params.shared_rounds if shared else params.warm_rounds)
-    pages = max(2, int(params.first_ratio * sum(before) / curve.page_lines))
-    point = None
-    while curve.affordable(pages) and (point is None or point.missing < params.gone):
-        context.progress(f"{level}: {pages * TLB_PAGE_BYTES >> 10} KiB traversed")
-        point = curve.measure(pages)
-        pages = int(pages * params.growth) + 1
-    if point is None:
-        return OuterCache(level, region.line_size, reason="too little time or memory for a traversal", bound_only=True)
-    left = [each.pages * (1.0 - each.missing) for each in curve.points]
-    about = max(left)
-    found = _inferred(level, curve, region.line_size, before, shared, params)
-    for _ in range(params.most_rounds):
-        if found.sure or curve.points[-1].missing == 0 or not curve.affordable(int(params.high * about)):
+    step, gap = step_ticks(context) * quick_cycles_per_tick(context), cycles[at + 1] - cycles[at]
+    least = max(params.clear_share * gap if at > 1 else gap / 2, params.clear_steps * step)
+    apart = params.clear_steps * step < gap / 2
+    before = list(zip(np.diff([0, *held]).tolist(), cycles[:at], strict=True))
+    return Level(cycles[at], cycles[at + 1], before, beyond, cycles[at] + least if apart else np.inf)
+
+
+def outer_cache(context: Context, region: Region, level: str, before: list[OuterCache], params: Params) -> OuterCache:
+    """Measure a level; the caches `before` it, nearest first, are known as far as they were found."""
+    context.progress(f"how {level} fills")
+    held = [each.likely_lines for each in before]
+    fillings = Fillings(context, region, params, _level(context, level, held, params))
+    if fillings.level.gone_from < np.inf:
+        params = replace(params, offset=params.clear * params.offset, scale=params.clear * params.scale)
+    page_lines = fillings.page_lines
+    whole = page_lines - 1
+    few = params.few if all(each.index.get("linear", 0.0) >= CONFIDENCE for each in before) else whole
+    grown, few, index = _grown(fillings, params.first_ratio * sum(held) / page_lines, few)
+    found = OuterCache(level, region.line_size, index=index)
+    if grown is None:
+        return replace(found, reason="too little time or memory to fill it", bound_only=True)
+    least = _least(grown, held if len(before) > 1 else held[-1:], page_lines, params)
+    if grown.missing[-1] < params.gone:
+        return replace(found, least=least, reason="nothing outgrew it", bound_only=True)
+    few = min(whole, max(few, int(params.least_lines / grown.fitting)))
+    pages = params.high * grown.fitting
+    if fillings.affordable(pages, few) <= params.least_draws:
+        return replace(found, least=least, reason="too little time or memory to fill it often", bound_only=True)
+    pages = params.high * fillings.fill(pages, few).fitting  # what the cache held until now is gone after this one
+    draws: list[Curve] = []
+    while not found.sure(params.settled) and len(draws) < params.most_draws:
+        more = min(max(params.draws, len(draws)), fillings.affordable(pages, few))
+        if more < params.least_draws:
             break
-        # whole rounds over the same lengths: what one draw of pages happens to overfill is only right on average
-        lengths = np.geomspace(params.low, params.high, params.lengths) * about
-        if not curve.affordable(int(lengths.sum())):
-            break
-        for pages in np.tile(lengths, params.draws if not shared else 1).astype(int):
-            curve.measure(max(2, int(pages)))
-        found = _inferred(level, curve, region.line_size, before, shared, params)
-    context.evidence[f"{level}_traversals"] = [[p.pages, round(p.missing, 3), round(p.error, 3)] for p in curve.points]
+        draws += [fillings.fill(pages, few) for _ in range(more)]
+        found = _inferred(OuterCache(level, region.line_size, index=index), draws, held, page_lines, params)
+    context.evidence[f"{level}_fillings"] = {
+        "pages": draws[0].pages.tolist(),
+        "missing": [each.missing.round(4).tolist() for each in draws],
+        "error": [each.error.round(4).tolist() for each in draws],
+        "together": [round(each.together, 4) for each in draws],
+    }
+    if fillings.alone.tenant_share > MOST_BESIDE:
+        why = "a co-runner may have used a part of it"
+        return replace(found, lines={}, ways={}, least=_least(_mean(draws), held, page_lines, params), reason=why)
     return found
 
 
-def _inferred(level: str, curve: Curve, line: int, before: list[int], shared: bool, params: Params) -> OuterCache:
-    points = curve.points
-    held = [each.pages * curve.page_lines * (1.0 - each.missing - 2 * each.error) for each in points]
-    least = int(max(held) * (1.0 - params.margin)) - (sum(before) if shared else before[-1])
-    top = max(points, key=lambda each: each.missing)
-    bound = OuterCache(level, line, least=max(least, 0), reason="no traversal outgrew it", bound_only=True)
-    if top.missing < params.gone:
-        return bound
-    by_age = top.early > min(1.0, params.early_ratio * top.missing)
-    posterior, left = size_posterior(points, curve.page_lines, before, shared, params)
+def _grown(fillings: Fillings, first: float, few: int) -> tuple[Curve | None, int, dict[str, float]]:
+    """A filling that outgrows the level, by few lines of a page if these are enough, by how many lines of a page, and
+    the posterior of the index as far as that says it."""
+    grown, whole = fillings.grown(first, few), fillings.page_lines - 1
+    if few == whole or grown is None or grown.missing[-1] < fillings.params.gone:
+        return grown, few, {}
+    # few lines of each page overflow it: do whole pages, of which there is room for fewer where all sets are used?
+    pages = fillings.params.sought * grown.fitting
+    if not fillings.affordable(pages, whole):
+        return None, few, {}
+    if fillings.fill(pages, whole).missing[-1] < fillings.params.gone / 2:
+        return grown, few, {}
+    return fillings.grown(pages, whole), whole, {"hashed": 1.0}
+
+
+def _mean(draws: list[Curve]) -> Curve:
+    """Of fillings of the same length."""
+    missing, error = (np.array([getattr(each, name) for each in draws]) for name in ("missing", "error"))
+    early, together = (float(np.mean([getattr(each, name) for each in draws])) for name in ("early", "together"))
+    error = (error**2).mean(axis=0) ** 0.5 / len(draws) ** 0.5
+    return Curve(draws[0].pages, missing.mean(axis=0), error, early, together)
+
+
+def _least(curve: Curve, held: list[int], page_lines: int, params: Params) -> int:
+    """How many lines there are at least, beside those that the levels before hold."""
+    pages = curve.pages.reshape(len(curve.missing), -1).mean(axis=1)
+    there = (pages * (1.0 - curve.missing - params.sigmas * curve.error)).max() * page_lines
+    return max(0, int(there * (1.0 - params.margin)) - sum(held))
+
+
+def _inferred(plain: OuterCache, draws: list[Curve], held: list[int], page_lines: int, params: Params) -> OuterCache:
+    """What fillings of the same length say; `plain` has the name and, where known, the index."""
+    mean, shared = _mean(draws), len(held) > 1
+    by_age = mean.early > min(1.0, params.early_ratio * float(mean.missing[-1]))
+    posterior, left = size_posterior(mean, len(draws), (held, page_lines), params)
     if left > params.most_left:
-        return OuterCache(level, line, least=max(least, 0), by_age=by_age, reason="no cache that was thought of fits")
-    ways = summed(posterior, lambda each: each.ways)
-    if shared:  # nothing says what its sets are a multiple of
-        lines = sorted((round(each.sets * each.ways), weight) for each, weight in posterior.items())
-        share = np.cumsum([weight for _, weight in lines])
-        low = lines[int(np.searchsorted(share, 1.0 - CONFIDENCE))][0]
-        reason = "a hash may spread lines over any number of slices"
-        return OuterCache(level, line, ways=ways, least=int(low * (1.0 - params.margin)), by_age=by_age, reason=reason)
-    return OuterCache(level, line, summed(posterior, lambda each: round(each.sets * each.ways)), ways, least, by_age)
+        least = _least(mean, held if shared else held[-1:], page_lines, params)
+        return replace(plain, least=least, by_age=by_age, reason="no cache that was thought of fills like this")
+    lines, ways = summed(posterior, lambda each: each.lines), summed(posterior, lambda each: each.ways)
+    found = replace(plain, lines=lines, ways=ways, by_age=by_age)
+    if found.index:
+        return found
+    best = max(posterior, key=lambda each: posterior[each])
+    together = np.array([each.together for each in draws])
+    index = _index(together, _least_together(mean.pages, best, page_lines))
+    if shared and max(index, key=lambda each: index[each]) == "linear":
+        return replace(found, index_reason="bits of a page may choose a slice for all of its lines alike")
+    return replace(found, index=index)
 
 
-def overflow(pages: Numbers, classes: float, ways: int) -> tuple[Numbers, Numbers]:
-    """The fraction of pages' lines beyond the ways of their sets, where each page has a line in one class of sets; and
-    how much that differs by chance from pages to pages, shape (points,) each."""
+def _index(together: Numbers, least: float) -> dict[str, float]:
+    """Whether two lines of a page share sets with lines of the same pages, by how often both are gone beyond chance in
+    each filling, which is nought with a hash and at `least` so much without."""
+    mean, error = float(together.mean()), float(together.std()) / max(1, len(together) - 1) ** 0.5 + least / 5
+    likely = {"linear": stats.norm.pdf(mean, max(mean, least), error), "hashed": stats.norm.pdf(mean, 0.0, error)}
+    total = sum(likely.values())
+    return {each: float(weight / total) for each, weight in likely.items()}
+
+
+def _least_together(pages: Numbers, found: Candidate, page_lines: int) -> float:
+    """How often both of two lines are gone beyond chance if any of a set's is as likely to go, mean over all stops."""
+    mean = pages[:, None] * page_lines / found.sets
+    count = np.arange(1, int(mean.max() + 10 * mean.max() ** 0.5) + found.ways)[None, :]
+    chance = stats.poisson.pmf(count - 1, mean)
+    gone = np.maximum(count - found.ways, 0) / count
+    return float(((chance * gone**2).sum(axis=1) - (chance * gone).sum(axis=1) ** 2).mean())
+
+
+def overflow(pages: Numbers, classes: float, ways: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
+    """How many pages' lines are beyond the ways of their sets, where each page has a line in one class of sets, and the
+    covariance of these numbers among stops of a filling; shapes (ways, stops) and (ways, stops, stops)."""
     mean = pages / classes
-    most = np.arange(int(mean.max() + 10 * mean.max() ** 0.5 + ways + 10))
-    chance = stats.binom.pmf(most[None, :], np.round(pages)[:, None], min(1.0, 1.0 / classes))
-    beyond = np.maximum(most - ways, 0)[None, :]
-    first, second = (chance * beyond).sum(axis=1), (chance * beyond**2).sum(axis=1)
-    spread = np.sqrt(np.maximum(second - first**2, 0.0) * classes)
-    return first * classes / pages, spread / pages
+    count = np.arange(int(mean.max() + 8 * mean.max() ** 0.5 + ways.max() + 8))
+    beyond = np.maximum(count[None, :] - ways[:, None], 0)
+    factorial, rest = special.gammaln(count + 1)[:, None], np.round(pages)[None, :] - count[:, None]
+    binomial = special.gammaln(np.round(pages) + 1) - factorial - special.gammaln(np.maximum(rest, 0) + 1)
+    binomial += special.xlogy(count, 1.0 / classes)[:, None] + special.xlogy(rest, 1.0 - 1.0 / classes)
+    lost = classes * (beyond @ np.where(rest >= 0, np.exp(binomial), 0.0))
+    chance = np.exp(special.xlogy(count[:, None], mean) - mean - factorial)
+    first, second, full = beyond @ chance, beyond**2 @ chance, (count[None, :] >= ways[:, None]) @ chance
+    number = np.arange(len(pages))
+    low, high = np.minimum(number[:, None], number[None, :]), np.maximum(number[:, None], number[None, :])
+    # what a class got until one stop and until a later one differs by Poisson increments; all classes together got
+    # what was put in, so what follows from each class's number alone is taken off
+    both = second[:, low] + (mean[high] - mean[low]) * first[:, low] - first[:, low] * first[:, high]
+    return lost, classes * (both - mean[low] * full[:, low] * full[:, high])
 
 
-def _candidates(
-    points: list[Point], page_lines: int, before: list[int], shared: bool, params: Params
-) -> Iterator[Candidate]:
-    about = max(each.pages * (1.0 - each.missing) for each in points) * page_lines
-    extras = [0, before[-1]] + ([sum(before)] if shared else [])
-    for ways in range(2, params.most_ways + 1):
-        for extra in extras:
-            if shared:
-                octave = np.arange(-params.size_steps // 4, params.size_steps // 4 + 1) / params.size_steps
-                sizes = (about - extra) * 2.0**octave
-                yield from (Candidate(float(size) / ways, ways, extra) for size in sizes if size > extra)
-                continue
-            middle = round(float(np.log2(max(about, 1.0) / ways)))
-            for power in (middle - 1, middle, middle + 1):
-                if 2.0**power >= page_lines:
-                    yield Candidate(2.0**power, ways, extra)
+def _sets(shared: bool, page_lines: int, params: Params) -> Iterator[tuple[int, float]]:
+    """Numbers of sets, and how common they are."""
+    for odd in range(1, params.most_slices + 1 if shared else 2, 2):
+        for power in range(params.slice_power if odd > 1 else page_lines.bit_length() - 1, 24):
+            yield odd << power, params.odd_slices if odd > 1 else 1.0
 
 
 def size_posterior(
-    points: list[Point], page_lines: int, before: list[int], shared: bool, params: Params
+    curve: Curve, fillings: int, known: tuple[list[int], int], params: Params
 ) -> tuple[dict[Candidate, float], float]:
-    """The posterior of all candidates by what is missing of traversals, and how far from the best a typical point is,
-    in errors."""
-    pages, missing, error, draws = _pooled(points, params)
-    found: list[tuple[float, Candidate, float]] = []
-    for candidate in _candidates(points, page_lines, before, shared, params):
-        for taken in np.linspace(0.0, params.taken, params.taken_steps):
-            # what the levels before hold, and what others take, is as if fewer or more pages were traversed
-            own = np.maximum(pages * (1.0 + taken) - candidate.before / page_lines, 1.0)
-            lost, spread = overflow(own, candidate.sets / page_lines, candidate.ways)
-            errors = np.hypot(error, spread / draws**0.5)
-            weights = errors**-2.0
-            offset = np.clip(weights @ (missing - lost) / weights.sum(), -params.most_offset, params.most_offset)
-            left = (missing - lost - offset) / errors
-            likely = -((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(errors)).sum()
-            believed = np.log(_believed(candidate.ways, taken, params))
-            found.append((float(likely + believed), candidate, float(np.quantile(np.abs(left), params.typical))))
-    if not found:
-        return {}, np.inf
-    most, _, apart = max(found, key=lambda each: each[0])
-    posterior: dict[Candidate, float] = {}
-    for likely, candidate, _ in found:
-        posterior[candidate] = posterior.get(candidate, 0.0) + float(np.exp((likely - most) / max(1.0, apart) ** 2))
-    total = sum(posterior.values())
-    return {each: weight / total for each, weight in posterior.items()}, apart
-
-
-def _pooled(points: list[Point], params: Params) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Lengths, with the mean of what is missing over all draws of pages, its error, and how many draws these are; only
-    of lengths that were drawn as often as others."""
-    lengths = sorted({each.pages for each in points})
-    of = [[each for each in points if each.pages == pages] for pages in lengths]
-    most = max(len(each) for each in of)
-    of = [each for each in of if len(each) == most]
-    missing = np.array([np.mean([each.missing for each in one]) for one in of])
-    error = np.array([np.mean([each.error**2 for each in one]) / len(one) for one in of]) ** 0.5
-    pages = np.array([one[0].pages for one in of], dtype=np.float64)
-    return pages, missing, np.hypot(error, params.error), np.full(len(of), float(most))
-
-
-def _believed(ways: int, taken: float, params: Params) -> float:
-    """How common so many ways are beside a power of two, and so much room that others use beside none."""
-    odd = ways // (ways & -ways)
-    return float(np.exp(-taken / params.usual_taken)) * {1: 1.0, 3: params.some_ways, 5: params.some_ways}.get(
-        odd, params.other_ways
-    )
+    """The posterior of all candidates by the mean curve of so many fillings, and the squared errors that the best
+    leaves of each part of it; `known` are lines of the levels before and of a page."""
+    (held, page_lines), bins, mean = known, len(curve.missing), curve.missing
+    pages, about = curve.pages, curve.fitting * page_lines
+    error = curve.error**2 + params.error**2
+    ways = np.arange(2, params.most_ways + 1)
+    taken, nearer = np.linspace(0.0, params.taken, params.taken_steps), held[-1] / page_lines
+    likely: dict[Candidate, list[float]] = {}
+    usual = dict(params.shared_ways if len(held) > 1 else params.odd_ways)
+    best = (-np.inf, np.inf)
+    for sets, common in _sets(len(held) > 1, page_lines, params):
+        for before, part in itertools.product({0, held[-1], sum(held)}, taken.tolist()):
+            tried = ways[np.abs(np.log((ways * sets + before) / about)) < np.log(params.about)]
+            if len(tried):
+                # what the levels before hold, and what others take, is as if fewer or more pages were used
+                put = pages * (1.0 + part)
+                own = np.maximum(put - before / page_lines, 1.0)
+                lost, covariance = overflow(np.append(own, nearer), sets / page_lines, tried)
+                covariance = covariance[:, :-1, :-1] / (put[:, None] * put[None, :])
+                covariance = covariance.reshape(len(tried), bins, -1, bins, len(own) // bins).mean(axis=(2, 4))
+                unlikely = np.log1p((part / params.usual_taken) ** 2)
+                for overlap in (0.0, 1.0) if not before else (0.0,):
+                    # the levels before may have what this one lost of the last lines
+                    gone = np.maximum(lost[:, :-1] - overlap * lost[:, -1:], 0.0) / put
+                    gone = gone.reshape(len(tried), bins, -1).mean(axis=2)
+                    spread = covariance / fillings + np.diag(error) + params.offset**2
+                    spread += params.scale**2 * gone[:, :, None] * gone[:, None, :]
+                    left = mean - gone
+                    squared = (left * np.linalg.solve(spread, left[:, :, None])[:, :, 0]).sum(axis=1)
+                    value = -0.5 * (squared + np.linalg.slogdet(spread)[1]) + np.log(common) - unlikely
+                    for number, each in enumerate(tried.tolist()):
+                        one = float(value[number] + np.log(usual.get(each // (each & -each), params.other)))
+                        likely.setdefault(Candidate(sets, each, before), []).append(one)
+                        best = max(best, (one, float(squared[number]) / bins))
+    # where even the best doesn't quite explain what was measured, errors are larger than thought
+    scale = max(1.0, best[1])
+    weights = {each: float(np.exp((np.array(some) - best[0]) / scale).sum()) for each, some in likely.items()}
+    total = sum(weights.values())
+    return {each: weight / total for each, weight in weights.items()}, best[1]

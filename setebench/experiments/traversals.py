@@ -1,9 +1,9 @@
-"""Which of the lines of a traversal are still in a cache after it, by how long single loads of them take.
+"""Which lines are still in a cache after others were loaded, by how long single loads of them take.
 
-Pages are random ones, and each is used whole but for its last line, so that what prefetchers bring are lines that are
-traversed anyway. A few pages at a time are finished in random order: their translations are at hand, and no stream is
-followed. The last line of a page is flushed before one of its lines is timed, which warms the translation and takes
-nothing away.
+Pages are random ones. Of each either all lines but the last are used, so that what prefetchers bring are lines that are
+used anyway; or few lines far apart, the first ones of all pages before the second ones: no prefetcher sees two of a
+page soon one after the other, and lines at other offsets in pages mostly belong to other sets. The last line of a page
+is flushed before one of its lines is timed, which warms the translation and takes nothing away.
 """
 
 from __future__ import annotations
@@ -32,59 +32,67 @@ TARGETS = tuple(Base(f"target_{number}") for number in range(AT_ONCE))
 SPARES = tuple(Base(f"spare_{number}") for number in range(AT_ONCE))
 
 
-class Timed(NamedTuple):
-    """Of single loads: the place of each one's line in the traversal, and cycles; shape (loads,) each."""
+class Filled(NamedTuple):
+    """At stops of a filling: how many pages were used until then, shape (stops,); of single loads, two of each of some
+    pages, always two of which one was used right after the other: how many lines were loaded before each one's, and
+    cycles, shape (stops, pages, 2)."""
 
+    pages: Lines
     place: Lines
     cycles: NDArray[np.float64]
 
 
-def traversal(region: Region, pages: int, rng: np.random.Generator) -> Lines:
-    """Lines of so many random pages in an order to traverse them."""
-    lines = TLB_PAGE_BYTES // region.line_size - 1
-    chosen = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[:pages] * TLB_PAGE_BYTES
-    own = chosen[:, None] + np.arange(lines) * region.line_size
-    whole = pages // WINDOW_PAGES * WINDOW_PAGES
-    windows = rng.permuted(own[:whole].reshape(-1, WINDOW_PAGES * lines), axis=1)
-    return np.concatenate([windows.ravel(), rng.permuted(own[whole:].ravel())]).astype(np.int64)
+def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int], rng: np.random.Generator) -> Filled:
+    """Load lines at `offsets` (in lines) of random pages once each where no cache has them: so many `pages` between two
+    stops, and so many stops. At each, single loads of some of the lines until then are timed, all in one run: what a
+    program does between two runs takes lines out of private caches. Afterwards all lines are flushed, so that the ways
+    they were in are empty."""
+    each, stops = pages
+    own = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[: each * stops] * TLB_PAGE_BYTES
+    lines = own[:, None] + offsets * region.line_size
+    number = np.arange(lines.size).reshape(stops, each, len(offsets))
+    if len(offsets) == TLB_PAGE_BYTES // region.line_size - 1:  # few pages at a time: their translations are at hand
+        windows = np.array_split(number, max(1, each // WINDOW_PAGES), axis=1)
+        visits = np.concatenate([rng.permuted(one.reshape(stops, -1), axis=1) for one in windows], axis=1)
+    else:
+        visits = number.transpose(0, 2, 1).reshape(stops, -1)
+    order, place = lines.ravel()[visits], np.empty(lines.size, dtype=np.int64)
+    place[visits.ravel()] = np.arange(lines.size)
+    until = each * np.arange(1, stops + 1)
+    first = [rng.choice(max(1, most // 2), AT_ONCE // 4, replace=most < AT_ONCE) for most in until.tolist()]
+    page = np.minimum((2 * np.array(first)[:, :, None] + np.arange(2)).reshape(stops, -1), until[:, None] - 1)
+    which = rng.random((*page.shape, len(offsets))).argsort(axis=2)[:, :, :2]
+    place = place.reshape(lines.shape)[page[:, :, None], which]
+    timed = lines[page[:, :, None], which].reshape(stops, AT_ONCE)
+    context.machine.link(region, order.ravel())
+    _flush(context, own, offsets, region.line_size)  # where linking brings lines to a cache
+    ticks = context.machine.run(
+        Probe().chase(WALK, order.shape[1]) + _timed_loads(),
+        {WALK: order[:, 0]} | _places(timed, region.line_size),
+        cpu=context.cpu,
+    )
+    _flush(context, own, offsets, region.line_size)
+    base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
+    cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(context)
+    return Filled(until, place, (cycles + BASELINE_ADDITIONS).reshape(place.shape))
 
 
-def traverse(context: Context, region: Region, order: Lines, rounds: int) -> None:
-    """Go round so often."""
-    context.machine.link(region, order)
-    context.machine.run(Probe().chase(WALK, len(order)), {WALK: np.repeat(order[:1], rounds)}, cpu=context.cpu)
-
-
-def flush_pages(context: Context, order: Lines) -> None:
-    """Take all lines of a traversal's pages out of every cache, which leaves their ways empty: what is traversed next
-    finds room there, whatever a cache replaces."""
-    pages = np.unique(order - order % TLB_PAGE_BYTES)
+def _flush(context: Context, pages: Lines, offsets: Lines, line: int) -> None:
     probe = Probe()
-    for offset in range(0, TLB_PAGE_BYTES, context.machine.facts.line_size):
-        probe = probe.flush(WALK + offset)
+    for offset in [*offsets.tolist(), TLB_PAGE_BYTES // line - 1]:
+        probe = probe.flush(WALK + offset * line)
     context.machine.run(probe, {WALK: pages}, cpu=context.cpu)
 
 
-def time_lines(context: Context, order: Lines, loads: int, rng: np.random.Generator) -> Timed:
-    """Time single loads of random lines of a traversal, none twice."""
-    repetitions = max(1, min(loads, len(order)) // AT_ONCE)
-    place = rng.permutation(len(order))[: repetitions * AT_ONCE].reshape(repetitions, AT_ONCE)
-    line = context.machine.facts.line_size
-    at = order[place]
-    last = at - at % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
-    places = {base: at[:, n] for n, base in enumerate(TARGETS)} | {base: last[:, n] for n, base in enumerate(SPARES)}
-    ticks = context.machine.run(_timed_loads(), places, cpu=context.cpu)
-    base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
-    cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(
-        context
-    ) + BASELINE_ADDITIONS
-    return Timed(place.ravel(), cycles.ravel())
+def _places(timed: Lines, line: int) -> dict[Base, Lines]:
+    """Lines to time and the spare ones of their pages, shape (repetitions, `AT_ONCE`), by name."""
+    last = timed - timed % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
+    return {base: timed[:, n] for n, base in enumerate(TARGETS)} | {base: last[:, n] for n, base in enumerate(SPARES)}
 
 
 @cache
 def _timed_loads() -> Probe:
-    """Single loads, and additions among them. Made once: on this CPU what makes a probe between the traversal and the
-    loads takes milliseconds, and the lines of a second cache with it."""
+    """Single loads, and additions among them."""
     probe = Probe()
     for number, (target, spare) in enumerate(zip(TARGETS, SPARES, strict=True)):
         probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
