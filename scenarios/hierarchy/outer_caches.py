@@ -295,6 +295,7 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         "missing": [each.missing.round(4).tolist() for each in draws],
         "error": [each.error.round(4).tolist() for each in draws],
         "together": [round(each.together, 4) for each in draws],
+        "beside_co_runner": round(fillings.alone.tenant_share, 3),
     }
     if fillings.alone.tenant_share > MOST_BESIDE:
         why = "a co-runner may have used a part of it"
