@@ -14,6 +14,7 @@ from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import Lines
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
+from setebench.stats import decide
 
 
 def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Finding]:
@@ -57,9 +58,8 @@ def sibling_threads(context: Context, region: Region) -> Iterator[Finding]:
     own = next((each for each in context.machine.facts.siblings if len(each) > 1), None)
     if own is None:
         return
-    one, two = smt_latency(context, region, own)
-    estimate = Estimate((one.value + two.value) / 2, min(one.low, two.low), max(one.high, two.high)).widened(0.05, 0.05)
-    yield measured("latency.smt.l1", estimate, "cycles", "chases in two threads of a core at once")
+    found = smt_latency(context, region, own)
+    yield decide.measured("latency.smt.l1", found, "cycles", "chases in two threads of a core at once")
 
 
 def thread_starts(context: Context) -> Finding:

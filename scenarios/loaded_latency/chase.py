@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from setebench.experiments.streams.budget import Budget
 from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
-from setebench.measure.alone import LITTLE_PATIENCE, Alone
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
@@ -63,7 +64,7 @@ class LoadedChase:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), LITTLE_PATIENCE)
+        self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), ALONE.little_patience)
         self._most_repetitions = PARAMS.fast_repetitions if context.fast else PARAMS.repetitions
         self.budget = Budget(self._facts, PARAMS.seconds)
         self._line = self._facts.line_size

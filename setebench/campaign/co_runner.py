@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.measure.alone import ALONE_SHARE, LEAST_LOOKS, MOST_SCALE, THREADS_WARMUP, WARMUP, look
+from setebench.measure.alone import PARAMS, look
 from setebench.recording import EVIDENCE_PREFIX, Recording, calls_and_ticks, checksum_of, recording_of
 from setebench.results import Document
 
@@ -25,10 +25,10 @@ def co_runner_fraction(document: Document) -> float | None:
         if key.startswith(EVIDENCE_PREFIX):
             for cpu, pace in _paces(recording_of(document.evidence, key.removeprefix(EVIDENCE_PREFIX))):
                 paces.setdefault(cpu, []).append(pace)
-    known = [np.array(each) for each in paces.values() if len(each) >= LEAST_LOOKS]
+    known = [np.array(each) for each in paces.values() if len(each) >= PARAMS.least_looks]
     if not known:
         return None
-    slow = sum(int((each < ALONE_SHARE * each.max()).sum()) for each in known)
+    slow = sum(int((each < PARAMS.alone_fraction * each.max()).sum()) for each in known)
     return slow / sum(map(len, known))
 
 
@@ -37,7 +37,7 @@ def _paces(recording: Recording) -> Iterator[tuple[int | None, float]]:
     asked = {
         checksum_of(look(scale), cpu, warmup): cpu
         for scale, cpu, warmup in product(
-            range(1, MOST_SCALE + 1), (None, *recording.facts.cpus), (WARMUP, THREADS_WARMUP)
+            range(1, PARAMS.most_scale + 1), (None, *recording.facts.cpus), (PARAMS.warmup, PARAMS.threads_warmup)
         )
     }
     calls, ticks = calls_and_ticks(recording)

@@ -12,6 +12,7 @@ pages: in a table of one set they all stay as long as there is room, also where 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 
 from setebench.infer.ticks import undisturbed
 from setebench.machine import Region
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick, rings_cycles
 from setebench.probe import COLUMNS, Base, Probe
@@ -100,12 +103,18 @@ def folded(numbers: Ints, places: int) -> Ints:
     return place
 
 
+def _pauses(pairs: list[tuple[Ints, Ints]]) -> float:
+    """About how long draws took, in pauses of `measure.alone`."""
+    return float(sum(side.sum() for pair in pairs for side in pair)) / ALONE.pause_cycles
+
+
 class Survival:
     """Samples of one piece of memory."""
 
     def __init__(self, context: Context, units: PageUnits, params: SurvivalParams) -> None:
         """Nothing is touched yet."""
         self._context, self._units, self._params = context, units, params
+        self._alone = Alone(context, patience=ALONE.little_patience, question=f"tlb.{units.page_bytes >> 10}k")
         self._rng = context.fresh_rng(31)
         self._reserved = max(params.upper_bytes // units.unit_bytes, 1)
         if units.page_bytes >= params.upper_bytes:
@@ -126,7 +135,7 @@ class Survival:
 
     def stream(self, others: int, draws: int) -> Numbers:
         """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,)."""
-        return self._excess([self._draw(others) for _ in range(draws)])
+        return self._excess(lambda: self._draw(others), draws)
 
     def ring(self, pages: int) -> float:
         """Cycles that a step of a chase over one line each of so many pages takes longer than one over as many lines in
@@ -141,19 +150,20 @@ class Survival:
         places = rng.permutation(params.translation_bytes // line)
         spread = units.region.address + at * units.page_bytes + places[numbers % len(places)] * line
         packed = units.region.address + numbers * line
-        own, control = rings_cycles(self._context, units.region, (rng.permutation(spread), rng.permutation(packed)))
+        rings = (rng.permutation(spread), rng.permutation(packed))
+        own, control = self._alone.run(lambda: rings_cycles(self._context, units.region, rings))
         return own - control
 
     def neighbours(self, distance: int, others: int, between: int, draws: int) -> Numbers:
         """As `stream`, if then the page `distance` pages off (exclusive or of page numbers) was touched, and after it
         only `between` new pages."""
-        return self._excess([self._draw(others, distance, between) for _ in range(draws)])
+        return self._excess(lambda: self._draw(others, distance, between), draws)
 
     def upper(self, pieces: int, others: int, draws: int) -> Numbers:
         """Cycles that an access without a translation takes longer than one with, if the upper levels of the page table
         for its piece of memory (`upper_bytes`) were last asked for before those of `pieces` other ones, shape (draws,).
         `others` pages make the TLBs lose translations."""
-        return self._excess([self._upper_draw(pieces, others) for _ in range(draws)])
+        return self._excess(lambda: self._upper_draw(pieces, others), draws)
 
     @property
     def most_pieces(self) -> int:
@@ -163,12 +173,13 @@ class Survival:
     def stores(self, others: int, draws: int, *, after_stores: bool) -> Numbers:
         """Cycles that a store takes longer after so many new pages were stored to (`after_stores`) or loaded from,
         shape (draws,)."""
-        return self._excess([self._store_draw(others, after_stores) for _ in range(draws)])
+        return self._excess(lambda: self._store_draw(others, after_stores), draws)
 
-    def _excess(self, pairs: list[tuple[Ints, Ints]]) -> Numbers:
+    def _excess(self, draw: Callable[[], tuple[Ints, Ints]], draws: int) -> Numbers:
         """From ticks of samples and controls of each draw, shape (rows, 2 or more) each: how long the other pages took,
         and what accesses the targets. Where either took much longer than it mostly does an interrupt came, which uses
         translations too."""
+        pairs = self._alone.run(lambda: [draw() for _ in range(draws)], pauses=_pauses)
         step, sides = step_ticks(self._context), []
         for side in range(2):
             ticks = np.stack([pair[side] for pair in pairs])

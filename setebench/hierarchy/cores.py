@@ -16,6 +16,8 @@ from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS
 from setebench.measure.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.stats.drift import over_time
+from setebench.stats.estimate import Estimate as OverEpochs
 
 STATES = ("modified", "exclusive", "shared")
 
@@ -258,8 +260,12 @@ def start_spread(context: Context) -> list[float]:
 SIBLING_RING = Base("sibling_ring")
 
 
-def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> tuple[Estimate, Estimate]:
-    """Cycles per load from the first cache while another thread of the core does the same: of either thread."""
+PACE_DOUBT = 0.005
+"""Of a value in cycles: so well cycles per tick are known in a round."""
+
+
+def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> OverEpochs:
+    """Cycles per load from the first cache while another thread of the core does the same, mean of both threads."""
     cpus = sorted(siblings)[:2]
     begin = region.address
     rings = [shuffled(context, begin + n * TLB_PAGE_BYTES + np.arange(16) * region.line_size) for n in range(2)]
@@ -275,12 +281,13 @@ def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> tu
         .chase(base, TURN_STEPS)
         .stop()
         .chase(base, TURN_STEPS)
+        .start(1)
+        .stop(1)
         for cpu, base in zip(cpus, bases, strict=True)
     }
-    found: list[list[float]] = [[], []]
+    found = []
     for _ in range(ROUNDS):
         ticks = context.machine.run_together(probes, placements, warmup=WARM_TURNS)
-        per_step = cycles_per_tick(context) / TURN_STEPS
-        for own, cpu in zip(found, cpus, strict=True):
-            own.append(float(np.median(ticks[cpu])) * per_step)
-    return over_replicates(found[0]), over_replicates(found[1])
+        chases = np.mean([np.median(ticks[cpu][:, 0]) - ticks[cpu][:, 1].mean() for cpu in cpus])
+        found.append(float(chases) * cycles_per_tick(context) / TURN_STEPS)
+    return over_time(found).doubted(PACE_DOUBT)

@@ -2,90 +2,124 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.moments import LEAST_CALM, agreed, over_moments
-from setebench.infer.ticks import Estimate, mean_ticks
+from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-
-PAGES = {4096: 40960, 2 << 20: 24}
-"""Pages touched by size. Of small ones more than any TLB holds (the largest known has 4,096 entries, that of a
-simulated machine 32,768), so that the second touch pays the same page walk: one that hits makes a fault look dearer by
-a walk."""
-
-MEMORY_SHARE = 0.25
-"""Of the machine's memory, so much is touched at most."""
-
-BATCHES = {4096: 40, 2 << 20: 2}
-"""A moment's cost is that of its calmer batches of pages: a sibling thread that comes or goes raises the others."""
-
-CALMER_SHARE = 0.25
-"""A quarter of the batches, at least, is undisturbed in an epoch that counts."""
-
-MOMENTS, MOST_MOMENTS = 4, 10
-"""Moments looked at, and how many at most where they don't agree."""
+from setebench.stats.drift import over_time
+from setebench.stats.estimate import Estimate
 
 PAGE = Base("page")
 
-UNPOPULATED_RATIO = 0.6
-"""A second touch elsewhere in the page that costs more than this share of the first was a fault as well: the page is
-not what was asked for."""
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Touched are `pages` by their bytes, at most `memory` of the machine's. Of small ones more than any TLB holds (the
+    largest known has 4,096 entries, that of a simulated machine 32,768), so that the second touch pays the same page
+    walk: one that hits makes a fault look dearer by a walk. An epoch's cost is the median of so many `batches` of them:
+    a stall falls into few. `epochs` count at least, and up to `most_epochs` are looked at until half the interval is
+    `steady` of the cost. A second touch elsewhere in the page that costs more than `unpopulated` of the first was a
+    fault as well: the page is not what was asked for."""
+
+    pages: Mapping[int, int] = field(default_factory=lambda: {4096: 40960, 2 << 20: 24})
+    memory: float = 0.25
+    batches: Mapping[int, int] = field(default_factory=lambda: {4096: 40, 2 << 20: 2})
+    epochs: int = 4
+    most_epochs: int = 10
+    steady: float = 0.1
+    unpopulated: float = 0.6
+
+
+PARAMS = Params()
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Cycles of a first touch over a later one, or why there are none."""
+    """Cycles of a first touch over a later one, or why there are none, and how many epochs counted."""
 
     cycles: Estimate | None
     reason: str = ""
+    counted: int = 0
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Cycles of a first touch over a later one, how much of the first the later one costs, and whether no co-runner was
+    seen meanwhile."""
+
+    cycles: float
+    later_fraction: float
+    alone: bool = True
 
 
 class FirstTouches:
-    """First touches of pages of one size, looked at in several moments of a run."""
+    """First touches of pages of one size, in several epochs of a run."""
 
     def __init__(self, context: Context, page_bytes: int) -> None:
         """Nothing is measured yet."""
         self._context = context
         self._page_bytes = page_bytes
-        self._cycles: list[float] = []
-        self._later_share: list[float] = []
+        self._alone: Alone | None = None
+        self._epochs: list[Epoch] = []
 
     def look(self) -> None:
         """Time a store to every page of fresh memory, then one to another line of every page, in the same order.
 
         A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
         line, but not without its translation, so the difference holds the fault and nothing else."""
+        self._alone = self._alone or Alone(self._context, patience=ALONE.little_patience)
+        epoch = self._alone.run(self._epoch)
+        self._epochs.append(replace(epoch, alone=self._alone.lately))
+
+    def _epoch(self) -> Epoch:
         machine, size = self._context.machine, self._page_bytes
-        most = int(MEMORY_SHARE * machine.facts.memory_bytes) // size
-        region = machine.allocate(max(1, min(PAGES[size], most)) * size, size, populate=False)
+        most = int(PARAMS.memory * machine.facts.memory_bytes) // size
+        region = machine.allocate(max(1, min(PARAMS.pages[size], most)) * size, size, populate=False)
         try:
-            first, later = (_touch(self._context, page, BATCHES[size]) for page in _touches(self._context, region))
+            first, later = (
+                _touch(self._context, page, PARAMS.batches[size]) for page in _touches(self._context, region)
+            )
         finally:
             machine.release(region)
-        cost = float(np.quantile(first - later, CALMER_SHARE))
-        self._cycles.append(cost * cycles_per_tick(self._context))
-        self._later_share.append(float(later.mean() / first.mean()))
+        cost = float(np.median(first - later)) * cycles_per_tick(self._context)
+        return Epoch(cost, float(later.mean() / first.mean()))
 
     def told(self) -> Fault:
         """What a first touch costs, after as many samples as it takes."""
-        while len(self._cycles) < MOMENTS or (len(self._cycles) < MOST_MOMENTS and not agreed(self._given)):
+        while len(self._epochs) < PARAMS.epochs or (len(self._epochs) < PARAMS.most_epochs and not self._settled):
             self.look()
-        if len(self._given) < LEAST_CALM:
-            return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
-        return Fault(over_moments(self._given))
+        found = told(self._epochs)
+        self._context.evidence.setdefault("page_faults", {})[str(self._page_bytes)] = {
+            "cycles": [round(each.cycles, 1) for each in self._epochs],
+            "counted": found.counted,
+        }
+        return found
 
     @property
-    def _given(self) -> list[float]:
-        """Costs of those moments in which the system gave such pages: there may be no large ones left."""
-        both = zip(self._cycles, self._later_share, strict=True)
-        return [cost for cost, share in both if share <= UNPOPULATED_RATIO and cost > 0]
+    def _settled(self) -> bool:
+        found = told(self._epochs).cycles
+        return found is not None and found.half_width <= PARAMS.steady * found.value
+
+
+def told(epochs: Sequence[Epoch]) -> Fault:
+    """Of the epochs in which the system gave such pages (there may be no large ones left), the mean of those beside no
+    co-runner; of all where these are too few, which the interval then shows."""
+    given = [each for each in epochs if each.later_fraction <= PARAMS.unpopulated and each.cycles > 0]
+    alone = [each for each in given if each.alone]
+    chosen = alone if len(alone) >= PARAMS.epochs else given
+    if len(chosen) < 2:
+        return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
+    return Fault(over_time([each.cycles for each in chosen], shared=True), counted=len(chosen))
 
 
 def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from setebench.hierarchy.faults import Fault
 from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
+from setebench.stats import decide
 
 NOISE_CYCLES, NOISE_SHARE = 0.3, 0.01
 """Half an interval at least: what frequency and neighbours change from run to run."""
@@ -43,22 +44,15 @@ def line_findings(line_bytes: int | None, levels: int) -> Iterator[Finding]:
             yield Finding(parameter=parameter, value=line_bytes, unit="bytes", method=method)
 
 
-FAULT_NOISE_SHARE = 0.09
-"""Half the interval of a first touch at least. In a guest the host has its part in it: of 17 runs within some hours one
-differed from the others by 13 %, steady in itself."""
-
-
 def fault_finding(pages: str, fault: Fault) -> Finding:
     """Cost of a first touch."""
     parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
     if fault.cycles is None:
         return _missing(parameter, "cycles", fault.reason, method)
-    if fault.cycles.high - fault.cycles.low > 2 * STEADY_RATIO * fault.cycles.value:
+    if fault.cycles.half_width > STEADY_RATIO * fault.cycles.value:
         reason = "first touches differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, (max(0.0, fault.cycles.low), fault.cycles.high))
-    low, high = ((1.0 + sign * FAULT_NOISE_SHARE) * fault.cycles.value for sign in (-1, 1))
-    held = Estimate(fault.cycles.value, min(fault.cycles.low, low), max(fault.cycles.high, high))
-    return measured(parameter, held, "cycles", method)
+    return decide.measured(parameter, fault.cycles, "cycles", f"{method}, {fault.counted} epochs", "page_faults")
 
 
 def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidence: str = "") -> Finding:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeVar
 
@@ -24,47 +24,55 @@ from setebench.scenario import Context
 
 Result = TypeVar("Result")
 
-NOPS, ROUNDS, TICK_RATE = 120, 100, 1000
-"""No-operations in a loop (a longer one fits a cache of decoded instructions now and then only, and its pace changes
-with that), its rounds, and the chained additions beside."""
 
-STEPS, MOST_SCALE = 40, 8
-"""A sample lasts so many steps of the clock at least, or a step more or less would look like a co-runner. It is made up
-to so many times as long for that; where that doesn't do, nobody can be reported."""
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """The control, and how long work waits for a co-runner to go.
 
-REPETITIONS, WARMUP, THREADS_WARMUP = 5, 1, 5
-"""Of a sample. All but the slowest count, into which an interrupt may have fallen: who mostly waits for memory slows
-down some of them only. A CPU that was asleep until its thread was begun takes longer to come to pace."""
+    A control is `nops` no-operations in a loop of `rounds` (a longer loop fits a cache of decoded instructions now and
+    then only, and its pace changes with that), then `additions` chained ones. It lasts `steps` of the clock at least,
+    or a step more or less would look like a co-runner, and is made up to `most_scale` times as long for that; where
+    that doesn't do, nobody can be reported. Of its `repetitions` (after `warmup`; where threads are begun,
+    `threads_warmup`: a CPU that was asleep takes longer to come to pace) all but the slowest count, into which an
+    interrupt may have fallen: who mostly waits for memory slows down some of them only.
 
-ALONE_SHARE = 0.9
-"""Of the fastest pace seen. A clock's steps blur a sample by some percent. A co-runner takes a quarter or more: one
-instruction of his takes all slots of a cycle. One who mostly waits for memory takes less and is missed."""
+    A core is not alone below `alone_fraction` of the fastest pace seen: a clock's steps blur a control by some percent,
+    and a co-runner takes a quarter or more, as one instruction of his takes all slots of a cycle. One who mostly waits
+    for memory takes less and is missed. The fastest pace is known after `looks` controls at first (`least_looks` for
+    each of many CPUs), with `pause_cycles` between two: a co-runner who runs for some milliseconds mustn't fill them
+    all. `together_every`: several CPUs are looked at at once before every so many works or so, else one after the
+    other, as to begin threads takes milliseconds and a hypervisor leaves CPUs where they are for longer than that.
 
-LOOKS, LEAST_LOOKS, PAUSE_CYCLES = 60, 6, 1 << 21
-"""Samples from which the fastest pace is known at first, fewer for each of many CPUs, and what lies between two: a
-co-runner who runs for some milliseconds mustn't fill them all."""
+    Work waits for up to `patience` pauses altogether, some ten seconds (`fast_patience`, about two, with --fast), and
+    what is right without, if with wider intervals, for `little_patience` of that."""
 
-PATIENCE, FAST_PATIENCE = 20000, 3000
-"""Pauses in which work waits for co-runners to go: some ten seconds altogether, and about two with --fast."""
+    nops: int = 120
+    rounds: int = 100
+    additions: int = 1000
+    steps: int = 40
+    most_scale: int = 8
+    repetitions: int = 5
+    warmup: int = 1
+    threads_warmup: int = 5
+    alone_fraction: float = 0.9
+    looks: int = 60
+    least_looks: int = 6
+    pause_cycles: int = 1 << 21
+    together_every: int = 12
+    patience: int = 20000
+    fast_patience: int = 3000
+    little_patience: float = 0.2
 
-TOGETHER_EVERY = 12
-"""Several CPUs are looked at at once before every twelfth work or so, else one after the other: to begin threads
-takes milliseconds, and a hypervisor leaves CPUs where they are for longer than some works take."""
 
-LITTLE_PATIENCE = 0.2
-"""Share of that for what is right without, if with wider intervals."""
-
-MOST_BESIDE = 0.1
-"""Where more of the work than this was done beside a co-runner, what it took may have decided what was found."""
-
-PAUSE = Probe().wait(PAUSE_CYCLES)
+PARAMS = Params()
+PAUSE = Probe().wait(PARAMS.pause_cycles)
 
 
 @cache
 def look(scale: int) -> Probe:
     """No-operations, then the chain beside, so many times as long as usual."""
-    nops = Probe().start(0).repeat(scale * ROUNDS, Probe().nop(NOPS)).stop(0)
-    return nops.start(1).add(scale * TICK_RATE).stop(1)
+    nops = Probe().start(0).repeat(scale * PARAMS.rounds, Probe().nop(PARAMS.nops)).stop(0)
+    return nops.start(1).add(scale * PARAMS.additions).stop(1)
 
 
 def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
@@ -74,7 +82,7 @@ def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
     cpus = cpus or (context.cpu,)
     if not _scale(context):
         return
-    for _ in range(max(LOOKS // len(cpus), LEAST_LOOKS)):
+    for _ in range(max(PARAMS.looks // len(cpus), PARAMS.least_looks)):
         for cpu in cpus:
             _free(context, (cpu,))
             context.machine.run(PAUSE, 1, cpu=cpu)
@@ -85,12 +93,12 @@ def _scale(context: Context) -> int:
     or the machine lacks what a sample is made of."""
     if context.calibration.look_scale is None:
         try:
-            tick_rate = context.machine.run(look(1), REPETITIONS + WARMUP, cpu=context.cpu, warmup=WARMUP)[:, 1]
+            tick_rate = _times(context.machine, (context.cpu,), look(1))[0][:, 1]
             context.machine.run(PAUSE, 1, cpu=context.cpu)
-            scale = math.ceil(STEPS * step_ticks(context) / max(float(np.median(tick_rate)), 1.0))
+            scale = math.ceil(PARAMS.steps * step_ticks(context) / max(float(np.median(tick_rate)), 1.0))
         except UnsupportedError:
             scale = 0
-        scale = scale if scale <= MOST_SCALE else 0
+        scale = scale if scale <= PARAMS.most_scale else 0
         context.calibration = replace(context.calibration, look_scale=scale)
         return scale
     return context.calibration.look_scale
@@ -109,27 +117,29 @@ def _free(context: Context, cpus: Sequence[int | None]) -> bool:
     before = context.calibration.issue_pace
     fastest = {cpu: max(pace, before.get(cpu, 0.0)) for cpu, pace in zip(cpus, paces, strict=True)}
     context.calibration = replace(context.calibration, issue_pace={**before, **fastest})
-    return all(pace >= ALONE_SHARE * fastest[cpu] for cpu, pace in zip(cpus, paces, strict=True))
+    return all(pace >= PARAMS.alone_fraction * fastest[cpu] for cpu, pace in zip(cpus, paces, strict=True))
 
 
 def _times(machine: Machine, cpus: Sequence[int | None], probe: Probe) -> list[Ticks]:
     """Of both intervals on every CPU, shape (repetitions, 2) each."""
     if len(cpus) == 1:
-        return [machine.run(probe, REPETITIONS + WARMUP, cpu=cpus[0], warmup=WARMUP)]
+        return [machine.run(probe, PARAMS.repetitions + PARAMS.warmup, cpu=cpus[0], warmup=PARAMS.warmup)]
     several = {cpu: probe for cpu in cpus if cpu is not None}
-    found = machine.run_together(several, REPETITIONS + THREADS_WARMUP, warmup=THREADS_WARMUP)
+    found = machine.run_together(several, PARAMS.repetitions + PARAMS.threads_warmup, warmup=PARAMS.threads_warmup)
     return [found[cpu] for cpu in several]
 
 
 class Alone:
     """Runs work while no co-runner is seen on the cores that do it, for as long as there is patience to wait for
-    that."""
+    that. How many of its epochs counted is evidence (`epochs`)."""
 
-    def __init__(self, context: Context, cpus: Iterable[int | None] = (), patience: float = 1.0) -> None:
-        """The cores are those of the `cpus`, by default the one that is measured; `patience` is a share of what there
-        is at most."""
-        self._context, self._cpus = context, tuple(cpus) or (context.cpu,)
-        self._patience = patience * (FAST_PATIENCE if context.fast else PATIENCE)
+    def __init__(
+        self, context: Context, cpus: Iterable[int | None] = (), patience: float = 1.0, question: str = ""
+    ) -> None:
+        """The cores are those of the `cpus`, by default the one that is measured; `patience` is a fraction of what
+        there is at most. Evidence is kept of a `question` that has a name."""
+        self._context, self._cpus, self._question = context, tuple(cpus) or (context.cpu,), question
+        self._patience = patience * (PARAMS.fast_patience if context.fast else PARAMS.patience)
         self._runs = self._beside = 0
         self.disturbances = 0
         """How often work had to wait, or to be done again: a co-runner left its lines in the caches meanwhile."""
@@ -162,11 +172,19 @@ class Alone:
             self._free_now = chosen if after else ()
             self.lately = before and after
             if self.lately or self._patience <= 0:
-                self._runs += 1
-                self._beside += not self.lately
+                self._note()
                 return result
             self._patience -= pauses(result)
             self.disturbances += 1
+
+    def _note(self) -> None:
+        """Count an epoch whose work is done; where there is no control nobody knows which count."""
+        self._runs += 1
+        self._beside += not self.lately
+        if self._question and _scale(self._context):
+            epochs = self._context.evidence.setdefault("epochs", {}).setdefault(self._question, {"counted": 0, "of": 0})
+            epochs["counted"] += self.lately
+            epochs["of"] += 1
 
     def _one_of_each_core(self, cpus: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Threads of one core that are known as such may well slow each other down."""
@@ -176,7 +194,7 @@ class Alone:
 
     def _looked(self, cpus: tuple[int | None, ...]) -> bool:
         """A sample at all of these CPUs, at once where that is due or where they were last seen on one core."""
-        if len(cpus) > 1 and (self._runs % TOGETHER_EVERY == 0 or cpus in self._conflicting):
+        if len(cpus) > 1 and (self._runs % PARAMS.together_every == 0 or cpus in self._conflicting):
             apart = _free(self._context, cpus)
             (self._conflicting.discard if apart else self._conflicting.add)(cpus)
             return apart

@@ -20,7 +20,7 @@ from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli import repeat
 from setebench.cli.main import setebench
-from setebench.measure.alone import REPETITIONS, WARMUP, look
+from setebench.measure.alone import PARAMS, look
 from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome
 
@@ -84,13 +84,13 @@ class Paced(BareMachine):
     def run(self, probe: Any, placements: Any, *, cpu: int | None = None, warmup: int = 0) -> Any:
         self.checks += 1
         nops = 200 if self.checks % 4 == 0 else 100
-        return np.tile(np.array([[nops, 1000]], dtype=np.int64), (REPETITIONS, 1))
+        return np.tile(np.array([[nops, 1000]], dtype=np.int64), (PARAMS.repetitions, 1))
 
 
 def test_a_co_runner_is_seen_in_what_was_recorded() -> None:
     recorder = Recorder(Paced(None, 1))
     for _ in range(40):
-        recorder.run(look(2), REPETITIONS + WARMUP, cpu=1, warmup=WARMUP)
+        recorder.run(look(2), PARAMS.repetitions + PARAMS.warmup, cpu=1, warmup=PARAMS.warmup)
     evidence = {"recording.latency": store.plain(recorder.recording())}
     seen = msgspec.structs.replace(make_document(), evidence=evidence)
     assert co_runner_fraction(seen) == 0.25

@@ -34,7 +34,7 @@ def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
     machine = quiet(tlb=tables, memory=spec.Memory(bytes=1 << 30, page_fault_4k_cycles=2000.0))
     found = FirstTouches(Context(machine=machine), 4096).told()
     assert found.cycles is not None
-    assert found.cycles.low < 2000.0 < found.cycles.high
+    assert found.cycles.low <= 2000.0 <= found.cycles.high
 
 
 def test_the_whole_scenario() -> None:

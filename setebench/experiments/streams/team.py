@@ -19,7 +19,8 @@ from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, nodes_for, widths_of
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
 from setebench.machine import BindsMemory, Region, Ticks
-from setebench.measure.alone import LITTLE_PATIENCE, Alone
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
@@ -124,7 +125,7 @@ class Team:
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
         self._owner = True
-        self._alone = Alone(context, self.cpus, LITTLE_PATIENCE)
+        self._alone = Alone(context, self.cpus, ALONE.little_patience)
         try:
             for cpu in self.cpus:
                 size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
