@@ -22,7 +22,8 @@ from scipy import special, stats
 
 from setebench.experiments.traversals import AT_ONCE, fill
 from setebench.machine import Region
-from setebench.measure.alone import MOST_BESIDE, Alone
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
@@ -297,7 +298,7 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         "together": [round(each.together, 4) for each in draws],
         "beside_co_runner": round(fillings.alone.tenant_share, 3),
     }
-    if fillings.alone.tenant_share > MOST_BESIDE:
+    if fillings.alone.tenant_share > ALONE.most_beside:
         why = "a co-runner may have used a part of it"
         return replace(found, lines={}, ways={}, least=_least(_mean(draws), held, page_lines, params), reason=why)
     return found
