@@ -20,6 +20,7 @@ from setebench.scenario import Context
 from . import workloads as make
 from .eviction import Eviction, Placed
 from .levels import Levels, ends, levels_of
+from .lost import lost_bytes, lost_ticks
 from .params import Params
 from .workloads import PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Served, Targets, Workload
 
@@ -67,14 +68,15 @@ class Battery:
         region = region_for(context, params.largest_bytes)
         self._stack.callback(context.machine.release, region)
         memory = self._memory_ticks()
+        lost = lost_ticks(context, self._allocate(lost_bytes(params)), params)
 
         def enough(sizes: Numbers, ticks: Numbers) -> bool:
-            return ends(sizes, ticks, memory, params)
+            return ends(sizes, ticks, memory, params, lost)
 
         octaves = np.arange(0, np.log2(params.largest_bytes / params.smallest_bytes) + 0.5, 0.5)
         sizes, ticks = sweep(context, region, params.smallest_bytes * 2**octaves, SweepParams(), enough)
-        context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory}
-        return levels_of(sizes, ticks, memory, params)
+        context.evidence["sweep"] = {"bytes": sizes, "ticks": ticks, "memory_ticks": memory, "lost_ticks": lost}
+        return levels_of(sizes, ticks, memory, params, lost)
 
     def _memory_ticks(self) -> float:
         """Ticks of a step of a chase over flushed lines."""

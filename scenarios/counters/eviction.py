@@ -48,13 +48,13 @@ class Eviction:
         """Go through passes of growing length."""
         memory = self._reload(0, flushed=True)
         sizes = self._sizes()
-        own, next_ticks = self._own(sizes)
+        next_ticks = self.levels.lost_ticks
         second = self._second(sizes, next_ticks, memory)
-        levels = self._nearer(self._levels(sizes, next_ticks, memory, second), next_ticks)
+        levels = self._levels(sizes, next_ticks, memory, second)
         if (levels.third is None) != (self.levels.third is None):
             self.levels = levels
             second = self._second(sizes, next_ticks, memory)
-        passes = {"l1d": self._own_pass(own, next_ticks, memory)}
+        passes = {"l1d": self._own_pass(self._own(sizes), next_ticks, memory)}
         if second is not None:
             passes["l2"] = Pass(size_bytes=second, known=self._left(self._behind(second), next_ticks, memory))
         self.context.evidence["driven_out"] = {
@@ -69,16 +69,12 @@ class Eviction:
         sizes = self.levels.first_bytes * 2 ** np.arange(1, octaves + 1e-9, 0.5)
         return [int(size) // PAGE_BYTES * PAGE_BYTES for size in sizes if size >= PAGE_BYTES]
 
-    def _own(self, sizes: list[int]) -> tuple[int, float]:
-        """A pass behind which nothing is left in the first level, whatever it replaces, and what a line takes that this
-        one lost and the next one still has."""
+    def _own(self, sizes: list[int]) -> int:
+        """A pass behind which nothing is left in the first level, whatever it replaces."""
         levels, params = self.levels, self.params
-        size = next((each for each in sizes if each >= params.beyond * levels.first_bytes), sizes[-1])
-        behind = [self._behind(each) for each in sizes if each <= size]
-        lost = [ticks for ticks in behind if ticks >= params.beyond_first * levels.near_ticks]
-        flat = params.level_growth**0.5  # over half an octave
-        level = (min(pair) for pair in itertools.pairwise(lost) if pair[1] <= flat * pair[0])
-        return size, next(level, levels.second_ticks)
+        long = [each for each in sizes if each >= params.beyond * levels.first_bytes] or sizes[-1:]
+        gone = (each for each in long if self._behind(each) >= levels.lost_ticks / params.level_growth**0.5)
+        return next(gone, long[0])
 
     def _own_pass(self, size: int, next_ticks: float, memory: float) -> Pass:
         """What has left the second level too, or is in memory, takes longer than the next level does."""
@@ -110,15 +106,6 @@ class Eviction:
             if last:
                 break
         return None
-
-    def _nearer(self, levels: Levels, next_ticks: float) -> Levels:
-        """The levels, with the working set of the second one that takes as long as lines that only the first one lost,
-        where a larger one was taken for it."""
-        inside = (levels.sizes > levels.first_bytes) & (levels.sizes < levels.second)
-        if levels.second_ticks <= self.params.slower * next_ticks or not inside.any():
-            return levels
-        at = int(np.argmin(np.where(inside, np.abs(np.log(levels.ticks / next_ticks)), np.inf)))
-        return replace(levels, second=float(levels.sizes[at]), second_ticks=float(levels.ticks[at]))
 
     def _surely(self, size: int, longer: list[int]) -> int:
         """A longer pass where lines are still in the same place behind it: few are timed, and the tree of a set's

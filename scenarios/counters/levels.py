@@ -20,7 +20,8 @@ class Levels:
 
     `first_bytes`: the largest working set that the first one serves. `second` and `third`: working sets that lines from
     the second one and from one beyond it serve (None where none was found), and what a step takes there.
-    `near_ticks` and `memory_ticks`: a step that the first one serves, and one over flushed lines.
+    `near_ticks`, `lost_ticks` and `memory_ticks`: a step that the first one serves, one over lines that the first one
+    alone has lost, and one over flushed lines.
     `sizes` and `ticks`: the sweep."""
 
     first_bytes: float
@@ -29,6 +30,7 @@ class Levels:
     third: float | None
     third_ticks: float
     near_ticks: float
+    lost_ticks: float
     memory_ticks: float
     sizes: Numbers
     ticks: Numbers
@@ -53,41 +55,51 @@ def left_behind(ratio: float) -> float:
     return fraction
 
 
-def levels_of(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> Levels:
-    """Working sets of each level from a sweep (shape (points,) each) and what a line from memory takes.
+def levels_of(
+    sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params, lost_ticks: float | None = None
+) -> Levels:
+    """Working sets of each level from a sweep (shape (points,) each), what a line from memory takes, and one that the
+    first level alone has lost, where that is known.
 
     What is clearly slower than the first level and changes little over an octave is another level, even where no whole
-    plateau shows: random replacement and misses of a TLB turn plateaus into slopes. Of the second level no larger a
-    working set than needed is taken, as large ones miss the first TLB."""
+    plateau shows: random replacement and misses of a TLB turn plateaus into slopes. Steps that take less than a line
+    that the first level has lost are a mixture of both, and steps that take much longer come from further away. Of the
+    second level no larger a working set than needed is taken, as large ones miss the first TLB."""
     near, smooth = float(ticks[0]), rising(ticks)
     growth = growth_of(sizes, smooth)
     first = float(sizes[ticks < params.beyond_first * near].max())
     cached = (smooth > params.beyond_first * near) & (smooth < params.before_memory * memory_ticks)
-    at = _second(sizes, growth, cached, first, params)
+    known = lost_ticks is not None and params.beyond_first * near <= lost_ticks <= params.before_memory * memory_ticks
+    if lost_ticks is None or not known:
+        at = _second(sizes, growth, cached, first, params)
+    else:
+        own = cached & (smooth >= lost_ticks / params.level_growth**0.5) & (smooth <= params.slower * lost_ticks)
+        at = _served(sizes, growth, own, first, params)
     second = float(sizes[at]) if at is not None else params.outgrow * first
-    own = float(np.interp(np.log2(second), np.log2(sizes), smooth))
-    third = _third(sizes, ticks, memory_ticks, (second, own), params)
+    step = float(np.interp(np.log2(second), np.log2(sizes), smooth))
+    third = _third(sizes, ticks, memory_ticks, (second, step), params)
     return Levels(
         first_bytes=first,
         second=second,
-        second_ticks=own,
+        second_ticks=step,
         third=third[0] if third else None,
         third_ticks=third[1] if third else 0.0,
         near_ticks=near,
+        lost_ticks=lost_ticks if known and lost_ticks is not None else step,
         memory_ticks=memory_ticks,
         sizes=sizes,
         ticks=smooth,
     )
 
 
-def ends(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params) -> bool:
+def ends(sizes: Numbers, ticks: Numbers, memory_ticks: float, params: Params, lost_ticks: float) -> bool:
     """Whether larger working sets would show nothing more that is needed: memory serves them, or a third level has
     served a few sizes in a row."""
     if ticks[-1] >= params.reached_memory * memory_ticks:
         return True
     if len(sizes) < 2 * params.third_points or ticks[-1] > params.level_growth * ticks[-params.third_points]:
         return False
-    levels = levels_of(sizes, ticks, memory_ticks, params)
+    levels = levels_of(sizes, ticks, memory_ticks, params, lost_ticks)
     return (
         levels.third is not None
         and float(sizes[-params.third_points]) > levels.second
@@ -102,6 +114,16 @@ def growth_of(sizes: Numbers, smooth: Numbers) -> Numbers:
     found: Numbers = np.exp2(later - before)
     found[(octaves + 0.5 > octaves[-1] + 1e-9) | (octaves - 0.5 < octaves[0] - 1e-9)] = np.inf
     return found
+
+
+def _served(sizes: Numbers, growth: Numbers, own: NDArray[np.bool_], first: float, params: Params) -> int | None:
+    """Of the points whose steps take what the second level does, the smallest flat one that the first level keeps
+    nothing of, or else the flattest."""
+    flat = np.flatnonzero(own & (growth <= params.level_growth) & (sizes >= params.outgrow * first * 0.99))
+    if len(flat):
+        return int(flat[0])
+    some = np.flatnonzero(own & (sizes > first))
+    return int(some[np.argmin(growth[some])]) if len(some) else None
 
 
 def _second(sizes: Numbers, growth: Numbers, cached: NDArray[np.bool_], first: float, params: Params) -> int | None:

@@ -209,8 +209,11 @@ def _errors(role: str, candidate: str, evidence: Evidence, used: list[Workload])
     spread = [over_epochs(evidence.slope(role, work.name)).error for work in used]
     size = [_most(work) for work in used]
     means = [abs(float(np.mean(evidence.slope(role, work.name)))) / n for work, n in zip(used, size, strict=True)]
-    exact = [mean for mean, work in zip(means, used, strict=True) if role not in work.loose]
-    level = max(exact, default=0.0) or max(means)
+    # counts of a line, where the candidate has some: elsewhere a stray event would stand for all of them
+    own = [
+        (mean, candidate in work.loose) for mean, work in zip(means, used, strict=True) if work.volumes.get(candidate)
+    ]
+    level = max((mean for mean, loose in own if not loose), default=0.0) or max(means)
     doubt = [_doubt(candidate, work, params) for work in used]
     known = [level * n * each for n, each in zip(size, doubt, strict=True)]
     finite = [each if np.isfinite(each) else known[at] for at, each in enumerate(spread)]

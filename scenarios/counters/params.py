@@ -99,6 +99,13 @@ class Params:
     """Of the modified lines, those that are timed afterwards: one in each of some pages, so that no prefetcher brings
     it, and no more than a small first TLB has entries."""
 
+    congruent_lines: int = 32
+    """Other lines of the same place in their pages: with eight ways and random replacement 1.4 % of the lines are left
+    behind so many, with twelve 6 %; and a second level of 512 sets gets four of them in each."""
+
+    congruent_rounds: int = 32
+    """Rounds of lines driven out by those: of half a thousand lines in all the mean is known within a fiftieth."""
+
     evicted_bytes: int = 4 << 20
     """Passes longer than this are gone through twice only, shorter ones as often as there are lines to modify. Means of
     32 lines are known within a fiftieth where single ones differ by a tenth."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from quiet_machines import L2, quiet
 
 from scenarios.counters.levels import left_behind, levels_of
+from scenarios.counters.lost import lost_bytes, lost_ticks
 from scenarios.counters.params import Params
+from setebench.scenario import Context
 
 SIZES = 1024.0 * 2 ** np.arange(0, 15.01, 0.5)
 
@@ -33,6 +38,22 @@ def test_levels_are_found_whether_they_end_in_cliffs_or_slopes(octaves: float) -
 def test_memory_behind_two_levels_is_no_third_one(octaves: float) -> None:
     levels = levels_of(SIZES, _served((32 << 10, 512 << 10), (4, 14, 250), octaves), 250.0, Params())
     assert levels.third is None
+
+
+def test_steps_that_take_less_than_lines_that_the_first_level_lost_are_a_mixture() -> None:
+    """A policy that bears cyclic passes keeps half of a working set in the first level, over an octave and more."""
+    ticks = _served((16 << 10, 32 << 10, 1 << 20), (4, 10, 18, 250), 0.5)
+    assert levels_of(SIZES, ticks, 250.0, Params()).second_ticks == pytest.approx(10, rel=0.1)
+    levels = levels_of(SIZES, ticks, 250.0, Params(), 17.5)
+    assert levels.second_ticks == pytest.approx(18, rel=0.05) and levels.third is None
+
+
+@pytest.mark.parametrize("replacement", ["lru", "srrip", "random", "bit_plru"])
+def test_lines_that_the_first_level_lost_take_what_the_second_does(replacement: str) -> None:
+    with closing(quiet(l1={"replacement": replacement})) as machine:
+        region = machine.allocate(lost_bytes(Params()), 4096)
+        found = lost_ticks(Context(machine=machine, seed=1), region, Params())
+    assert found == pytest.approx(L2, rel=0.04)
 
 
 def test_random_replacement_keeps_some_lines_of_a_larger_working_set() -> None:
