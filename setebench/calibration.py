@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -48,7 +48,3 @@ class Calibration:
     def level_cycles(self) -> dict[str, float]:
         """About how many cycles a load from each level takes, nearest first; empty before the levels are found."""
         return self.levels.cycles if self.levels else {}
-
-    def with_levels(self, **found: Any) -> Calibration:
-        """The same with levels that have these fields, others as they were."""
-        return replace(self, levels=replace(self.levels, **found) if self.levels else Levels(**found))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from setebench import store
-from setebench.counters.volumes import imbalance
+from setebench.counters.imbalance import imbalance
 from setebench.diagnose import advice
 from setebench.diagnose.analysis import Basis, Figures, figures, measurement, saturated
 from setebench.diagnose.evidence import evidence

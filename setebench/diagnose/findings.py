@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from setebench.counters.decomposition import ROLES_NEEDED, SOURCE
+from setebench.counters.imbalance import imbalance
 from setebench.counters.metrics import DEFINITIONS
 from setebench.counters.utilization import LEVEL_ROLES
-from setebench.counters.volumes import imbalance
 from setebench.diagnose.analysis import PARTS, Basis, Figures, covered, estimated, figures, saturated
 from setebench.diagnose.params import Params
 from setebench.diagnose.records import Interval, Thread, Timeline, summed, usable

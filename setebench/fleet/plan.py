@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -107,11 +106,6 @@ class Folder:
 def is_safe(node: str) -> bool:
     """Whether a name that a worker gives may become a folder's."""
     return _SAFE.fullmatch(node) is not None
-
-
-def nodes_in(path: Path) -> Iterator[str]:
-    """The nodes that have results there."""
-    return (each.name for each in sorted(path.iterdir()) if each.is_dir())
 
 
 def _checked(answer: bytes) -> Document:

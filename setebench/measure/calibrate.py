@@ -19,8 +19,6 @@ TICK_RATE_SHORT, TICK_RATE_LONG = 1000, 5000
 """Chained additions whose difference in ticks gives ticks per cycle: long enough that a clock step is nothing beside
 them, short enough that no interrupt need fall into most of them, and that their code stays in the first cache."""
 
-LONGEST_WAIT_CYCLES = 3500
-
 OVERHEAD_ADDITIONS = (2, 4, 8, 16)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setebench.counters.decomposition import ROLES_NEEDED, Decomposition, Undecided, decompose, of_fractions
+from setebench.counters.imbalance import imbalance
 from setebench.counters.metrics import (
     DEFINITIONS,
     LOAD_MISS_LATENCY,
@@ -121,3 +122,18 @@ def test_a_level_is_as_busy_as_its_busiest_path() -> None:
     assert (found.value, found.roles) == (60, ("l2_fill",))
     unknown = utilization("memory", lambda _: measured(mem_read=5), peaks)
     assert unknown.value is None and "peak" in unknown.reason
+
+
+@pytest.mark.parametrize(("lines", "flits"), [(254, 2032), (171, 1368)])
+def test_a_line_on_the_link_is_eight_flits(lines: int, flits: int) -> None:
+    """Molka et al. 2017, Table 3."""
+    counts = {"link_flit": Count(role="link_flit", value=flits * 10**6, enabled=1, running=1)}
+    metric = evaluate(DEFINITIONS["link_traffic"], Measurement(counts=counts, seconds=1.0))
+    assert metric.value == pytest.approx(lines * 64 / 1000)
+
+
+def test_imbalance_is_the_most_loaded_thread_over_the_mean() -> None:
+    assert imbalance([5, 5, 5]) == 1 and imbalance([9, 0, 0]) == 3
+    assert imbalance([25_167_872, 8_390_656]) == pytest.approx(1.5, rel=1e-4)  # halves of a triangle, Röhl et al. 2015
+    with pytest.raises(ValueError, match="no thread worked"):
+        imbalance([0, 0])

@@ -23,7 +23,7 @@ INNER = st.builds(
 OUTER = st.builds(spec.NextLine, level=st.just(2), degree=st.integers(1, 8), only_misses=st.booleans())
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(prefetcher=INNER | OUTER)
 def test_next_lines_are_counted_and_are_no_streams(prefetcher: spec.NextLine) -> None:
     judgements = judged(prefetcher)

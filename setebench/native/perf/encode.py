@@ -64,11 +64,6 @@ class Encoded(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
 
 
-def split_events(text: str) -> list[str]:
-    """The events of a list with commas between them; commas within slashes belong to the event."""
-    return [part for part in re.findall(r"(?:[^,/]|/[^/]*/)+", text.replace(" ", "")) if part]
-
-
 def boxes(pmus: dict[str, Pmu], kind: str) -> list[Pmu]:
     """PMUs of one kind, in order: that of this very name, or those numbered (amd_umc_0, amd_umc_1, ...)."""
     numbered = re.compile(rf"{re.escape(kind)}(?:_(\d+))?", re.ASCII)

@@ -33,7 +33,6 @@ def first(lines: int = FIRST_LINES, index: str = "linear") -> outer_caches.Outer
 @pytest.mark.parametrize(
     ("second", "pairs"),
     [
-        ({"sets": 1024, "ways": 8}, False),
         ({"sets": 1024, "ways": 12, "replacement": "random"}, False),
         ({"sets": 1024, "ways": 8, "inclusion": "exclusive", "hashed_index": True}, False),
         ({"sets": 512, "ways": 16, "replacement": "srrip"}, True),
