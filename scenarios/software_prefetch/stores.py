@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from setebench.infer.ticks import mean_ticks, over_replicates, over_rounds
+from setebench.infer.ticks import mean_ticks
 from setebench.machine import Facts, Ticks
 from setebench.measure.layout import GROUP_PAGES
 from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, Place
 from setebench.probe import Probe
 from setebench.results import Finding
 from setebench.stats import decide
+from setebench.stats.drift import over_time
 
 from .answers import QUIETER, Answer
 from .fills import chosen, landed
@@ -126,7 +127,7 @@ class Stores:
         if not self._cycles:
             return
         times = {
-            count: {kind: [over_rounds(each).value for each in own] for kind, own in kinds.items()}
+            count: {kind: [over_time(each).value for each in own] for kind, own in kinds.items()}
             for count, kinds in self._cycles.items()
         }
         self._run.context.evidence["store_after"] = {
@@ -154,17 +155,16 @@ def _store(probe: Probe, place: Place, number: int, kind: str) -> Probe:
 
 def close_enough(cycles: Sequence[float], params: Params) -> bool:
     """Whether rounds of one time show a store latency well enough."""
-    found = over_replicates(cycles)
-    return found.high - found.value <= max(params.vague_cycles, params.vague * abs(found.value))
+    found = over_time(cycles)
+    return found.half_width <= max(params.vague_cycles, params.vague * abs(found.value))
 
 
 def store_latency(parameter: str, times: Sequence[Sequence[float]], method: str, params: Params) -> Finding:
-    """The latency of a store, if it is known well enough, from cycles per round at several times. The interval also
-    spans what the times show: what lies between two cores may change in a run, and then no single number is right."""
-    every = over_rounds([cycles for own in times for cycles in own])
-    means = [over_replicates(own).value for own in times]
-    value, low, high = every.value, min(every.low, *means), max(every.high, *means)
-    half = max(value - low, high - value, params.run_to_run * abs(value), params.least_cycles)
+    """The latency of a store, if it is known well enough, from cycles per round at several times, which are the epochs:
+    what lies between two cores changes from one to the next, by more than rounds of one time differ."""
+    means = [over_time(own).value for own in times]
+    every = over_time(means)
+    value, half = every.value, max(every.half_width, params.least_cycles)
     if half > max(params.vague_cycles, params.vague * abs(value)) or value < 0:
         seen = ", ".join(f"{mean:.0f}" for mean in means)
         reason = f"between {value - half:.1f} and {value + half:.1f} cycles ({seen} at {len(times)} times); {QUIETER}"

@@ -12,33 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from setebench.stats.estimate import CONFIDENCE
 
 STALL_SPANS = 4.0
 """A sample further above the median than this many spans (10 % to 90 %, at least one clock step) was hit by a stall.
 Latency tails of memory (refresh, bank conflicts) end well below; an interrupt or a stolen slice lies far above."""
-
-_T95 = (
-    12.71,
-    4.30,
-    3.18,
-    2.78,
-    2.57,
-    2.45,
-    2.36,
-    2.31,
-    2.26,
-    2.23,
-    2.20,
-    2.18,
-    2.16,
-    2.14,
-    2.13,
-    2.12,
-    2.11,
-    2.10,
-    2.09,
-)
-"""Two-sided 95 % points of Student's t for 1 to 19 degrees of freedom; above, 1.96 + 2.4 / degrees is close."""
 
 
 class Estimate(NamedTuple):
@@ -103,25 +83,6 @@ def groups(
     return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
 
 
-def quantised_variance(mean_ticks: float, step_ticks: float) -> float:
-    """Variance of the readings of one duration on a clock of such a step, dithered: it lies between two readings, and
-    is read as either. On a coarse clock this is far more than all else, and differs from length to length."""
-    above = mean_ticks / step_ticks % 1.0
-    return above * (1.0 - above) * step_ticks**2
-
-
-def batch_interval(ticks: NDArray[np.int64], step_ticks: float = 1.0, batches: int = 16) -> Estimate:
-    """Mean of the undisturbed samples with an interval from the spread of means over consecutive batches, so that
-    drift while sampling widens it. For scenarios that measure once, as docs/add-a-probe.md shows."""
-    means = [mean_ticks(batch, step_ticks) for batch in np.array_split(ticks, batches) if len(batch)]
-    return over_replicates(means)
-
-
-def t95(degrees: int) -> float:
-    """Two-sided 95 % point of Student's t."""
-    return _T95[degrees - 1] if degrees <= len(_T95) else 1.96 + 2.4 / degrees
-
-
 def over_replicates(values: ArrayLike, cut: float = 0.25) -> Estimate:
     """Trimmed mean over replicates (whole measurements repeated), with Yuen's interval (winsorised spread).
 
@@ -137,39 +98,8 @@ def over_replicates(values: ArrayLike, cut: float = 0.25) -> Estimate:
     if count < 2:
         return Estimate(value, -np.inf, np.inf)
     error = (float(((winsorised - winsorised.mean()) ** 2).sum()) / (len(kept) * (len(kept) - 1))) ** 0.5
-    half = t95(len(kept) - 1) * error
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(kept) - 1)) * error
     return Estimate(value, value - half, value + half)
-
-
-LARGEST_INFLATION, BATCHES = 4.0, 6
-
-
-def over_rounds(values: ArrayLike, relative: float = 0.0) -> Estimate:
-    """`over_replicates` for rounds in the order of time, whose neighbours may be alike because what disturbs them (a
-    neighbour's work, the frequency) lasts longer than a round.
-
-    The interval grows as the correlation of neighbouring rounds says, and is at least `relative` of the value to either
-    side: what drifts from run to run can't be seen in one of them."""
-    series = np.asarray(values, dtype=np.float64)
-    estimate = over_replicates(series)
-    bounded = np.clip(series, *np.quantile(series, (0.1, 0.9)))
-    centred = bounded - bounded.mean()
-    power = float((centred**2).sum())
-    alike = float((centred[1:] * centred[:-1]).sum()) / power if power > 0 else 0.0
-    alike = min(max(alike, 0.0), 0.9)
-    half = (estimate.high - estimate.value) * min(((1 + alike) / (1 - alike)) ** 0.5, LARGEST_INFLATION)
-    if len(series) >= 2 * BATCHES:  # what lasts longer than a few rounds shows between batches
-        medians = [float(np.median(batch)) for batch in np.array_split(series, BATCHES)]
-        half = max(half, over_replicates(medians, cut=0.0).high - over_replicates(medians, cut=0.0).value)
-    half = max(half, relative * abs(estimate.value))
-    return Estimate(estimate.value, estimate.value - half, estimate.value + half)
-
-
-def agree(first: Estimate, second: Estimate, *, relative: float, absolute: float) -> bool:
-    """Whether two ways of measuring the same thing show the same: intervals touch, or values lie close."""
-    if first.low <= second.high and second.low <= first.high:
-        return True
-    return abs(first.value - second.value) <= max(absolute, relative * max(abs(first.value), abs(second.value)))
 
 
 def histogram(ticks: NDArray[np.int64]) -> dict[str, list[int]]:

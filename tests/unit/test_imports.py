@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = "setebench.native._engine"
-STANDALONE = {"numpy"}
+STANDALONE = {"numpy", "scipy"}
 """What inference may import beside the standard library, itself, and the findings that it yields."""
 
 

@@ -14,14 +14,10 @@ from numpy.typing import NDArray
 from quantised import read_clock, triangular_waits, uniform_waits
 
 from setebench.infer.ticks import (
-    LARGEST_INFLATION,
     Estimate,
-    agree,
-    batch_interval,
     dominant,
     mean_ticks,
     over_replicates,
-    over_rounds,
     undisturbed,
 )
 
@@ -119,25 +115,6 @@ def test_replicate_intervals_cover_what_they_claim(count: int) -> None:
     assert LEAST_COVERED <= covered(intervals, 14.0) <= MOST_COVERED
 
 
-@pytest.mark.parametrize(("step", "truth"), [(1.0, 42.7), (24.45, 62.4), (26.0, 17.25)])
-def test_batch_intervals_cover_what_they_claim(step: float, truth: float) -> None:
-    rng = np.random.default_rng(11)
-    intervals = []
-    for _ in range(TRIALS):
-        noisy = truth + rng.normal(0, 0.5, 800)
-        waits = triangular_waits(rng, 800, step)
-        intervals.append(batch_interval(read_clock(rng, noisy, waits, step, rng.random() * step), step))
-    assert LEAST_COVERED <= covered(intervals, truth) <= MOST_COVERED
-
-
-def test_drift_widens_a_batch_interval() -> None:
-    rng = np.random.default_rng(12)
-    steady = np.rint(rng.normal(100, 5, 3200)).astype(np.int64)
-    drifting = steady + np.linspace(0, 20, 3200).astype(np.int64)
-    still, moved = batch_interval(steady), batch_interval(drifting)
-    assert moved.high - moved.low > 3 * (still.high - still.low)
-
-
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40))
 def test_an_interval_holds_its_value_which_lies_among_the_replicates(values: list[float]) -> None:
     found = over_replicates(values)
@@ -150,53 +127,4 @@ def test_an_interval_holds_its_value_which_lies_among_the_replicates(values: lis
 # ---- the small ones -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (Estimate(10, 9, 11), Estimate(12, 11, 13), True),
-        (Estimate(10, 9, 11), Estimate(12.5, 12, 13), False),
-        (Estimate(10, 9.9, 10.1), Estimate(10.9, 10.8, 11), True),
-        (Estimate(100, 99.9, 100.1), Estimate(104.9, 104.8, 105), True),
-        (Estimate(100, 99.9, 100.1), Estimate(106, 105.9, 106.1), False),
-    ],
-)
-def test_agreement(first: Estimate, second: Estimate, expected: bool) -> None:
-    assert agree(first, second, relative=0.05, absolute=1.0) is expected
-    assert agree(second, first, relative=0.05, absolute=1.0) is expected
-
-
 # ---- rounds in the order of time ----------------------------------------------------------------------------------
-
-
-def _covering(alike: float, rounds: int, turns: int = 1500) -> tuple[float, float]:
-    """How often `over_rounds` and `over_replicates` hold the truth where neighbouring rounds correlate by `alike`."""
-    rng = np.random.default_rng(7)
-    held = np.zeros(2)
-    for _ in range(turns):
-        series = np.empty(rounds)
-        series[0] = rng.standard_normal()
-        for n in range(1, rounds):
-            series[n] = alike * series[n - 1] + (1 - alike**2) ** 0.5 * rng.standard_normal()
-        for which, estimate in enumerate((over_rounds(series + 100.0), over_replicates(series + 100.0))):
-            held[which] += estimate.low <= 100.0 <= estimate.high
-    return float(held[0] / turns), float(held[1] / turns)
-
-
-@pytest.mark.parametrize("rounds", [10, 32])
-def test_intervals_over_independent_rounds_hold_the_truth_in_95_of_100(rounds: int) -> None:
-    assert 0.935 <= _covering(0.0, rounds)[0] <= 0.99
-
-
-def test_intervals_over_rounds_allow_for_neighbours_that_are_alike() -> None:
-    allowing, plain = _covering(0.6, 32)
-    assert plain < 0.8
-    assert allowing > plain + 0.08
-
-
-def test_rounds_that_drift_widen_the_interval() -> None:
-    values = np.linspace(10.0, 11.0, 20)
-    shuffled = np.random.default_rng(5).permutation(values)
-    drifting, mixed = over_rounds(values), over_rounds(shuffled)
-    assert drifting.high - drifting.low > 1.8 * (mixed.high - mixed.low)
-    plain = over_replicates(values)
-    assert drifting.high - drifting.low <= LARGEST_INFLATION * (plain.high - plain.low) * 1.0001
