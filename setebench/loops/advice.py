@@ -41,7 +41,8 @@ class StreamAdvice(msgspec.Struct, frozen=True, kw_only=True):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """Advice for a loop. `cycles` is what an iteration is expected to take by strategy; `low` and `high` are the
     distances (L1 stage, L2 stage) that the range of the findings allows; `why` are sentences, `needs` what is missing
-    in the result, with the reason."""
+    in the result, with the reason; `smallest_block`: iterations below which a loop that is begun anew gains nothing, 0
+    where it never does."""
 
     loop: str
     unit: str
@@ -53,6 +54,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     streams: tuple[StreamAdvice, ...]
     why: tuple[str, ...]
     needs: dict[str, str]
+    smallest_block: int = 0
 
 
 def prefetch_advice(result: Document, loop: Loop | Mapping[str, Any]) -> Advice:
@@ -88,6 +90,7 @@ def advice_of(advisor: Advisor, chosen: Candidate) -> Advice:
         streams=tuple(_stream(stream, chosen, loop, table) for stream in loop.streams),
         why=tuple(why(advisor, chosen)),
         needs=dict(table.missing),
+        smallest_block=advisor.smallest_block(chosen),
     )
 
 
@@ -144,6 +147,12 @@ def why(advisor: Advisor, chosen: Candidate) -> Iterator[str]:
     yield from _shared(advisor.loop, table)
     yield from _distances(advisor, chosen)
     yield from _stages(advisor, chosen)
+    block = advisor.smallest_block(chosen)
+    if block:
+        yield (
+            f"Begun anew, the loop gains from {block} {loop.unit} on: nothing was prefetched for the first ones, up to "
+            "the furthest distance. Leave shorter ones as they are."
+        )
 
 
 def _walks(advisor: Advisor) -> Iterator[str]:

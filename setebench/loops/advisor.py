@@ -62,6 +62,16 @@ class Advisor:
         most = found[0].cycles * (1 + self.table.params.least_gain)
         return min((each for each in found if each.cycles <= most), key=lambda each: each.policy.stages)
 
+    def smallest_block(self, candidate: Candidate) -> int:
+        """Iterations from which on a loop that is begun anew gains from a policy: those before the furthest distance
+        find nothing prefetched, and pay for the prefetches all the same. 0 for a policy that gains nothing."""
+        furthest = max(candidate.policy.l1_distance, candidate.policy.l2_distance)
+        now, least = self.expected(Policy()), 1 - self.table.params.least_gain
+        gained = least * now - candidate.cycles
+        if not furthest or gained <= 0:
+            return 0
+        return math.ceil(furthest * (now + self._queues.instructions(candidate.policy) - candidate.cycles) / gained)
+
     def further(self, count: int) -> list[Policy]:
         """Policies not seen yet that might be the fastest."""
         unseen = [policy for family in self.families() for policy in family if policy not in self.observed]

@@ -54,8 +54,7 @@ class Queues:
 
     def cycles(self, policy: Policy, core: Core, latency_factor: float = 1.0) -> float:
         """Cycles per iteration in the steady state, with latencies below level 2 so many times what was measured."""
-        instructions = self._instructions(policy)
-        work = self._loop.cycles_per_iteration + instructions
+        work = self._loop.cycles_per_iteration + self.instructions(policy)
         window = core.window * self._loop.cycles_per_iteration / work  # it holds instructions, also those of prefetches
         lines = sum(stream.lines_per_iteration for stream in self._loop.streams)
         furthest = max(policy.l1_distance, policy.l2_distance)
@@ -72,8 +71,8 @@ class Queues:
         overlaps = (window, core.blocking, core.in_order, core.walkers)
         return self._passes.cycles(stages, overlaps, (work, warm, timed), latency_factor)
 
-    def _instructions(self, policy: Policy) -> float:
-        """Cycles of the instructions of prefetching."""
+    def instructions(self, policy: Policy) -> float:
+        """Cycles an iteration of the instructions of prefetching."""
         own = sum(stream.address_cycles * max(1.0, stream.lines_per_iteration) for stream in self._loop.prefetched)
         return policy.stages * own * self._rates.prefetch_cycles
 

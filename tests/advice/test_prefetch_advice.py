@@ -67,6 +67,16 @@ def test_few_entries_of_level_1_and_many_of_level_2_ask_for_two_stages() -> None
     assert (chosen.policy.l1_hint, chosen.policy.l2_hint) == ("t0", "t1")
 
 
+def test_a_block_no_longer_than_the_distance_gains_nothing() -> None:
+    advisor = Advisor(shape("hash_join"), _table("plain"))
+    chosen = advisor.choice()
+    furthest = max(chosen.policy.l1_distance, chosen.policy.l2_distance)
+    block, advice = advisor.smallest_block(chosen), advice_of(advisor, chosen)
+    assert furthest < block < 3 * furthest and advice.smallest_block == block
+    assert any(f"from {block} lookups on" in sentence for sentence in advice.why)
+    assert advisor.smallest_block(next(each for each in advisor.candidates() if not each.policy.stages)) == 0
+
+
 def test_data_in_level_1_needs_no_prefetch() -> None:
     loop = msgspec.structs.replace(shape("triad"), working_set_bytes=8192)
     assert Advisor(loop, _table("plain")).choice().policy == Policy()
