@@ -194,7 +194,7 @@ class Fillings:
         self._context, self._region, self.params, self.level = context, region, params, level
         self.page_lines = TLB_PAGE_BYTES // region.line_size
         self._rng = context.rng(50)
-        self.alone = Alone(context, patience=params.patience)
+        self.alone = Alone(context, patience=params.patience, question="fillings")
         facts = context.machine.facts
         by_misses = facts.ticks_per_second * quick_cycles_per_tick(context) / level.miss
         self._left = params.seconds * min(facts.lines_per_second, by_misses)

@@ -64,7 +64,7 @@ class LoadedChase:
         self._context, self._machine = context, context.machine
         self._facts = context.machine.facts
         self._cpu = self._facts.cpus[-1] if context.cpu is None else context.cpu
-        self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), ALONE.little_patience)
+        self._alone = Alone(context, dict.fromkeys([self._cpu, *loaders]), ALONE.little_patience, "chases")
         self._most_repetitions = PARAMS.fast_repetitions if context.fast else PARAMS.repetitions
         self.budget = Budget(self._facts, PARAMS.seconds)
         self._line = self._facts.line_size

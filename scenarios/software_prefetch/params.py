@@ -61,7 +61,7 @@ class Params:
 
     def quicker(self) -> Params:
         """For --fast: fewer samples."""
-        return replace(self, samples=800, store_rounds=4, touches=16)
+        return replace(self, samples=800, store_rounds=4, store_repetitions=60, more_rounds=2, touches=16)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,9 +47,5 @@ def _subject(parameter: str) -> str:
 
 
 def _says_more(finding: Finding, known: Finding | None) -> bool:
-    """Whether it has a value, and the known one has none or is a bound that it sharpens."""
-    least = 0 if known is None else INFORMATION[known.outcome]
-    if INFORMATION[finding.outcome] != least:
-        return INFORMATION[finding.outcome] > least
-    bounds = known is not None and finding.outcome is Outcome.AT_LEAST
-    return bounds and known is not None and bool(finding.value > known.value)  # type: ignore[operator]
+    """Whether it has more of a value. A bound stays as it is: the largest of several is one that noise has raised."""
+    return INFORMATION[finding.outcome] > (0 if known is None else INFORMATION[known.outcome])

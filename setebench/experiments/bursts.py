@@ -88,7 +88,7 @@ class Bursts:
         self._evictors_from = region.size // 2
         self._evictors: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._evictor_bytes = 0.0
-        self.alone = Alone(context)
+        self.alone = Alone(context, question="bursts")
         self.refresh()
 
     def refresh(self) -> None:

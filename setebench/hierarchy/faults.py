@@ -33,7 +33,7 @@ class Params:
 
     pages: Mapping[int, int] = field(default_factory=lambda: {4096: 40960, 2 << 20: 24})
     memory: float = 0.25
-    batches: Mapping[int, int] = field(default_factory=lambda: {4096: 40, 2 << 20: 2})
+    batches: Mapping[int, int] = field(default_factory=lambda: {4096: 40, 2 << 20: 12})
     epochs: int = 4
     most_epochs: int = 10
     steady: float = 0.1

@@ -155,9 +155,10 @@ def test_an_answer_stays_and_only_more_information_replaces_none() -> None:
     ]
     again = [finding("a", 4.05, low=4.04, high=4.06), finding("b", 3), finding("c", 16, Outcome.AT_LEAST), finding("d")]
     both = combined(known, again)
-    assert both.findings == [known[0], again[1], again[2], known[3]]
-    assert both.answered == ["b", "c"] and both.contradicted == []
-    assert combined(again, known).findings == again, "a smaller bound, and what is open, say less"
+    assert both.findings == [known[0], again[1], known[2], known[3]], "the largest bound is one that noise has raised"
+    assert both.answered == ["b"] and both.contradicted == []
+    assert combined(again, known).findings == again
+    assert combined(known, [finding("c", 16)]).findings[2].value == 16, "a value says more than a bound"
 
 
 def test_what_belongs_to_a_contradiction_is_not_taken_over() -> None:

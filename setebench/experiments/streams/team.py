@@ -125,7 +125,7 @@ class Team:
         self.cpus = tuple(cpus)
         self.regions: list[Region] = []
         self._owner = True
-        self._alone = Alone(context, self.cpus, ALONE.little_patience)
+        self._alone = Alone(context, self.cpus, ALONE.little_patience, "streams")
         try:
             for cpu in self.cpus:
                 size = bytes_each if isinstance(bytes_each, int) else bytes_each[cpu]
