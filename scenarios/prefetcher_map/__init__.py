@@ -5,10 +5,10 @@ timed line per repetition, compared with the same visit without its accesses. Wh
 keeps the others quiet meanwhile.
 
 Read on in `families`, the table: one row per family, with what its memory goes by and the comparison by which it is
-found. `neighbours`, `streams`, `strides` and `regions` ask the questions of one kind; `attributes` (what trains it,
-level, threads, cores), `tables` (thresholds, entries, replacement, address bits) and `models` (rules that explain a
-run) are the same for all. `described` holds families against further evidence; `survey` repeats everything, and
-`report` keeps what agrees.
+found. `kinds` has the questions of each; `attributes` (what trains it, level, threads, cores), `tables` (thresholds,
+entries, replacement, address bits) and `models` (rules that explain a run) are the same for all, and `lab` asks and
+decides. `described` holds families against further evidence; `survey` repeats everything, and `report` keeps what
+agrees.
 """
 
 from __future__ import annotations

@@ -3,15 +3,14 @@ fills, and whether threads or cores share it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from setebench.experiments.visits import Kind, Visit
+from setebench.experiments.visits import Access, Kind, Visit
 
-from .lab import Answer, Lab, Question
-from .models import Fit
+from .found import Answer, Question
+from .lab import Lab
 from .report import LEVEL_UNCLEAR, UNCLEAR, Report
 
-ALL_KINDS = ("load", "store", "prefetch")
 HINTS: tuple[Kind, ...] = ("t0", "t1", "nta")
 SHARED = "the last access that it needs made by another thread of the core; then all of them dealt to all threads"
 ONE = "it remembers nothing that threads could share: one access is enough"
@@ -21,31 +20,6 @@ ACROSS_UNCLEAR = (
 )
 
 
-@dataclass
-class Found:
-    """What was found of one prefetcher before its rules are asked; each family uses what it needs.
-
-    present, reason: whether it is there, and why that stays open. question: the smallest by which it shows.
-    trigger: accesses that it takes. down: found going down. dense: follows neighbouring lines only.
-    warm: learns from hits of level 1 too. stride: lines apart. flushed: its accesses have to miss each time.
-    hidden: level 1 brings the same line on every access. seen: something of the kind was there, whatever explains it.
-    active: regions watched at once. fit: the rules that explain how it leads a run, where that was asked."""
-
-    present: Answer = None
-    reason: str = ""
-    question: Question | None = None
-    trigger: int | None = None
-    down: bool = False
-    dense: bool = False
-    warm: bool = False
-    stride: int = 0
-    flushed: bool = False
-    hidden: bool = False
-    seen: bool = False
-    active: int | None = None
-    fit: Fit | None = None
-
-
 def directions(ways: dict[bool, Answer]) -> str | None:
     """`up`, `down` or `both`, from whether runs upwards (False) and downwards (True) are led; None where a way is
     unclear, or none is led."""
@@ -53,15 +27,14 @@ def directions(ways: dict[bool, Answer]) -> str | None:
     return None if None in ways.values() else names.get((bool(ways[False]), bool(ways[True])))
 
 
-def report_trained_by(lab: Lab, question: Question, anchor: int, report: Report, heard: str = "") -> None:
+def report_trained_by(lab: Lab, question: Question, report: Report, heard: str = "") -> None:
     """Kinds of access that a question (which loads answer) works with too. A software prefetch counts if any hint
     trains: hints go to different levels. `heard`: why another kind may just be too short a run."""
-    found: list[str] = []
+    found, method = [], "the same by other kinds of access"
     offered = tuple(hint for hint in HINTS if hint in lab.context.machine.facts.prefetch_hints)
-    method = "the same by other kinds of access"
-    asked: tuple[tuple[Kind, ...], ...] = (("load",), ("store",), offered)
-    for name, kinds in zip(ALL_KINDS, asked, strict=True):
-        answers = [lab.ask(_by_kind(lab, question, kind, anchor)) for kind in kinds]
+    asked: dict[str, tuple[Kind, ...]] = {"load": ("load",), "store": ("store",), "prefetch": offered}
+    for name, kinds in asked.items():
+        answers = [lab.ask(_by_kind(lab, question, kind)) for kind in kinds]
         if True in answers:
             found.append(name)
         elif None in answers or not answers:
@@ -69,13 +42,13 @@ def report_trained_by(lab: Lab, question: Question, anchor: int, report: Report,
             return
     if "load" not in found:
         report.unresolved("trained_by", "the accesses that showed it did not show it again", method)
-    elif heard and len(found) < len(ALL_KINDS):
+    elif heard and len(found) < len(asked):
         report.unresolved("trained_by", heard, method)
     else:
         report.value("trained_by", found, method, "")
 
 
-def _by_kind(lab: Lab, question: Question, how: Kind, anchor: int) -> Question:
+def _by_kind(lab: Lab, question: Question, how: Kind) -> Question:
     """The question with its loads replaced by accesses of another kind. An anchor is one access more, so it is only
     used where software prefetches are not done without it, or where that can't be seen because the lines are in level 1
     anyway."""
@@ -83,14 +56,23 @@ def _by_kind(lab: Lab, question: Question, how: Kind, anchor: int) -> Question:
     at: int | None = None
     if how in HINTS:
         placed = line in (*question.visit.warm, *question.visit.demoted)
-        at = anchor if placed or not lab.brings(_changed(question.visit, how, None), line) else None
+        at = _apart(lab, question) if placed or not lab.brings(_changed(question.visit, how, None), line) else None
     controls = tuple(_changed(each, how, at) for each in question.controls)
     return replace(question, visit=_changed(question.visit, how, at), controls=controls)
 
 
+def _apart(lab: Lab, question: Question) -> int | None:
+    """The line next to the page's end that is neither asked for nor accessed, nor next to one that is."""
+    lines = [*question.targets, *(access.at // lab.line_size for access in question.visit.steps if not access.page)]
+    free = (line for line in reversed(range(lab.page_lines - 1)) if all(abs(line - other) > 1 for other in lines))
+    return next(free, None)
+
+
 def _changed(visit: Visit, how: Kind, anchor: int | None) -> Visit:
-    steps = tuple(replace(access, how=how) if access.how == "load" else access for access in visit.steps)
-    return replace(visit, steps=steps, anchor=anchor)
+    def changed(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+        return tuple(replace(access, how=how) if access.how == "load" else access for access in accesses)
+
+    return replace(visit, steps=changed(visit.steps), training=changed(visit.training), anchor=anchor)
 
 
 def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
@@ -102,23 +84,21 @@ def report_fills(lab: Lab, question: Question, report: Report) -> str | None:
     return level
 
 
-def siblings(lab: Lab) -> tuple[int, ...] | None:
-    """The CPU that measures and the others of its core; None where it is alone."""
+def cpus_of(lab: Lab) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The CPU that measures and the others of its core; and it and those of other cores."""
     facts = lab.context.machine.facts
     own = facts.cpus[0] if lab.context.cpu is None else lab.context.cpu
-    for group in facts.siblings:
-        others = [cpu for cpu in group if cpu != own and cpu in facts.cpus]
-        if own in group and others:
-            return own, *others
-    return None
+    core = next((group for group in facts.siblings if own in group), (own,))
+    same, others = ([cpu for cpu in facts.cpus if cpu != own and (cpu in core) is near] for near in (True, False))
+    return (own, *same), (own, *others)
 
 
 def report_shared(lab: Lab, question: Question, first: int, report: Report) -> None:
     """Whether the visit still works when a sibling thread makes all accesses but the `first` ones, and, where cores
     have more threads, when three or more take turns (Fang et al. 2014, Figure 8). Nothing is reported where cores have
     one thread."""
-    cpus = siblings(lab)
-    if cpus is None:
+    cpus, _ = cpus_of(lab)
+    if len(cpus) < 2:
         return
     if first < 1:
         report.unresolved("shared_by_smt", ONE)
@@ -139,20 +119,11 @@ def report_across_cores(lab: Lab, question: Question, first: int, report: Report
     """Whether the visit works when another core makes its `first` accesses and this one the rest, and with neither's
     alone: what one of them fetches of its own may lie in a cache that both see. Nothing is reported where there is one
     core, or where the visit has no access for each."""
-    cpus, last = _other_core(lab), len(question.visit.steps)
-    if cpus is None or not 0 < first < last:
+    (_, cpus), last = cpus_of(lab), len(question.visit.steps)
+    if len(cpus) < 2 or not 0 < first < last:
         return
-    answers = lab.brings_across(question, (0, first, last), cpus)
+    answers = lab.brings_across(question, (0, first, last), cpus[:2])
     if answers:
-        alone = [lab.brings_across(question, parts, cpus) for parts in ((0, first, first), (first, first, last))]
+        alone = [lab.brings_across(question, parts, cpus[:2]) for parts in ((0, first, first), (first, first, last))]
         answers = True if alone == [False, False] else None
     report.value("shared_by_cores", answers, ACROSS, ACROSS_UNCLEAR)
-
-
-def _other_core(lab: Lab) -> tuple[int, int] | None:
-    """The CPU that measures and one of another core."""
-    facts = lab.context.machine.facts
-    own = facts.cpus[0] if lab.context.cpu is None else lab.context.cpu
-    core = next((group for group in facts.siblings if own in group), (own,))
-    others = [cpu for cpu in facts.cpus if cpu not in core]
-    return (own, others[0]) if others else None

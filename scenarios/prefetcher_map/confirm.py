@@ -17,7 +17,7 @@ from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-from .attributes import Found
+from .found import Found
 from .lab import Lab
 from .report import PRESENT, owner
 
@@ -51,7 +51,7 @@ def confirmed(context: Context, lab: Lab, finds: Mapping[str, Found], findings: 
     machine = context.machine
     if not isinstance(machine, SwitchesPrefetchers):
         return list(findings)
-    there = {owner(finding) for finding in findings if finding.parameter.endswith(PRESENT) and finding.value is True}
+    there = {owner(finding) for finding in findings if _there(finding)}
     asked = {each: found for each, found in finds.items() if f"prefetcher.{each}" in there and found.question}
     try:
         switches = machine.prefetcher_switches() if asked else ()
@@ -102,15 +102,16 @@ def _is_gone(before: bool | None, off: bool | None, after: bool | None) -> bool 
 
 def with_switches(findings: Sequence[Finding], tried: Tried) -> list[Finding]:
     """The findings with what switching says. What only another level's switches remove is not what it was taken for:
-    it is open then, and so are its rules."""
-    result, open_ones = [], set()
-    for finding in findings:
-        if finding.parameter.endswith(PRESENT) and finding.value is True:
-            finding = _with_switches(finding, tried)
-            if finding.value is None:
-                open_ones.add(owner(finding))
-        result.append(finding)
-    return [each for each in result if each.parameter.endswith(PRESENT) or owner(each) not in open_ones]
+    it is open then, and its rules are not reported."""
+    said = [_with_switches(each, tried) if _there(each) else each for each in findings]
+    opened = {
+        owner(after) for before, after in zip(findings, said, strict=True) if _there(before) and not _there(after)
+    }
+    return [each for each in said if each.parameter.endswith(PRESENT) or owner(each) not in opened]
+
+
+def _there(finding: Finding) -> bool:
+    return finding.parameter.endswith(PRESENT) and finding.value is True
 
 
 def _with_switches(finding: Finding, tried: Tried) -> Finding:
@@ -118,9 +119,7 @@ def _with_switches(finding: Finding, tried: Tried) -> Finding:
     removing = tried.removing(identity)
     names = " or ".join(switch.name for switch in removing)
     level, together = int(identity[1]), tried.together.get(identity)
-    if any(switch.level in (None, level) for switch in removing):
-        return _noting(finding, f"confirmed: switching {names} off removes it")
-    if removing:
+    if removing and not any(switch.level in (None, level) for switch in removing):
         return msgspec.structs.replace(
             finding,
             value=None,
@@ -128,10 +127,9 @@ def _with_switches(finding: Finding, tried: Tried) -> Finding:
             reason=f"timing finds it at level {level}, but switching {names} off removes it, which is another level's; "
             "switch that off by hand, run again with --no-msr, and look at the chart",
         )
-    if together:
-        return _noting(finding, "switching all prefetchers off removes it, no switch alone does")
-    return _noting(finding, "no switch removes it") if together is False and tried.effective else finding
-
-
-def _noting(finding: Finding, what: str) -> Finding:
-    return msgspec.structs.replace(finding, method=f"{finding.method}; {what}")
+    what = f"confirmed: switching {names} off removes it" if removing else ""
+    if together and not what:
+        what = "switching all prefetchers off removes it, no switch alone does"
+    elif together is False and tried.effective and not what:
+        what = "no switch removes it"
+    return msgspec.structs.replace(finding, method=f"{finding.method}; {what}") if what else finding

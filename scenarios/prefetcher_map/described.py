@@ -17,11 +17,13 @@ import numpy as np
 
 from setebench.experiments.visits import Access, Visit
 
-from .attributes import Found, report_fills, report_trained_by
-from .lab import Answer, Lab, Question
+from .attributes import report_fills, report_trained_by
+from .found import Answer, Found, Question, some
+from .kinds import runs
+from .kinds.runs import WAYS
+from .kinds.streams import Rules
+from .lab import Lab
 from .report import Report
-from .streams import Rules, ahead, gap_lines, l1_question, l2_questions, loads, near_lines
-from .strides import SAME, run_lines
 
 METHOD = "lines that come, and do not where the family that is similar by its rules would bring them"
 MASKED = "what the prefetchers that were found bring may hide what others bring"
@@ -34,20 +36,24 @@ class Evidence:
     """patterns, samples: runs of distances that were not used before, and repetitions of each: few, so that what
     learns has not seen most of them. gaps: those distances, in lines, further than the lines in question lie ahead.
     rng: purpose of the random numbers. broken: lines from a run's end to the access that breaks it, no multiple of its
-    distance, so that the run did not fetch what follows.
+    distance, so that the run did not fetch what follows. wide: lines of a page that has room for it behind runs of
+    short_stride.
     practice: pages gone through before, in every repetition; warm_up: repetitions made before any counts.
     long_run: neighbouring lines, nearly half of a page of 32.
-    apart: lines ahead that neighbours don't bring. anchor: lines from the page's middle to that loaded before software
-    prefetches. unexplained: fraction of counts that the best rule leaves unexplained only where none is right."""
+    apart: lines ahead that neighbours don't bring. footprint: lines in an order without a stride. ips: between the
+    instruction addresses that make them. unexplained: fraction of counts that the best rule leaves unexplained only
+    where none is right."""
 
     patterns: int = 16
     samples: int = 3
     gaps: tuple[int, ...] = (5, 6, 7, 8, 9)
     rng: int = 7300
     broken: int = 13
+    wide: int = 64
     practice: int = 2
     apart: tuple[int, ...] = (5, 7)
-    anchor: int = 20
+    footprint: tuple[int, ...] = (0, 5, 11, 3, 14)
+    ips: int = 256
     unexplained: float = 0.4
     warm_up: int = 40
     long_run: int = 14
@@ -58,18 +64,15 @@ Check = Callable[[Lab, Found, str], Answer]
 """Whether a family that was found holds in a further case; None where that says nothing."""
 
 
-def compare(lab: Lab, finds: dict[str, Found]) -> None:
-    """Hold the families of runs that were found against their further cases; adds what is there at each level beside
-    them as `l1.other` and `l2.other`."""
-    for level in ("l1", "l2"):
-        finds[f"{level}.other"] = Found(None, reason=MASKED)
-    checks: dict[str, tuple[Check, ...]] = {
-        "l1.stride": (_starts_anew,),
-        "l2.stride": (_in_order,),
-        "l1.stream": (_follows_new, _leads_as_fitted),
-        "l2.stream": (_follows_new, _leads_as_fitted),
-    }
-    for identity, cases in checks.items():
+def unexplained(_lab: Lab) -> Found:
+    """What is there beside the families of a level, before these are held against further evidence."""
+    return Found(None, reason=MASKED)
+
+
+def compare(lab: Lab) -> None:
+    """Hold the families of runs that were found against their further cases, and say what is there beside them."""
+    finds = lab.known.finds
+    for identity, cases in CASES.items():
         found = finds[identity]
         if not found.present or all(case(lab, found, identity) is not False for case in cases):
             continue
@@ -80,15 +83,14 @@ def compare(lab: Lab, finds: dict[str, Found]) -> None:
         finds[f"{identity[:2]}.other"] = Found(True, question=found.question)
         lab.known.others_learn = True
         found.present, found.question = False, None
-    if all(finds[identity].present is False for identity in RUN_FAMILIES):
-        if any(lab.ask(_long_run(lab, down)) for down in (False, True)):
-            for identity in ("l1.stream", "l2.stream"):
-                finds[identity].present, finds[identity].reason = None, LATE
-            return
-        answers = [lab.ask(question) for question in _practised(lab)]
-        for level in ("l1", "l2"):
-            if finds[f"{level}.other"].present is None and not any(answers) and None not in answers:
-                finds[f"{level}.other"] = Found(False)
+    if lab.known.may(*RUN_FAMILIES):
+        return
+    if any(lab.ask(_long_run(lab, down)) for down in WAYS):
+        for identity in ("l1.stream", "l2.stream"):
+            finds[identity].present, finds[identity].reason = None, LATE
+    elif some([lab.ask(question) for question in _practised(lab)]) is False:
+        for name in ("l1.other", "l2.other"):
+            finds[name].present = finds[name].present or False
 
 
 def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
@@ -104,20 +106,20 @@ def _follows_new(lab: Lab, found: Found, identity: str) -> Answer:
     end_odd = inner or not found.down
 
     def visit(lines: list[int]) -> tuple[Visit, int]:
-        asked = [l1_question(lab, lines, found.down)] if inner else l2_questions(lab, lines, found.down)
+        asked = [runs.l1_question(lab, lines, found.down)] if inner else runs.l2_questions(lab, lines, found.down)
         same = next(each for each in asked if _hits(each) == _hits(question))
         return same.visit, same.targets[at]
 
     # as long as it may be, so that few runs are alike; a stream that begins anew beyond its lines has just begun again
     trigger = found.trigger or lab.params.longest_run
     count = trigger * max(lab.params.longest_run // trigger, 1)
-    led = lab.brings(*visit(gap_lines(lab, count, found.down, end_odd)))
+    led = lab.brings(*visit(runs.gap_lines(lab, count, found.down, end_odd)))
     if not led:
         return led
-    runs = _new_runs(lab, count, found.down, end_odd)
+    new = _new_runs(lab, count, found.down, end_odd)
     ticks = []
     for _ in range(E.patterns):
-        made, target = visit(next(runs))
+        made, target = visit(next(new))
         ticks.append(lab.samples(made, [target], E.samples)[0])
     cached = 1.0 - float(lab.references.shares([np.concatenate(ticks)]).of("memory")[0])
     return True if cached > lab.params.brought else False if cached < lab.params.not_brought else None
@@ -132,7 +134,9 @@ def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Answer:
     """Whether a run of neighbouring lines is led, after many such runs in other pages, as the rules say that explain
     the first one; what comes to lead further, or less far, goes by what was of use."""
     rules = Rules(lab, found, identity == "l1.stream")
-    rules.fills_l1 = found.dense or _fills_l1(lab, found)
+    question = found.question
+    filled = question is not None and any(lab.in_l1(question.visit, target) for target in question.targets)
+    rules.fills_l1 = found.dense or filled
     if not found.trigger or rules.led_on or rules.asked_along:
         return None
     found.fit = rules.fit()
@@ -141,27 +145,22 @@ def _leads_as_fitted(lab: Lab, found: Found, identity: str) -> Answer:
     if rules.beside:
         return None
     count = found.trigger + lab.params.near
-    lines = near_lines(lab, count, found.down, (1, 1))
-    practice = [near_lines(lab, lab.page_lines - 1 - lab.params.lead_from, found.down, (1, 1))] * E.practice
-    steps = [replace(each, page=page) for page, run in enumerate(practice, 1) for each in loads(lab, run)]
-    visit = Visit((*steps, *loads(lab, lines)), thrash=rules.traversed)
+    lines = runs.near_lines(lab, count, found.down, (1, 1))
+    practice = [runs.near_lines(lab, lab.page_lines - 1 - lab.params.lead_from, found.down, (1, 1))] * E.practice
+    steps = [replace(each, page=page) for page, run in enumerate(practice, 1) for each in runs.loads(lab, run)]
+    visit = Visit((*steps, *runs.loads(lab, lines)), thrash=rules.traversed)
     expected = found.fit.lead([lab.params.lead_from + number for number in range(count)], lab.page_lines)
     if not expected or not expected[-1]:
         return None
     lab.samples(visit, [lines[0]], E.warm_up)
-    edge = ahead(lines, expected[-1], expected[-1] + 1, found.down)
+    edge = runs.ahead(lines, expected[-1], expected[-1] + 1, found.down)
     answers = [lab.comes(visit, line, rules.fills_l1) for line in edge]
     return None if None in answers else answers == [True, False]
 
 
-def _fills_l1(lab: Lab, found: Found) -> bool:
-    question = found.question
-    return question is not None and any(lab.in_l1(question.visit, target) for target in question.targets)
-
-
 def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[int]]:
     """Runs of random distances that end where those do by which streams are found."""
-    last, rng = gap_lines(lab, 1, down, end_odd)[0], lab.context.rng(E.rng)
+    last, rng = runs.gap_lines(lab, 1, down, end_odd)[0], lab.context.rng(E.rng)
     while True:
         gaps = rng.choice(E.gaps, count - 1)
         back = [int(each) for each in np.cumsum(gaps[::-1])[::-1]] + [0]
@@ -173,16 +172,12 @@ def _new_runs(lab: Lab, count: int, down: bool, end_odd: bool) -> Iterator[list[
 def _starts_anew(lab: Lab, found: Found, _identity: str) -> Answer:
     """Whether a stride of one instruction is not followed right after an access that broke it, or, where two accesses
     are enough, whether another distance is."""
-    stride = lab.params.short_stride if lab.page_lines >= 64 else 2
-    lines = run_lines(lab, stride, found.down, start=1)
+    stride = lab.params.short_stride if lab.page_lines >= E.wide else 2
+    lines = runs.strided_lines(lab, stride, found.down, start=1)
     step = lines[1] - lines[0]
 
-    def led(of: Sequence[int], furthest: int = 1) -> Answer:
-        steps = tuple(Access(line * lab.line_size, ip=SAME) for line in of)
-        visit = Visit(steps, warm=tuple(sorted(of)) if found.warm else ())
-        control = replace(visit, steps=tuple(replace(each, ip=None) for each in steps))
-        targets = (of[-1] + number * (of[-1] - of[-2]) for number in range(1, furthest + 1))
-        return lab.ask(Question(visit, tuple(line for line in targets if 0 <= line < lab.page_lines), (control,)))
+    def led(of: list[int], furthest: int = 1) -> Answer:
+        return lab.ask(runs.ip_question(lab, of, found.warm, furthest))
 
     broken = lines[-1] + (E.broken if step > 0 else -E.broken)
     if led(lines) is not True:
@@ -206,11 +201,8 @@ def _in_order(lab: Lab, found: Found, _identity: str) -> Answer:
 
 
 def _long_run(lab: Lab, down: bool) -> Question:
-    """Lines ahead of a run of neighbouring ones, longer than a run with gaps can be, that its last access alone
-    does not bring."""
-    lines = near_lines(lab, E.long_run, down, (1, 1))
-    control = Visit(loads(lab, lines[-1:]))
-    return Question(Visit(loads(lab, lines)), tuple(ahead(lines, lab.params.near, lab.params.far, down)), (control,))
+    """Lines ahead of a run of neighbouring ones, longer than a run with gaps can be."""
+    return runs.led_question(lab, runs.near_lines(lab, E.long_run, down, (1, 1)), (lab.params.near, lab.params.far))
 
 
 def _practised(lab: Lab) -> Iterator[Question]:
@@ -219,28 +211,37 @@ def _practised(lab: Lab) -> Iterator[Question]:
     stride, each by its own; the next page after a run to the page's end."""
     lines, start = lab.page_lines, lab.params.lead_from
     deltas = [line for line in range(lines) if line % 5 in (0, 2)]
-    runs = [list(range(start, lines)), list(range(lines - 1 - start, -1, -1)), list(range(0, lines, 3)), deltas]
-    for run in runs:
+    made = [list(range(start, lines)), list(range(lines - 1 - start, -1, -1)), list(range(0, lines, 3)), deltas]
+    for run in made:
         half = len(run) // 2
         targets = [line for line in run[half:] if min(E.apart) <= abs(line - run[half - 1]) <= max(E.apart)]
         yield _after_practice(lab, run, half, tuple(targets), same=True)
-    footprint = [0, 5, 11, 3, 14]
-    yield _after_practice(lab, footprint, 1, (footprint[2],), same=False)
-    first = _after_practice(lab, runs[0], len(runs[0]), (lines + 1,), same=True)
+    yield _after_practice(lab, E.footprint, 1, E.footprint[2:3], same=False)
+    first = _after_practice(lab, made[0], len(made[0]), (lines + 1,), same=True)
     yield replace(first, visit=replace(first.visit, window=(0, 2 * lines)))
 
 
 def _after_practice(lab: Lab, run: Sequence[int], count: int, targets: tuple[int, ...], same: bool) -> Question:
     def accesses(lines: Sequence[int], page: int) -> list[Access]:
-        ips = [SAME if same else SAME + 256 * (number + 1) for number in range(len(lines))]
+        first = lab.params.same_ip
+        ips = [first if same else first + E.ips * (number + 1) for number in range(len(lines))]
         return [Access(line * lab.line_size, ip=ip, page=page) for line, ip in zip(lines, ips, strict=True)]
 
     practice = [access for page in range(1, E.practice + 1) for access in accesses(run, page)]
     return Question(Visit((*practice, *accesses(run[:count], 0))), targets)
 
 
-def report_other(lab: Lab, found: Found, report: Report) -> None:
+def report_other(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> None:
     """What trains it and which level it fills, by the question that showed it."""
     if found.question is not None:
-        report_trained_by(lab, found.question, lab.page_lines // 2 + E.anchor, report)
+        report_trained_by(lab, found.question, report)
         report_fills(lab, found.question, report)
+
+
+CASES: dict[str, tuple[Check, ...]] = {
+    "l1.stride": (_starts_anew,),
+    "l2.stride": (_in_order,),
+    "l1.stream": (_follows_new, _leads_as_fitted),
+    "l2.stream": (_follows_new, _leads_as_fitted),
+}
+"""By family of runs, the cases that its rules say more of."""

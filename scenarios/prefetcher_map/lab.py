@@ -17,51 +17,13 @@ from setebench.infer.ticks import dominant, mean_ticks
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.serving import References
+from setebench.probe import Probe
 from setebench.scenario import Context
 
+from .found import Answer, Known, Question, some
 from .params import Params
 
-Answer = bool | None
 Ticks = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Question:
-    """Whether a visit brings any of its targets (`inner`: to level 1) which none of its controls brings."""
-
-    visit: Visit
-    targets: tuple[int, ...]
-    controls: tuple[Visit, ...] = ()
-    inner: bool = False
-
-
-@dataclass
-class Known:
-    """What a survey knows of its machine, on which further questions depend. As long as nothing was found out,
-    everything counts as there that might disturb a question.
-
-    forget: regions to be opened before every visit so that region prefetchers remember nothing; 0 without any.
-    next_in_l1: level 1 may bring the next line on every access; next_after_hits: after some accesses to one line.
-    next_repeats: after how many; next_counts_misses: each a miss.
-    level_two_listens: level 2 may have prefetchers; outer_next: of the next line; pairs, page_strides: of these kinds.
-    inner_streams: level 1 may have streams; inner_starts_at_ends: which one access at a page's end starts.
-    others_learn: something that no family explains is there, and may have learned from the questions.
-    traversals_fit: the lines of traversals stay in level 2, but for a few; traversals_whole: all of them."""
-
-    forget: int = 0
-    next_in_l1: bool = True
-    next_after_hits: bool = True
-    next_repeats: int | None = None
-    next_counts_misses: bool = False
-    level_two_listens: bool = True
-    outer_next: bool = True
-    pairs: bool = True
-    page_strides: bool = True
-    inner_streams: bool = True
-    inner_starts_at_ends: bool = True
-    others_learn: bool = False
-    traversals_fit: bool = True
-    traversals_whole: bool = True
 
 
 @dataclass
@@ -122,8 +84,7 @@ class Lab(Visits):
             came = self.comes(question.visit, target, question.inner)
             anyway: Answer = False
             if came:
-                answers = [self.comes(control, target, question.inner) for control in question.controls]
-                anyway = True if True in answers else None if None in answers else False
+                anyway = some(self.comes(control, target, question.inner) for control in question.controls)
                 if anyway is False:
                     return True
             unclear = unclear or came is None or anyway is None
@@ -212,38 +173,26 @@ class Lab(Visits):
 
     def brings_shared(self, question: Question, makers: Sequence[int], cpus: tuple[int, ...]) -> Answer:
         """Whether a target that no control brings comes when several CPUs of a core make the accesses, `makers` saying
-        which of `cpus` makes each; the first one times.
+        which of `cpus` makes each; the first one times."""
+        return self._by_several(question, self.builder.split(self._quiet(question.visit), makers, len(cpus)), cpus)
 
-        Beside its sibling a core takes some cycles longer for each load than when the references were taken: such times
-        lie between those of two levels, where their mixture says nothing, but far from those of memory. Means, as a
-        coarse clock may read a load from a cache as late as one from memory."""
-        targets = self.free(question)
-        if not targets:
-            return None
-        probes = self.builder.split(self._quiet(question.visit), makers, len(cpus))
-        by_cpu = dict(zip(cpus, probes, strict=True))
-        times = self.together(by_cpu, targets, cpus[0], self.params.again)
-        *_, cache, memory = (float(ticks.mean()) for ticks in self.references.ticks.values())
-        step = step_ticks(self.context)
-        shares = [(memory - mean_ticks(each, step)) / (memory - cache) for each in times]
-        return self._any_came([min(max(share, 0.0), 1.0) for share in shares])
-
-    def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, int]) -> Answer:
+    def brings_across(self, question: Question, parts: tuple[int, int, int], cpus: tuple[int, ...]) -> Answer:
         """Whether a target that no control brings comes when the second CPU makes the accesses from the first to the
         second of the numbers in `parts`, then the first CPU those up to the third; the first one times."""
-        targets = self.free(question)
+        return self._by_several(question, self.builder.continued(self._quiet(question.visit), parts), cpus)
+
+    def _by_several(self, question: Question, probes: Sequence[Probe], cpus: tuple[int, ...]) -> Answer:
+        """Beside its sibling a core takes some cycles longer for each load than when the references were taken: such
+        times lie between those of two levels, where their mixture says nothing, but far from those of memory. Means, as
+        a coarse clock may read a load from a cache as late as one from memory."""
+        targets, step = self.free(question), step_ticks(self.context)
         if not targets:
             return None
-        probes = self.builder.continued(self._quiet(question.visit), parts)
-        by_cpu = dict(zip(cpus, probes, strict=True))
-        times = self.together(by_cpu, targets, cpus[0], self.params.again)
-        return self._any_came([float(share) for share in 1.0 - self.references.shares(times).of("memory")])
-
-    def _any_came(self, shares: Sequence[float]) -> Answer:
-        """Whether any line was in a cache, from the fraction of repetitions in which each was."""
+        times = self.together(dict(zip(cpus, probes, strict=True)), targets, cpus[0], self.params.again)
+        *_, cache, memory = (float(ticks.mean()) for ticks in self.references.ticks.values())
+        shares = np.clip([(memory - mean_ticks(each, step)) / (memory - cache) for each in times], 0, 1)
         brought = self.params.brought
-        answers = [share > brought if abs(share - 0.5) > brought - 0.5 else None for share in shares]
-        return True if True in answers else (None if None in answers else False)
+        return some(bool(share > brought) if abs(share - 0.5) > brought - 0.5 else None for share in shares)
 
     # -- decisions -------------------------------------------------------------------------------------------------
 

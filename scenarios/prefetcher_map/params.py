@@ -37,6 +37,7 @@ class Params:
       held_accesses: hits on the lines behind it then, as many as the largest batch that is compared has lines.
       drawn: lines ahead of a run, first and last, that hits on the next line draw from a stream: nearer than the gaps.
       stride, stride_run, start: lines apart, further than batches of streams reach; accesses; the first one's line.
+      same_ip: an instruction address that accesses share, unlike those of a visit's other ones in its low six bits.
       short_stride: lines apart that show what follows short strides alone, and leave more room to run ahead.
       most_trigger: accesses at equal distances after which a stride prefetcher is no longer waited for.
       most_ahead: strides ahead that are asked for.
@@ -82,6 +83,7 @@ class Params:
     stride: int = 7
     stride_run: int = 8
     start: int = 3
+    same_ip: int = 0x152B
     short_stride: int = 3
     most_trigger: int = 8
     most_ahead: int = 8

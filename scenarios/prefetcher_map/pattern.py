@@ -13,7 +13,6 @@ from setebench.experiments.visits import LAYOUT, Access, Kind, Visit, instructio
 from setebench.results import Finding
 
 from .lab import Lab
-from .strides import SAME
 
 KINDS: dict[str, Kind] = {"": "load", "load": "load", "store": "store", "flush": "flush"}
 KINDS |= {"t0": "t0", "t1": "t1", "t2": "t2", "nta": "nta", "w": "w"}
@@ -59,7 +58,7 @@ def charts(lab: Lab) -> dict[str, Any]:
     """A chart of a sequential run through a page by many instructions and one of a stride by one instruction."""
     stride = sum(lab.params.gaps) // 2 - 1
     upwards = [Access(line * lab.line_size) for line in range(lab.page_lines)]
-    strided = [Access(line * lab.line_size, ip=SAME) for line in range(0, lab.page_lines, stride)]
+    strided = [Access(line * lab.line_size, ip=lab.params.same_ip) for line in range(0, lab.page_lines, stride)]
     return {
         "line after line": chart(lab, upwards),
         f"every {stride}th line, by one instruction": chart(lab, strided),

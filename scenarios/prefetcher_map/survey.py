@@ -20,12 +20,12 @@ from setebench.measure.serving import References
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-from .attributes import Found
 from .confirm import confirmed
 from .described import compare
-from .families import FAMILIES, OTHERS, doubt, find_all
-from .lab import Answer, Lab, fit_traversals
-from .neighbours import downwards, odd_line
+from .families import FAMILIES, doubt, find_all
+from .found import Answer, Found
+from .kinds.neighbours import downwards, odd_line
+from .lab import Lab, fit_traversals
 from .report import Report, agreed, open_questions
 
 HUGE_BYTES = 1 << 21
@@ -83,12 +83,9 @@ def find(lab: Lab, busy: Busy) -> dict[str, Found]:
     lab.context.progress("what level 2 holds")
     fit_traversals(lab)
     finds = find_all(lab)
-    outer = [found for identity, found in finds.items() if identity.startswith("l2")]
-    lab.known.level_two_listens = any(found.present is not False for found in outer)
-    lab.known.inner_streams = finds["l1.stream"].present is not False
-    compare(lab, finds)
-    open_absent(lab, finds, busy.cpus())
-    doubt(lab, finds)
+    compare(lab)
+    open_absent(lab, busy.cpus())
+    doubt(lab)
     return finds
 
 
@@ -96,14 +93,14 @@ def survey(lab: Lab, huge: Lab | None, finds: dict[str, Found]) -> Iterator[Find
     """Ask the rules of everything that was found once; `huge` is the same laboratory in 2 MiB pages."""
     if huge is not None:
         huge.know_as(lab)
-    for family in (*FAMILIES, *OTHERS):
+    for family in FAMILIES:
         found, report = finds[family.identity], Report(family.identity)
         if not family.always and not found.seen:
             continue
         lab.context.progress(f"rules of {family.identity}")
         if report.present(found.present, family.method, found.reason or family.doubt):
             before = shows(lab, found)
-            family.rules(lab, huge, finds, report)
+            family.rules(lab, huge, found, report)
             after = shows(lab, found)
             if before is False or after is False:
                 report.withdraw(THROTTLED.format(when="before" if before is False else "after"))
@@ -118,21 +115,19 @@ def shows(lab: Lab, found: Found) -> Answer:
         return lab.ask(found.question)
 
 
-def open_absent(lab: Lab, finds: dict[str, Found], busy_cpus: float | None) -> None:
-    """What was found while others kept so many CPUs busy: whatever did not show may be there. The laboratory then knows
-    no better, and level 2's next-line prefetcher is only reported where level 1's did not bring the line."""
+def open_absent(lab: Lab, busy_cpus: float | None) -> None:
+    """What was found while others kept so many CPUs busy: whatever did not show may be there. Level 2's next-line
+    prefetcher is then only reported where level 1's did not bring the line."""
     if not busy_cpus:
         return
-    lab.known.outer_next = lab.known.pairs = lab.known.page_strides = True
-    first, outer = finds["l1.next_line"], finds["l2.next_line"]
-    if first.present is False:
-        lab.known.next_in_l1 = lab.known.next_after_hits = True
-        odd = odd_line(lab)
-        if outer.present and lab.in_l1(downwards(lab, odd), odd + 1) is not False:
-            outer.present = None
+    finds = lab.known.finds
+    hidden = finds["l1.next_line"].present is False
     for found in finds.values():
         found.reason = found.reason or BUSY.format(busy_cpus=busy_cpus)
         found.present = found.present or None
+    odd = odd_line(lab)
+    if hidden and finds["l2.next_line"].present and lab.in_l1(downwards(lab, odd), odd + 1) is not False:
+        finds["l2.next_line"].present = None
 
 
 def without_denials(findings: Iterable[Finding], busy_cpus: float | None) -> list[Finding]:

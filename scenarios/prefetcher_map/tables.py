@@ -6,13 +6,13 @@ all families.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from setebench.experiments.visits import LAYOUT, Access, instruction
 
-from .lab import Answer
-from .report import Report
+from .found import Answer
+from .report import UNCLEAR, Report
 
 METHOD = "runs in many pages, the first continued"
 REPLACED = "a full table whose oldest runs were used again before new ones came: which runs still go on"
@@ -41,15 +41,6 @@ FAR_BITS_MATTER = (
 )
 
 
-def first_that(holds: Callable[[int], Answer], counts: Iterable[int]) -> int | None:
-    """The first number for which something holds; None where one before it is unclear, or none does."""
-    for count in counts:
-        answers = holds(count)
-        if answers is None or answers:
-            return count if answers else None
-    return None
-
-
 def edge(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
     """The largest number below `high` for which something holds that holds for `low` and not for `high`."""
     while high - low > 1:
@@ -59,6 +50,17 @@ def edge(holds: Callable[[int], Answer], low: int, high: int) -> int | None:
             return None
         low, high = (middle, high) if answers else (low, middle)
     return low
+
+
+def largest(holds: Callable[[int], Answer], low: int, high: int) -> tuple[int, bool] | None:
+    """The largest number up to `high` for which something holds that holds for `low`, and whether the next one was seen
+    not to."""
+    if holds(low) is not True:
+        return None
+    if high <= low or holds(high):
+        return max(low, high), False
+    found = edge(holds, low, high)
+    return None if found is None else (found, holds(found + 1) is False)
 
 
 def size(holds: Callable[[int], Answer], most: int, plainly: Callable[[int], Answer] | None = None) -> int | None:
@@ -152,11 +154,12 @@ def replacement(goes_on: GoesOn, entries: int, most: int) -> str | None:
     return "fifo" if first else "lru"
 
 
-def report_table(goes_on: GoesOn, report: Report, most: int, reason: str) -> int | None:
-    """Report how many runs a table holds and which it gives up; returns the number."""
-    entries = size(lambda runs: goes_on(History(runs)), most)
-    report.value("streams", entries, METHOD, reason)
-    report_replacement(goes_on, entries, report, LAYOUT.block_pages - 2)
+def report_table(goes_on: GoesOn, report: Report, most: int, runs: int = LAYOUT.block_pages - 2) -> int | None:
+    """Report how many runs, up to `most`, a table holds and which it gives up, where so many `runs` can be made that
+    are not alike; returns the number."""
+    entries = size(lambda count: goes_on(History(count)), most)
+    report.value("streams", entries, METHOD, UNCLEAR)
+    report_replacement(goes_on, entries, report, runs)
     return entries
 
 

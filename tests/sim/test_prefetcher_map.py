@@ -14,13 +14,17 @@ import pytest
 from msgspec.structs import replace
 from quiet_machines import levels, quiet
 from setebench.scenarios.prefetcher_map import survey
-from setebench.scenarios.prefetcher_map.attributes import Found, report_shared
+from setebench.scenarios.prefetcher_map.attributes import report_shared
+from setebench.scenarios.prefetcher_map.families import FAMILIES
+from setebench.scenarios.prefetcher_map.found import Found
+from setebench.scenarios.prefetcher_map.kinds.ip_strides import InstructionRules, find_l1_stride
+from setebench.scenarios.prefetcher_map.kinds.page_strides import SHORT_LED, find_l2_stride
+from setebench.scenarios.prefetcher_map.kinds.runs import gap_lines, l1_question, l2_questions
+from setebench.scenarios.prefetcher_map.kinds.stream_report import Tables
+from setebench.scenarios.prefetcher_map.kinds.streams import find_l1_stream
 from setebench.scenarios.prefetcher_map.lab import Lab
-from setebench.scenarios.prefetcher_map.neighbours import find_neighbours
 from setebench.scenarios.prefetcher_map.pattern import ask, charts
 from setebench.scenarios.prefetcher_map.report import Report
-from setebench.scenarios.prefetcher_map.streams import Rules, find_l1_stream, gap_lines, l1_question, l2_questions
-from setebench.scenarios.prefetcher_map.strides import SHORT_LED, InstructionRules, find_l1_stride, find_l2_stride
 from swept_machines import swept
 
 from setebench.experiments.busy import Busy
@@ -69,6 +73,15 @@ def laboratory(machine: SimulatedMachine) -> Lab:
     context = swept(machine, fast=True)
     region = working_memory(context)
     return Lab(context, region, measure_references(context, region))
+
+
+def outer_next(machine: SimulatedMachine) -> Found:
+    """The next-line prefetcher of level 2, looked for behind the neighbours before it in the table."""
+    lab = laboratory(machine)
+    for family in FAMILIES:
+        if family.identity in ("l1.next_line", "l2.pair", "l2.up_down", "l2.next_line"):
+            lab.known.finds[family.identity] = family.find(lab)
+    return lab.known.finds["l2.next_line"]
 
 
 def surveyed(machine: SimulatedMachine) -> list[Finding]:
@@ -220,13 +233,13 @@ def test_next_lines_of_level_two_are_reported_behind_those_of_level_one(
     """Level 1's own requests are dropped while all its miss entries are taken, also where only prefetches can take
     them."""
     with closing(quiet(prefetchers=(ALWAYS_NEXT, *beside), core=core, **SHAPE)) as machine:
-        found = find_neighbours(laboratory(machine))["l2.next_line"]
+        found = outer_next(machine)
     assert (found.hidden, found.present) == (True, L2_NEXT in beside)
 
 
 def test_next_lines_stay_open_where_level_one_waits_for_an_entry() -> None:
     with closing(quiet(prefetchers=(replace(ALWAYS_NEXT, when_full="stalls"), L2_NEXT), **SHAPE)) as machine:
-        assert find_neighbours(laboratory(machine))["l2.next_line"].present is None
+        assert outer_next(machine).present is None
 
 
 def test_two_runs_of_a_page_are_reported_where_level_two_leads_them_on() -> None:
@@ -243,7 +256,7 @@ def test_two_runs_of_a_page_are_reported_where_level_two_leads_them_on() -> None
         trigger_by_l1_prefetcher=1,
     )
     with closing(quiet(prefetchers=(inner, outer), **SHAPE)) as machine:
-        rules = Rules(laboratory(machine), Found(present=True, trigger=5), inner=True)
+        rules = Tables(laboratory(machine), Found(present=True, trigger=5), inner=True)
         assert rules.per_page("both") == 2
         assert rules.entries() == 8
 
@@ -275,7 +288,7 @@ def test_runs_that_are_not_taken_up_alone_say_nothing_of_two_in_a_page() -> None
     """A batch goes further than the distance, so hits on the first line ahead bring nothing more."""
     streamer = spec.Streamer(level=2, trigger=3, degree=16, max_distance=8, streams=16, streams_per_page=2)
     with closing(quiet(prefetchers=(streamer,), **SHAPE)) as machine:
-        rules = Rules(laboratory(machine), Found(present=True, trigger=3), inner=False)
+        rules = Tables(laboratory(machine), Found(present=True, trigger=3), inner=False)
         assert rules.per_page("both") is None
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from setebench.scenarios.prefetcher_map.attributes import Found
+from setebench.scenarios.prefetcher_map.found import Found
+from setebench.scenarios.prefetcher_map.kinds.page_strides import report_l2_stride
 from setebench.scenarios.prefetcher_map.lab import Lab
 from setebench.scenarios.prefetcher_map.report import Report
-from setebench.scenarios.prefetcher_map.strides import report_l2_stride
 from test_prefetcher_map import L1_STREAM, L1_STRIDE, L2_STREAM, L2_STRIDE, judged, wrong
 
 from setebench.experiments.levels import working_memory
@@ -85,7 +85,6 @@ def test_requests_of_level_one_make_no_rule_of_page_strides_wrong() -> None:
         context = Context(machine=machine, seed=9563, fast=True)
         region = working_memory(context)
         lab = Lab(context, region, measure_references(context, region))
-        lab.known.next_in_l1 = True
         reported = Report("l2.stride")
         report_l2_stride(lab, None, Found(present=True, down=True, stride=lab.params.stride), reported)
     trigger = next(iter(reported))

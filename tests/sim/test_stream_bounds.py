@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from quiet_machines import levels, quiet
+from setebench.scenarios.prefetcher_map.found import Found
+from setebench.scenarios.prefetcher_map.kinds.stream_report import report_reach
+from setebench.scenarios.prefetcher_map.kinds.streams import Rules, find_l2_stream
 from setebench.scenarios.prefetcher_map.lab import Lab
 from setebench.scenarios.prefetcher_map.report import Report
-from setebench.scenarios.prefetcher_map.streams import Rules, find_l2_stream, report_reach
 from test_prefetcher_map import L2_STRIDE, SHAPE, judged, laboratory
 
 from setebench.judge import Verdict, judge
@@ -33,8 +35,8 @@ STREAMERS = st.builds(
 
 def reach_of(lab: Lab) -> list[Finding]:
     """Degree and distance of the only prefetcher that there is."""
-    lab.known.next_in_l1 = lab.known.next_after_hits = lab.known.inner_streams = False
-    lab.known.outer_next = lab.known.pairs = False
+    for identity in ("l1.next_line", "l1.stream", "l2.next_line", "l2.up_down", "l2.pair"):
+        lab.known.finds[identity] = Found(False)
     reported = Report("l2.stream")
     report_reach(Rules(lab, find_l2_stream(lab), False), reported)
     return list(reported)

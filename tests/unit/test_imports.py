@@ -37,9 +37,10 @@ def _named(node: ast.AST, package: str = "") -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        own_folder = node.level == 1 and package.startswith("setebench.scenarios.")
+        own_folder = package.startswith("setebench.scenarios.") and package.count(".") > node.level
         assert not node.level or own_folder, "imports name their module in full, but for those in a scenario's folder"
-        module = ".".join(part for part in (package if node.level else "", node.module or "") if part)
+        start = package.rsplit(".", node.level - 1)[0] if node.level else ""
+        module = ".".join(part for part in (start, node.module or "") if part)
         # `from setebench import store` imports setebench.store
         for alias in node.names:
             longer = f"{module}.{alias.name}"

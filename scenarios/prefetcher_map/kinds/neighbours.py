@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from setebench.experiments.visits import Access, Visit
 
-from .attributes import ONE, Found, report_fills, report_shared, report_trained_by, siblings
-from .lab import Answer, Lab, Question
-from .models import next_line_lead
-from .report import UNCLEAR, Report
-from .tables import History, first_that, size
+from ..attributes import report_fills, report_shared, report_trained_by
+from ..found import Answer, Found, Question, first_that, some
+from ..lab import Lab
+from ..models import next_line_lead
+from ..report import UNCLEAR, Report
+from ..tables import History, size
 
+AFTER_HITS = "the next line in level 1 after repeated accesses to one line"
+BEFORE_ODD = "the line before an odd one after one access, and not before an even one"
+GOING_DOWN = "the neighbouring line on the side to which the page's accesses went"
+AFTER_ONE = "the next line after one access"
 HIDDEN = "a next-line prefetcher of level 1 brings the same line on every access; switch it off and run again"
 MIXED = "lines come that are not next to each other, or another prefetcher brings some; run again at a quieter time"
 ALIKE = "what brings the next line hides whether this prefetcher does; switch that off and run again"
 OTHERS_NEXT = "another prefetcher of the next line may have brought it; switch that off and run again"
 ONE_ACCESS = "one access"
+LAST_LINE = "the last line of a page"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,22 +32,16 @@ class Neighbourhood:
     """odd_behind, even_after: lines from the page's middle to the odd and to the even line that is accessed.
     above: lines further up that the access before lies, so that the page's accesses go down.
     away: lines further off, on the side of a line that came alone, that must stay away for it to be the only one.
-    anchor: lines from the accessed one to that loaded before software prefetches.
     bursts: loads, then prefetches, that may use up level 1's miss entries, some of the counts that CPUs have."""
 
     odd_behind: int = 3
     even_after: int = 4
     above: int = 10
     away: tuple[int, ...] = (2, 3)
-    anchor: int = 20
     bursts: tuple[int, ...] = (16, 32, 64, 128)
 
 
 NEAR = Neighbourhood()
-
-
-Finds = Mapping[str, Found]
-"""What was found, by identity."""
 
 
 def odd_line(lab: Lab) -> int:
@@ -57,10 +57,8 @@ def even_line(lab: Lab) -> int:
 def repeated(lab: Lab, count: int, flushed: bool = False, at: int | None = None) -> Visit:
     """`count` accesses to one line, flushed in between or not."""
     line = (odd_line(lab) if at is None else at) * lab.line_size
-    steps = [Access(line)]
-    for _ in range(count - 1):
-        steps += [Access(line, "flush"), Access(line)] if flushed else [Access(line)]
-    return Visit(tuple(steps))
+    again = [Access(line, "flush"), Access(line)] if flushed else [Access(line)]
+    return Visit((Access(line), *again * (count - 1)))
 
 
 def downwards(lab: Lab, line: int) -> Visit:
@@ -72,41 +70,51 @@ def downwards(lab: Lab, line: int) -> Visit:
     return Visit(steps, warm=(above + 1,) if lab.known.next_after_hits else (), demoted=(above,))
 
 
-def find_neighbours(lab: Lab) -> dict[str, Found]:
-    """Look for all of them."""
-    odd, even = odd_line(lab), even_line(lab)
-    first = _find_next_line(lab)
-    pair = Found(question=Question(repeated(lab, 1), (odd - 1,)))
-    before = lab.brings(repeated(lab, 1), odd - 1), lab.brings(repeated(lab, 1, at=even), even - 1)
-    pair.present = None if None in before else before == (True, False)
-    lab.known.next_after_hits = first.present is not False
-    up_down = Found(question=Question(downwards(lab, even), (even - 1,)))
-    up_down.present = lab.brings(downwards(lab, even), even - 1)
-    up_down.seen = up_down.present is not False
-    outer = Found(question=Question(downwards(lab, odd), (odd + 1,)))
-    if first.present is not False and first.trigger in (None, 1):
-        outer.hidden, outer.present = True, _without_entries(lab, pair, up_down)
-    else:
-        after = lab.brings(repeated(lab, 1), odd + 1)
-        outer.present = after if not after else lab.brings(downwards(lab, odd), odd + 1)
-    return {"l1.next_line": first, "l2.pair": pair, "l2.next_line": outer, "l2.up_down": up_down}
-
-
-def _find_next_line(lab: Lab) -> Found:
+def find_next_line(lab: Lab) -> Found:
     """The next line in level 1 after some accesses to one line: no other prefetcher sees several accesses in that."""
     target, most = odd_line(lab) + 1, lab.params.most_repeated
+
+    def comes(count: int, flushed: bool) -> Answer:
+        return lab.in_l1(repeated(lab, count, flushed), target)
+
     answers = []
     for flushed in (False, True):
-        answers.append(lab.in_l1(repeated(lab, most, flushed), target))
+        answers.append(comes(most, flushed))
         if answers[-1]:
-            counts = range(1, most + 1)
-            trigger = first_that(lambda count: lab.in_l1(repeated(lab, count, flushed), target), counts)  # noqa: B023
+            trigger = first_that(lambda count: comes(count, flushed), range(1, most + 1))  # noqa: B023
             question = Question(repeated(lab, trigger or most, flushed), (target,), inner=True)
             return Found(True, question=question, trigger=trigger, flushed=flushed)
-    return Found(None if None in answers else False)
+    return Found(some(answers))
 
 
-def _without_entries(lab: Lab, pair: Found, up_down: Found) -> Answer:
+def find_pair(lab: Lab) -> Found:
+    """The line before an odd one, and not before an even one."""
+    odd, even = odd_line(lab), even_line(lab)
+    before = lab.brings(repeated(lab, 1), odd - 1), lab.brings(repeated(lab, 1, at=even), even - 1)
+    present = None if None in before else before == (True, False)
+    return Found(present, question=Question(repeated(lab, 1), (odd - 1,)))
+
+
+def find_up_down(lab: Lab) -> Found:
+    """The line before an even one that the page's accesses went down to."""
+    even = even_line(lab)
+    came = lab.brings(downwards(lab, even), even - 1)
+    return Found(came, question=Question(downwards(lab, even), (even - 1,)), seen=came is not False)
+
+
+def find_outer_next(lab: Lab) -> Found:
+    """The next line after one access, whichever way the page's accesses went."""
+    odd = odd_line(lab)
+    found = Found(question=Question(downwards(lab, odd), (odd + 1,)), hidden=lab.known.next_in_l1)
+    if found.hidden:
+        found.present = _without_entries(lab)
+    else:
+        after = lab.brings(repeated(lab, 1), odd + 1)
+        found.present = after if not after else lab.brings(downwards(lab, odd), odd + 1)
+    return found
+
+
+def _without_entries(lab: Lab) -> Answer:
     """Whether level 2 brings the next line where level 1 does after every access, too: behind a burst of misses, level
     1 may have no entry left for its own request, and drop it. Then the line is in an outer cache, or nowhere; if it
     still is in level 1, nothing follows. Nor does anything from its being nowhere if others that level 2 is known to
@@ -118,23 +126,21 @@ def _without_entries(lab: Lab, pair: Found, up_down: Found) -> Answer:
             visit = replace(downwards(lab, odd), burst=burst, burst_how=how)
             level = lab.level(visit, odd + 1)
             if level not in (None, "l1"):
-                paused = (pair.present or up_down.present) and not lab.brings(visit, odd - 1)
+                others = any(lab.known.finds[name].present for name in ("l2.pair", "l2.up_down"))
+                paused = others and not lab.brings(visit, odd - 1)
                 return None if level == "memory" and paused else level != "memory"
     return None
-
-
-# -- rules ---------------------------------------------------------------------------------------------------------
 
 
 def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of level 1's next-line prefetcher."""
     trigger, question, line = found.trigger, found.question, odd_line(lab)
-    report.value("trigger", trigger, "the next line in level 1 after repeated accesses to one line", UNCLEAR)
+    report.value("trigger", trigger, AFTER_HITS, UNCLEAR)
     if trigger is None or question is None:
         return
     degree = _report_lines(lab, lambda off: lab.in_l1(question.visit, line + off), report)
     _report_lead(lab, degree, trigger == 1, True, report)
-    report_trained_by(lab, question, line + NEAR.anchor, report)
+    report_trained_by(lab, question, report)
     report.value("fills", "l1", "the next line in level 1", "")
     report_shared(lab, question, 0 if trigger == 1 else len(question.visit.steps) - 1, report)
     if trigger > 1:
@@ -146,7 +152,7 @@ def report_next_line(lab: Lab, huge: Lab | None, found: Found, report: Report) -
         visit = replace(repeated(memory, trigger, found.flushed, at=last), window=(0, 2 * memory.page_lines))
         return memory.in_l1(visit, last + 1)
 
-    report_crossing(crosses, lab, huge, "the last line of a page", report)
+    report_crossing(crosses, lab, huge, LAST_LINE, report)
 
 
 def report_crossing(crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None, method: str, report: Report) -> None:
@@ -158,71 +164,65 @@ def report_crossing(crosses: Callable[[Lab], Answer], lab: Lab, huge: Lab | None
 
 def _watched(lab: Lab, found: Found, history: History) -> Question:
     """Lines watched at once: all get all accesses but one, then the first gets its last."""
-    place, begun = odd_line(lab) * lab.line_size, repeated(lab, (found.trigger or 1) - 1, found.flushed).steps
-    again = (Access(place, "flush"), Access(place)) if found.flushed else (Access(place),)
+    steps = repeated(lab, found.trigger or 1, found.flushed).steps
+    last = 2 if found.flushed else 1
 
     def begin(runs: Sequence[int]) -> list[Access]:
-        return [replace(access, page=history.page(run)) for run in runs for access in begun]
+        return [replace(access, page=history.page(run)) for run in runs for access in steps[:-last]]
 
-    return Question(Visit(tuple(history.steps(begin, lambda _runs: list(again)))), (odd_line(lab) + 1,), inner=True)
+    return Question(
+        Visit(tuple(history.steps(begin, lambda _runs: [*steps[-last:]]))), (odd_line(lab) + 1,), inner=True
+    )
 
 
-def report_pair(lab: Lab, found: Found, report: Report) -> None:
+def report_pair(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of level 2's pair prefetcher."""
     visit, line = repeated(lab, 1), odd_line(lab)
     report.value("trigger", 1, ONE_ACCESS, "")
     _report_single(lambda off: lab.brings(visit, line - off), report)
-    _report_one_access(lab, found.question, report)
-    _report_unshared(lab, report)
+    _report_alike(lab, found, 0, report)
 
 
-def report_next_line_of_two(lab: Lab, huge: Lab | None, finds: Finds, report: Report) -> None:
+def report_outer_next(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of level 2's next-line prefetcher, after an access further up, so that none goes up and down."""
-    found, other = finds["l2.next_line"], even_line(lab)
+    other = even_line(lab)
     report.value("trigger", 1, ONE_ACCESS, "")
     if found.hidden:  # one access is enough for it, as it was found by one; nothing shows its other rules
         crossing = ("crosses_4k", *(("crosses_4k_in_2m",) if huge is not None else ()))
         for parameter in ("degree", "max_distance", "directions", "trained_by", "fills", *crossing):
             report.unresolved(parameter, HIDDEN)
-    else:
-        alone = repeated(lab, 1, at=other)  # one access, to an even line: its pair is the next one
-        degree = _report_lines(lab, lambda off: lab.brings(alone, other + off), report)
-        _report_lead(lab, degree, True, False, report)
-        _report_one_access(lab, found.question, report)
-        _report_page_end(lab, huge, finds["l2.up_down"].present is False, report)
-    _report_unshared(lab, report)
+        return
+    alone = repeated(lab, 1, at=other)  # one access, to an even line: its pair is the next one
+    degree = _report_lines(lab, lambda off: lab.brings(alone, other + off), report)
+    _report_lead(lab, degree, True, False, report)
+    _report_alike(lab, found, 0, report)
+    _report_page_end(lab, huge, not lab.known.may("l2.up_down"), report)
 
 
-def report_up_down(lab: Lab, huge: Lab | None, finds: Finds, report: Report) -> None:
+def report_up_down(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
     """Everything of a prefetcher that brings the neighbour on the side to which the page's accesses went."""
-    line, found, inner = even_line(lab), finds["l2.up_down"], finds["l1.next_line"]
+    line, inner = even_line(lab), lab.known.inner_next
     visit = downwards(lab, line)
     report.value("trigger", 1, ONE_ACCESS, "")
     _report_single(lambda off: lab.brings(visit, line - off), report)
-    _report_one_access(lab, found.question, report)
-    none_next = finds["l2.next_line"].present is False
+    _report_alike(lab, found, 1, report)
+    none_next = not lab.known.may("l2.next_line")
     alone = none_next and (inner.present is False or (inner.trigger or 1) > 1)
     upwards = lab.brings(repeated(lab, 1), odd_line(lab) + 1) if alone else None
     ways = None if upwards is None else "both" if upwards else "down"
     report.value("directions", ways, "the page's accesses going up and down", ALIKE)
     _report_page_end(lab, huge, none_next and inner.present is False, report)
-    if found.question is not None:
-        report_shared(lab, found.question, 1, report)
-
-
-def _report_unshared(lab: Lab, report: Report) -> None:
-    if siblings(lab) is not None:
-        report.unresolved("shared_by_smt", ONE)
 
 
 def _report_page_end(lab: Lab, huge: Lab | None, alone: bool, report: Report) -> None:
     for parameter, memory in (("crosses_4k", lab), ("crosses_4k_in_2m", huge)):
         if memory is not None:
             last = memory.page_lines - 1
-            visit = Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines))
-            crosses = memory.brings(visit, last + 1)
+            crosses = memory.brings(
+                Visit((Access(last * memory.line_size),), window=(0, 2 * memory.page_lines)), last + 1
+            )
             known = None if crosses and not alone else crosses
-            report.value(parameter, known, "the last line of a page", OTHERS_NEXT if crosses else UNCLEAR)
+            report.value(parameter, known, LAST_LINE, OTHERS_NEXT if crosses else UNCLEAR)
 
 
 def _report_lead(lab: Lab, degree: int | None, by_one: bool, inner: bool, report: Report) -> None:
@@ -265,7 +265,8 @@ def _report_single(comes: Callable[[int], Answer], report: Report) -> None:
         report.value(parameter, 1 if set(further) == {False} else None, "the lines behind it stay away", MIXED)
 
 
-def _report_one_access(lab: Lab, question: Question | None, report: Report) -> None:
-    if question is not None:
-        report_trained_by(lab, question, odd_line(lab) + NEAR.anchor, report)
-        report_fills(lab, question, report)
+def _report_alike(lab: Lab, found: Found, first: int, report: Report) -> None:
+    if found.question is not None:
+        report_trained_by(lab, found.question, report)
+        report_fills(lab, found.question, report)
+        report_shared(lab, found.question, first, report)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from setebench.experiments.visits import LAYOUT, Access, Kind, Visit
+from setebench.experiments.visits import LAYOUT, Access, Visit
 
-from .attributes import Found, report_fills, siblings
-from .lab import Answer, Lab, Question
-from .report import UNCLEAR, Report
-from .tables import FAR_BITS_MATTER, bits_that_matter, size
+from ..attributes import cpus_of, report_fills, report_trained_by
+from ..found import Found, Question, first_shown
+from ..lab import Lab
+from ..report import UNCLEAR, Report
+from ..tables import FAR_BITS_MATTER, bits_that_matter, size
 
 METHOD = "what followed a first access in other pages, then the first access alone"
 
@@ -36,33 +37,30 @@ class Training:
 T = Training()
 
 
-def _training(lab: Lab, follower: int | None, how: Kind = "load") -> tuple[Access, ...]:
+def _training(lab: Lab, follower: int | None) -> tuple[Access, ...]:
     """Accesses to the first line and then to `follower`, one page after the other; None: to the first line alone, which
     is the control."""
     steps: list[Access] = []
     for page in range(1, lab.params.training_pages + 1):
-        steps.append(Access(T.start * lab.line_size, how, T.first_ip, page))
+        steps.append(Access(T.start * lab.line_size, ip=T.first_ip, page=page))
         if follower is not None:
-            steps.append(Access(follower * lab.line_size, how, T.later_ip, page))
+            steps.append(Access(follower * lab.line_size, ip=T.later_ip, page=page))
     return tuple(steps)
 
 
-def _question(lab: Lab, follower: int, shift: int = 0, first: int = T.first_ip, how: Kind = "load") -> Question:
-    """Whether the training is recalled by the first access, moved, by another instruction or of another kind."""
-    step = Access((T.start + shift) * lab.line_size, how, first)
-    trained, control = (Visit((step,), training=_training(lab, each, how)) for each in (follower, None))
+def _question(lab: Lab, follower: int, shift: int = 0, first: int = T.first_ip) -> Question:
+    """Whether the training is recalled by the first access, moved, or by another instruction."""
+    step = Access((T.start + shift) * lab.line_size, ip=first)
+    trained, control = (Visit((step,), training=_training(lab, each)) for each in (follower, None))
     return Question(trained, (follower + shift,), (control,))
 
 
 def find_region(lab: Lab) -> Found:
     """Whether there is a region prefetcher; sets what the laboratory does to keep it quiet."""
-    found = Found()
-    near = {follower: lab.ask(_question(lab, follower)) for follower in T.followers}
-    answers = list(near.values())
-    found.present = True if True in answers else (None if None in answers else False)
-    if found.present:
-        follower = next(each for each, value in near.items() if value)
-        found.question = _question(lab, follower)
+    asked = (_question(lab, follower) for follower in T.followers)
+    found = first_shown((lab.ask(question), question, Found()) for question in asked)
+    if found.question is not None:
+        follower = found.question.targets[0]
         found.active = size(
             lambda pages: lab.brings(_watched(lab, follower, pages), follower),
             lab.params.most_active,
@@ -77,22 +75,22 @@ def _watched(lab: Lab, follower: int, pages: int) -> Visit:
     """So many pages whose footprints are to be recorded at once: all are opened before any is continued; then other
     pages, with other keys, until all of it has been learnt. Then the first access alone."""
     size_, watched = lab.line_size, range(1, pages + 1)
-    once = [Access(T.start * size_, "load", T.first_ip, page) for page in watched]
-    once += [Access(follower * size_, "load", T.later_ip, page) for page in watched]
+    once = [Access(T.start * size_, ip=T.first_ip, page=page) for page in watched]
+    once += [Access(follower * size_, ip=T.later_ip, page=page) for page in watched]
     rest = range(pages + 1, LAYOUT.block_pages)
-    once += [Access(T.other_line * size_, "load", T.other_ip, page) for page in rest]
-    return Visit((Access(T.start * size_, "load", T.first_ip),), training=tuple(once * lab.params.training_rounds))
+    once += [Access(T.other_line * size_, ip=T.other_ip, page=page) for page in rest]
+    return Visit((Access(T.start * size_, ip=T.first_ip),), training=tuple(once * lab.params.training_rounds))
 
 
-def report_region(lab: Lab, found: Found, report: Report) -> None:
+def report_region(lab: Lab, _huge: Lab | None, found: Found, report: Report) -> None:
     """Ask and report everything of a region prefetcher that is there."""
     follower = T.followers[0]
     report.value("streams", found.active, "regions opened before any is continued", UNCLEAR)
     report.value("region_size", _size(lab), METHOD, UNCLEAR)
     question = _question(lab, follower)
     report_fills(lab, question, report)
-    report.value("trained_by", _kinds(lab, follower), METHOD, UNCLEAR)
-    if (cpus := siblings(lab)) is not None:
+    report_trained_by(lab, question, report)
+    if len(cpus := cpus_of(lab)[0]) > 1:
         shared = lab.brings_shared(question, [1], cpus[:2])
         report.value("shared_by_smt", shared, "the first access by another thread of the core", UNCLEAR)
     moved = lab.ask(_question(lab, follower, shift=T.moved))
@@ -119,11 +117,3 @@ def _size(lab: Lab) -> int | None:
             return lines * lab.line_size if plain else None
         lines //= 2
     return None
-
-
-def _kinds(lab: Lab, follower: int) -> list[str] | None:
-    if "t0" not in lab.context.machine.facts.prefetch_hints:
-        return None
-    kinds: dict[str, Kind] = {"load": "load", "store": "store", "prefetch": "t0"}
-    answers: dict[str, Answer] = {name: lab.ask(_question(lab, follower, how=kind)) for name, kind in kinds.items()}
-    return None if None in answers.values() else [name for name, value in answers.items() if value]

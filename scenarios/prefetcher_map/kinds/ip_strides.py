@@ -1,0 +1,249 @@
+"""Strides of one instruction, a prefetcher of level 1: equal distances between its accesses, against the same accesses
+from as many instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from setebench.experiments.visits import PAGE_BYTES, Access, Visit, instruction
+
+from ..found import Answer, Found, Question, first_shown
+from ..lab import Lab
+from ..report import LEVEL_UNCLEAR, UNCLEAR, Report
+from ..tables import FAR_BITS_MATTER, History, bits_that_matter, edge, others_first, report_table
+from .neighbours import report_crossing
+from .runs import ip_question, loads, strided_lines
+from .strides import TO_END, Rules, S
+
+METHOD = "equal distances of one instruction, against as many"
+FENCES = (
+    "it shows where addresses order the accesses, not where fences do: look at a pointer chase with equal distances"
+)
+SMALL = "runs of small stride"
+NO_SMALL = "neighbouring lines come anyway, or small strides are followed irregularly; try --pattern"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instructions:
+    """access_bytes: of one load. reach, short_reach: lines apart; what streams bring reaches as many lines, not as many
+    strides, at each. beyond: lines into the next page at which a run that goes on there ends. instructions: runs of
+    instruction addresses that differ in their low six bits."""
+
+    access_bytes: int = 8
+    reach: tuple[int, ...] = (3, 5)
+    short_reach: tuple[int, ...] = (2, 3)
+    beyond: int = 4
+    instructions: int = 62
+
+
+B = Instructions()
+
+
+def find_l1_stride(lab: Lab) -> Found:
+    """Equal distances of one instruction against the same from as many instructions."""
+    wide, narrow = lab.params.stride, lab.params.short_stride
+
+    def tries() -> Iterator[tuple[Answer, Question, Found]]:
+        for stride, down, warm in (
+            (wide, False, True),
+            (wide, False, False),
+            (narrow, False, True),
+            (wide, True, True),
+        ):
+            question = ip_question(lab, strided_lines(lab, stride, down), warm)
+            came = lab.ask(question)
+            if came is None and lab.brings(question.controls[0], question.targets[0]):
+                question = replace(question, inner=True)  # something else brings it as well, perhaps to another level
+                came = lab.ask(question)
+            yield came, question, Found(warm=warm, stride=stride, down=down)
+
+    found = first_shown(tries())
+    if found.present is False:
+        fenced = ip_question(lab, strided_lines(lab, wide, False), False)
+        visits = tuple(replace(each, chained=True) for each in (fenced.visit, *fenced.controls))
+        if lab.ask(replace(fenced, visit=visits[0], controls=visits[1:])):
+            found.present, found.reason = None, FENCES
+    return found
+
+
+class InstructionRules(Rules):
+    """A stride prefetcher of level 1. `inner`: its lines are surely in level 1."""
+
+    inner = False
+
+    def question(self, count: int, stride: int, down: bool | None = None) -> Question:
+        lines = strided_lines(self.lab, stride, self.down(down), count)
+        return replace(ip_question(self.lab, lines, self.found.warm), inner=self.inner)
+
+    def find_trigger(self) -> int | None:
+        """Accesses before the first prefetch. Some count hits of level 1 only now and then, so misses are asked as well
+        (and alone from then on, where they need fewer)."""
+
+        def holds(count: int) -> Answer:
+            return self.lab.ask(self.question(count, self.found.stride))
+
+        hits = self.shortest(holds)
+        if self.found.warm:
+            self.found.warm = False
+            misses = self.shortest(holds)
+            self.found.warm = misses is None or (hits is not None and hits <= misses)
+            return hits if self.found.warm else misses
+        return hits
+
+    def ahead(self, count: int, stride: int) -> int | None:
+        """How many strides ahead lines are there after `count` accesses. None where lines beside the edge come now and
+        then: some CPUs bring lines to level 1, or only to level 2, as they find room."""
+        lab, inside = self.lab, range(self.lab.page_lines)
+        lines = strided_lines(lab, stride, self.found.down, count, start=1)
+        visit, last, step = ip_question(lab, lines, self.found.warm).visit, lines[-1], lines[-1] - lines[-2]
+        for number in range(1, lab.params.most_ahead + 1):
+            target = last + number * step
+            answers = lab.comes(visit, target, self.inner) if target in inside else None
+            if answers is None:
+                return None
+            if not answers:
+                asked = [(target - step, True)] if number > 1 else []
+                asked += [(line, False) for line in (target, target + step) if line in inside]
+                plain = all(lab.plainly(visit, line, self.inner) is there for line, there in asked)
+                return number - 1 if plain else None
+        return None
+
+    def reach(self) -> tuple[int | None, int | None]:
+        """(strides that the first triggering access brings, at two distances alike; strides ahead after many accesses,
+        where the former are known)."""
+        strides = B.reach if self.found.stride >= max(B.reach) else B.short_reach
+        firsts = {self.ahead(self.trigger, stride) for stride in strides}
+        first = firsts.pop() if len(firsts) == 1 else None
+        if first is None:
+            return None, None
+        later = {self.ahead(self.trigger + more, self.lab.params.short_stride) for more in S.settled}
+        return first, later.pop() if len(later) == 1 else None
+
+    def followed(self, stride: int, down: bool = False) -> Answer:
+        """Whether a stride of so many bytes is followed: the line of the next access, unlike with many instructions."""
+        size, count = self.lab.line_size, self.trigger
+        last = self._last_place(stride)
+        places = [last - stride * (count - 1 - number) for number in range(count)]
+        if any(place % size > size - B.access_bytes for place in places):
+            return None
+        following = last + stride
+        if down:  # the same seen from the page's end
+            places = [PAGE_BYTES - B.access_bytes - place for place in places]
+            following = PAGE_BYTES - B.access_bytes - following
+        inside = tuple(sorted({place // size for place in places if 0 <= place < PAGE_BYTES}))
+        steps = tuple(Access(place, ip=self.lab.params.same_ip) for place in places)
+        visit = Visit(steps, warm=inside if self.found.warm else ())
+        others = tuple(Access(place, ip=instruction(number)) for number, place in enumerate(places))
+        if self.lab.brings(replace(visit, steps=others), following // size) is not False:
+            return None
+        return self.lab.comes(visit, following // size, self.inner)
+
+    def _last_place(self, stride: int) -> int:
+        """Byte of the last access of a run: amid the page where it fits, and so near to its line's end that the next
+        access is in another line."""
+        size, span, access = self.lab.line_size, stride * self.trigger, B.access_bytes
+        last = 0
+        if span <= PAGE_BYTES - 2 * size:
+            last = PAGE_BYTES // 2 + span // 2 // size * size - stride
+        elif stride < PAGE_BYTES:
+            last = access
+        last = last // size * size
+        if stride < size:
+            return last + (size - access if stride % access == 0 else size - stride)
+        if size < stride < size + access:  # so far that no access before it crosses into another line
+            return last + (stride - size) * self.trigger
+        return last
+
+    def smallest(self, down: bool) -> tuple[int, int] | None:
+        """(least, largest) bytes that the smallest stride followed may have, asked upwards or downwards: what brings
+        next lines disturbs upwards alone."""
+        size, access = self.lab.line_size, B.access_bytes
+        few = (access, 2 * access, 3 * access)
+        strides = (*few, size // 2, size // 2 + access, size - access, size, size + access)
+        known = {stride: self.followed(stride, down) for stride in strides}
+        followed = [stride for stride, answers in known.items() if answers]
+        if None in known.values() or not followed or not all(known[s] for s in strides if s > followed[0]):
+            return None
+        if not (missed := [stride for stride, answers in known.items() if not answers]):
+            return 1, followed[0]
+        below = edge(lambda b: None if (t := self.followed(b, down)) is None else not t, missed[-1], followed[0])
+        return None if below is None else (below + 1, below + 1)
+
+    def indexed_by(self) -> str | None:
+        """Whether a run goes on into the next page: the last access lies there, so that nothing has to be fetched
+        across the boundary."""
+        visit, target = self._over_the_end(self.lab, min(B.beyond, self.found.stride - 1), self.trigger)
+        answers = self.lab.brings(visit, target)
+        return None if answers is None else ("ip" if answers else "ip+page")
+
+    def _over_the_end(self, lab: Lab, behind: int, count: int) -> tuple[Visit, int]:
+        """A run that ends so many lines behind a page's end, and the line behind it; downwards seen from the end of two
+        pages."""
+        last = lab.page_lines + behind
+        lines = [last - self.found.stride * (count - 1 - number) for number in range(count + 1)]
+        if self.found.down:
+            lines = [2 * lab.page_lines - 1 - line for line in lines]
+        target = lines.pop()
+        warm = tuple(sorted(lines)) if self.found.warm else ()
+        return Visit(loads(lab, lines, by_one=True), warm=warm, window=(0, 2 * lab.page_lines)), target
+
+    def crosses(self, lab: Lab) -> Answer:
+        """Whether a run's next line is fetched where it lies in the next page. What hits never bring, misses may: of
+        this prefetcher, or of another level's, which is not known then."""
+        visit, target = self._over_the_end(lab, -min(3, self.found.stride), self.trigger + 1)
+        answers = lab.brings(visit, target)
+        missing = replace(visit, warm=())
+        return answers if answers is not False or not visit.warm or lab.brings(missing, target) is False else None
+
+    def ip_bits(self) -> tuple[int, ...] | None:
+        """Those that, changed for the last access, end the run."""
+        question = self.question(self.trigger, self.found.stride)
+        visit, target = question.visit, question.targets[0]
+
+        def followed(ip: int) -> Answer:
+            steps = (*visit.steps[:-1], replace(visit.steps[-1], ip=ip))
+            return self.lab.brings(replace(visit, steps=steps), target)
+
+        return bits_that_matter(self.lab.params.same_ip, followed)
+
+    def goes_on(self, history: History) -> Answer:
+        lines = strided_lines(self.lab, self.found.stride, self.found.down, self.trigger)
+        size = self.lab.line_size
+
+        def accesses(of: list[int]) -> Callable[[Sequence[int]], list[Access]]:
+            return lambda runs: [Access(n * size, ip=instruction(r), page=history.page(r)) for r in runs for n in of]
+
+        steps = tuple(history.steps(accesses(lines[:-1]), accesses(lines[-1:])))
+        visit = Visit(steps, training=others_first(history.runs, lines[0] * size))
+        return self.lab.comes(visit, 2 * lines[-1] - lines[-2], self.inner)
+
+
+def report_l1_stride(lab: Lab, huge: Lab | None, found: Found, report: Report) -> None:
+    """Ask and report everything of a stride prefetcher of level 1 that is there."""
+    rules = InstructionRules(lab, found)
+    rules.inner = found.question is not None and found.question.inner
+    rules.trigger = rules.find_trigger() or 0
+    report.value("trigger", rules.trigger or None, rules.method, UNCLEAR)
+    if not rules.trigger:
+        return
+    question = rules.question(rules.trigger, found.stride)
+    inner = lab.in_l1(question.visit, question.targets[0])
+    rules.inner = inner is True
+    rules.report_run(report)
+    if inner is None and lab.known.level_two_listens:  # lines further ahead may be level 2's own doing
+        for parameter in ("degree", "max_distance"):
+            report.unresolved(parameter, LEVEL_UNCLEAR)
+    else:
+        rules.report_reach(*rules.reach(), rules.followed(lab.line_size), report)
+    report_table(rules.goes_on, report, S.most_entries, B.instructions)
+    indexed, bits = rules.indexed_by(), rules.ip_bits()
+    report.value("indexed_by", indexed, "a run that goes on in the next page", UNCLEAR)
+    why = f"{UNCLEAR}; or {FAR_BITS_MATTER}"
+    report.value("ip_bits", None if bits is None else list(bits), "the last access from another address", why)
+    # where runs are only followed within a page, larger strides can't be asked
+    most = PAGE_BYTES // lab.line_size - 1 if indexed == "ip" else (PAGE_BYTES // lab.line_size - 2) // rules.trigger
+    rules.report_max_stride(lambda lines: rules.followed(lines * lab.line_size), most, report)
+    smallest = rules.smallest(False) or rules.smallest(True)
+    report.value("min_stride", smallest and smallest[0], SMALL, NO_SMALL, smallest or ())
+    report_crossing(rules.crosses, lab, huge, TO_END, report)
