@@ -22,10 +22,10 @@ UNEXPLAINED = "neighbouring lines are led on by nothing that was found"
 
 @dataclass(frozen=True)
 class Family:
-    """One prefetcher of the table. `key`: what its memory goes by (an instruction by its address,
-    an offset in a region of lines). `method`: by which comparison it is found. `find`
-    looks for it, knowing those of the rows before; `rules` reports everything of one that is there. `doubt`: why it may
-    stay open. `always`: a machine may be said to lack it."""
+    """One prefetcher of the table. `key`: what its memory goes by (an instruction by its address, an offset in a region
+    of lines). `method`: by which comparison it is found. `find` looks for it, knowing those of the rows before; `rules`
+    reports everything of one that is there. `doubt`: why it may stay open. `always`: a machine may be said to lack it.
+    """
 
     identity: str
     key: str
