@@ -177,7 +177,8 @@ def _starts_anew(lab: Lab, found: Found, _identity: str) -> Answer:
     step = lines[1] - lines[0]
 
     def led(of: list[int], furthest: int = 1) -> Answer:
-        return lab.ask(runs.ip_question(lab, of, found.warm, furthest))
+        question = runs.ip_question(lab, of, found.warm, furthest)
+        return lab.ask(replace(question, targets=tuple(t for t in question.targets if 0 <= t < lab.page_lines)))
 
     broken = lines[-1] + (E.broken if step > 0 else -E.broken)
     if led(lines) is not True:

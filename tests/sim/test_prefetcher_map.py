@@ -361,6 +361,15 @@ def test_threads_of_a_core_train_one_stream_or_their_own(shared: bool, threads: 
     assert lab.context.evidence["streams_of_threads"]["l2.stream"] == dict.fromkeys(asked, shared)
 
 
+@pytest.mark.parametrize("stride", [L1_STRIDE, L2_STRIDE], ids=["instruction", "page"])
+def test_strides_are_found_in_pages_of_few_lines(stride: spec.Stride) -> None:
+    """A page of 32 lines has no room for eight accesses seven lines apart."""
+    judgements = judged(stride, line_size_bytes=128)
+    assert wrong(judgements) == []
+    right = ("present", "trigger", "degree", "directions", "streams")
+    assert {judgements[f"prefetcher.l{stride.level}.stride.{name}"].verdict for name in right} == {Verdict.RIGHT}
+
+
 def test_noise_makes_no_wrong_answer() -> None:
     noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
     assert wrong(judged(L2_STREAM, PAIR, look=surveyed, noise=noise)) == []

@@ -27,13 +27,15 @@ NO_SMALL = "neighbouring lines come anyway, or small strides are followed irregu
 @dataclass(frozen=True, kw_only=True)
 class Instructions:
     """access_bytes: of one load. reach, short_reach: lines apart; what streams bring reaches as many lines, not as many
-    strides, at each. beyond: lines into the next page at which a run that goes on there ends. instructions: runs of
-    instruction addresses that differ in their low six bits."""
+    strides, at each. beyond: lines into the next page at which a run that goes on there ends. wide_page: lines of a
+    page that has room for a wide run as long as others. instructions: runs of instruction addresses that differ in
+    their low six bits."""
 
     access_bytes: int = 8
     reach: tuple[int, ...] = (3, 5)
     short_reach: tuple[int, ...] = (2, 3)
     beyond: int = 4
+    wide_page: int = 64
     instructions: int = 62
 
 
@@ -45,12 +47,10 @@ def find_l1_stride(lab: Lab) -> Found:
     wide, narrow = lab.params.stride, lab.params.short_stride
 
     def tries() -> Iterator[tuple[Answer, Question, Found]]:
-        for stride, down, warm in (
-            (wide, False, True),
-            (wide, False, False),
-            (narrow, False, True),
-            (wide, True, True),
-        ):
+        asked = [(wide, False, True), (wide, False, False), (narrow, False, True), (wide, True, True)]
+        if lab.page_lines < B.wide_page:  # a wide run is a short one there
+            asked.append((narrow, True, True))
+        for stride, down, warm in asked:
             question = ip_question(lab, strided_lines(lab, stride, down), warm)
             came = lab.ask(question)
             if came is None and lab.brings(question.controls[0], question.targets[0]):

@@ -49,9 +49,10 @@ def near_lines(lab: Lab, count: int, down: bool, steps: tuple[int, int] = (1, 2)
 
 
 def strided_lines(lab: Lab, stride: int, down: bool, count: int = 0, start: int | None = None) -> list[int]:
-    """`count` lines `stride` lines apart."""
+    """`count` lines `stride` lines apart; as many as are asked for where there is space, and for the line behind."""
     first = lab.params.start if start is None else start
-    return mirrored(lab, [first + stride * number for number in range(count or lab.params.stride_run)], down)
+    room = (lab.page_lines - 1 - first) // stride
+    return mirrored(lab, [first + stride * number for number in range(count or min(lab.params.stride_run, room))], down)
 
 
 def mirrored(lab: Lab, lines: Iterable[int], down: bool) -> list[int]:
@@ -177,4 +178,4 @@ def ip_question(lab: Lab, lines: list[int], warm: bool, furthest: int = 1) -> Qu
     visit = Visit(loads(lab, lines, by_one=True), warm=inside if warm else ())
     control = replace(visit, steps=loads(lab, lines))
     targets = (lines[-1] + number * (lines[-1] - lines[-2]) for number in range(1, furthest + 1))
-    return Question(visit, tuple(line for line in targets if 0 <= line < lab.page_lines), (control,))
+    return Question(visit, tuple(targets), (control,))
