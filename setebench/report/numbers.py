@@ -18,9 +18,9 @@ _LARGE, _LEAST_STEP = 1 << 16, 256
 def decimals(low: float | None, high: float | None) -> int | None:
     """Decimal places that an interval supports: its half width with one digit, with two where that digit is 1 or 2.
 
-    None where there is no interval, or one without width: nothing is known of the precision then.
+    None where there is no interval, or one no wider than rounding: nothing is known of the precision then.
     """
-    if low is None or high is None or not math.isfinite(high - low) or high <= low:
+    if low is None or high is None or not math.isfinite(high - low) or high <= low or math.isclose(low, high):
         return None
     half = (high - low) / 2
     if half == 0.0:

@@ -22,7 +22,7 @@ from setebench.probe import Base, Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 
-pytestmark = pytest.mark.long(26)
+pytestmark = pytest.mark.long(23)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TRUTH = {"clock.step": 8.0, "clock.cycles_per_tick": 1.6, "latency.l1": 5.0, "latency.memory": 120.0}

@@ -25,7 +25,7 @@ from setebench.sim.compiled import prepare
 from setebench.sim.dump import dump
 
 distributed = pytest.importorskip("distributed", reason="setebench[cluster] is not installed")
-pytestmark = pytest.mark.long(40)
+pytestmark = pytest.mark.long(20)
 
 
 # -- real measurements, on real workers -------------------------------------------------------------------------------

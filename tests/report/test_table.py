@@ -181,7 +181,7 @@ def test_any_text_stays_in_its_latex_cell(reason: str) -> None:
         (np.float64(4.0012), np.float64(3.97), np.float64(4.03), "4.00 cycles", "[3.97, 4.03]"),
         (np.int64(7), 7, 7, "7 cycles", "[7, 7]"),
         (1e300, -1e308, 1e308, f"{1e300:.4g} cycles", None),
-        (5.0, 5.0, 5.0 + 1e-15, "5.000000 cycles", None),
+        (5.0, 5.0, 5.0 + 1e-15, "5 cycles", "[5, 5]"),
     ],
 )
 def test_digits_follow_the_interval(value: Any, low: Any, high: Any, text: str, interval: str | None) -> None:

@@ -13,7 +13,7 @@ from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform
 from setebench.sim import spec
 
-pytestmark = pytest.mark.long(90)
+pytestmark = pytest.mark.long(25)
 
 MEMORY = 32 << 20
 

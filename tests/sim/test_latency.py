@@ -11,7 +11,7 @@ from small_presets import small_file
 from setebench.judge import Judgement, Verdict
 from setebench.score import Task, judge_all, perform
 
-pytestmark = pytest.mark.long(12)
+pytestmark = pytest.mark.long(10)
 
 PREFIXES = ("clock.", "latency.l", "latency.memory")
 

@@ -18,7 +18,7 @@ from setebench.sim import spec
 from setebench.sim.loader import load
 from setebench.sim.machine import open_machine_file
 
-pytestmark = pytest.mark.long(32)
+pytestmark = pytest.mark.long(17)
 
 
 @cache

@@ -14,8 +14,6 @@ from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 
-pytestmark = pytest.mark.long(15)
-
 TARGET, BESIDE = Base("target"), Base("beside")
 PLACES = 6
 

@@ -18,7 +18,7 @@ from setebench.sim import spec
 from setebench.sim.machine import open_machine_file
 from setebench.sim.truth import truth
 
-pytestmark = pytest.mark.long(42)
+pytestmark = pytest.mark.long(13)
 
 SMALL_WALK = spec.TlbTable(entries=512, ways=8, miss_penalty_cycles=40.0)
 

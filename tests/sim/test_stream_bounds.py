@@ -21,7 +21,7 @@ from setebench.results import Finding
 from setebench.sim import spec
 from setebench.sim.truth import truth
 
-pytestmark = pytest.mark.long(25)
+pytestmark = pytest.mark.long(8)
 
 STREAMERS = st.builds(
     spec.Streamer,

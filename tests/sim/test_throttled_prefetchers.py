@@ -17,7 +17,7 @@ from setebench.measure.serving import measure_references
 from setebench.results import Outcome
 from setebench.sim import spec
 
-pytestmark = pytest.mark.long(15)
+pytestmark = pytest.mark.long(8)
 
 
 class Throttled:

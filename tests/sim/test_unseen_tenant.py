@@ -20,7 +20,7 @@ from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 
-pytestmark = pytest.mark.long(20)
+pytestmark = pytest.mark.long(7)
 
 ENTRIES, HELD = 10, 2
 COMES_AND_GOES: dict[str, Any] = {"tenant_interval_cycles": 2e7, "tenant_cycles": 6e7, "tenant_entries": HELD}

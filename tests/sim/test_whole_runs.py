@@ -15,7 +15,7 @@ from setebench.machine import open_machine
 from setebench.results import Document
 from setebench.scenario import Context
 
-pytestmark = pytest.mark.long(7)
+pytestmark = pytest.mark.long(10)
 
 
 @cache

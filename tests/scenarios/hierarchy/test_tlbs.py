@@ -12,6 +12,8 @@ from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine, open_machine_file
 
+pytestmark = pytest.mark.long(35)
+
 MEMORY = 160 << 20
 
 
