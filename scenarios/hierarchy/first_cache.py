@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.conflicts import Ring, ring_excess, sequence_excess
 from setebench.machine import Region
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.cache_model import POLICIES, Policy, cyclic_misses, hits
-from setebench.stats.decide import number_of, one_of, summed
+from setebench.stats.decide import at_least, number_of, one_of, summed
+from setebench.stats.estimate import CONFIDENCE
 
 Numbers = NDArray[np.float64]
 Lines = NDArray[np.int64]
@@ -34,9 +37,10 @@ class Params:
     """What is tried, and what is believed of errors.
 
     Rings: `strides` (bytes), each with its largest ring, which grow by `growth` or by one line; in a region of
-    `region_bytes`. Sequences: `sequences` of `trials` that are drawn, of `length_per_way` timed loads behind
-    `before_per_way` others, over up to `extra` lines more than fit, each `repetitions` times; `little` (misses squared)
-    keeps a pair that no sequence distinguishes yet from counting for all.
+    `region_bytes`, with `patience` of what there is for co-runners. Sequences: `sequences` of `trials` that are drawn,
+    of `length_per_way` timed loads behind `before_per_way` others, over up to `extra` lines more than fit, each
+    `repetitions` times; `little` (misses squared) keeps a pair that no sequence distinguishes yet from counting for
+    all.
 
     Candidates: `sets`, up to `most_ways`, up to `most_bytes` in all (the largest first level sold has 192 KiB), and
     `most_colours` pages to a way where translated bits choose the set. `even_ways` and `odd_ways` are how common other
@@ -52,6 +56,7 @@ class Params:
     strides: tuple[tuple[int, int], ...] = ((512, 40), (1024, 80), (2048, 48), (4096, 36), (8192, 24), (16384, 16))
     growth: float = 1.18
     region_bytes: int = 16 << 20
+    patience: float = 0.05
     sequences: int = 12
     trials: int = 300
     length_per_way: float = 4.0
@@ -97,20 +102,23 @@ class Candidate:
 @dataclass(frozen=True)
 class FirstCache:
     """What was found: posteriors of sets times ways, of ways, of the index and of the replacement, by value; each empty
-    where no candidate explains what was measured, for `reason`. `line` is the bytes of a line."""
+    where no candidate explains what was measured, for `reason`; then `least` lines at least. `line` is the bytes of a
+    line."""
 
     line: int
     lines: dict[int, float] = field(default_factory=dict)
     ways: dict[int, float] = field(default_factory=dict)
     index: dict[str, float] = field(default_factory=dict)
     replacement: dict[str, float] = field(default_factory=dict)
+    least: int = 0
     reason: str = ""
     policy_reason: str = ""
 
     def findings(self) -> Iterator[Finding]:
         """Size, ways, index and replacement."""
         size = {lines * self.line: probability for lines, probability in self.lines.items()}
-        yield number_of("cache.l1.size", size, "bytes", RINGS, self.reason)
+        found = number_of("cache.l1.size", size, "bytes", RINGS, self.reason)
+        yield at_least(found.parameter, self.least * self.line, "bytes", self.reason, RINGS) if self.least else found
         yield number_of("cache.l1.ways", self.ways, "ways", RINGS, self.reason)
         yield one_of("cache.l1.index", self.index, "string", RINGS, self.reason)
         yield one_of("cache.l1.replacement", self.replacement, "string", SEQUENCES, self.policy_reason or self.reason)
@@ -118,7 +126,7 @@ class FirstCache:
     @property
     def likely_lines(self) -> int:
         """The most probable number of lines, 0 where nothing shows."""
-        return max(self.lines, key=lambda each: self.lines[each], default=0)
+        return max(self.lines, key=lambda each: self.lines[each], default=self.least)
 
 
 def first_cache(context: Context, gap: float, params: Params) -> FirstCache:
@@ -131,18 +139,21 @@ def first_cache(context: Context, gap: float, params: Params) -> FirstCache:
         context.machine.release(region)
 
 
-def _measured(context: Context, region: Region, rings: list[Ring], rng: np.random.Generator) -> Numbers:
-    """What each ring costs, asked in random order so that a disturbance meets rings of all kinds."""
-    excess = np.empty(len(rings))
+def _measured(
+    context: Context, region: Region, rings: list[Ring], rng: np.random.Generator, params: Params
+) -> tuple[Numbers, bool]:
+    """What each ring costs, asked in random order so that a disturbance meets rings of all kinds, and whether a
+    co-runner was there, who takes a part of the cache."""
+    excess, alone = np.empty(len(rings)), Alone(context, patience=params.patience)
     for number in rng.permutation(len(rings)):
-        excess[number] = ring_excess(context, region, rings[number], rng)
-    return excess
+        excess[number] = alone.run(partial(ring_excess, context, region, rings[number], rng))
+    return excess, alone.tenant_share > ALONE.most_beside
 
 
 def _found(context: Context, region: Region, expected: float, params: Params) -> FirstCache:
     context.progress("conflicts in the first cache")
     rings, rng = ring_shapes(params), context.rng(40)
-    excess = _measured(context, region, rings, rng)
+    excess, beside = _measured(context, region, rings, rng, params)
     posterior, gap, left = ring_posterior(excess, rings, region.line_size, expected, params)
     context.evidence["first_cache"] = {
         "rings": [[ring.lines, ring.stride] for ring in rings],
@@ -153,6 +164,10 @@ def _found(context: Context, region: Region, expected: float, params: Params) ->
     if left > params.most_left:
         return FirstCache(region.line_size, reason="no cache that was thought of costs what these rings do")
     lines = summed(posterior, lambda each: each.sets * each.ways)
+    if beside:
+        # what others take looks like fewer lines
+        least = min(each for each, probability in lines.items() if probability > 1.0 - CONFIDENCE)
+        return FirstCache(region.line_size, least=least, reason="a co-runner may have used a part of it")
     ways = summed(posterior, lambda each: each.ways)
     index = summed(posterior, lambda each: "hashed" if each.index == "hashed" else "linear")
     if index.get("hashed", 0.0) > params.unlikely:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,11 +45,11 @@ class Params:
     if no more can be had), up to `most_draws`, until one answer has `settled` of the posterior: more than is asked of a
     finding, since to end when it happens to be sure is to choose by chance. Each stops `stops` times, or more often
     until one in `per_load` lines is timed (loads then cost as much as the filling); the means of `bins` parts of it
-    count. Of a page `few` lines are used where no level before has a hashed index, more up to `least_lines` in all,
-    since a timed load that misses replaces another line; `sought` times what few lines show to fit tells whether whole
-    pages need room in more sets. `seconds` that each level may take, by what the machine says that lines cost its user
-    and what misses cost, a timed one `timed_cost` times as much. `memory` is how much of the region may be used.
-    Waiting for co-runners takes `patience` of what there is.
+    count, predicted at `parts` stops of each. Of a page `few` lines are used where no level before has a hashed index,
+    more up to `least_lines` in all, since a timed load that misses replaces another line; `sought` times what few lines
+    show to fit tells whether whole pages need room in more sets. `seconds` that each level may take, by what the
+    machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how
+    much of the region may be used. Waiting for co-runners takes `patience` of what there is.
 
     Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number up
     to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in `taken_steps`,
@@ -57,7 +58,8 @@ class Params:
     are sold), else `other`; and of slices, each: `odd_slices`. A slice among several has 2 to the `slice_power` sets or
     more. `error` of every mean fraction; `offset` and `scale` of all of them, since what hits and misses cost is known
     about, `clear` times as much where loads are clearly one or the other. None of the candidates is it where the best
-    leaves `most_left` times the squared errors that it should; a bound is then what was there in the part that says
+    leaves `most_left` times the squared errors that it should, or where fillings differ by `most_varied` times as much
+    (squared) as pages drawn by chance and loads do; a bound is then what was there in the part that says
     most, less `sigmas` errors and `margin`. Lines leave by age where `early_ratio` times as many are missing of the
     first third. A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. Of a shared
     cache a load missed if it takes `clear_share` of the way to memory longer than a hit, and `clear_steps` of the
@@ -73,6 +75,7 @@ class Params:
     stops: int = 24
     per_load: float = 20.0
     bins: int = 8
+    parts: int = 3
     few: int = 8
     least_lines: int = 1024
     sought: float = 0.5
@@ -96,6 +99,7 @@ class Params:
     scale: float = 0.04
     clear: float = 0.3
     most_left: float = 6.0
+    most_varied: float = 2.5
     sigmas: float = 3.0
     margin: float = 0.04
     early_ratio: float = 1.3
@@ -215,9 +219,13 @@ class Fillings:
         """A filling by so many lines of so many pages."""
         each, stops = self.stops(int(pages), few)
         step = max(1, self.page_lines // few)
-        offsets = np.arange(few) * step + int(self._rng.integers(max(1, step - 1)))
-        filled = self.alone.run(lambda: fill(self._context, self._region, offsets, (each, stops), self._rng))
-        self._left -= each * stops * few + self.params.timed_cost * filled.cycles.size
+        # always the same ones: what prefetchers bring beside them stays in other sets
+        offsets = np.arange(few) * step + max(0, step // 2 - 1)
+        cost = each * stops * few + self.params.timed_cost * AT_ONCE * stops
+        pauses = cost * self.level.miss / ALONE.pause_cycles
+        work = partial(fill, self._context, self._region, offsets, (each, stops), self._rng)
+        filled = self.alone.run(work, pauses=lambda _: pauses)
+        self._left -= cost
         level, until = self.level, filled.pages[:, None, None]
         gone = (np.minimum(filled.cycles, level.beyond) - level.hit) / (level.miss - level.hit)
         if level.gone_from < np.inf:
@@ -291,6 +299,8 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
             break
         draws += [fillings.fill(pages, few) for _ in range(more)]
         found = _inferred(OuterCache(level, region.line_size, index=index), draws, held, page_lines, params)
+        if fillings.alone.tenant_share > ALONE.most_beside:
+            break
     context.evidence[f"{level}_fillings"] = {
         "pages": draws[0].pages.tolist(),
         "missing": [each.missing.round(4).tolist() for each in draws],
@@ -314,8 +324,10 @@ def _grown(fillings: Fillings, first: float, few: int) -> tuple[Curve | None, in
     pages = fillings.params.sought * grown.fitting
     if not fillings.affordable(pages, whole):
         return None, few, {}
-    if fillings.fill(pages, whole).missing[-1] < fillings.params.gone / 2:
-        return grown, few, {}
+    for _ in range(2):
+        if fillings.fill(pages, whole).missing[-1] < fillings.params.gone / 2:
+            return grown, few, {}
+        fillings.grown(pages, whole)  # lines that were there before may have missed their room only the first time
     return fillings.grown(pages, whole), whole, {"hashed": 1.0}
 
 
@@ -342,11 +354,19 @@ def _inferred(plain: OuterCache, draws: list[Curve], held: list[int], page_lines
     if left > params.most_left:
         least = _least(mean, held if shared else held[-1:], page_lines, params)
         return replace(plain, least=least, by_age=by_age, reason="no cache that was thought of fills like this")
+    best = max(posterior, key=lambda each: posterior[each])
+    put = mean.pages
+    _, covariance = overflow(put, best.sets / page_lines, np.array([best.ways]))
+    by_chance = (
+        _binned(covariance[0] / put[:, None] / put[None, :], params.bins).diagonal() + len(draws) * mean.error**2
+    )
+    if np.var([each.missing for each in draws], axis=0).sum() > params.most_varied * by_chance.sum():
+        least = _least(mean, held if shared else held[-1:], page_lines, params)
+        return replace(plain, least=least, by_age=by_age, reason="fillings differ by more than chance: others use it")
     lines, ways = summed(posterior, lambda each: each.lines), summed(posterior, lambda each: each.ways)
     found = replace(plain, lines=lines, ways=ways, by_age=by_age)
     if found.index:
         return found
-    best = max(posterior, key=lambda each: posterior[each])
     together = np.array([each.together for each in draws])
     index = _index(together, _least_together(mean.pages, best, page_lines))
     if shared and max(index, key=lambda each: index[each]) == "linear":
@@ -392,6 +412,13 @@ def overflow(pages: Numbers, classes: float, ways: NDArray[np.int64]) -> tuple[N
     return lost, classes * (both - mean[low] * full[:, low] * full[:, high])
 
 
+def _binned(covariance: Numbers, bins: int) -> Numbers:
+    """The covariance of the means of so many equal parts, of that of all stops, shape (..., stops, stops)."""
+    shape = (*covariance.shape[:-2], bins, -1, bins, covariance.shape[-1] // bins)
+    found: Numbers = covariance.reshape(shape).mean(axis=(-3, -1))
+    return found
+
+
 def _sets(shared: bool, page_lines: int, params: Params) -> Iterator[tuple[int, float]]:
     """Numbers of sets, and how common they are."""
     for odd in range(1, params.most_slices + 1 if shared else 2, 2):
@@ -405,7 +432,9 @@ def size_posterior(
     """The posterior of all candidates by the mean curve of so many fillings, and the squared errors that the best
     leaves of each part of it; `known` are lines of the levels before and of a page."""
     (held, page_lines), bins, mean = known, len(curve.missing), curve.missing
-    pages, about = curve.pages, curve.fitting * page_lines
+    # some stops of each part stand for all
+    pages = curve.pages[-1] * (np.arange(bins * params.parts) + 0.5) / (bins * params.parts) + curve.pages[0] / 2
+    about = curve.fitting * page_lines
     error = curve.error**2 + params.error**2
     ways = np.arange(2, params.most_ways + 1)
     taken, nearer = np.linspace(0.0, params.taken, params.taken_steps), held[-1] / page_lines
@@ -421,7 +450,7 @@ def size_posterior(
                 own = np.maximum(put - before / page_lines, 1.0)
                 lost, covariance = overflow(np.append(own, nearer), sets / page_lines, tried)
                 covariance = covariance[:, :-1, :-1] / (put[:, None] * put[None, :])
-                covariance = covariance.reshape(len(tried), bins, -1, bins, len(own) // bins).mean(axis=(2, 4))
+                covariance = _binned(covariance, bins)
                 unlikely = np.log1p((part / params.usual_taken) ** 2)
                 for overlap in (0.0, 1.0) if not before else (0.0,):
                     # the levels before may have what this one lost of the last lines
