@@ -148,7 +148,9 @@ def _third(
     slowest, quickest = params.before_memory * memory_ticks, params.slower * second[1]
 
     def between(each: Plateau) -> bool:
-        return quickest < each.cycles < slowest and each.low_bytes > second[0]
+        # the last point alone counts as a plateau, and may be on the way to memory
+        several = each.high_bytes > each.low_bytes
+        return several and quickest < each.cycles < slowest and each.low_bytes > second[0]
 
     found = [each for each in plateaus(sizes, ticks) if between(each)]
     if found:

@@ -56,6 +56,12 @@ def test_lines_that_the_first_level_lost_take_what_the_second_does(replacement: 
     assert found == pytest.approx(L2, rel=0.04)
 
 
+def test_a_sweep_that_ends_on_the_way_to_memory_shows_no_third_level() -> None:
+    ticks = _served((32 << 10, 16 << 20), (4, 14, 250), 2.0)
+    assert 1.3 * 14 < ticks[-1] < 0.6 * 250
+    assert levels_of(SIZES, ticks, 250.0, Params(), 14.0).third is None
+
+
 def test_random_replacement_keeps_some_lines_of_a_larger_working_set() -> None:
     assert left_behind(2.0) == pytest.approx(0.2032, abs=1e-3)
     assert left_behind(5.0) < 0.01
