@@ -134,8 +134,8 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
     for name, own in found.items():
         doubt = doubt or _doubt(name, own, before, found["memory"].both.value, levels, params)
         before = own.both.value
-        yield decide.measured(f"latency.{name}.sete", own.single, "cycles", "dithered single loads", EVIDENCE)
-        yield decide.measured(f"latency.{name}.chase", own.chain, "cycles", "chains of different length", EVIDENCE)
+        yield _one_way(f"latency.{name}.sete", own.single, "dithered single loads")
+        yield _one_way(f"latency.{name}.chase", own.chain, "chains of different length")
         agreed = _latency(f"latency.{name}", own, "" if name == "memory" else doubt, len(rounds), params)
         yield agreed
         for size in sorted({size for each in rounds for level, size in each.longer if level == name}):
@@ -144,6 +144,7 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
 
 
 EVIDENCE = "single_load_ticks"
+TOO_NOISY = "too noisy; run again on a quieter machine"
 
 
 def _doubt(name: str, own: Latency, before: float, memory: float, levels: Levels, params: Params) -> str:
@@ -163,6 +164,13 @@ def _doubt(name: str, own: Latency, before: float, memory: float, levels: Levels
     return ""
 
 
+def _one_way(parameter: str, estimate: Estimate, method: str) -> Finding:
+    """A latency by one of the two ways, however wide its interval, unless that holds none at all."""
+    if estimate.low <= 0:
+        return decide.unresolved(parameter, "cycles", TOO_NOISY, method)
+    return decide.measured(parameter, estimate, "cycles", method, EVIDENCE)
+
+
 def _latency(parameter: str, own: Latency, doubt: str, rounds: int, params: Params) -> Finding:
     if doubt:
         return decide.unresolved(parameter, "cycles", f"{doubt}; run again on a quieter machine", METHOD)
@@ -173,7 +181,7 @@ def _latency(parameter: str, own: Latency, doubt: str, rounds: int, params: Para
     if both.half_width <= max(params.precise * both.value, params.precise_cycles):
         return decide.measured(parameter, both, "cycles", method, EVIDENCE)
     if not np.isfinite(both.half_width) or both.low <= 0:
-        return decide.unresolved(parameter, "cycles", "too noisy; run again on a quieter machine", method)
+        return decide.unresolved(parameter, "cycles", TOO_NOISY, method)
     return Finding(
         parameter=parameter,
         value=both.low,
