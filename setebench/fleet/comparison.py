@@ -15,7 +15,7 @@ from setebench.fleet.columns import Columns, Kind
 from setebench.fleet.examine import Tested, changes_of, tests_of
 from setebench.fleet.groups import Group, groups
 from setebench.fleet.nodes import folded, in_order
-from setebench.stats import multiple
+from setebench.stats.nodes import multiple
 
 SCHEMA = 1
 

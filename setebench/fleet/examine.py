@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from setebench.fleet.columns import Column, Kind
-from setebench.stats import categories, components, robust
+from setebench.stats.nodes import categories, components, robust
 
 Numbers = NDArray[np.float64]
 

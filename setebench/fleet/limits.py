@@ -16,7 +16,7 @@ from setebench.fleet.columns import answer_text
 from setebench.fleet.comparison import SCHEMA, Parameter
 from setebench.fleet.examine import CHANGED, PRESENCE
 from setebench.results import Document, Finding, Outcome
-from setebench.stats import robust
+from setebench.stats.nodes import robust
 
 FALSE_ALARM = 0.05
 """Probability that any parameter of any node of the fleet is outside, where all are healthy."""

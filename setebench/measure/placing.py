@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import Walk
-from setebench.infer.ticks import mean_ticks, undisturbed
+from setebench.infer.ticks import undisturbed
 from setebench.machine import Region
 from setebench.measure.layout import (
     GROUP_PAGES,
@@ -229,8 +229,3 @@ class Place:
                 probe = probe.load(target, size).fence("l")
             probe = probe.stop(number)
         return probe, each
-
-
-def single_cycles(loads: NDArray[np.int64], additions: NDArray[np.int64], step: float, cycles_per_tick: float) -> float:
-    """Cycles of a load, from the ticks of loads and of the additions timed in the same place."""
-    return (mean_ticks(loads, step) - mean_ticks(additions, step)) * cycles_per_tick + BASELINE_ADDITIONS

@@ -57,15 +57,6 @@ def ring_ticks(context: Context, region: Region, ring: Lines, turns: int = TURNS
     return float(np.median(ticks)) / steps
 
 
-def empty_sets(context: Context, lines: Lines) -> None:
-    """Load the lines at these addresses, more than their sets hold, then flush them: their sets are empty now.
-
-    Where replacement is a tree of bits, another guest's line in a set may never be the victim of a ring that would just
-    fit beside it, and the ring goes round without ever coming to rest."""
-    context.machine.run(Probe().load(RING), {RING: lines}, cpu=context.cpu)
-    context.machine.run(Probe().flush(RING), {RING: lines}, cpu=context.cpu)
-
-
 def rings_cycles(context: Context, region: Region, rings: Iterable[Lines], turns: int = TURNS) -> list[float]:
     """Cycles per step of several rings, one measured right after the other, so that drift falls on all of them."""
     per_tick = cycles_per_tick(context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from setebench.stats import components, robust
+from setebench.stats.nodes import components, robust
 
 Rng = np.random.Generator
 

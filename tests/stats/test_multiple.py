@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from setebench.stats import categories, multiple
+from setebench.stats.nodes import categories, multiple
 
 
 def test_small_p_values_alone_give_what_all_give() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from setebench.stats import robust
+from setebench.stats.nodes import robust
 
 
 def test_of_many_normal_values_it_is_mean_and_standard_deviation() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from setebench.stats import robust
+from setebench.stats.nodes import robust
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
