@@ -9,7 +9,7 @@ import numpy as np
 
 from setebench.calibration import Levels
 from setebench.infer.ticks import mean_ticks, undisturbed
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.stats import decide
 from setebench.stats.drift import over_time, pooled
 from setebench.stats.estimate import Estimate
@@ -136,11 +136,11 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
         before = own.both.value
         yield _one_way(f"latency.{name}.sete", own.single, "dithered single loads")
         yield _one_way(f"latency.{name}.chase", own.chain, "chains of different length")
-        agreed = _latency(f"latency.{name}", own, "" if name == "memory" else doubt, len(rounds), params)
+        agreed = _latency(f"latency.{name}", own, "" if name == "memory" else doubt, len(rounds))
         yield agreed
         for size in sorted({size for each in rounds for level, size in each.longer if level == name}):
             surplus = vector_surplus(rounds, name, size, transfer, params)
-            yield vector_finding(f"latency.{name}.vector{size}", agreed, surplus, params)
+            yield vector_finding(f"latency.{name}.vector{size}", agreed, surplus)
 
 
 EVIDENCE = "single_load_ticks"
@@ -171,27 +171,16 @@ def _one_way(parameter: str, estimate: Estimate, method: str) -> Finding:
     return decide.measured(parameter, estimate, "cycles", method, EVIDENCE)
 
 
-def _latency(parameter: str, own: Latency, doubt: str, rounds: int, params: Params) -> Finding:
+def _latency(parameter: str, own: Latency, doubt: str, rounds: int) -> Finding:
     if doubt:
         return decide.unresolved(parameter, "cycles", f"{doubt}; run again on a quieter machine", METHOD)
     both = own.both
     method = f"{METHOD}, {rounds} rounds"
     if own.own < 1.0:
         method += f", {own.own:.0%} of lines from the level"
-    if both.half_width <= max(params.precise * both.value, params.precise_cycles):
-        return decide.measured(parameter, both, "cycles", method, EVIDENCE)
     if not np.isfinite(both.half_width) or both.low <= 0:
         return decide.unresolved(parameter, "cycles", TOO_NOISY, method)
-    return Finding(
-        parameter=parameter,
-        value=both.low,
-        unit="cycles",
-        low=both.low,
-        high=both.high,
-        outcome=Outcome.AT_LEAST,
-        method=method,
-        evidence=EVIDENCE,
-    )
+    return decide.measured(parameter, both, "cycles", method, EVIDENCE)
 
 
 METHOD = "single loads and chains together"

@@ -22,8 +22,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
 
     A level takes at least `next_level` times the one before it, and memory as much more, or it is not a level of its
     own: no published hierarchy has levels that are closer. It is not identified where it serves less than `own` of its
-    lines. A latency that is known to `precise` of itself, or `precise_cycles`, is a value, else its lower end is a
-    bound; a vector load's is no answer beyond `vector_precise` or a cycle."""
+    lines. What a vector load takes longer in a level counts as that level's own where it is known to
+    `surplus_cycles`."""
 
     singles: int = 16
     chains: int = 16
@@ -42,9 +42,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     chase: tuple[int, int] = (512, 2560)
     next_level: float = 1.2
     own: float = 0.05
-    precise: float = 0.06
-    precise_cycles: float = 1.0
-    vector_precise: float = 0.05
+    surplus_cycles: float = 1.0
 
     def quicker(self) -> Params:
         """With fewer samples."""

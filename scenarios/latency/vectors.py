@@ -39,7 +39,7 @@ def vector_surplus(
     if first.high < least - 1.0 or first.low > most + 1.0:
         apart = f"but a chase {least:.1f} to {most:.1f}"
         return f"fenced loads take {first.value:.1f} cycles longer than 8-byte loads, {apart}"
-    precise = own.half_width <= params.precise_cycles
+    precise = own.half_width <= params.surplus_cycles
     if level != "l1" and precise and own.low > first.high + 1.0:
         surplus = own
     elif level != "l1" and precise and own.high < first.low - 1.0:
@@ -50,17 +50,13 @@ def vector_surplus(
     return surplus.value + later / 2, surplus.low, surplus.high + later
 
 
-def vector_finding(
-    parameter: str, agreed: Finding, surplus: tuple[float, float, float] | str, params: Params
-) -> Finding:
-    """Vector load to use in a vector register: the level's latency, and what a vector load takes longer."""
+def vector_finding(parameter: str, agreed: Finding, surplus: tuple[float, float, float] | str) -> Finding:
+    """Vector load to use in a vector register: the level's latency, and what a vector load takes longer. The way from
+    the load unit into a vector register can't be timed apart from the way back, and the interval holds both."""
     if agreed.outcome is not Outcome.MEASURED or not isinstance(agreed.value, float):
         why = "the 8-byte latency that it is compared with is no value"
         return decide.unresolved(parameter, "cycles", why, METHOD)
     if isinstance(surplus, str):
         return decide.unresolved(parameter, "cycles", f"{surplus}; run again on a quieter machine", METHOD)
     value, low, high = agreed.value + surplus[0], (agreed.low or 0.0) + surplus[1], (agreed.high or 0.0) + surplus[2]
-    if (surplus[2] - surplus[1]) / 2 > max(params.vector_precise * value, params.precise_cycles):
-        why = "what the way from the load unit into a vector register takes can't be timed apart from the way back"
-        return decide.unresolved(parameter, "cycles", f"between {low:.1f} and {high:.1f} cycles: {why}", METHOD)
     return Finding(parameter=parameter, value=value, unit="cycles", low=low, high=high, method=METHOD)

@@ -3,12 +3,15 @@
 A cyclic pointer chase goes round a working set; parts of it are timed as chains of a few lengths. Each line was last
 used as many lines ago as the set has, so its level follows from the size alone; the lengths separate what a load takes
 from what a bracket does, and one level from a mixture of several. Beside every chain stands a control: additions, in
-the same place. Lines lie as `measure.layout` says. A window of a few pages is finished before the next one; its
+the same place. What else runs evicts lines and then all of a set answers later: of the chunks of a set every other one
+is a control, and those beside them count in epochs whose control was as fast as the fastest. Lines lie as
+`measure.layout` says. A window of a few pages is finished before the next one; its
 TLB-warming lines come first, so no chain has a TLB miss in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -32,16 +35,21 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     below 200 MiB.
 
     `window` pages are finished at a time: the first TLB of any core of the last twenty years holds more. `chunks` parts
-    of a set are timed, after `rounds` over all of it (`once` where it is larger than `fine`). `additions` of the
-    control; `settle` cycles pass before each interval, as prefetches of the loads before may still be under way."""
+    of a set are timed in an epoch, after `rounds` over all of it (`once` where it is larger than `fine`), until
+    `epochs` had controls within a factor of `agreeing` of the fastest, in `most_epochs` at most; evicted lines take
+    several times as long. `additions` of the other control; `settle` cycles pass before each interval, as prefetches of
+    the loads before may still be under way."""
 
     smallest: float = 4096.0
     fine: float = float(2 << 20)
     largest: float = float(45 << 20)
     window: int = 4
-    chunks: int = 128
+    chunks: int = 256
     rounds: int = 3
     once: int = 1
+    epochs: int = 2
+    most_epochs: int = 6
+    agreeing: float = 1.1
     additions: int = 8
     settle: int = 2000
 
@@ -54,12 +62,13 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sized(NamedTuple):
-    """Chains over a working set of so many bytes (infinite: flushed before each), and the ticks that a bracket took
-    beside them."""
+    """Chains over a working set of so many bytes (infinite: flushed before each), the ticks that a bracket took beside
+    them, and mean ticks of the chains of the chunks between, which are not among the intervals."""
 
     size_bytes: float
     intervals: Intervals
     overhead: float
+    control_ticks: float
 
 
 WARM, STARTS = Base("warm"), tuple(Base(f"chain_{number}") for number in range(4))
@@ -118,14 +127,16 @@ class WorkingSet:
         step, additions = step_ticks(context), ticks[:, count]
         quiet = additions[undisturbed(additions, step)]
         middle = mean_ticks(additions, step)
+        control = float(ticks[1::2, :count].mean())
         jitter2 = max(float(quiet.var()) - quantised_variance(middle, step), 0.0)
-        chains = {length: ticks[:, number] for number, length in enumerate(self._lengths)}
+        chains = {length: ticks[::2, number] for number, length in enumerate(self._lengths)}
         return Sized(
             self.size_bytes,
             Intervals.of_chains(
                 {length: own[undisturbed(own, step)] for length, own in chains.items()}, step, jitter2, per_tick
             ),
             middle - params.additions / per_tick,
+            control,
         )
 
 
@@ -133,13 +144,41 @@ def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
     """The same chains over lines that were flushed: what memory takes, whatever the caches hold."""
     size = params.chunks // params.window * params.smallest
     lines = WorkingSet(context, region, size, params)
-    lines.go_round(context, 1)
-    lines.flush(context)
-    return lines.time(context, params)._replace(size_bytes=np.inf)
+
+    def epoch() -> Sized:
+        lines.go_round(context, 1)
+        lines.flush(context)
+        return lines.time(context, params)
+
+    return _undisturbed(epoch, params)._replace(size_bytes=np.inf)
 
 
 def sized(context: Context, region: Region, size_bytes: float, params: SizeSweepParams) -> Sized:
     """Chains over one working set, once every line of it has been used as long ago as it is large."""
     lines = WorkingSet(context, region, size_bytes, params)
-    lines.go_round(context, params.rounds if size_bytes <= params.fine else params.once)
-    return lines.time(context, params)
+
+    def epoch() -> Sized:
+        lines.go_round(context, params.rounds if size_bytes <= params.fine else params.once)
+        return lines.time(context, params)
+
+    return _undisturbed(epoch, params)
+
+
+def _undisturbed(epoch: Callable[[], Sized], params: SizeSweepParams) -> Sized:
+    """The epochs whose controls agree with the fastest, as one."""
+    found: list[Sized] = []
+    kept: list[Sized] = []
+    while len(kept) < params.epochs and len(found) < params.most_epochs:
+        found.append(epoch())
+        most = params.agreeing * min(each.control_ticks for each in found)
+        kept = [each for each in found if each.control_ticks <= most]
+    parts = [each.intervals for each in kept]
+    intervals = Intervals(
+        count=np.concatenate([each.count for each in parts]),
+        ticks=np.concatenate([each.ticks for each in parts]),
+        step=parts[0].step,
+        jitter2=float(np.mean([each.jitter2 for each in parts])),
+        cycles_per_tick=float(np.mean([each.cycles_per_tick for each in parts])),
+    )
+    overhead, control = (float(np.mean(each)) for each in zip(*((one[2], one[3]) for one in kept), strict=True))
+    return Sized(kept[0].size_bytes, intervals, overhead, control)

@@ -93,6 +93,10 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     own: float
 
 
+_FAR = 6.0
+"""Standard deviations beyond which a normal distribution holds 1e-9."""
+
+
 def quantised_variance(ticks: float, step: float) -> float:
     """Of the readings of one duration on a dithered clock: it lies between two of them, and is read as either."""
     above = ticks / step % 1.0
@@ -105,7 +109,10 @@ def density(reading: Numbers, duration: Numbers, jitter2: Numbers | float, step:
 
     def kink(shift: float) -> Numbers:
         z = (reading - duration + shift) / sigma
-        found: Numbers = z * special.ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)
+        found: Numbers = np.maximum(z, 0.0)
+        near = np.abs(z) < _FAR  # most durations lie far from a reading, where the rest is nothing
+        close = z[near]
+        found[near] = close * special.ndtr(close) + np.exp(-0.5 * close * close) / np.sqrt(2 * np.pi)
         return found
 
     found: Numbers = np.maximum(kink(step) - 2 * kink(0.0) + kink(-step), 0.0) * sigma / step
