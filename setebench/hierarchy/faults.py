@@ -16,7 +16,7 @@ from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.stats.drift import over_time
+from setebench.stats import robust
 from setebench.stats.estimate import Estimate
 
 PAGE = Base("page")
@@ -112,14 +112,17 @@ class FirstTouches:
 
 
 def told(epochs: Sequence[Epoch]) -> Fault:
-    """Of the epochs in which the system gave such pages (there may be no large ones left), the mean of those beside no
-    co-runner; of all where these are too few, which the interval then shows."""
+    """Of the epochs in which the system gave such pages (there may be no large ones left), the centre of those beside
+    no co-runner, or of all where these are too few. What the system does meanwhile for others (it compacts memory for
+    large pages) makes some of them dear many times over: they have no weight, and are counted in the error."""
     given = [each for each in epochs if each.later_fraction <= PARAMS.unpopulated and each.cycles > 0]
     alone = [each for each in given if each.alone]
     chosen = alone if len(alone) >= PARAMS.epochs else given
     if len(chosen) < 2:
         return Fault(None, "a later touch of the same page costs nearly as much; the system gives other pages")
-    return Fault(over_time([each.cycles for each in chosen], shared=True), counted=len(chosen))
+    found = robust.spread(np.array([each.cycles for each in chosen]))
+    cycles = Estimate(value=found.centre, error=found.spread / found.count**0.5, degrees=found.degrees)
+    return Fault(cycles, counted=len(chosen))
 
 
 def _touches(context: Context, region: Region) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
