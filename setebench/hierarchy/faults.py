@@ -16,8 +16,8 @@ from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
-from setebench.stats import robust
 from setebench.stats.estimate import Estimate
+from setebench.stats.nodes import robust
 
 PAGE = Base("page")
 
