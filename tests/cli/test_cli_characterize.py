@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from scenario_files import EARLY, FAILING, HEAD, LATE, MACHINE, BareMachine, Write, scenario_folder, start
 
 from setebench import registry, store
-from setebench.campaign import choose, steps_of
+from setebench.campaign import askings_of, choose, steps_of
 from setebench.cli.main import setebench
 from setebench.errors import UsageError
 from setebench.results import Document
@@ -199,3 +199,27 @@ def test_a_file_that_cannot_be_written_costs_no_measurement(
     result = run("-o", "out.json")
     assert result.exit_code == 0 and "not saved yet: can't write 'out.json'" in result.stderr
     assert len(store.load("out.json").findings) == 3
+
+
+OPEN = """
+def answer(context):
+    seen = __import__("os").path.exists("quiet")
+    yield Finding(parameter="cache.l2.size", value=1 << 20 if seen else None, unit="bytes", reason="disturbed",
+                  outcome=Outcome.MEASURED if seen else Outcome.UNRESOLVED)
+
+
+SCENARIO = Scenario(name="open", summary="Open.", answer=answer, parameters=("cache.",), order=10, seconds=1.0)
+"""
+
+
+def test_what_a_finished_run_left_open_is_asked_again_at_a_quieter_time(run: Run, scenario_folder: Write) -> None:
+    scenario_folder(open=OPEN, late=LATE)
+    assert run("-o", "out.json", "--patience", "0").exit_code == 0
+    assert askings_of(store.load("out.json")) == []
+    Path("quiet").touch()
+    assert run("--resume", "out.json", "--patience", "20").exit_code == 0
+    document = store.load("out.json")
+    assert document["cache.l2.size"].value == 1 << 20
+    assert [each.scenario for each in askings_of(document)] == ["open"]
+    assert {step.scenario: step.asked for step in steps_of(document)} == {"open": 2, "late": 1}
+    assert run("-o", "other.json", "--patience", "-1").exit_code == 2
