@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
-from setebench.hierarchy.findings import OWN_RATIO, measured, no_sharing_finding, transfer_finding, walked_finding
+from setebench.hierarchy.findings import measured, no_sharing_finding, transfer_finding, walked_finding
+from setebench.hierarchy.params import PARAMS
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
@@ -51,7 +52,7 @@ def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], 
     if third is None or not transfers.can_share(None):
         return 0.0
     held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
-    return 0.0 if lost.value <= OWN_RATIO * second else lost.value - held.value
+    return 0.0 if lost.value <= PARAMS.own * second else lost.value - held.value
 
 
 def sibling_threads(context: Context, region: Region) -> Iterator[Finding]:

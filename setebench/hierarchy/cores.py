@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setebench.hierarchy.findings import LEAST_SHARE, OWN_RATIO, PRECISE_CYCLES, PRECISE_RATIO, from_memory
+from setebench.hierarchy.findings import from_memory
+from setebench.hierarchy.params import PARAMS
 from setebench.infer.cycles import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.machine import Region, Ticks
@@ -21,38 +22,6 @@ from setebench.stats.estimate import Estimate as OverEpochs
 
 STATES = ("modified", "exclusive", "shared")
 
-MOST_CORES_IN_PAIRS = 8
-"""Up to so many cores every ordered pair is measured; beyond, reads by one core (as in the paper's Figure 3)."""
-
-SAME_CYCLES = 1.0
-"""Reads that differ by no more come from equally far."""
-
-ROUNDS, LOST_ROUNDS, MOST_ROUNDS, REPETITIONS = 6, 12, 24, 4
-NARROW_RATIO, NARROW_CYCLES = 0.02, 0.5
-"""Rounds go on until the interval is that narrow; where the reader walks over many lines in each, after some of them
-until it is just narrow enough to be reported."""
-
-STARTS = 40
-"""How often threads are started together for the spread of their start times."""
-
-WARM_TURNS, TURNS = 3, 8
-
-SHORTER_RATIO, SHORTER_WALKS = 1.25, 5
-"""Where a walk seems to push lines out of every cache, shorter ones are tried, each so many times shorter than the one
-before, until two in a row show the same."""
-
-APART_STEPS = 4.0
-"""Loads of two levels lie in groups of their own if they are so many clock steps apart: each is read as one of two
-steps, or one more where it differs a little."""
-
-SAME_RATIO = 0.03
-"""Reads behind two walks are the same within this share."""
-
-ALIKE_WALKS = 3
-"""So many walks that show the same, on a clock too coarse to distinguish levels load by load. What is mixed from two of
-them grows with the walk, under random replacement no faster than its length: behind the shortest of these, by a third
-less than the longest, less than a tenth of a read can be memory's doing."""
-
 
 def first_cpus(context: Context) -> list[int]:
     """One CPU of every core: `context.cpu` of its own, the first of the others."""
@@ -64,7 +33,7 @@ def cpu_pairs(context: Context, every: bool) -> list[tuple[int, int]]:
     """Ordered pairs (reader, owner) of CPUs on different cores."""
     cpus = first_cpus(context)
     own = context.cpu if context.cpu in cpus else cpus[0]
-    readers = cpus if every or len(cpus) <= MOST_CORES_IN_PAIRS else [own]
+    readers = cpus if every or len(cpus) <= PARAMS.cores_in_pairs else [own]
     return [(reader, owner) for reader in readers for owner in cpus if reader != owner]
 
 
@@ -75,14 +44,14 @@ def further_cpu(cycles: dict[tuple[int, int], float], reader: int, owner: int) -
     furthest = max(
         (pair for pair in cycles if pair[0] == reader and pair[1] != owner), key=lambda pair: cycles[pair], default=None
     )
-    return None if furthest is None or cycles[furthest] < cycles[reader, owner] - SAME_CYCLES else furthest[1]
+    return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]
 
 
 def enough(found: Estimate, rounds: int, most: int) -> bool:
     """Whether so many rounds do; `most` are worth while for an interval that is as narrow as can be."""
-    if rounds >= MOST_ROUNDS or narrow(found, NARROW_RATIO, NARROW_CYCLES):
+    if rounds >= PARAMS.most_rounds or narrow(found, PARAMS.narrow, PARAMS.narrow_cycles):
         return True
-    return rounds >= most and narrow(found, PRECISE_RATIO, PRECISE_CYCLES)
+    return rounds >= most and narrow(found, PARAMS.precise, PARAMS.precise_cycles)
 
 
 class Transfers:
@@ -117,26 +86,26 @@ class Transfers:
         if "l3" not in cycles:
             return True
         apart = (cycles["memory"] - cycles["l3"]) / cycles_per_tick(self._context)
-        return bool(apart > APART_STEPS * step_ticks(self._context))
+        return bool(apart > PARAMS.apart_steps * step_ticks(self._context))
 
     def _clear(self, found: tuple[Estimate, float]) -> bool:
         """Whether one level answered, and that is not memory though there is a third cache."""
-        precise = found[1] >= LEAST_SHARE and narrow(found[0], PRECISE_RATIO, PRECISE_CYCLES)
+        precise = found[1] >= PARAMS.least_group and narrow(found[0], PARAMS.precise, PARAMS.precise_cycles)
         return precise and not from_memory(found[0].value, self._context.calibration.level_cycles)
 
     def _behind_shorter(self, reader: int, owner: int) -> tuple[Estimate, float] | None:
         """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own, as a
         still shorter one confirms; None if there is none. Later reads follow such a walk from the beginning."""
         longest, before = self._steps, None
-        for _ in range(SHORTER_WALKS):
-            self._steps = int(self._steps / SHORTER_RATIO)
+        for _ in range(PARAMS.shorter_walks):
+            self._steps = int(self._steps / PARAMS.shorter)
             if before is None and self._seems_lost(reader, owner):
                 continue
             found = self._measured(reader, owner, "shared", None)
             if found[0].value <= self._least:
                 break
-            if before is not None and abs(before[0].value - found[0].value) < SAME_RATIO * before[0].value:
-                self._steps = int(self._steps * SHORTER_RATIO)
+            if before is not None and abs(before[0].value - found[0].value) < PARAMS.same * before[0].value:
+                self._steps = int(self._steps * PARAMS.shorter)
                 return before
             before = found if self._clear(found) else None
         self._steps = longest
@@ -146,14 +115,14 @@ class Transfers:
         """The same on a clock that doesn't show memory beside the third cache: behind the last of three walks, one
         shorter than the other, that show the same; else it is reported as coming from several places."""
         longest, found = self._steps, [self._measured(reader, owner, "shared", None)]
-        for _ in range(SHORTER_WALKS):
-            self._steps = int(self._steps / SHORTER_RATIO)
+        for _ in range(PARAMS.shorter_walks):
+            self._steps = int(self._steps / PARAMS.shorter)
             found.append(self._measured(reader, owner, "shared", None))
             if found[-1][0].value <= self._least:
                 break
-            values = [each[0].value for each in found[-ALIKE_WALKS:]]
-            alike = len(values) == ALIKE_WALKS and max(values) - min(values) < SAME_RATIO * min(values)
-            if alike and all(self._clear(each) for each in found[-ALIKE_WALKS:]):
+            values = [each[0].value for each in found[-PARAMS.alike_walks :]]
+            alike = len(values) == PARAMS.alike_walks and max(values) - min(values) < PARAMS.same * min(values)
+            if alike and all(self._clear(each) for each in found[-PARAMS.alike_walks :]):
                 return found[-1]
         self._steps = longest
         return found[0][0], 0.0
@@ -162,19 +131,21 @@ class Transfers:
     def _least(self) -> float:
         """Cycles of a read that the reader's own second cache may have answered."""
         second: float = self._context.calibration.level_cycles.get("l2", 0.0)
-        return OWN_RATIO * second
+        return PARAMS.own * second
 
     def _seems_lost(self, reader: int, owner: int) -> bool:
         """Whether one round, quickly done, already shows that this walk is too long."""
         value, share = self._round(reader, owner, "shared", None)
-        return share < LEAST_SHARE or from_memory(value, self._context.calibration.level_cycles)
+        return share < PARAMS.least_group or from_memory(value, self._context.calibration.level_cycles)
 
     def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Estimate, float]:
         """Rounds until they show the cycles, or there were enough of them."""
         found: list[float] = []
         shares: list[float] = []
-        most = LOST_ROUNDS if state == "shared" and third is None and self._reports_memory else MOST_ROUNDS
-        while len(found) < ROUNDS or not enough(over_replicates(found), len(found), most):
+        most = (
+            PARAMS.lost_rounds if state == "shared" and third is None and self._reports_memory else PARAMS.most_rounds
+        )
+        while len(found) < PARAMS.rounds or not enough(over_replicates(found), len(found), most):
             value, share = self._round(reader, owner, state, third)
             found.append(value)
             shares.append(share)
@@ -187,7 +158,7 @@ class Transfers:
     def _round(self, reader: int, owner: int, state: str, third: int | None) -> tuple[float, float]:
         context, line = self._context, self._region.line_size
         own = group(self._rng, line)
-        targets, warmers = group_bases(self._region, self._first_byte(), REPETITIONS, self._rng)
+        targets, warmers = group_bases(self._region, self._first_byte(), PARAMS.repetitions, self._rng)
         probes = self._probes(own.targets, own.warmers, reader, owner, state, third)
         walk = self._walk[:1] if len(self._walk) else targets[:1]
         placements = {TARGETS: targets, WARMERS: warmers, WALK: np.repeat(walk, len(targets))}
@@ -250,7 +221,7 @@ def start_spread(context: Context) -> list[float]:
     cpus = context.machine.facts.cpus
     probe = Probe().start(dither=False).barrier().stop()
     found = []
-    for _ in range(STARTS):
+    for _ in range(PARAMS.starts):
         waits = context.machine.run_together(dict.fromkeys(cpus, probe), 1)
         ticks = [int(each[0, 0]) for each in waits.values()]
         found.append((max(ticks) - min(ticks)) / context.machine.facts.ticks_per_second * 1e6)
@@ -258,10 +229,6 @@ def start_spread(context: Context) -> list[float]:
 
 
 SIBLING_RING = Base("sibling_ring")
-
-
-PACE_DOUBT = 0.005
-"""Of a value in cycles: so well cycles per tick are known in a round."""
 
 
 def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> OverEpochs:
@@ -272,7 +239,9 @@ def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> Ov
     bases = (Base("ring"), SIBLING_RING)
     for ring in rings:
         context.machine.link(region, ring)
-    placements = {base: np.repeat(ring[:1], TURNS + WARM_TURNS) for base, ring in zip(bases, rings, strict=True)}
+    placements = {
+        base: np.repeat(ring[:1], PARAMS.turns + PARAMS.warm_turns) for base, ring in zip(bases, rings, strict=True)
+    }
     probes = {
         cpu: Probe()
         .barrier()
@@ -286,8 +255,8 @@ def smt_latency(context: Context, region: Region, siblings: Sequence[int]) -> Ov
         for cpu, base in zip(cpus, bases, strict=True)
     }
     found = []
-    for _ in range(ROUNDS):
-        ticks = context.machine.run_together(probes, placements, warmup=WARM_TURNS)
+    for _ in range(PARAMS.rounds):
+        ticks = context.machine.run_together(probes, placements, warmup=PARAMS.warm_turns)
         chases = np.mean([np.median(ticks[cpu][:, 0]) - ticks[cpu][:, 1].mean() for cpu in cpus])
         found.append(float(chases) * cycles_per_tick(context) / TURN_STEPS)
-    return over_time(found).doubted(PACE_DOUBT)
+    return over_time(found).doubted(PARAMS.pace)

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from setebench.hierarchy.faults import Fault
+from setebench.hierarchy.params import PARAMS
 from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
-
-NOISE_CYCLES, NOISE_SHARE = 0.3, 0.01
-"""Half an interval at least: what frequency and neighbours change from run to run."""
-
-
-STEADY_RATIO, LEAST_SHARE = 0.1, 0.6
-"""An interval of more than this share of the value to either side, or a largest group with fewer of the samples, is no
-measurement of one thing."""
 
 Bounds = tuple[float | None, float | None]
 UNBOUNDED: Bounds = (None, None)
@@ -49,7 +42,7 @@ def fault_finding(pages: str, fault: Fault) -> Finding:
     parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
     if fault.cycles is None:
         return _missing(parameter, "cycles", fault.reason, method)
-    if fault.cycles.half_width > STEADY_RATIO * fault.cycles.value:
+    if fault.cycles.half_width > PARAMS.steady * fault.cycles.value:
         reason = "first touches differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, (max(0.0, fault.cycles.low), fault.cycles.high))
     return decide.measured(parameter, fault.cycles, "cycles", f"{method}, {fault.counted} epochs", "page_faults")
@@ -74,14 +67,9 @@ def no_sharing_finding(parameter: str) -> Finding:
     return _missing(parameter, "cycles", reason, "one dithered load behind a barrier")
 
 
-OWN_RATIO = 1.25
-"""Other cores' answers take longer than the second cache's by more than this: a question to others goes through it.
-Answers that differ by less from memory's can't be distinguished from it."""
-
-
 def from_memory(value: float, cycles: dict[str, float]) -> bool:
     """Whether a read seems to come from memory, where a third cache should have answered; `cycles` by level."""
-    return "l3" in cycles and cycles["memory"] / OWN_RATIO < value < OWN_RATIO * cycles["memory"]
+    return "l3" in cycles and cycles["memory"] / PARAMS.own < value < PARAMS.own * cycles["memory"]
 
 
 def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float]) -> Finding | None:
@@ -90,7 +78,7 @@ def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float])
     `cycles` by level. A walk that was too short leaves the line in the reader's second cache. One that was too long, or
     whose caches the owner shares (two virtual CPUs on one core), pushes it out of the third as well."""
     method = "one dithered load behind a barrier"
-    if estimate.value <= OWN_RATIO * cycles["l2"]:
+    if estimate.value <= PARAMS.own * cycles["l2"]:
         reason = "the reader's own second cache still held the line after a walk; its capacity is larger than it seemed"
         return _missing(parameter, "cycles", reason, method)
     if from_memory(estimate.value, cycles):
@@ -99,22 +87,16 @@ def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float])
     return None
 
 
-PRECISE_RATIO, PRECISE_CYCLES = 0.05, 1.0
-TRANSFER_NOISE_SHARE = 0.08
-"""Half the interval of another core's answer at least. It crosses an interconnect that has a clock and users of its
-own: on a busy host runs minutes apart differed by 6 %, each steady in itself."""
-
-
 def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
     """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
     method, evidence = "one dithered load behind a barrier", "core_to_core"
-    if share < LEAST_SHARE:
+    if share < PARAMS.least_group:
         return _missing(parameter, "cycles", "the line comes from several places", method)
-    half = max(NOISE_CYCLES, TRANSFER_NOISE_SHARE * estimate.value)
-    if (estimate.high - estimate.low) / 2 > max(PRECISE_CYCLES, PRECISE_RATIO * estimate.value):
+    half = max(PARAMS.quiet_cycles, PARAMS.transfer_noise * estimate.value)
+    if (estimate.high - estimate.low) / 2 > max(PARAMS.precise_cycles, PARAMS.precise * estimate.value):
         reason = "rounds differ too much; run again at a quieter time"
         return _missing(parameter, "cycles", reason, method, (estimate.low, estimate.high))
-    if abs(pasts) > max(2.0, STEADY_RATIO / 2 * estimate.value):
+    if abs(pasts) > max(PARAMS.past_cycles, PARAMS.steady / 2 * estimate.value):
         reason = f"depends by {abs(pasts):.0f} cycles on how the line came to be shared"
         return _missing(parameter, "cycles", reason, method)
     return measured(parameter, estimate.widened(half, half), "cycles", method, evidence)

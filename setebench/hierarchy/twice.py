@@ -11,11 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from setebench.hierarchy.params import PARAMS
 from setebench.results import Finding, Outcome
-
-APART_RATIO, APART_CYCLES = 0.2, 2.0
-"""Values that differ by more, whatever their unit, belong to two states of the machine; no interval between them would
-mean anything."""
 
 
 def merged(first: Iterable[Finding], second: Iterable[Finding]) -> Iterator[Finding]:
@@ -37,7 +34,7 @@ def agreed(first: Finding, second: Finding) -> Finding:
         return first if one == two else _contradiction(first, second)
     if not isinstance(one, int | float) or not isinstance(two, int | float):
         return first if one == two else _contradiction(first, second)
-    if abs(one - two) > max(APART_CYCLES, APART_RATIO * max(abs(one), abs(two))):
+    if abs(one - two) > max(PARAMS.other_state_cycles, PARAMS.other_state * max(abs(one), abs(two))):
         return _contradiction(first, second)
     return msgspec.structs.replace(
         first, value=round((one + two) / 2, 3), low=min(first.low, second.low), high=max(first.high, second.high)

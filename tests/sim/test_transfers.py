@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from quiet_machines import L3, OVERHEAD, PAGE, quiet
 
-from setebench.hierarchy.cores import LOST_ROUNDS, MOST_ROUNDS, ROUNDS, Transfers, enough
+from setebench.hierarchy.cores import Transfers, enough
+from setebench.hierarchy.params import PARAMS
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.layout import by_windows, lay
@@ -34,8 +35,8 @@ def test_a_region_prefetcher_brings_no_line_of_another_core() -> None:
 def test_rounds_go_on_until_an_answer_can_be_told() -> None:
     """Twelve rounds behind a walk, on a clock whose step is nearly the answer, left it 5.2 % wide, and so untold."""
     wide, told, sharp = Estimate(45.0, 42.0, 48.0), Estimate(45.0, 43.0, 47.0), Estimate(45.0, 44.5, 45.5)
-    assert not enough(wide, LOST_ROUNDS, LOST_ROUNDS)
-    assert enough(told, LOST_ROUNDS, LOST_ROUNDS)
-    assert not enough(told, LOST_ROUNDS, MOST_ROUNDS)
-    assert enough(sharp, ROUNDS, MOST_ROUNDS)
-    assert enough(wide, MOST_ROUNDS, LOST_ROUNDS)
+    assert not enough(wide, PARAMS.lost_rounds, PARAMS.lost_rounds)
+    assert enough(told, PARAMS.lost_rounds, PARAMS.lost_rounds)
+    assert not enough(told, PARAMS.lost_rounds, PARAMS.most_rounds)
+    assert enough(sharp, PARAMS.rounds, PARAMS.most_rounds)
+    assert enough(wide, PARAMS.most_rounds, PARAMS.lost_rounds)
