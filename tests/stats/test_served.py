@@ -1,7 +1,9 @@
 """What a load takes, from made-up intervals of which other levels served some.
 
-Over 40 draws each: the latency of a level that serves 88 % of its lines, on clocks of 1 to 34 ticks, is off by less
-than 0.06 cycles on average, and its interval (epochs and weights together) holds the truth in 90 to 100 %."""
+Over 40 draws each (seeds 100 to 139) the latency of a level that serves 88 % of its lines was off by 0.00, -0.01 and
+-0.10 cycles on average on clocks of 1, 11 and 34 ticks, with standard errors of 0.00, 0.01 and 0.04. The interval held
+the truth in 40 of 40 draws on each: too often, as it leaves for drift what these draws don't have. It is 3.7 to 7
+standard deviations wide to either side."""
 
 from __future__ import annotations
 
