@@ -21,13 +21,18 @@ from setebench.stats.levels import Found, Level, LevelsParams, Source, levels, m
 
 
 class FindParams(msgspec.Struct, frozen=True, kw_only=True):
-    """`least_memory` bytes are asked for at least. A sweep ends once two sizes in a row take `outgrown` of what memory
-    does. Sizes are alike that differ by less than `alike` in what a level serves of them; of these the smallest is
-    taken: lines that are brought to the level besides push out the fewest. It goes round `turns` times where nearer
-    levels serve more than `kept` of it. A level ends where those behind it serve `ends` of a working set."""
+    """`least_memory` bytes are asked for at least. A sweep ends once `slow` sizes in a row take `outgrown` of what
+    memory does, twice as many of the small ones, which another program may have evicted. Sizes are alike that differ by
+    less than `alike` in what a level serves of them; of these the smallest is taken: lines that are brought to the
+    level besides push out the fewest. It goes round `turns` times where nearer levels serve more than `kept` of it. A
+    level ends where those behind it serve `ends` of a working set. A size was disturbed that takes `slower` times what
+    a larger one does and `slower_cycles` more: means of so many loads on a coarse clock are uncertain by as much."""
 
     least_memory: int = 8 << 20
+    slow: int = 2
     outgrown: float = 0.9
+    slower: float = 1.1
+    slower_cycles: float = 1.0
     alike: float = 0.05
     turns: int = 3
     kept: float = 0.2
@@ -71,6 +76,7 @@ def _found(context: Context, region: Region) -> Levels:
     params = SizeSweepParams()
     away = flushed(context, region, params)
     swept = _sweep(context, region, away, params)
+    swept = undisturbed(swept, FindParams())
     explained = mixture([_source(each) for each in swept], _source(away), LevelsParams())
     found = levels(explained, LevelsParams())
     sizes = np.array([each.size_bytes for each in swept])
@@ -92,6 +98,18 @@ def _found(context: Context, region: Region) -> Levels:
     )
 
 
+def undisturbed(swept: list[Sized], params: FindParams) -> list[Sized]:
+    """Those of ascending size that no larger one is faster than: what disturbs a chase evicts or delays, so it is the
+    smaller one that was disturbed."""
+    kept, fastest = [], np.inf
+    for each in reversed(swept):
+        mean = mean_cycles(_source(each))
+        if mean <= params.slower * fastest + params.slower_cycles:
+            kept.append(each)
+        fastest = min(fastest, mean)
+    return kept[::-1]
+
+
 def _source(each: Sized) -> Source:
     return Source(intervals=each.intervals, overhead=each.overhead)
 
@@ -104,7 +122,7 @@ def _sweep(context: Context, region: Region, away: Sized, params: SizeSweepParam
     for size in params.sizes(reach):
         found.append(sized(context, region, size, params))
         slow = slow + 1 if mean_cycles(_source(found[-1])) > memory else 0
-        if slow == 2:
+        if slow == (FindParams().slow if size > params.fine else 2 * FindParams().slow):
             break
     return found
 

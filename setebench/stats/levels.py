@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -89,7 +90,7 @@ def mean_cycles(source: Source) -> float:
 
 
 def mixture(sources: Sequence[Source], flushed: Source, params: LevelsParams) -> Mixture:
-    """Of working sets in ascending order, and of flushed lines, whose weights are the last row."""
+    """Of working sets, the smallest first, and of flushed lines, whose weights are the last row."""
     sources = [*sources, flushed]
     means = np.array([mean_cycles(each) for each in sources])
     state = _State([_Readings(each, params) for each in sources], means[[0, -1]], params)
@@ -97,10 +98,10 @@ def mixture(sources: Sequence[Source], flushed: Source, params: LevelsParams) ->
     state.weights = np.stack([1 - away, away], axis=1)
     state.settle()
     while len(state.cycles) < params.most:
-        gain, cycles = max(state.trial(number) for number in range(len(sources)))
-        if gain < params.gain:
+        trials = [each for each in map(state.trial, range(len(sources))) if each.gain >= params.gain]
+        if not trials:
             break
-        state.add(cycles)
+        state.add(max(trials, key=lambda each: each.gain * each.weight).cycles)
         state.settle()
     state.prune()
     state.merge()
@@ -136,9 +137,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 def levels(found: Mixture, params: LevelsParams) -> Found:
     """Which components are levels. One that comes and goes with a nearer one is part of that: what conflicts and
     prefetches under way make of it."""
-    weights, away = found.weights[:-1], found.weights[-1]
+    weights, away = _rising(found.weights[:-1]), found.weights[-1]
     peak = weights.max(axis=0)
     memory = away >= params.as_often * peak
+    memory[0], memory[-1] = False, True
     caches: list[Level] = []
     hidden = np.inf
     for number in np.flatnonzero(~memory):
@@ -155,6 +157,13 @@ def levels(found: Mixture, params: LevelsParams) -> Found:
     return Found(
         caches=tuple(caches), memory=float(away[memory] @ found.cycles[memory] / away[memory].sum()), hidden=hidden
     )
+
+
+def _rising(weights: Numbers) -> Numbers:
+    """Weights such that further levels never serve less of a larger working set, as what disturbs one evicts lines."""
+    beyond = np.cumsum(weights[:, ::-1], axis=1)[:, ::-1]
+    beyond = np.minimum.accumulate(beyond[::-1], axis=0)[::-1]
+    return -np.diff(beyond, axis=1, append=0.0)
 
 
 @cache
@@ -211,6 +220,15 @@ class _Readings:
             right += ((ticks - self.overhead) @ parts) @ taken / self.per_tick
         self.stray = stray / self.total
         return likelihood, served, matrix, right
+
+
+class _Trial(NamedTuple):
+    """By how much of the logarithm of the likelihood per interval a further component explains one size better, with
+    which weight, and what it takes. Where it explains most of a size, that is known best."""
+
+    gain: float
+    weight: float
+    cycles: float
 
 
 class _State:
@@ -294,9 +312,8 @@ class _State:
         self.cycles = np.bincount(groups, mass * cycles) / np.maximum(np.bincount(groups, mass), 1e-12)
         self.weights = np.stack([weights[:, groups == each].sum(axis=1) for each in range(groups[-1] + 1)], axis=1)
 
-    def trial(self, number: int) -> tuple[float, float]:
-        """By how much of the logarithm of the likelihood per interval a further component explains one size better,
-        and what it takes; no gain for one too close to those that are there."""
+    def trial(self, number: int) -> _Trial:
+        """A further component that explains one size better; no gain for one too close to those that are there."""
         one, own = self.readings[number], np.append(self.cycles, 0.0)
         weights = np.append((1 - self.params.share) * self.weights[number], self.params.share)
         begins = [each for each in self._grid() if self._apart(each)]
@@ -304,7 +321,7 @@ class _State:
         for own[-1] in begins:
             screened.append((one.expect(own, weights, self.params.blurs[0])[0], float(own[-1])))
         if not screened:
-            return 0.0, 0.0
+            return _Trial(0.0, 0.0, 0.0)
         likelihood, own[-1] = max(screened)
         for turn in range(self.params.trial):
             blur = self.params.blurs[turn] if turn < len(self.params.blurs) else 0.0
@@ -313,8 +330,9 @@ class _State:
             if matrix[-1, -1] > 0:  # the others stay
                 own[-1] = max((right[-1] - matrix[-1, :-1] @ own[:-1]) / matrix[-1, -1], 0.1)
         if not self._apart(float(own[-1])):
-            return 0.0, 0.0
-        return (likelihood - float(self.likelihood[number])) / one.total, float(own[-1])
+            return _Trial(0.0, 0.0, 0.0)
+        gain = (likelihood - float(self.likelihood[number])) / one.total
+        return _Trial(gain, float(weights[-1]), float(own[-1]))
 
     def _grid(self) -> list[float]:
         """Latencies to begin with, from the nearest component to beyond the furthest."""

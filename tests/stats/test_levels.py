@@ -1,6 +1,8 @@
 """Levels from made-up chains over working sets of growing size.
 
-Over 30 draws of each case below: all levels found and none made up in BIASES."""
+Over 3 draws of each hierarchy below (seeds 100 to 102) all levels were found and none was made up. Their latencies were
+off by less than 0.1 cycles on a clock of single ticks and 0.6 on one of 34, but for a second level that is nowhere alone:
+2.3 there. It is a first guess: the latency scenario fits them to lines in their levels."""
 
 from __future__ import annotations
 
