@@ -140,7 +140,7 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
         yield agreed
         for size in sorted({size for each in rounds for level, size in each.longer if level == name}):
             surplus = vector_surplus(rounds, name, size, transfer, params)
-            yield vector_finding(f"latency.{name}.vector{size}", agreed, surplus)
+            yield vector_finding(f"latency.{name}.vector{size}", agreed, surplus, params)
 
 
 EVIDENCE = "single_load_ticks"

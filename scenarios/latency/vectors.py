@@ -50,13 +50,25 @@ def vector_surplus(
     return surplus.value + later / 2, surplus.low, surplus.high + later
 
 
-def vector_finding(parameter: str, agreed: Finding, surplus: tuple[float, float, float] | str) -> Finding:
+def vector_finding(
+    parameter: str, agreed: Finding, surplus: tuple[float, float, float] | str, params: Params
+) -> Finding:
     """Vector load to use in a vector register: the level's latency, and what a vector load takes longer. The way from
-    the load unit into a vector register can't be timed apart from the way back, and the interval holds both."""
+    the load unit into a vector register can't be timed apart from the way back: the interval holds both, and where that
+    is wide its lower end is a bound, as its middle is no more likely than its ends."""
     if agreed.outcome is not Outcome.MEASURED or not isinstance(agreed.value, float):
         why = "the 8-byte latency that it is compared with is no value"
         return decide.unresolved(parameter, "cycles", why, METHOD)
     if isinstance(surplus, str):
         return decide.unresolved(parameter, "cycles", f"{surplus}; run again on a quieter machine", METHOD)
     value, low, high = agreed.value + surplus[0], (agreed.low or 0.0) + surplus[1], (agreed.high or 0.0) + surplus[2]
-    return Finding(parameter=parameter, value=value, unit="cycles", low=low, high=high, method=METHOD)
+    wide = (surplus[2] - surplus[1]) / 2 > max(params.vector_precise * value, params.surplus_cycles)
+    return Finding(
+        parameter=parameter,
+        value=low if wide else value,
+        unit="cycles",
+        low=low,
+        high=high,
+        outcome=Outcome.AT_LEAST if wide else Outcome.MEASURED,
+        method=METHOD,
+    )
