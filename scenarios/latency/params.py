@@ -23,7 +23,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     A level takes at least `next_level` times the one before it, and memory as much more, or it is not a level of its
     own: no published hierarchy has levels that are closer. It is not identified where it serves less than `own` of its
     lines. What a vector load takes longer in a level counts as that level's own where it is known to
-    `surplus_cycles`; a vector load's latency is a bound where that leaves more, and more than `vector_precise` of it."""
+    `surplus_cycles`; a vector load's latency is a bound where that is known to less, and to less than `vector_precise`
+    of the whole."""
 
     singles: int = 16
     chains: int = 16
