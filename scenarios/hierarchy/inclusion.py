@@ -145,5 +145,5 @@ def _losses(
         means.append(float(np.mean(blocks)))
         errors.append(float(np.std(blocks, ddof=1)) / params.blocks**0.5)
     scale = per_pass / (far - near)
-    given_up = 0.0 if inner else max(0.0, means[0] - near - 2 * errors[0]) / (own - near) * per_pass
+    given_up = max(0.0, means[0] - near - 2 * errors[0]) / (own - near) * per_pass
     return Losses((means[1] - means[0]) * scale, float(np.hypot(*errors)) * scale, given_up)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from setebench.experiments.traversals import AT_ONCE, fill
+from setebench.experiments.traversals import AT_ONCE, fill, flush
 from setebench.machine import Region
 from setebench.measure.alone import PARAMS as ALONE
 from setebench.measure.alone import Alone
@@ -42,28 +42,30 @@ class Params:
 
     Fillings begin at `first_ratio` times what the levels before hold and get twice as long until a fraction of `gone`
     is missing in the end; then others use `high` times the pages that fit: `draws`, then twice as many (`least_draws`
-    if no more can be had), up to `most_draws`, until one answer has `settled` of the posterior: more than is asked of a
-    finding, since to end when it happens to be sure is to choose by chance. Each stops `stops` times, or more often
+    if no more can be had), up to `most_draws`, until one answer has `settled` of the posterior: more than is asked of
+    a finding, since to end when it happens to be sure is to choose by chance. Each stops `stops` times, or more often
     until one in `per_load` lines is timed (loads then cost as much as the filling); the means of `bins` parts of it
-    count, predicted at `parts` stops of each. Of a page `few` lines are used where no level before has a hashed index,
-    more up to `least_lines` in all, since a timed load that misses replaces another line; `sought` times what few lines
-    show to fit tells whether whole pages need room in more sets. `seconds` that each level may take, by what the
-    machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how
-    much of the region may be used. Waiting for co-runners takes `patience` of what there is.
+    count, predicted at `parts` stops of each. Of a page `few` lines are used where no level before has a hashed
+    index, more up to `least_lines` in all, since a timed load that misses replaces another line; of `sought` times
+    the pages that fit by few lines, whole ones lack a fraction of `outgrown` only if they lie in more sets (what
+    prefetchers bring beside few lines may fill these up to three times as fast). `seconds` that each level may take,
+    by what the machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much.
+    `memory` is how much of the region may be used. Waiting for co-runners takes `patience` of what there is.
 
-    Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number up
-    to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in `taken_steps`,
-    that others use, the less the more likely, mostly less than `usual_taken`. How common other numbers of ways are
-    beside powers of two, by their largest odd divisor: `odd_ways`, of shared caches `shared_ways` (those of parts that
-    are sold), else `other`; and of slices, each: `odd_slices`. A slice among several has 2 to the `slice_power` sets or
-    more. `error` of every mean fraction; `offset` and `scale` of all of them, since what hits and misses cost is known
-    about, `clear` times as much where loads are clearly one or the other. None of the candidates is it where the best
-    leaves `most_left` times the squared errors that it should, or where fillings differ by `most_varied` times as much
-    (squared) as pages drawn by chance and loads do; a bound is then what was there in the part that says
-    most, less `sigmas` errors and `margin`. Lines leave by age where `early_ratio` times as many are missing of the
-    first third. A load counts at most as `stall_ratio` times what memory takes: an interrupt is no level. Of a shared
-    cache a load missed if it takes `clear_share` of the way to memory longer than a hit, and `clear_steps` of the
-    clock."""
+    Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number
+    up to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in
+    `taken_steps`, that others use, the less the more likely, mostly less than `usual_taken`. How common other
+    numbers of ways are beside powers of two, by their largest odd divisor: `odd_ways`, of shared caches
+    `shared_ways` (those of parts that are sold), else `other`; and of slices, each: `odd_slices`. A slice among
+    several has 2 to the `slice_power` sets or more. `error` of every mean fraction; `offset` and `scale` of all of
+    them, since what hits and misses cost is known about, `clear` times as much where loads are clearly one or the
+    other. None of the candidates is it where the best leaves `most_left` times the squared errors that it should, or
+    where fillings differ by `most_varied` times as much (squared) as pages drawn by chance and loads do; a bound is
+    then what was there in the part that says most, less `sigmas` errors and `margin`. Lines leave by age where
+    `early_ratio` times as many are missing of the first third. A load counts at most as `stall_ratio` times what
+    memory takes: an interrupt is no level. Of a shared cache a load missed if it takes `clear_share` of the way to
+    memory longer than a hit, of a private one `private_share` (memory whose row is open answers sooner than it
+    mostly does), and `clear_steps` of the clock."""
 
     first_ratio: float = 2.0
     gone: float = 0.3
@@ -78,7 +80,8 @@ class Params:
     parts: int = 3
     few: int = 8
     least_lines: int = 1024
-    sought: float = 0.5
+    sought: float = 0.8
+    outgrown: float = 0.25
     seconds: float = 6.0
     timed_cost: float = 10.0
     memory: float = 0.8
@@ -105,6 +108,7 @@ class Params:
     early_ratio: float = 1.3
     stall_ratio: float = 1.3
     clear_share: float = 0.15
+    private_share: float = 0.3
     clear_steps: float = 1.2
 
 
@@ -264,7 +268,7 @@ def _level(context: Context, name: str, held: list[int], params: Params) -> Leve
     at = names.index(name)
     beyond = params.stall_ratio * cycles[at + 1] if at + 2 >= len(cycles) else (cycles[at + 1] + cycles[at + 2]) / 2
     step, gap = step_ticks(context) * quick_cycles_per_tick(context), cycles[at + 1] - cycles[at]
-    least = max(params.clear_share * gap if at > 1 else gap / 2, params.clear_steps * step)
+    least = max((params.clear_share if at > 1 else params.private_share) * gap, params.clear_steps * step)
     apart = params.clear_steps * step < gap / 2
     before = list(zip(np.diff([0, *held]).tolist(), cycles[:at], strict=True))
     return Level(cycles[at], cycles[at + 1], before, beyond, cycles[at] + least if apart else np.inf)
@@ -279,6 +283,7 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         params = replace(params, offset=params.clear * params.offset, scale=params.clear * params.scale)
     page_lines = fillings.page_lines
     whole = page_lines - 1
+    flush(context, region)
     few = params.few if all(each.index.get("linear", 0.0) >= CONFIDENCE for each in before) else whole
     grown, few, index = _grown(fillings, params.first_ratio * sum(held) / page_lines, few)
     found = OuterCache(level, region.line_size, index=index)
@@ -298,7 +303,8 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         if more < params.least_draws:
             break
         draws += [fillings.fill(pages, few) for _ in range(more)]
-        found = _inferred(OuterCache(level, region.line_size, index=index), draws, held, page_lines, params)
+        plain = OuterCache(level, region.line_size, index=index)
+        found = _inferred(plain, draws, (held, page_lines), few == whole, params)
         if fillings.alone.tenant_share > ALONE.most_beside:
             break
     context.evidence[f"{level}_fillings"] = {
@@ -310,7 +316,15 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
     }
     if fillings.alone.tenant_share > ALONE.most_beside:
         why = "a co-runner may have used a part of it"
-        return replace(found, lines={}, ways={}, least=_least(_mean(draws), held, page_lines, params), reason=why)
+        return replace(
+            found,
+            lines={},
+            ways={},
+            index={},
+            index_reason=why,
+            least=_least(_mean(draws), held, page_lines, params),
+            reason=why,
+        )
     return found
 
 
@@ -324,10 +338,8 @@ def _grown(fillings: Fillings, first: float, few: int) -> tuple[Curve | None, in
     pages = fillings.params.sought * grown.fitting
     if not fillings.affordable(pages, whole):
         return None, few, {}
-    for _ in range(2):
-        if fillings.fill(pages, whole).missing[-1] < fillings.params.gone / 2:
-            return grown, few, {}
-        fillings.grown(pages, whole)  # lines that were there before may have missed their room only the first time
+    if fillings.fill(pages, whole).missing[-1] < fillings.params.outgrown:
+        return grown, few, {}
     return fillings.grown(pages, whole), whole, {"hashed": 1.0}
 
 
@@ -346,9 +358,12 @@ def _least(curve: Curve, held: list[int], page_lines: int, params: Params) -> in
     return max(0, int(there * (1.0 - params.margin)) - sum(held))
 
 
-def _inferred(plain: OuterCache, draws: list[Curve], held: list[int], page_lines: int, params: Params) -> OuterCache:
-    """What fillings of the same length say; `plain` has the name and, where known, the index."""
-    mean, shared = _mean(draws), len(held) > 1
+def _inferred(
+    plain: OuterCache, draws: list[Curve], known: tuple[list[int], int], whole: bool, params: Params
+) -> OuterCache:
+    """What fillings of the same length say, by `whole` pages or few lines; `plain` has the name and, where known, the
+    index; `known` are lines of the levels before and of a page."""
+    mean, (held, page_lines), shared = _mean(draws), known, len(known[0]) > 1
     by_age = mean.early > min(1.0, params.early_ratio * float(mean.missing[-1]))
     posterior, left = size_posterior(mean, len(draws), (held, page_lines), params)
     if left > params.most_left:
@@ -369,8 +384,8 @@ def _inferred(plain: OuterCache, draws: list[Curve], held: list[int], page_lines
         return found
     together = np.array([each.together for each in draws])
     index = _index(together, _least_together(mean.pages, best, page_lines))
-    if shared and max(index, key=lambda each: index[each]) == "linear":
-        return replace(found, index_reason="bits of a page may choose a slice for all of its lines alike")
+    if (shared or whole) and max(index, key=lambda each: index[each]) == "linear":
+        return replace(found, index_reason="bits of a page may choose sets or a slice for all of its lines alike")
     return replace(found, index=index)
 
 

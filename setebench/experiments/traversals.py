@@ -63,7 +63,7 @@ def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int
     page = np.minimum((2 * np.array(first)[:, :, None] + np.arange(2)).reshape(stops, -1), until[:, None] - 1)
     which = rng.random((*page.shape, len(offsets))).argsort(axis=2)[:, :, :2]
     place = place.reshape(lines.shape)[page[:, :, None], which]
-    timed = lines[page[:, :, None], which].reshape(stops, AT_ONCE)
+    timed = lines[page[:, :, None], which].transpose(0, 2, 1).reshape(stops, AT_ONCE)
     context.machine.link(region, order.ravel())
     _flush(context, own, offsets, region.line_size)  # where linking brings lines to a cache
     ticks = context.machine.run(
@@ -74,7 +74,13 @@ def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int
     _flush(context, own, offsets, region.line_size)
     base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
     cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(context)
-    return Filled(until, place, (cycles + BASELINE_ADDITIONS).reshape(place.shape))
+    return Filled(until, place, (cycles + BASELINE_ADDITIONS).reshape(stops, 2, -1).transpose(0, 2, 1))
+
+
+def flush(context: Context, region: Region) -> None:
+    """Take all lines of a region out of every cache: some policies would keep them for as long as new ones come."""
+    pages = region.address + np.arange(region.size // TLB_PAGE_BYTES) * TLB_PAGE_BYTES
+    _flush(context, pages, np.arange(TLB_PAGE_BYTES // region.line_size - 1), region.line_size)
 
 
 def _flush(context: Context, pages: Lines, offsets: Lines, line: int) -> None:
