@@ -163,8 +163,9 @@ class OuterCache:
     bound_only: bool = False
 
     def sure(self, confidence: float) -> bool:
-        """Whether one size and one number of ways have so much of the posterior."""
-        return all(each and max(each.values()) >= confidence for each in (self.lines, self.ways))
+        """Whether one size and one number of ways have so much of the posterior, and the index is decided if asked."""
+        sizes = all(each and max(each.values()) >= confidence for each in (self.lines, self.ways))
+        return sizes and max(self.index.values(), default=1.0) >= CONFIDENCE
 
     @property
     def likely_lines(self) -> int:
