@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long(7)
 
 ENTRIES, HELD = 10, 2
 COMES_AND_GOES: dict[str, Any] = {"tenant_interval_cycles": 2e7, "tenant_cycles": 6e7, "tenant_entries": HELD}
-STAYS: dict[str, Any] = COMES_AND_GOES | {"tenant_interval_cycles": 2e8, "tenant_cycles": 1e13}
+STAYS: dict[str, Any] = COMES_AND_GOES | {"tenant_interval_cycles": 5e7, "tenant_cycles": 1e13}
 NOPS = 2000
 
 
