@@ -152,8 +152,8 @@ class Lab(Visits):
 
         Where there are none, another warm line is loaded first: the page's TLB entry has gone, and a TLB miss reads
         like level 2."""
-        beside = next(each for each in visit.warm if abs(each - line) > 2)
-        placed = replace(visit, steps=visit.steps[:after] or (Access(beside * self.line_size),))
+        beside = (Access(each * self.line_size) for each in visit.warm if abs(each - line) > 2)
+        placed = replace(visit, steps=visit.steps[:after] or (next(beside),))
         return self._in_l1(placed, line)
 
     def lost(self, visit: Visit, target: int) -> float:
@@ -259,8 +259,9 @@ class Lab(Visits):
 
 def fit_traversals(lab: Lab) -> None:
     """Choose how many evictor lines per page offset traversals have: those that push lines out of level 1 and stay in
-    level 2, whose misses would train its streams; and note whether these fit, and whether none is lost."""
-    params = lab.params
+    level 2, whose misses would train its streams; and note whether these fit, and whether none is lost. And whether so
+    many lines push out a single one."""
+    params, line = lab.params, lab.page_lines // 2
     best = (_lost(lab, lab.builder.conflict_pages)[1], lab.builder.conflict_pages)
     for pages in params.fewer_pages:
         if best[0] <= params.lost:
@@ -270,6 +271,8 @@ def fit_traversals(lab: Lab) -> None:
             best = min(best, (lost, pages))
     lab.known.traversals_fit, lab.builder.conflict_pages = best[0] <= params.lost, best[1]
     lab.known.traversals_whole = best[0] * len(lab.builder.traversal()) < params.lost_lines
+    pushed = Visit((Access(line * lab.line_size), Access(line * lab.line_size, "demote")))
+    lab.known.demotes = lab.rests_in_l1(pushed, line, len(pushed.steps)) is False
 
 
 def _lost(lab: Lab, pages: int) -> tuple[float, float]:

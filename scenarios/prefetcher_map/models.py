@@ -12,6 +12,7 @@ many lines ahead); strides after Baer and Chen 1991.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -93,7 +94,8 @@ def _counts(rule: StreamRule, run: Seen, page_lines: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Fit:
-    """The rules that explain most counts, and which fraction of them even these leave unexplained."""
+    """The rules that explain most counts, and which fraction of them even these leave unexplained; none, and no number,
+    where nothing could be counted."""
 
     rules: tuple[StreamRule, ...]
     unexplained: float
@@ -119,6 +121,8 @@ def fit_stream(runs: Sequence[Seen], page_lines: int, triggers: Sequence[int]) -
     furthest = max((count for run in runs for count in run.ahead.values()), default=0)
     best: list[StreamRule] = []
     total = sum(len(run.ahead) for run in runs)
+    if not total:
+        return Fit((), math.nan)
     fewest = total + 1
     for rule in _stream_rules(triggers, furthest + C.most_degree):
         missed = 0
@@ -131,7 +135,7 @@ def fit_stream(runs: Sequence[Seen], page_lines: int, triggers: Sequence[int]) -
             best, fewest = [], missed
         if missed == fewest:
             best.append(rule)
-    return Fit(tuple(best), fewest / max(total, 1))
+    return Fit(tuple(best), fewest / total)
 
 
 def _stream_rules(triggers: Sequence[int], most_distance: int) -> Iterator[StreamRule]:

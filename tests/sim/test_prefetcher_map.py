@@ -370,6 +370,15 @@ def test_strides_are_found_in_pages_of_few_lines(stride: spec.Stride) -> None:
     assert {judgements[f"prefetcher.l{stride.level}.stride.{name}"].verdict for name in right} == {Verdict.RIGHT}
 
 
+def test_hits_that_level_two_does_not_hear_say_nothing_of_what_leads_a_stream() -> None:
+    """A first cache whose index is a hash keeps the line that others of the same offset are to push out."""
+    streamer = replace(L2_STREAM, degree=3, max_distance=12, leads_by="access")
+    judgements = judged(streamer, l1={"sets": 128, "ways": 4, "hashed_index": True}, l2={"sets": 2048})
+    assert wrong(judgements) == []
+    names = ("present", "trigger", "degree", "max_distance")
+    assert {judgements[f"prefetcher.l2.stream.{name}"].verdict for name in names} == {Verdict.RIGHT}
+
+
 def test_noise_makes_no_wrong_answer() -> None:
     noise = spec.Noise(interrupt_interval_cycles=3e6, stall_interval_cycles=2e5, stall_cycles=400)
     assert wrong(judged(L2_STREAM, PAIR, look=surveyed, noise=noise)) == []

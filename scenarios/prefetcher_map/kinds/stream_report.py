@@ -256,7 +256,7 @@ def report_reach(rules: Rules, report: Report) -> None:
     fit = None if why else rules.found.fit or rules.fit()
     if fit is None or not fit.fits:
         for name in ("degree", "max_distance", "leads_by", "lead"):
-            differ = f"{fit.unexplained:.0%} of the counts differ" if fit else ""
+            differ = f"{fit.unexplained:.0%} of the counts differ" if fit and fit.rules else "nothing could be counted"
             report.unresolved(name, why or NO_RULE.format(seen=differ), RULES)
         return
     degrees, modes = fit.values("degree"), fit.values("leads_by")

@@ -55,12 +55,14 @@ def ask_l1(lab: Lab, lines: list[int], down: bool) -> tuple[Answer, Question]:
 
 
 def ask_l2(lab: Lab, lines: list[int], down: bool) -> tuple[Answer, Question]:
-    """The second question only where the first says nothing of the next line."""
+    """The second question only where the first says nothing of the next line; a no of it only where level 2 surely
+    heard the hits."""
     first, second = runs.l2_questions(lab, lines, down)
     answers = lab.ask(first)
     if answers or lab.brings(first.controls[0], first.targets[0]) is False:
         return answers, first
-    return lab.ask(second), second
+    answers = lab.ask(second)
+    return answers if answers is not False or lab.known.demotes else None, second
 
 
 def _shortest(lab: Lab, ask: Ask, end_even_down: bool) -> Found:
@@ -288,12 +290,14 @@ class Rules:
     def fit(self) -> Fit:
         """The rules that explain hits on one line again and again, on line after line, and on line after line once hits
         on one bring no more, where the limit alone says when more comes. Where level 1 asks for the line behind each
-        access only the first."""
+        access only the first; only the second where level 2 may not hear of one line again and again."""
         lab, params, lines = self.lab, self.lab.params, self.start()
         room = lab.page_lines - 1 - runs.mirrored(lab, lines, self.down)[-1]
-        seen = [self.seen([1] * params.repeats)]
+        heard = self.inner or lab.known.demotes
+        seen = [self.seen([1] * params.repeats)] if heard else []
         if not lab.known.next_in_l1:
             seen.append(self.seen(range(1, min(params.lead_accesses, room - 1))))
+        if not lab.known.next_in_l1 and heard:
             held = max(seen[0].ahead, default=len(lines)) - len(lines)
             seen.append(self.seen([*[1] * held, *range(2, min(2 + params.held_accesses, room - 1))]))
         return fit_stream(seen, lab.page_lines, [self.trigger])
