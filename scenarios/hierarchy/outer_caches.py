@@ -186,8 +186,8 @@ class OuterCache:
 @dataclass(frozen=True)
 class Level:
     """Cycles of a level's hits and misses; of those before it, nearest first, how many lines more than the one before
-    them they hold, and cycles. A load counts `beyond` cycles at most. A load of more than `gone_from` cycles missed,
-    where the clock tells single loads apart."""
+    them they hold, and cycles. A load of more than `beyond` cycles missed, wherever it was served; one of more than
+    `gone_from` where the clock tells single loads apart."""
 
     hit: float
     miss: float
@@ -232,7 +232,8 @@ class Fillings:
         filled = self.alone.run(work, pauses=lambda _: pauses)
         self._left -= cost
         level, until = self.level, filled.pages[:, None, None]
-        gone = (np.minimum(filled.cycles, level.beyond) - level.hit) / (level.miss - level.hit)
+        gone = (filled.cycles - level.hit) / (level.miss - level.hit)
+        gone[filled.cycles > level.beyond] = 1.0
         if level.gone_from < np.inf:
             # load by load: what answers between a hit and memory, a cache of memory say, is a miss
             gone = (filled.cycles > level.gone_from).astype(np.float64)
