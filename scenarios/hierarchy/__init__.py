@@ -11,27 +11,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from setebench.experiments.levels import find_walks, working_memory
-from setebench.hierarchy.faults import FirstTouches
-from setebench.hierarchy.findings import fault_finding, line_findings
-from setebench.hierarchy.first_level import line_size
-from setebench.hierarchy.system import beside, system_says
-from setebench.hierarchy.twice import merged
+from setebench.experiments.system import beside, system_says
 from setebench.machine import Region
 from setebench.measure.alone import watch
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 
+from .cores import other_cores, sibling_threads, thread_starts
+from .faults import FirstTouches, fault_finding
 from .first_cache import Params as FirstCacheParams
 from .first_cache import first_cache
 from .inclusion import Params as InclusionParams
 from .inclusion import Question, inclusive
 from .known import Known
-from .other_cores import other_cores, sibling_threads, thread_starts
+from .line_size import line_findings, line_size
 from .outer_caches import OuterCache, outer_cache
 from .outer_caches import Params as OuterParams
 from .private_walk import Params as WalkParams
 from .private_walk import private_walk
 from .tlbs import HUGE_PAGE, SMALL_PAGE, Tlbs, look_at_large_pages, unknown_large_pages
+from .twice import merged
 
 
 def answer(context: Context) -> Iterator[Finding]:

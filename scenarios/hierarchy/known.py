@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from setebench.hierarchy.faults import FirstTouches
-
+from .faults import FirstTouches
 from .outer_caches import OuterCache
 from .tlbs import Tlbs
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from setebench.scenarios.hierarchy.faults import FirstTouches
+from setebench.scenarios.hierarchy.line_size import line_size
 
-from setebench.hierarchy.faults import FirstTouches
-from setebench.hierarchy.first_level import line_size
 from setebench.machine import Region
 from setebench.measure.rings import ring_ticks, shuffled
 from setebench.native.machine import NativeMachine

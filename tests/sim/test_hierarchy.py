@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from quiet_machines import quiet
+from setebench.scenarios.hierarchy.faults import FirstTouches
+from setebench.scenarios.hierarchy.line_size import line_size
 from small_presets import small_file
 
-from setebench.hierarchy.faults import FirstTouches
-from setebench.hierarchy.first_level import line_size
 from setebench.judge import Verdict
 from setebench.scenario import Context
 from setebench.score import Task, judge_all, perform

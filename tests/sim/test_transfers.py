@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from quiet_machines import L3, OVERHEAD, PAGE, quiet
+from setebench.scenarios.hierarchy.cores.params import PARAMS
+from setebench.scenarios.hierarchy.cores.transfers import Transfers, enough
 
-from setebench.hierarchy.cores import Transfers, enough
-from setebench.hierarchy.params import PARAMS
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.layout import by_windows, lay

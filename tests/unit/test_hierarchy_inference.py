@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from setebench.scenarios.hierarchy.cores.findings import transfer_finding, walked_finding
+from setebench.scenarios.hierarchy.cores.transfers import further_cpu
+from setebench.scenarios.hierarchy.line_size import line_from_means
 
-from setebench.hierarchy.cores import further_cpu
-from setebench.hierarchy.findings import transfer_finding, walked_finding
-from setebench.hierarchy.first_level import line_from_means
-from setebench.hierarchy.system import beside
+from setebench.experiments.system import beside
 from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from setebench.hierarchy.faults import Epoch, told
+from setebench.scenarios.hierarchy.faults import Epoch, told
 
 
 def test_epochs_beside_a_co_runner_do_not_count() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from setebench.hierarchy.twice import agreed
+from setebench.scenarios.hierarchy.twice import agreed
+
 from setebench.results import Finding, Outcome
 
 

@@ -6,9 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from setebench.hierarchy.cores import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
-from setebench.hierarchy.findings import measured, no_sharing_finding, transfer_finding, walked_finding
-from setebench.hierarchy.params import PARAMS
 from setebench.infer.ticks import Estimate
 from setebench.machine import Region
 from setebench.measure.calibrate import step_ticks
@@ -16,6 +13,10 @@ from setebench.measure.rings import Lines
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.stats import decide
+
+from .findings import measured, no_sharing_finding, transfer_finding, walked_finding
+from .params import PARAMS
+from .transfers import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
 
 
 def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Finding]:

@@ -15,7 +15,9 @@ from setebench.measure.alone import Alone
 from setebench.measure.calibrate import step_ticks
 from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
+from setebench.results import Finding
 from setebench.scenario import Context
+from setebench.stats import decide
 from setebench.stats.estimate import Estimate
 from setebench.stats.nodes import robust
 
@@ -139,3 +141,14 @@ def _touch(context: Context, addresses: NDArray[np.int64], batches: int) -> NDAr
     ticks: Ticks = context.machine.run(probe, {PAGE: addresses}, cpu=context.cpu).ravel()
     parts = np.array_split(ticks, min(batches, len(ticks)))
     return np.array([mean_ticks(part, step_ticks(context)) for part in parts])
+
+
+def fault_finding(pages: str, fault: Fault) -> Finding:
+    """Cost of a first touch."""
+    parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
+    if fault.cycles is None:
+        return decide.unresolved(parameter, "cycles", fault.reason or "not found", method)
+    if fault.cycles.half_width > PARAMS.steady * fault.cycles.value:
+        reason = "first touches differ too much; run again at a quieter time"
+        return decide.unresolved(parameter, "cycles", reason, method)
+    return decide.measured(parameter, fault.cycles, "cycles", f"{method}, {fault.counted} epochs", "page_faults")

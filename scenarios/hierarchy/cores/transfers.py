@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setebench.hierarchy.findings import from_memory
-from setebench.hierarchy.params import PARAMS
 from setebench.infer.cycles import narrow
 from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
 from setebench.machine import Region, Ticks
@@ -19,6 +17,9 @@ from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.drift import over_time
 from setebench.stats.estimate import Estimate as OverEpochs
+
+from .findings import from_memory
+from .params import PARAMS
 
 STATES = ("modified", "exclusive", "shared")
 

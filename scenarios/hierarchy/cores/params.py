@@ -1,4 +1,4 @@
-"""What is set about lines of other cores and what is said of the hierarchy, with what each number is and why."""
+"""What is set about lines of other cores, with what each number is and why."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ class Params:
     question to others goes through it; by less they can't be distinguished from memory's. Half the interval of such an
     answer is `precise` of it, or `precise_cycles`, at most, and at least `quiet_cycles` or `transfer_noise` of it: it
     crosses an interconnect that has a clock and users of its own, and on a busy host runs minutes apart differed by
-    6 %, each steady in itself. It depends on the line's past from `past_cycles` on, or half of `steady`.
-
-    Values of two times that differ by `other_state` and `other_state_cycles`, whatever their unit, belong to two states
-    of the machine; no interval between them would mean anything."""
+    6 %, each steady in itself. It depends on the line's past from `past_cycles` on, or half of `steady`."""
 
     cores_in_pairs: int = 8
     same_cycles: float = 1.0
@@ -60,8 +57,6 @@ class Params:
     quiet_cycles: float = 0.3
     transfer_noise: float = 0.08
     past_cycles: float = 2.0
-    other_state: float = 0.2
-    other_state_cycles: float = 2.0
 
 
 PARAMS = Params()

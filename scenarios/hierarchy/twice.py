@@ -8,11 +8,23 @@ reported.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
-from setebench.hierarchy.params import PARAMS
 from setebench.results import Finding, Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Values of two times that differ by `relative` of the larger and by `cycles`, whatever their unit, belong to two
+    states of the machine; no interval between them would mean anything."""
+
+    relative: float = 0.2
+    cycles: float = 2.0
+
+
+PARAMS = Params()
 
 
 def merged(first: Iterable[Finding], second: Iterable[Finding]) -> Iterator[Finding]:
@@ -34,7 +46,7 @@ def agreed(first: Finding, second: Finding) -> Finding:
         return first if one == two else _contradiction(first, second)
     if not isinstance(one, int | float) or not isinstance(two, int | float):
         return first if one == two else _contradiction(first, second)
-    if abs(one - two) > max(PARAMS.other_state_cycles, PARAMS.other_state * max(abs(one), abs(two))):
+    if abs(one - two) > max(PARAMS.cycles, PARAMS.relative * max(abs(one), abs(two))):
         return _contradiction(first, second)
     return msgspec.structs.replace(
         first, value=round((one + two) / 2, 3), low=min(first.low, second.low), high=max(first.high, second.high)

@@ -1,14 +1,11 @@
-"""From what was measured of the hierarchy to findings: values, intervals, and reasons where there is no value."""
+"""From what was measured of other cores' lines to findings: values, intervals, and reasons where there is no value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from setebench.hierarchy.faults import Fault
-from setebench.hierarchy.params import PARAMS
 from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
-from setebench.stats import decide
+
+from .params import PARAMS
 
 Bounds = tuple[float | None, float | None]
 UNBOUNDED: Bounds = (None, None)
@@ -24,28 +21,6 @@ def _missing(parameter: str, unit: str, reason: str, method: str, bounds: Bounds
         reason=reason or "not found",
         method=method,
     )
-
-
-def line_findings(line_bytes: int | None, levels: int) -> Iterator[Finding]:
-    """Line size of every level: the unit in which lines come and go, which all levels share."""
-    method = "loads near a line that was just flushed"
-    for number in range(1, levels + 1):
-        parameter = f"cache.l{number}.line_size"
-        if line_bytes is None:
-            yield _missing(parameter, "bytes", "hits and misses near a flushed line are not clear", method)
-        else:
-            yield Finding(parameter=parameter, value=line_bytes, unit="bytes", method=method)
-
-
-def fault_finding(pages: str, fault: Fault) -> Finding:
-    """Cost of a first touch."""
-    parameter, method = f"page_fault.minor.{pages}", "first store to a page against a later one"
-    if fault.cycles is None:
-        return _missing(parameter, "cycles", fault.reason, method)
-    if fault.cycles.half_width > PARAMS.steady * fault.cycles.value:
-        reason = "first touches differ too much; run again at a quieter time"
-        return _missing(parameter, "cycles", reason, method, (max(0.0, fault.cycles.low), fault.cycles.high))
-    return decide.measured(parameter, fault.cycles, "cycles", f"{method}, {fault.counted} epochs", "page_faults")
 
 
 def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidence: str = "") -> Finding:
