@@ -29,8 +29,9 @@ Numbers = NDArray[np.float64]
 
 class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     """`gain`: from how much of the logarithm of the likelihood per interval on, at some size, a component is added.
-    Levels of simulated machines had 0.1 to 4.9, a mixture of two others below 0.04 (`stats.served`). `apart`: two
-    levels differ by this factor at least; no published hierarchy has closer ones.
+    On eleven simulated machines 16 levels explained their own lines better than others did by 0.3 to 4.9, and what was
+    a mixture of two by less than 0.04. `apart`: two levels differ by this factor at least; no published hierarchy has
+    closer ones.
 
     `alike`: standard deviation of loads from one level relative to their mean, `jitter`: least standard deviation of a
     bracket in ticks. `stray`: weight of readings that fit nothing. `rare`: less probable combinations of levels in an

@@ -29,9 +29,7 @@ class ServedParams(msgspec.Struct, frozen=True, kw_only=True):
     """`alike`: standard deviation of loads from one level, relative to their mean (slices at several distances).
     `blurs`: what the first turns add to that for what a load is thought to take at the start, relative, per load.
     `rare`: combinations of levels in one interval that are less probable are left out. `most`: weight of the others
-    together. `jitter`: least standard deviation of a bracket in ticks, that of rounding to whole ones. `gain`: from
-    how much of the logarithm of the likelihood per interval on a level is one of its own. Over eleven simulated
-    machines with 16 levels it was 0.3 to 4.9 for these, and below 0.04 for a mixture of two. `stray`: weight
+    together. `jitter`: least standard deviation of a bracket in ticks, that of rounding to whole ones. `stray`: weight
     of readings that fit nothing, beforehand. `turns` of expectation maximisation at most, ended where the latency
     moves by less than `still` of itself. `probe`: relative change of the latency by which its likelihood is
     differentiated, after `profile_turns` in which weights follow."""
@@ -41,7 +39,6 @@ class ServedParams(msgspec.Struct, frozen=True, kw_only=True):
     rare: float = 1e-5
     most: float = 0.98
     jitter: float = 0.3
-    gain: float = 0.1
     stray: float = 0.01
     turns: int = 25
     still: float = 2e-5
@@ -72,15 +69,6 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True):
             jitter2=jitter2,
             cycles_per_tick=cycles_per_tick,
         )
-
-
-class Supported(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a level of its own explains intervals better than a mixture of others does, by how much of the logarithm
-    of the likelihood per interval, and what a load then takes."""
-
-    level: bool
-    gain: float
-    cycles: float
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,18 +114,6 @@ def fit(
 
     `start` is about what a load takes, `overhead` the ticks that an interval without loads takes in each epoch; None
     where it is to be found, from intervals of several lengths."""
-    one = _fitted(epochs, start, others, overhead, params)
-    return Served(
-        cycles=one.cycles.copy(),
-        shared_error=one.shared_error(),
-        weights=one.weights,
-        own=float(1.0 - one.weights.sum()),
-    )
-
-
-def _fitted(
-    epochs: Sequence[Intervals], start: float, others: Numbers, overhead: Numbers | None, params: ServedParams
-) -> _Fit:
     one = _Fit(epochs, others, overhead, params)
     one.begin(start)
     for blur in params.blurs:  # as vague as the start is, or the first guess of who served what would stay
@@ -149,35 +125,12 @@ def _fitted(
         one.leap()
         if abs(one.cycles.mean() - before) <= params.still * abs(before):
             break
-    return one
-
-
-def support(
-    epochs: Sequence[Intervals], start: float, others: Numbers, overhead: Numbers | None, params: ServedParams
-) -> Supported:
-    """Whether a level of its own is among those that serve the loads, or a mixture of the `others` alone (two or more,
-    cycles) explains them as well."""
-    about = _fitted(epochs, start, others, overhead, params)
-    cycles, gain = float(np.median(about.cycles)), 0.0
-    for number, one in enumerate(epochs):  # weights of their own, as lines of each may fall otherwise
-        known = None if overhead is None else overhead[number : number + 1]
-        among, alone = (
-            _likelihood(_Fit([one], away, known, params), own, about.overhead[number])
-            for own, away in ((cycles, others), (float(others[0]), others[1:]))
-        )
-        gain += among - alone
-    gain /= sum(len(one.ticks) for one in epochs)
-    return Supported(level=gain > params.gain, gain=gain, cycles=cycles)
-
-
-def _likelihood(fitted: _Fit, cycles: float, overhead: float) -> float:
-    """The logarithm of the likelihood where a load takes so many cycles, at the best weights; `overhead` is where it
-    begins."""
-    fitted.cycles[:], fitted.overhead[:] = cycles, overhead
-    fitted.weights[:] = 1.0 / (len(fitted.weights) + 1)
-    for _ in range(3 * fitted.params.turns):
-        fitted.turn(latency=False)
-    return fitted.turn(latency=False)
+    return Served(
+        cycles=one.cycles.copy(),
+        shared_error=one.shared_error(),
+        weights=one.weights,
+        own=float(1.0 - one.weights.sum()),
+    )
 
 
 class _Fit:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from setebench.stats.drift import over_time
-from setebench.stats.served import Intervals, ServedParams, density, fit, quantised_variance, support
+from setebench.stats.served import Intervals, ServedParams, density, fit, quantised_variance
 
 PER_TICK, OVERHEAD, JITTER = 1.4, 40.0, 2.0
 
@@ -60,13 +60,3 @@ def test_the_density_of_readings_is_one_over_the_grid() -> None:
 def test_a_dithered_reading_varies_by_where_it_falls_between_two() -> None:
     assert quantised_variance(34.0, 34.0) == 0.0
     assert quantised_variance(17.0, 34.0) == pytest.approx(17.0**2)
-
-
-def test_a_mixture_of_two_levels_is_none_of_its_own() -> None:
-    """Means of both lie at 39.5; only what chains vary by tells them apart."""
-    others = np.array([4.0, 75.0])
-    mixed = epochs(2, (4.0, 75.0), (0.5, 0.5), 34.0)
-    assert not support(mixed, 39.5, others, None, ServedParams()).level
-    alone = support(epochs(3, (39.5, 4.0, 75.0), (0.8, 0.1, 0.1), 34.0), 39.5, others, None, ServedParams())
-    assert alone.level
-    assert alone.cycles == pytest.approx(39.5, abs=2.0)
