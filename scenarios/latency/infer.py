@@ -9,7 +9,7 @@ import numpy as np
 
 from setebench.calibration import Levels
 from setebench.infer.ticks import mean_ticks, undisturbed
-from setebench.results import Finding
+from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.drift import over_time, pooled
 from setebench.stats.estimate import Estimate
@@ -137,6 +137,8 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
         yield _one_way(f"latency.{name}.sete", own.single, "dithered single loads")
         yield _one_way(f"latency.{name}.chase", own.chain, "chains of different length")
         agreed = _latency(f"latency.{name}", own, "" if name == "memory" else doubt, len(rounds))
+        if agreed.outcome is Outcome.MEASURED:
+            agreed = decide.as_precise(agreed, max(params.precise * own.both.value, params.precise_cycles))
         yield agreed
         for size in sorted({size for each in rounds for level, size in each.longer if level == name}):
             surplus = vector_surplus(rounds, name, size, transfer, params)

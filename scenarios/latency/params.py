@@ -22,9 +22,9 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
 
     A level takes at least `next_level` times the one before it, and memory as much more, or it is not a level of its
     own: no published hierarchy has levels that are closer. It is not identified where it serves less than `own` of its
-    lines. What a vector load takes longer in a level counts as that level's own where it is known to
-    `surplus_cycles`; a vector load's latency is a bound where that is known to less, and to less than `vector_precise`
-    of the whole."""
+    lines. What a vector load takes longer in a level counts as that level's own where it is known to `precise_cycles`.
+    A latency that is known to `precise` of itself, or to `precise_cycles`, is a value, else the lower end of its
+    interval is a bound: that is how closely a score holds latencies against the truth."""
 
     singles: int = 16
     chains: int = 16
@@ -43,8 +43,8 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     chase: tuple[int, int] = (512, 2560)
     next_level: float = 1.2
     own: float = 0.05
-    surplus_cycles: float = 1.0
-    vector_precise: float = 0.05
+    precise: float = 0.05
+    precise_cycles: float = 1.0
 
     def quicker(self) -> Params:
         """With fewer samples."""

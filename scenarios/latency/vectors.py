@@ -39,7 +39,7 @@ def vector_surplus(
     if first.high < least - 1.0 or first.low > most + 1.0:
         apart = f"but a chase {least:.1f} to {most:.1f}"
         return f"fenced loads take {first.value:.1f} cycles longer than 8-byte loads, {apart}"
-    precise = own.half_width <= params.surplus_cycles
+    precise = own.half_width <= params.precise_cycles
     if level != "l1" and precise and own.low > first.high + 1.0:
         surplus = own
     elif level != "l1" and precise and own.high < first.low - 1.0:
@@ -62,13 +62,6 @@ def vector_finding(
     if isinstance(surplus, str):
         return decide.unresolved(parameter, "cycles", f"{surplus}; run again on a quieter machine", METHOD)
     value, low, high = agreed.value + surplus[0], (agreed.low or 0.0) + surplus[1], (agreed.high or 0.0) + surplus[2]
-    wide = (surplus[2] - surplus[1]) / 2 > max(params.vector_precise * value, params.surplus_cycles)
-    return Finding(
-        parameter=parameter,
-        value=low if wide else value,
-        unit="cycles",
-        low=low,
-        high=high,
-        outcome=Outcome.AT_LEAST if wide else Outcome.MEASURED,
-        method=METHOD,
-    )
+    room = max(params.precise * value, params.precise_cycles)
+    found = Finding(parameter=parameter, value=value, unit="cycles", low=low, high=high, method=METHOD)
+    return decide.as_precise(found, room)

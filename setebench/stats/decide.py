@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import CONFIDENCE, Estimate
 from setebench.stats.threshold import Posterior
@@ -31,6 +33,15 @@ def measured(parameter: str, estimate: Estimate, unit: str, method: str = "", ev
         method=method,
         evidence=evidence,
     )
+
+
+def as_precise(finding: Finding, half_width: float) -> Finding:
+    """A measured number, if half its interval is no wider than that; else the lower end as a bound, as the middle is
+    hardly more likely than the ends."""
+    if finding.low is None or finding.high is None or (finding.high - finding.low) / 2 <= half_width:
+        return finding
+    reason = f"only known to lie between {finding.low:.4g} and {finding.high:.4g} {finding.unit}"
+    return msgspec.structs.replace(finding, value=finding.low, outcome=Outcome.AT_LEAST, reason=reason)
 
 
 def chosen(parameter: str, value: Any, unit: str, method: str = "", evidence: str = "") -> Finding:
