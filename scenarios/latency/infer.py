@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from setebench.calibration import Levels
 from setebench.infer.ticks import mean_ticks, undisturbed
@@ -92,10 +94,24 @@ def _among(rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[flo
     timings = [(each, part) for each in rounds for part in each.levels[name]]
     about, foreign = cycles[0], np.array(cycles[1])
     known = np.array([_overhead(one, part, step) for one, part in timings])
-    singles = fit([_singles(one, part, step) for one, part in timings], about, foreign, known, ServedParams())
-    chains = fit([_chains(one, part, step) for one, part in timings], about, foreign, None, ServedParams())
+    params = ServedParams()
+    loads = [_singles(one, part, step) for one, part in timings]
+    if name == "memory":
+        params = msgspec.structs.replace(params, alike=max(params.alike, _spread(loads, known, about)))
+    singles = fit(loads, about, foreign, known, params)
+    chains = fit([_chains(one, part, step) for one, part in timings], about, foreign, None, params)
     single, chain = (_over_time(each, name) for each in (singles, chains))
     return Latency(single, chain, pooled(single, chain), min(singles.own, chains.own))
+
+
+def _spread(epochs: Sequence[Intervals], overhead: NDArray[np.float64], cycles: float) -> float:
+    """Standard deviation of loads from memory relative to their mean: rows, banks, refreshes and other users make some
+    take far longer than most, and the mean of all of them is the latency. No cache takes half as long as most do."""
+    longer = np.concatenate(
+        [(one.ticks - ticks) * one.cycles_per_tick for one, ticks in zip(epochs, overhead, strict=True)]
+    )
+    own = longer[longer > cycles / 2]
+    return float(own.std() / own.mean()) if len(own) > 1 else 0.0
 
 
 def _over_time(found: Served, name: str) -> Estimate:

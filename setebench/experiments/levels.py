@@ -5,6 +5,7 @@ What the operating system says of caches is never asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import msgspec
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from setebench.calibration import Levels, Walk
 from setebench.errors import UnsupportedError
-from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, sized
+from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, more, pooled, sized
 from setebench.machine import Region
 from setebench.measure.layout import span_bytes
 from setebench.scenario import Context
@@ -115,16 +116,28 @@ def _source(each: Sized) -> Source:
 
 
 def _sweep(context: Context, region: Region, away: Sized, params: SizeSweepParams) -> list[Sized]:
-    """Working sets of growing size, until memory serves them."""
+    """Working sets of growing size until memory serves them, several times one after the other: what else runs while
+    one epoch lasts is not there in all of them. Then again those of which too few epochs agree."""
+    found: dict[float, list[Sized]] = {}
+    for _ in range(params.epochs):
+        for size, epoch in _growing(context, region, away, params):
+            found.setdefault(size, []).append(epoch)
+    while left := [size for size, epochs in found.items() if more(epochs, params)]:
+        for size in left:
+            found[size].append(sized(context, region, size, params))
+    return [pooled(found[size], params) for size in sorted(found)]
+
+
+def _growing(context: Context, region: Region, away: Sized, params: SizeSweepParams) -> Iterator[tuple[float, Sized]]:
+    """One epoch of each working set, in ascending order."""
     reach = region.size * params.largest / span_bytes(params.largest, region.line_size)
-    memory, found = FindParams().outgrown * mean_cycles(_source(away)), []
-    slow = 0
+    memory, slow = FindParams().outgrown * mean_cycles(_source(away)), 0
     for size in params.sizes(reach):
-        found.append(sized(context, region, size, params))
-        slow = slow + 1 if mean_cycles(_source(found[-1])) > memory else 0
+        epoch = sized(context, region, size, params)
+        yield size, epoch
+        slow = slow + 1 if mean_cycles(_source(epoch)) > memory else 0
         if slow == (FindParams().slow if size > params.fine else 2 * FindParams().slow):
             break
-    return found
 
 
 def _walk(level: Level, sizes: NDArray[np.float64], params: FindParams) -> Walk:

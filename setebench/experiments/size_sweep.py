@@ -11,7 +11,7 @@ TLB-warming lines come first, so no chain has a TLB miss in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -144,34 +144,35 @@ def flushed(context: Context, region: Region, params: SizeSweepParams) -> Sized:
     """The same chains over lines that were flushed: what memory takes, whatever the caches hold."""
     size = params.chunks // params.window * params.smallest
     lines = WorkingSet(context, region, size, params)
-
-    def epoch() -> Sized:
+    epochs: list[Sized] = []
+    while not epochs or more(epochs, params):
         lines.go_round(context, 1)
         lines.flush(context)
-        return lines.time(context, params)
-
-    return _undisturbed(epoch, params)._replace(size_bytes=np.inf)
+        epochs.append(lines.time(context, params))
+    return pooled(epochs, params)._replace(size_bytes=np.inf)
 
 
 def sized(context: Context, region: Region, size_bytes: float, params: SizeSweepParams) -> Sized:
-    """Chains over one working set, once every line of it has been used as long ago as it is large."""
+    """One epoch of chains over a working set, once every line of it has been used as long ago as it is large."""
     lines = WorkingSet(context, region, size_bytes, params)
-
-    def epoch() -> Sized:
-        lines.go_round(context, params.rounds if size_bytes <= params.fine else params.once)
-        return lines.time(context, params)
-
-    return _undisturbed(epoch, params)
+    lines.go_round(context, params.rounds if size_bytes <= params.fine else params.once)
+    return lines.time(context, params)
 
 
-def _undisturbed(epoch: Callable[[], Sized], params: SizeSweepParams) -> Sized:
-    """The epochs whose controls agree with the fastest, as one."""
-    found: list[Sized] = []
-    kept: list[Sized] = []
-    while len(kept) < params.epochs and len(found) < params.most_epochs:
-        found.append(epoch())
-        most = params.agreeing * min(each.control_ticks for each in found)
-        kept = [each for each in found if each.control_ticks <= most]
+def agreeing(epochs: Sequence[Sized], params: SizeSweepParams) -> list[Sized]:
+    """Those whose controls agree with the fastest."""
+    most = params.agreeing * min(each.control_ticks for each in epochs)
+    return [each for each in epochs if each.control_ticks <= most]
+
+
+def more(epochs: Sequence[Sized], params: SizeSweepParams) -> bool:
+    """Whether too few epochs agree, and others may be had."""
+    return len(agreeing(epochs, params)) < params.epochs and len(epochs) < params.most_epochs
+
+
+def pooled(epochs: Sequence[Sized], params: SizeSweepParams) -> Sized:
+    """The epochs of one working set whose controls agree, as one."""
+    kept = agreeing(epochs, params)
     parts = [each.intervals for each in kept]
     intervals = Intervals(
         count=np.concatenate([each.count for each in parts]),

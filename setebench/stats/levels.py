@@ -44,7 +44,8 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
     serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
-    memory; one that serves most where a nearer one serves more than `with_nearer` of its own most goes with that."""
+    memory; one that serves most where a nearer one serves more than `with_nearer` of its own most goes with that. Two
+    that divide what they serve in proportions that differ by less than `parts` between sizes are one."""
 
     gain: float = 0.05
     apart: float = 1.2
@@ -65,6 +66,7 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     doubtful: float = 0.1
     as_often: float = 0.5
     with_nearer: float = 0.8
+    parts: float = 0.5
 
 
 class Mixture(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +139,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def levels(found: Mixture, params: LevelsParams) -> Found:
     """Which components are levels. One that comes and goes with a nearer one is part of that: what conflicts and
-    prefetches under way make of it."""
+    prefetches under way make of it, or slices of a cache that lie at several distances."""
+    found = _as_one(found, params)
     weights, away = _rising(found.weights[:-1]), found.weights[-1]
     peak = weights.max(axis=0)
     memory = away >= params.as_often * peak
@@ -158,6 +161,29 @@ def levels(found: Mixture, params: LevelsParams) -> Found:
     return Found(
         caches=tuple(caches), memory=float(away[memory] @ found.cycles[memory] / away[memory].sum()), hidden=hidden
     )
+
+
+def _as_one(found: Mixture, params: LevelsParams) -> Mixture:
+    """With components that share whatever both serve in about the same proportion, at all sizes, become one: of two
+    levels the nearer one serves nearly all of some sizes and hardly any of larger ones."""
+    spans = [_span(found.weights[:, number : number + 2], params) for number in range(len(found.cycles) - 1)]
+    number = int(np.argmin(spans))
+    if spans[number] >= params.parts:
+        return found
+    mass = found.weights[:-1].sum(axis=0)[number : number + 2]
+    cycles, weights = np.delete(found.cycles, number + 1), np.delete(found.weights, number + 1, axis=1)
+    cycles[number] = float(mass @ found.cycles[number : number + 2]) / float(mass.sum())
+    weights[:, number] += found.weights[:, number + 1]
+    return _as_one(msgspec.structs.replace(found, cycles=cycles, weights=weights), params)
+
+
+def _span(pair: Numbers, params: LevelsParams) -> float:
+    """By how much the further one's part of what two components serve differs between sizes that they often serve, but
+    for the most and the least, which may have been disturbed; 1 where one is memory's, or there are hardly any."""
+    both = pair[:-1].sum(axis=1)
+    often = both >= max(params.seen, params.as_often * float(both.max()))
+    parts = np.sort(pair[:-1][often, 1] / both[often])[1:-1]
+    return float(np.ptp(parts)) if len(parts) > 1 and pair[-1].max() < params.seen / 2 else 1.0
 
 
 def _rising(weights: Numbers) -> Numbers:
