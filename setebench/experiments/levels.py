@@ -5,7 +5,6 @@ What the operating system says of caches is never asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import msgspec
@@ -16,6 +15,8 @@ from setebench.calibration import Levels, Walk
 from setebench.errors import UnsupportedError
 from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, more, pooled, sized
 from setebench.machine import Region
+from setebench.measure.alone import PARAMS as ALONE
+from setebench.measure.alone import Alone
 from setebench.measure.layout import span_bytes
 from setebench.scenario import Context
 from setebench.stats.levels import Found, Level, LevelsParams, Source, levels, mean_cycles, mixture
@@ -116,28 +117,27 @@ def _source(each: Sized) -> Source:
 
 
 def _sweep(context: Context, region: Region, away: Sized, params: SizeSweepParams) -> list[Sized]:
-    """Working sets of growing size until memory serves them, several times one after the other: what else runs while
-    one epoch lasts is not there in all of them. Then again those of which too few epochs agree."""
-    found: dict[float, list[Sized]] = {}
+    """Working sets of growing size until memory serves them, several times one after the other, while no co-runner is
+    seen, who would use the same caches. What is missed of one is not there in all epochs of a size: those of which too
+    few agree are asked again."""
+    reach = region.size * params.largest / span_bytes(params.largest, region.line_size)
+    alone = Alone(context, patience=ALONE.little_patience, question="levels")
+    memory, found = FindParams().outgrown * mean_cycles(_source(away)), dict[float, list[Sized]]()
+
+    def ask(size: float) -> Sized:
+        found.setdefault(size, []).append(alone.run(lambda: sized(context, region, size, params)))
+        return found[size][-1]
+
     for _ in range(params.epochs):
-        for size, epoch in _growing(context, region, away, params):
-            found.setdefault(size, []).append(epoch)
+        slow = 0
+        for size in params.sizes(reach):
+            slow = slow + 1 if mean_cycles(_source(ask(size))) > memory else 0
+            if slow == (FindParams().slow if size > params.fine else 2 * FindParams().slow):
+                break
     while left := [size for size, epochs in found.items() if more(epochs, params)]:
         for size in left:
-            found[size].append(sized(context, region, size, params))
+            ask(size)
     return [pooled(found[size], params) for size in sorted(found)]
-
-
-def _growing(context: Context, region: Region, away: Sized, params: SizeSweepParams) -> Iterator[tuple[float, Sized]]:
-    """One epoch of each working set, in ascending order."""
-    reach = region.size * params.largest / span_bytes(params.largest, region.line_size)
-    memory, slow = FindParams().outgrown * mean_cycles(_source(away)), 0
-    for size in params.sizes(reach):
-        epoch = sized(context, region, size, params)
-        yield size, epoch
-        slow = slow + 1 if mean_cycles(_source(epoch)) > memory else 0
-        if slow == (FindParams().slow if size > params.fine else 2 * FindParams().slow):
-            break
 
 
 def _walk(level: Level, sizes: NDArray[np.float64], params: FindParams) -> Walk:

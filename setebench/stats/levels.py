@@ -40,7 +40,8 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     Expectation maximisation begins as vague as the first latencies are (`blurs`, relative), then extrapolates along its
     path, by `stride` at most, until latencies move by less than `still` of themselves, `leaps` times at most. A further
     component begins at the best of latencies that are `begins` apart, up to `beyond` times the slowest known one, with
-    a weight of `share`, and is tried on one size for `trial` turns. There are `most` components at most.
+    a weight of `share`, and is tried on one size for `trial` turns. There are `most` components at most. In the end
+    each begins once more at `elsewhere` of itself.
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
     serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
@@ -60,6 +61,7 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     begins: float = 1.3
     beyond: float = 2.0
     share: float = 0.3
+    elsewhere: float = 0.6
     blurs: tuple[float, ...] = (0.1, 0.05, 0.02)
     most: int = 7
     seen: float = 0.25
@@ -107,6 +109,7 @@ def mixture(sources: Sequence[Source], flushed: Source, params: LevelsParams) ->
         state.add(max(trials, key=lambda each: each.gain * each.weight).cycles)
         state.settle()
     state.prune()
+    state.begin_again()
     state.merge()
     for number, one in enumerate(state.readings):
         one.expect(state.cycles, state.weights[number], 0.0)
@@ -164,15 +167,16 @@ def levels(found: Mixture, params: LevelsParams) -> Found:
 
 
 def _as_one(found: Mixture, params: LevelsParams) -> Mixture:
-    """With components that share whatever both serve in about the same proportion, at all sizes, become one: of two
-    levels the nearer one serves nearly all of some sizes and hardly any of larger ones."""
+    """With components that share whatever both serve in about the same proportion, at all sizes, become one, which
+    takes what the more frequent one does: of two levels the nearer one serves nearly all of some sizes and hardly any
+    of larger ones."""
     spans = [_span(found.weights[:, number : number + 2], params) for number in range(len(found.cycles) - 1)]
     number = int(np.argmin(spans))
     if spans[number] >= params.parts:
         return found
     mass = found.weights[:-1].sum(axis=0)[number : number + 2]
-    cycles, weights = np.delete(found.cycles, number + 1), np.delete(found.weights, number + 1, axis=1)
-    cycles[number] = float(mass @ found.cycles[number : number + 2]) / float(mass.sum())
+    rarer = number + int(np.argmin(mass))
+    cycles, weights = np.delete(found.cycles, rarer), np.delete(found.weights, number + 1, axis=1)
     weights[:, number] += found.weights[:, number + 1]
     return _as_one(msgspec.structs.replace(found, cycles=cycles, weights=weights), params)
 
@@ -290,6 +294,18 @@ class _State:
             self._turn(0.0)
             if np.all(np.abs(self.cycles - before) <= self.params.still * before):
                 break
+
+    def begin_again(self) -> None:
+        """From other weights, and with each of the inner latencies in turn at a part of itself: what was begun as a
+        mixture of two levels stays one, as weights and latencies trade off. Kept where the likelihood grows."""
+        for number in np.argsort(self.cycles)[1:-1]:
+            before = self.cycles.copy(), self.weights.copy(), self.likelihood.copy()
+            self.cycles = self.cycles.copy()
+            self.cycles[number] *= self.params.elsewhere
+            self.weights = (self.weights + 1.0 / len(self.cycles)) / 2
+            self.settle()
+            if float(self.likelihood.sum()) <= float(before[2].sum()):
+                self.cycles, self.weights, self.likelihood = before
 
     def _vector(self) -> Numbers:
         """Weights, and latencies on a scale on which they matter as much."""
