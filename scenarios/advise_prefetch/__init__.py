@@ -98,7 +98,7 @@ def _sentences(name: str, advice: dict[str, Any]) -> Iterator[str]:
     yield f"{name}: {advice['strategy']}"
     yield from (f"  {sentence}" for sentence in advice["why"])
     for parameter, reason in advice["needs"].items():
-        yield f"  It would be surer with {parameter}, which is {reason}."
+        yield f"  It would be surer with {parameter}: {reason}."
 
 
 def plot(document: dict[str, Any]) -> Any:

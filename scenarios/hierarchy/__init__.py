@@ -50,7 +50,7 @@ def _findings(context: Context) -> Iterator[Finding]:
     yield from _translations(context, known)
     for pages, faults in known.faults.items():
         context.progress(f"page faults, {pages} pages")
-        yield fault_finding(pages, faults.told())
+        yield fault_finding(pages, faults.cost())
 
 
 def _all_once(context: Context, known: Known) -> Iterator[Finding]:
@@ -132,7 +132,7 @@ def _look_at_faults(context: Context, known: Known) -> None:
     """At one moment of several that lie apart."""
     for pages, faults in known.faults.items():
         context.progress(f"page faults, {pages} pages")
-        faults.look()
+        faults.sample()
 
 
 def plot(document: dict[str, Any]) -> Any:

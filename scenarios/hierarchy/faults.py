@@ -74,7 +74,7 @@ class FirstTouches:
         self._alone: Alone | None = None
         self._epochs: list[Epoch] = []
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Time a store to every page of fresh memory, then one to another line of every page, in the same order.
 
         A store, because a page that is only read may be the system's shared page of zeros. A store retires without its
@@ -96,11 +96,11 @@ class FirstTouches:
         cost = float(np.median(first - later)) * cycles_per_tick(self._context)
         return Epoch(cost, float(later.mean() / first.mean()))
 
-    def told(self) -> Fault:
+    def cost(self) -> Fault:
         """What a first touch costs, after as many samples as it takes."""
         while len(self._epochs) < PARAMS.epochs or (len(self._epochs) < PARAMS.most_epochs and not self._settled):
-            self.look()
-        found = told(self._epochs)
+            self.sample()
+        found = infer_fault(self._epochs)
         self._context.evidence.setdefault("page_faults", {})[str(self._page_bytes)] = {
             "cycles": [round(each.cycles, 1) for each in self._epochs],
             "counted": found.counted,
@@ -109,11 +109,11 @@ class FirstTouches:
 
     @property
     def _settled(self) -> bool:
-        found = told(self._epochs).cycles
+        found = infer_fault(self._epochs).cycles
         return found is not None and found.half_width <= PARAMS.steady * found.value
 
 
-def told(epochs: Sequence[Epoch]) -> Fault:
+def infer_fault(epochs: Sequence[Epoch]) -> Fault:
     """Of the epochs in which the system gave such pages (there may be no large ones left), the centre of those beside
     no co-runner, or of all where these are too few. What the system does meanwhile for others (it compacts memory for
     large pages) makes some of them dear many times over: they have no weight, and are counted in the error."""

@@ -41,12 +41,14 @@ class LevelsParams(msgspec.Struct, frozen=True, kw_only=True):
     path, by `stride` at most, until latencies move by less than `still` of themselves, `leaps` times at most. A further
     component begins at the best of latencies that are `begins` apart, up to `beyond` times the slowest known one, with
     a weight of `share`, and is tried on one size for `trial` turns. There are `most` components at most. In the end
-    each begins once more at `elsewhere` of itself.
+    each begins once more at `elsewhere` of itself: one that settled as a mixture of a level with the next one, with
+    nearer lines to make up for it, takes up to twice as long as the level.
 
     A level is a component that serves `seen` of some working set beyond what it serves of flushed lines; one that
     serves `doubtful` of it may be one. One that serves flushed lines `as_often` as any working set, relatively, is
     memory; one that serves most where a nearer one serves more than `with_nearer` of its own most goes with that. Two
-    that divide what they serve in proportions that differ by less than `parts` between sizes are one."""
+    that divide what they serve in proportions that differ by less than `parts` between sizes are one: 0 of parts of one
+    level, 1 of two levels, of which the nearer one serves all of some sizes and nothing of others."""
 
     gain: float = 0.05
     apart: float = 1.2

@@ -38,5 +38,5 @@ def test_more_lines_in_a_set_than_any_first_cache_has_ways_cost_more(native: Nat
 
 
 def test_a_first_touch_costs_more_than_a_later_one(native: NativeMachine) -> None:
-    found = FirstTouches(Context(machine=native), 4096).told()
+    found = FirstTouches(Context(machine=native), 4096).cost()
     assert found.cycles is None or found.cycles.value > 0

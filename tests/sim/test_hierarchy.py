@@ -32,7 +32,7 @@ def test_page_faults_beyond_the_reach_of_a_large_tlb() -> None:
     """Later touches must miss the TLB as the first ones do, or a fault seems dearer by a page walk."""
     tables = spec.Tlb(l2_4k=spec.TlbTable(entries=8192, ways=8, miss_penalty_cycles=100.0))
     machine = quiet(tlb=tables, memory=spec.Memory(bytes=1 << 30, page_fault_4k_cycles=2000.0))
-    found = FirstTouches(Context(machine=machine), 4096).told()
+    found = FirstTouches(Context(machine=machine), 4096).cost()
     assert found.cycles is not None
     assert found.cycles.low <= 2000.0 <= found.cycles.high
 

@@ -32,7 +32,7 @@ def test_a_region_prefetcher_brings_no_line_of_another_core() -> None:
     assert estimate.value == pytest.approx(L3, abs=2.0)
 
 
-def test_rounds_go_on_until_an_answer_can_be_told() -> None:
+def test_rounds_go_on_until_an_answer_can_be_reported() -> None:
     """Twelve rounds behind a walk, on a clock whose step is nearly the answer, left it 5.2 % wide, and so untold."""
     wide, told, sharp = Estimate(45.0, 42.0, 48.0), Estimate(45.0, 43.0, 47.0), Estimate(45.0, 44.5, 45.5)
     assert not enough(wide, PARAMS.lost_rounds, PARAMS.lost_rounds)

@@ -34,7 +34,7 @@ def test_a_line_is_not_told_where_hits_and_misses_are_not_clear() -> None:
 # -- other cores ------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_with_two_pasts_is_not_told() -> None:
+def test_a_line_with_two_pasts_is_not_reported() -> None:
     steady = Estimate(100.0, 99.5, 100.5)
     assert transfer_finding("x", steady, 1.0, 0.0).outcome is Outcome.MEASURED
     assert transfer_finding("x", steady, 1.0, -200.0).outcome is Outcome.UNRESOLVED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from setebench.experiments.visits import Access, Visit
@@ -81,7 +82,7 @@ def find_next_line(lab: Lab) -> Found:
     for flushed in (False, True):
         answers.append(comes(most, flushed))
         if answers[-1]:
-            trigger = first_that(lambda count: comes(count, flushed), range(1, most + 1))  # noqa: B023
+            trigger = first_that(partial(comes, flushed=flushed), range(1, most + 1))
             question = Question(repeated(lab, trigger or most, flushed), (target,), inner=True)
             return Found(True, question=question, trigger=trigger, flushed=flushed)
     return Found(some(answers))
