@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region
 from setebench.native import _engine
 from setebench.native.machine import NativeMachine
 from setebench.probe import BRACKETS, Base, Probe
+from setebench.stats.ticks.location import mean_ticks
 
 HERE = Path(__file__).parent
 COMPILE = ("gcc", "-O2", "-Wall", "-shared", "-fPIC")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.levels import find_walks, working_memory
 from setebench.experiments.streams.after_a_pass import PARAMS as AFTER
 from setebench.experiments.streams.after_a_pass import after_a_pass, flushed_ticks
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, widths_of
-from setebench.measure.calibrate import quick_cycles_per_tick
 from setebench.scenario import Context
 from setebench.stats.plateaus import rising
 

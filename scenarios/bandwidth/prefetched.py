@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from setebench.experiments.lines.placing import SETTLE_CYCLES
 from setebench.kernels import Kernel
 from setebench.machine import run_interleaved
-from setebench.measure.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.chases import region_for
+from setebench.experiments.lines.layout import by_windows, lay
 from setebench.kernels import BLOCK_BYTES
 from setebench.machine import Region, Ticks
-from setebench.measure.calibrate import quick_cycles_per_tick
-from setebench.measure.layout import by_windows, lay
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

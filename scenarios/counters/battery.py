@@ -8,14 +8,14 @@ from contextlib import ExitStack
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.chases import SweepParams, region_for, sweep
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.kernels import KERNELS, stream_bytes
 from setebench.machine import Region
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from . import workloads as make
 from .eviction import Eviction, Placed

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from setebench.infer.ticks import mean_ticks
-from setebench.measure.calibrate import step_ticks
+from setebench.experiments.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from .levels import Levels, growth_of
 from .params import Params

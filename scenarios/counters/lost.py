@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.calibrate import step_ticks
 from setebench.machine import Region
-from setebench.measure.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from .params import Params
 from .workloads import ARRAY, PAGE_BYTES, TARGET

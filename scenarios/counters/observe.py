@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.counters.protocol import Count, CountsEvents
-from setebench.infer.ticks import mean_ticks, undisturbed
-from setebench.measure.calibrate import step_ticks
+from setebench.experiments.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.linear import bends, slopes
+from setebench.stats.ticks.location import mean_ticks, undisturbed
 
 from .params import Params
 from .workloads import Workload

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from setebench.experiments.alone import watch
 from setebench.experiments.levels import find_walks, working_memory
 from setebench.experiments.system import beside, system_says
 from setebench.machine import Region
-from setebench.measure.alone import watch
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 

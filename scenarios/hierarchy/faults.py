@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.rings import cycles_per_tick
 from setebench.machine import Region, Ticks
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
 from setebench.stats.estimate import Estimate
 from setebench.stats.nodes import robust
+from setebench.stats.ticks.location import mean_ticks
 
 PAGE = Base("page")
 

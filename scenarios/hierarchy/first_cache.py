@@ -14,11 +14,11 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
 from setebench.experiments.conflicts import Ring, ring_excess, sequence_excess
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
-from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.cache_model import POLICIES, Policy, cyclic_misses, hits

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.traversals import hot_and_stream, lines_in_use
 from setebench.machine import Region
-from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.decide import one_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Region, run_interleaved
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats import decide
+from setebench.stats.ticks.location import mean_ticks
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
+from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.traversals import AT_ONCE, fill, flush
 from setebench.machine import Region
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
-from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.stats.decide import at_least, number_of, one_of, summed

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.machine import Region
-from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.scenario import Context
 
 from .outer_caches import OuterCache

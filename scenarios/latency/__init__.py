@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from setebench.calibration import Levels
+from setebench.experiments.alone import watch
+from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_levels, working_memory
-from setebench.infer.ticks import histogram
-from setebench.measure.alone import watch
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.placing import Place
+from setebench.experiments.lines.placing import Place
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide
 from setebench.stats.drift import over_time
+from setebench.stats.ticks.location import histogram
 
 from .infer import counted, findings, settled
 from .params import Params

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import Levels
-from setebench.infer.ticks import mean_ticks, undisturbed
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.drift import over_time, pooled
 from setebench.stats.estimate import Estimate
 from setebench.stats.served import Intervals, Served, ServedParams, fit
+from setebench.stats.ticks.location import mean_ticks, undisturbed
 
 from .params import Params
 from .rounds import Round, Timings, crude_cycles

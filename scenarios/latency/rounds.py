@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from setebench.calibration import Walk
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.calibrate import TickRate, measure_tick_rate, overheads, step_ticks
+from setebench.experiments.lines.placing import WALK, Place, Timed
 from setebench.machine import Region, Ticks
-from setebench.measure.calibrate import TickRate, measure_tick_rate, overheads, step_ticks
-from setebench.measure.placing import WALK, Place, Timed
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from .params import Params
 

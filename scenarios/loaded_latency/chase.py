@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
+from setebench.experiments.lines.layout import GROUP_PAGES
+from setebench.experiments.lines.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.experiments.streams.budget import Budget
-from setebench.infer.ticks import mean_ticks
 from setebench.machine import Region, Ticks
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
-from setebench.measure.layout import GROUP_PAGES
-from setebench.measure.placing import CHAINS, LONG_CHAIN, SETTLE_CYCLES, SHORT_CHAIN, Place
 from setebench.probe import COLUMNS, Base, Operand, Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from .params import PARAMS
 

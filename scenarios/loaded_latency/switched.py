@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.lines.placing import SETTLE_CYCLES
 from setebench.machine import Machine, SwitchesPrefetchers
-from setebench.measure.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

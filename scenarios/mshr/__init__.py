@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from setebench.experiments.bursts_of_threads import ThreadBursts
+from setebench.experiments.bursts.of_threads import ThreadBursts
+from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks, working_memory
-from setebench.measure.calibrate import step_ticks
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 

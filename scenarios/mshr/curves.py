@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from setebench.experiments.bursts import Times
-from setebench.experiments.bursts_of_threads import ThreadBursts
-from setebench.infer.ticks import mean_ticks
-from setebench.measure.calibrate import step_ticks
+from setebench.experiments.bursts.bursts import Times
+from setebench.experiments.bursts.of_threads import ThreadBursts
+from setebench.experiments.calibrate import step_ticks
 from setebench.scenario import Context
 from setebench.stats.estimate import CONFIDENCE
 from setebench.stats.jump import Curve
 from setebench.stats.threshold import Posterior, SearchParams, over_epochs, search
+from setebench.stats.ticks.location import mean_ticks
 
 from .params import Params
 

@@ -9,11 +9,12 @@ from functools import partial
 import numpy as np
 
 from setebench.calibration import Walk
-from setebench.experiments.bursts import Times
-from setebench.experiments.bursts_in_level import BurstsInLevel
-from setebench.infer.ticks import Estimate, mean_ticks, over_replicates
+from setebench.experiments.bursts.bursts import Times
+from setebench.experiments.bursts.in_level import BurstsInLevel
 from setebench.machine import Region
+from setebench.stats.estimate import Interval
 from setebench.stats.jump import Curve, calm_level
+from setebench.stats.ticks.location import mean_ticks, over_replicates
 
 from .curves import Asked, Curves
 
@@ -38,7 +39,7 @@ class Demand:
     loads: Asked
     stores: Asked | None = None
     behind: Behind | None = None
-    kept: dict[str, Estimate] = field(default_factory=dict)
+    kept: dict[str, Interval] = field(default_factory=dict)
 
 
 def ask_demand(curves: Curves, levels: tuple[str, ...], walks: Mapping[str, Walk], region: Region) -> Demand:
@@ -144,7 +145,7 @@ def levels_off(curves: Curves, near: Callable[[float], Times], evictor_bytes: fl
 # -- throughput --------------------------------------------------------------------------------------------------------
 
 
-def _kept_from_memory(curves: Curves, last: int) -> Estimate:
+def _kept_from_memory(curves: Curves, last: int) -> Interval:
     """Misses that the throughput of parallel chases keeps in flight, by Little's law: the most of twice as many chases
     as loads can be in flight, and as many."""
     params = curves.params
@@ -158,10 +159,10 @@ def _kept_from_memory(curves: Curves, last: int) -> Estimate:
 
     one = step_cycles(1)
     most = max(count * one / max(step_cycles(count), 1.0) for count in (last, 2 * last))
-    return Estimate(most, most, most)
+    return Interval(most, most, most)
 
 
-def _kept_from(placed: BurstsInLevel, curves: Curves, level: str, count: int) -> Estimate | None:
+def _kept_from(placed: BurstsInLevel, curves: Curves, level: str, count: int) -> Interval | None:
     """The same of lines in `level`; None where the lines are not found there, or what else goes on there hides them.
     Only the time behind level 1 counts, in which a load surely holds an entry."""
     # what prefetchers learned from the traversal they spend on the first burst, and lines beside fill the queues
@@ -175,7 +176,7 @@ def _kept_from(placed: BurstsInLevel, curves: Curves, level: str, count: int) ->
     return None if found is None else found.scaled(max(1 - curves.cycles["l1"] / load, 0.0))
 
 
-def kept_in_flight(times: Times, count: int, step: float, curves: Curves) -> Estimate | None:
+def kept_in_flight(times: Times, count: int, step: float, curves: Curves) -> Interval | None:
     """How many misses `count` parallel chases keep in flight, by Little's law: as many as one step of them takes less
     than a load after the other. `times` of one load, of two in a row, of one step of all and of two, shape
     (repetitions, 4), on a clock that moves in steps of `step`. None where the second step takes no time: something held
@@ -197,4 +198,4 @@ def kept_in_flight(times: Times, count: int, step: float, curves: Curves) -> Est
         return None
     drawn = curves.rng.integers(0, len(times), (curves.params.resamples, len(times)))
     low, high = np.quantile([of(times[rows])[1] for rows in drawn], (0.025, 0.975), method="inverted_cdf")
-    return Estimate(value, min(float(low), value), max(float(high), value))
+    return Interval(value, min(float(low), value), max(float(high), value))

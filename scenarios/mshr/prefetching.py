@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from setebench.experiments.bursts import Times
-from setebench.infer.ticks import over_replicates
+from setebench.experiments.bursts.bursts import Times
 from setebench.stats.jump import Curve, calm_level
+from setebench.stats.ticks.location import over_replicates
 
 from .curves import Asked, Curves
 from .params import Params

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.experiments.bursts import Times
-from setebench.experiments.bursts_of_threads import Filling, threads_of_core
+from setebench.experiments.bursts.bursts import Times
+from setebench.experiments.bursts.of_threads import Filling, threads_of_core
 from setebench.results import Finding
 from setebench.stats import decide
 from setebench.stats.jump import calm_level

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import References, measure_references
 from setebench.experiments.visits import PAGE_BYTES
-from setebench.measure.serving import References, measure_references
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.serving import References
 from setebench.experiments.presence import Visits
 from setebench.experiments.visits import Access, Visit
-from setebench.infer.mixture import Shares, mostly
-from setebench.infer.ticks import dominant, mean_ticks
 from setebench.machine import Region
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.serving import References
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import dominant, mean_ticks
+from setebench.stats.ticks.mixture import Shares, mostly
 
 from .found import Answer, Known, Question, some
 from .params import Params

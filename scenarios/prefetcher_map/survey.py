@@ -15,8 +15,8 @@ import msgspec
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.busy import Busy
+from setebench.experiments.lines.serving import References
 from setebench.machine import Region
-from setebench.measure.serving import References
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import working_memory
-from setebench.measure.calibrate import step_ticks
 from setebench.results import Finding
 from setebench.scenario import Context, Scenario
 from setebench.stats import decide

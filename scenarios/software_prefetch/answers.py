@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.infer.mixture import Shares
-from setebench.infer.ticks import dominant
 from setebench.machine import Ticks
 from setebench.results import Finding, Value
 from setebench.stats import decide
+from setebench.stats.ticks.location import dominant
+from setebench.stats.ticks.mixture import Shares
 
 from .params import Params
 

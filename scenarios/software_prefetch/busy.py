@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from setebench.infer.mixture import Shares
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.lines.placing import SETTLE_CYCLES, Place
+from setebench.experiments.lines.serving import LAYOUTS
 from setebench.machine import Ticks
-from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.placing import SETTLE_CYCLES, Place
-from setebench.measure.serving import LAYOUTS
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
 from setebench.stats import decide
+from setebench.stats.ticks.location import mean_ticks
+from setebench.stats.ticks.mixture import Shares
 
 from . import answers
 from .answers import QUIETER, Answer

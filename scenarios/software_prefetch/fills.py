@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from setebench.infer.mixture import Shares
+from setebench.experiments.lines.serving import LAYOUTS
 from setebench.machine import Ticks
-from setebench.measure.serving import LAYOUTS
 from setebench.probe import HINTS
 from setebench.results import Finding
 from setebench.stats import decide
+from setebench.stats.ticks.mixture import Shares
 
 from . import answers
 from .answers import Answer, Between

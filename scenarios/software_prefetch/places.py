@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.lines.layout import GROUP_PAGES, TLB_PAGE_BYTES
+from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Place
+from setebench.experiments.lines.serving import LAYOUTS
 from setebench.machine import Ticks
-from setebench.measure.layout import GROUP_PAGES, TLB_PAGE_BYTES
-from setebench.measure.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.measure.serving import LAYOUTS
 from setebench.probe import Base, Probe
 from setebench.results import Finding
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 from . import answers
 from .answers import QUIETER, Answer, standard_error

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.experiments.levels import find_walks
-from setebench.infer.mixture import Shares
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.lines.layout import GROUP_PAGES, TLB_PAGE_BYTES
+from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Place
+from setebench.experiments.lines.serving import LAYOUTS, References, measure_references, reference
 from setebench.machine import Region, Ticks
-from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.measure.layout import GROUP_PAGES, TLB_PAGE_BYTES
-from setebench.measure.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.measure.serving import LAYOUTS, References, measure_references, reference
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
+from setebench.stats.ticks.mixture import Shares
 
 from .answers import QUIETER, Answer
 from .params import Layout, Params

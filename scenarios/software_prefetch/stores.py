@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.lines.layout import GROUP_PAGES
+from setebench.experiments.lines.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, Place
 from setebench.machine import Facts, Ticks
-from setebench.measure.layout import GROUP_PAGES
-from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, Place
 from setebench.probe import Probe
 from setebench.results import Finding
 from setebench.stats import decide
 from setebench.stats.drift import over_time
+from setebench.stats.ticks.location import mean_ticks
 
 from .answers import QUIETER, Answer
 from .fills import chosen, landed

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.measure.alone import PARAMS, look
+from setebench.experiments.alone import PARAMS, look
 from setebench.recording import EVIDENCE_PREFIX, Recording, calls_and_ticks, checksum_of, recording_of
 from setebench.results import Document
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.lines.layout import by_windows, lay, span_bytes
 from setebench.machine import Region, Ticks
-from setebench.measure.layout import by_windows, lay, span_bytes
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

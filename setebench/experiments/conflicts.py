@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.lines.rings import cycles_per_tick, rings_cycles, shuffled
 from setebench.machine import Region, run_interleaved
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.rings import cycles_per_tick, rings_cycles, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 Lines = NDArray[np.int64]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from setebench.calibration import Levels, Walk
 from setebench.errors import UnsupportedError
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
+from setebench.experiments.lines.layout import span_bytes
 from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, more, pooled, sized
 from setebench.machine import Region
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
-from setebench.measure.layout import span_bytes
 from setebench.scenario import Context
 from setebench.stats.levels import Found, Level, LevelsParams, Source, levels, mean_cycles, mixture
 

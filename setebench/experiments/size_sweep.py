@@ -18,13 +18,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import mean_ticks, undisturbed
+from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
+from setebench.experiments.lines.layout import lay
 from setebench.machine import Region
-from setebench.measure.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.measure.layout import lay
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.served import Intervals, quantised_variance
+from setebench.stats.ticks.location import mean_ticks, undisturbed
 
 Lines = NDArray[np.int64]
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import undisturbed
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.rings import cycles_per_tick, rings_cycles
 from setebench.machine import Region
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.rings import cycles_per_tick, rings_cycles
 from setebench.probe import COLUMNS, Base, Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import undisturbed
 
 Numbers = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.infer.ticks import mean_ticks
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, WINDOW_PAGES
+from setebench.experiments.lines.placing import BASELINE_ADDITIONS
+from setebench.experiments.lines.rings import cycles_per_tick
 from setebench.machine import Region
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import TLB_PAGE_BYTES, WINDOW_PAGES
-from setebench.measure.placing import BASELINE_ADDITIONS
-from setebench.measure.rings import cycles_per_tick
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import mean_ticks
 
 Lines = NDArray[np.int64]
 

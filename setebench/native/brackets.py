@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from setebench.infer.ticks import mean_ticks
 from setebench.machine import Ticks
 from setebench.native import _engine
 from setebench.native.memory import SMALL_PAGE, NativeRegion, map_region
 from setebench.probe import BRACKETS, Base, Placements, Probe
+from setebench.stats.ticks.location import mean_ticks
 
 _SLOW_BRACKET_SECONDS = 10e-6
 """A few instructions and a bracket take a tenth of this, unless the bracket leaves for a hypervisor."""

@@ -21,8 +21,6 @@ from setebench.errors import ProbeError, ProbeFault, UnsupportedError, UsageErro
 from setebench.host.activity import wanted_seconds
 from setebench.host.environment import read_environment
 from setebench.host.tree import Tree
-from setebench.infer.clock import clock_step
-from setebench.infer.ticks import mean_ticks
 from setebench.loops import Loop, Policy
 from setebench.machine import BusyTime, PrefetcherSwitch, Region, Ticks
 from setebench.native import _engine
@@ -35,6 +33,8 @@ from setebench.native.perf.machine.native_counters import NativeCounters, Native
 from setebench.native.prefetchers import NativeSwitches
 from setebench.native.threads import allowed_cpus, choose_cpu, hold, let_go, pinned
 from setebench.probe import BRACKETS, Kind, Placements, Probe, placement_table
+from setebench.stats.ticks.clock import clock_step
+from setebench.stats.ticks.location import mean_ticks
 
 KEPT_PROBES = 256
 """Stitched probes kept for the next run; each holds at least one page of memory."""

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from setebench.doctor import BracketReport, ClockReport, PageReport
 from setebench.errors import UnsupportedError
-from setebench.infer.ticks import over_replicates
+from setebench.experiments.calibrate import LINE, measure_tick_rate, overheads, quick_cycles_per_tick
 from setebench.machine import Region
-from setebench.measure.calibrate import LINE, measure_tick_rate, overheads, quick_cycles_per_tick
 from setebench.native import _engine
 from setebench.native.machine import NativeMachine
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, NativeRegion, map_region
 from setebench.probe import Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import over_replicates
 
 TRAPPING_CPUID_TICKS = 600
 """A cpuid that stays on the CPU takes 100 to 300 cycles; a round trip to a hypervisor takes over a thousand."""

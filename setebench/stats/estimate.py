@@ -26,6 +26,18 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def scaled(self, factor: float) -> Interval:
+        """In another unit."""
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
+    def widened(self, below: float, above: float) -> Interval:
+        """With more room for what sampling does not show."""
+        return Interval(self.value, self.low - below, self.high + above)
+
+    def narrow(self, relative: float, absolute: float) -> bool:
+        """Whether it is no wider to a side, in the mean, than this share of the value or so much."""
+        return (self.high - self.low) / 2 <= max(relative * self.value, absolute)
+
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A value, its standard error, and the degrees of freedom that the error was estimated with (infinite where it is

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from setebench.infer.ticks import mean_ticks
 from setebench.machine import run_interleaved
 from setebench.native.machine import NativeMachine
 from setebench.native.threads import allowed_cpus
 from setebench.probe import Base, Placements, Probe
+from setebench.stats.ticks.location import mean_ticks
 
 LINE = Base("line")
 ENVIRONMENT = {**os.environ, "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}

@@ -6,8 +6,8 @@ import numpy as np
 from setebench.scenarios.hierarchy.faults import FirstTouches
 from setebench.scenarios.hierarchy.line_size import line_size
 
+from setebench.experiments.lines.rings import ring_ticks, shuffled
 from setebench.machine import Region
-from setebench.measure.rings import ring_ticks, shuffled
 from setebench.native.machine import NativeMachine
 from setebench.scenario import Context
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from setebench.experiments.bursts import TARGETS, Bursts, Spread, Times
+from setebench.experiments.bursts.bursts import TARGETS, Bursts, Spread, Times
 from setebench.machine import Region
 from setebench.native.machine import NativeMachine
 from setebench.probe import Base, Operand, Probe

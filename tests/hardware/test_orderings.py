@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from native_fixture import LINE, means
 
+from setebench.experiments.lines.layout import by_windows, lay
 from setebench.machine import Region, run_interleaved
-from setebench.measure.layout import by_windows, lay
 from setebench.native.machine import NativeMachine
 from setebench.probe import CHASE_WORK, Base, Probe
 

@@ -12,8 +12,8 @@ from setebench.scenarios.prefetcher_map.lab import Lab
 from setebench.scenarios.prefetcher_map.survey import repeated_survey
 
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import measure_references
 from setebench.experiments.visits import Access, Visit
-from setebench.measure.serving import measure_references
 from setebench.native.machine import NativeMachine
 from setebench.results import Outcome, Value
 from setebench.scenario import Context

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from setebench.errors import UnsupportedError, UsageError
-from setebench.measure.layout import by_windows, lay
+from setebench.experiments.lines.layout import by_windows, lay
 from setebench.native import memory
 from setebench.native.memory import HUGE_PAGE, SMALL_PAGE, available_bytes, huge_backed_bytes, map_region
 

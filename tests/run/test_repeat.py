@@ -20,7 +20,7 @@ from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli import repeat
 from setebench.cli.main import setebench
-from setebench.measure.alone import PARAMS, look
+from setebench.experiments.alone import PARAMS, look
 from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome
 

@@ -302,7 +302,7 @@ def test_the_old_inference_is_the_old_one_and_the_simulator_today_s(repository: 
     with versions.other_version(versions.commit_of("HEAD")) as sources:
         package = sources / "setebench"
         assert not (package / "scenarios").is_symlink() and (package / "__init__.py").read_text() == ""
-        assert all((package / room).is_symlink() for room in ("sim", "probe", "registry.py", "infer"))
+        assert all((package / room).is_symlink() for room in ("sim", "probe", "registry.py", "stats"))
     assert not sources.exists()
 
 

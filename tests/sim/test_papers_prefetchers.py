@@ -13,7 +13,7 @@ from setebench.scenarios.prefetcher_map.survey import repeated_survey
 from small_presets import small
 
 from setebench.experiments.levels import working_memory
-from setebench.measure.serving import measure_references
+from setebench.experiments.lines.serving import measure_references
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 

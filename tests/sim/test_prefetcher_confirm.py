@@ -17,8 +17,8 @@ from test_prefetcher_map import L1_STRIDE, L2_STREAM, PAIR, SHAPE
 
 from setebench.errors import UnsupportedError
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import measure_references
 from setebench.machine import PrefetcherSwitch, SwitchesPrefetchers
-from setebench.measure.serving import measure_references
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.sim import spec

@@ -29,9 +29,9 @@ from swept_machines import swept
 
 from setebench.experiments.busy import Busy
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import References, measure_references
 from setebench.experiments.visits import Access, Visit
 from setebench.judge import Judgement, Verdict, judge
-from setebench.measure.serving import References, measure_references
 from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec

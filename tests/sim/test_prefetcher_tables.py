@@ -15,8 +15,8 @@ from setebench.scenarios.prefetcher_map.report import Report
 from test_prefetcher_map import L1_STREAM, L1_STRIDE, L2_STREAM, L2_STRIDE, judged, wrong
 
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import measure_references
 from setebench.judge import Verdict
-from setebench.measure.serving import measure_references
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.loader import load

@@ -7,9 +7,9 @@ import pytest
 from small_presets import small
 
 from setebench.experiments.levels import find_walks, working_memory
+from setebench.experiments.lines.placing import Place
+from setebench.experiments.lines.serving import References, measure_references, timed
 from setebench.machine import Region
-from setebench.measure.placing import Place
-from setebench.measure.serving import References, measure_references, timed
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file

@@ -11,8 +11,8 @@ from quiet_machines import L1, L2, L3, MEMORY, OVERHEAD, quiet
 
 from setebench.calibration import Levels
 from setebench.experiments.levels import find_levels, working_memory
+from setebench.experiments.lines.placing import Place
 from setebench.experiments.size_sweep import lengths
-from setebench.measure.placing import Place
 from setebench.scenario import Context
 from setebench.sim import spec
 

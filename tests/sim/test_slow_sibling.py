@@ -13,8 +13,8 @@ from setebench.scenarios.prefetcher_map.lab import Lab
 from swept_machines import swept
 
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import measure_references
 from setebench.experiments.visits import Access, Visit
-from setebench.measure.serving import measure_references
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim import spec

@@ -12,8 +12,8 @@ from swept_machines import swept
 from test_prefetcher_map import PAIR, SHAPE
 
 from setebench.experiments.levels import working_memory
+from setebench.experiments.lines.serving import measure_references
 from setebench.machine import BusyTime
-from setebench.measure.serving import measure_references
 from setebench.results import Outcome
 from setebench.sim import spec
 

@@ -8,11 +8,11 @@ from quiet_machines import L3, OVERHEAD, PAGE, quiet
 from setebench.scenarios.hierarchy.cores.params import PARAMS
 from setebench.scenarios.hierarchy.cores.transfers import Transfers, enough
 
-from setebench.infer.ticks import Estimate
+from setebench.experiments.lines.layout import by_windows, lay
 from setebench.machine import Region
-from setebench.measure.layout import by_windows, lay
 from setebench.scenario import Context
 from setebench.sim import spec
+from setebench.stats.estimate import Interval
 
 MEMORY = 64 << 20
 COARSE = spec.Clock(step_ticks=36.0, brackets={"lfence": OVERHEAD, "mfence": OVERHEAD, "cpuid": OVERHEAD})
@@ -34,7 +34,7 @@ def test_a_region_prefetcher_brings_no_line_of_another_core() -> None:
 
 def test_rounds_go_on_until_an_answer_can_be_reported() -> None:
     """Twelve rounds behind a walk, on a clock whose step is nearly the answer, left it 5.2 % wide, and so untold."""
-    wide, told, sharp = Estimate(45.0, 42.0, 48.0), Estimate(45.0, 43.0, 47.0), Estimate(45.0, 44.5, 45.5)
+    wide, told, sharp = Interval(45.0, 42.0, 48.0), Interval(45.0, 43.0, 47.0), Interval(45.0, 44.5, 45.5)
     assert not enough(wide, PARAMS.lost_rounds, PARAMS.lost_rounds)
     assert enough(told, PARAMS.lost_rounds, PARAMS.lost_rounds)
     assert not enough(told, PARAMS.lost_rounds, PARAMS.most_rounds)

@@ -13,7 +13,7 @@ from small_presets import small
 from swept_machines import swept
 
 from setebench import registry
-from setebench.measure.alone import Alone
+from setebench.experiments.alone import Alone
 from setebench.probe import Probe
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context

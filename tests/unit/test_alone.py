@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from setebench.calibration import Calibration
 from setebench.errors import UnsupportedError
+from setebench.experiments.alone import PARAMS, PAUSE, Alone
 from setebench.machine import Facts
-from setebench.measure.alone import PARAMS, PAUSE, Alone
 from setebench.probe import Probe
 from setebench.scenario import Context
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from quantised import read_clock, triangular_waits
 
+from setebench.experiments.calibrate import measure_tick_rate, overheads, step_ticks
 from setebench.machine import Facts, Region, Ticks
-from setebench.measure.calibrate import measure_tick_rate, overheads, step_ticks
 from setebench.probe import Kind, Placements, Probe, placement_table
 from setebench.scenario import Context
 

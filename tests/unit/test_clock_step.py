@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from quantised import read_clock, uniform_waits
 
-from setebench.infer.clock import clock_step
+from setebench.stats.ticks.clock import clock_step
 
 STEPS = (1.0, 2.0, 2.5, 4.0, 5.0, 5.1, 5.5, 10.0, 24.4543, 26.0, 38.4, 100.0)
 

@@ -8,8 +8,8 @@ from setebench.scenarios.hierarchy.cores.transfers import further_cpu
 from setebench.scenarios.hierarchy.line_size import line_from_means
 
 from setebench.experiments.system import beside
-from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
+from setebench.stats.estimate import Interval
 
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
 
@@ -35,21 +35,21 @@ def test_a_line_is_not_told_where_hits_and_misses_are_not_clear() -> None:
 
 
 def test_a_line_with_two_pasts_is_not_reported() -> None:
-    steady = Estimate(100.0, 99.5, 100.5)
+    steady = Interval(100.0, 99.5, 100.5)
     assert transfer_finding("x", steady, 1.0, 0.0).outcome is Outcome.MEASURED
     assert transfer_finding("x", steady, 1.0, -200.0).outcome is Outcome.UNRESOLVED
     assert transfer_finding("x", steady, 0.4, 0.0).outcome is Outcome.UNRESOLVED
-    assert transfer_finding("x", Estimate(100.0, 60.0, 140.0), 1.0, 0.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Interval(100.0, 60.0, 140.0), 1.0, 0.0).outcome is Outcome.UNRESOLVED
 
 
 def test_a_walk_that_lost_too_little_or_too_much_tells_nothing_of_other_cores() -> None:
     cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
     for answer in (15.0, 290.0):
-        finding = walked_finding("x", Estimate(answer, answer - 1, answer + 1), cycles)
+        finding = walked_finding("x", Interval(answer, answer - 1, answer + 1), cycles)
         assert finding is not None
         assert finding.outcome is Outcome.UNRESOLVED
-    assert walked_finding("x", Estimate(46.0, 45.0, 47.0), cycles) is None
-    assert walked_finding("x", Estimate(290.0, 289.0, 291.0), {"l1": 4.0, "l2": 14.0, "memory": 300.0}) is None
+    assert walked_finding("x", Interval(46.0, 45.0, 47.0), cycles) is None
+    assert walked_finding("x", Interval(290.0, 289.0, 291.0), {"l1": 4.0, "l2": 14.0, "memory": 300.0}) is None
 
 
 def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:

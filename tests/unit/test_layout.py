@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setebench.machine import Region
-from setebench.measure.layout import (
+from setebench.experiments.lines.layout import (
     BOX_LINES,
     GROUP_PAGES,
     SHIFT_LINES,
@@ -17,6 +16,7 @@ from setebench.measure.layout import (
     group,
     lay,
 )
+from setebench.machine import Region
 
 REGION = Region(1 << 30, 4 << 20, 4096)
 

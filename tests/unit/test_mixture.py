@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from setebench.infer.mixture import unmix
+from setebench.stats.ticks.mixture import unmix
 
 LATENCIES = {"l1": (4.0, 0.3), "l2": (14.0, 0.6), "l3": (50.0, 4.0), "memory": (420.0, 35.0)}
 CYCLES_PER_TICK = 1.6

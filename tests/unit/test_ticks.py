@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from quantised import read_clock, triangular_waits, uniform_waits
 
-from setebench.infer.ticks import (
-    Estimate,
+from setebench.stats.ticks.location import (
+    Interval,
     dominant,
     mean_ticks,
     over_replicates,
@@ -104,7 +104,7 @@ LEAST_COVERED, MOST_COVERED = 0.91, 0.99
 0.75 %; four of those are 3 %."""
 
 
-def covered(intervals: list[Estimate], truth: float) -> float:
+def covered(intervals: list[Interval], truth: float) -> float:
     return float(np.mean([each.low <= truth <= each.high for each in intervals]))
 
 

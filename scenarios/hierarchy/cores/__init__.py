@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from setebench.infer.ticks import Estimate
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.rings import Lines
 from setebench.machine import Region
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.rings import Lines
 from setebench.results import Finding, Outcome
 from setebench.scenario import Context
 from setebench.stats import decide
+from setebench.stats.estimate import Interval
 
 from .findings import measured, no_sharing_finding, transfer_finding, walked_finding
 from .params import PARAMS
@@ -76,5 +76,5 @@ def thread_starts(context: Context) -> Finding:
     low, high = np.quantile(spread, (0.025, 0.975))
     # two waits are subtracted, each read on a clock that moves in steps
     step = 2 * step_ticks(context) / context.machine.facts.ticks_per_second * 1e6
-    middle = Estimate(float(np.median(spread)), max(float(low) - step, 0.0), float(high) + step)
+    middle = Interval(float(np.median(spread)), max(float(low) - step, 0.0), float(high) + step)
     return measured(parameter, middle, "microseconds", method, "thread_start_microseconds")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
+from setebench.stats.estimate import Interval
 
 from .params import PARAMS
 
@@ -23,7 +23,7 @@ def _missing(parameter: str, unit: str, reason: str, method: str, bounds: Bounds
     )
 
 
-def measured(parameter: str, estimate: Estimate, unit: str, method: str, evidence: str = "") -> Finding:
+def measured(parameter: str, estimate: Interval, unit: str, method: str, evidence: str = "") -> Finding:
     """A finding of an estimate."""
     return Finding(
         parameter=parameter,
@@ -47,7 +47,7 @@ def from_memory(value: float, cycles: dict[str, float]) -> bool:
     return "l3" in cycles and cycles["memory"] / PARAMS.own < value < PARAMS.own * cycles["memory"]
 
 
-def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float]) -> Finding | None:
+def walked_finding(parameter: str, estimate: Interval, cycles: dict[str, float]) -> Finding | None:
     """A read of a shared line that the reader lost by a walk, if it lost too little or too much; None if neither.
 
     `cycles` by level. A walk that was too short leaves the line in the reader's second cache. One that was too long, or
@@ -62,7 +62,7 @@ def walked_finding(parameter: str, estimate: Estimate, cycles: dict[str, float])
     return None
 
 
-def transfer_finding(parameter: str, estimate: Estimate, share: float, pasts: float) -> Finding:
+def transfer_finding(parameter: str, estimate: Interval, share: float, pasts: float) -> Finding:
     """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
     method, evidence = "one dithered load behind a barrier", "core_to_core"
     if share < PARAMS.least_group:

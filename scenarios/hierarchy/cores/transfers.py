@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setebench.infer.cycles import narrow
-from setebench.infer.ticks import Estimate, dominant, mean_ticks, over_replicates
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, group, group_bases
+from setebench.experiments.lines.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS, WALK, WARMERS
+from setebench.experiments.lines.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.machine import Region, Ticks
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import TLB_PAGE_BYTES, group, group_bases
-from setebench.measure.placing import BASELINE_ADDITIONS, SETTLE_CYCLES, TARGETS, WALK, WARMERS
-from setebench.measure.rings import TURN_STEPS, Lines, cycles_per_tick, shuffled
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.stats.drift import over_time
 from setebench.stats.estimate import Estimate as OverEpochs
+from setebench.stats.estimate import Interval
+from setebench.stats.ticks.location import dominant, mean_ticks, over_replicates
 
 from .findings import from_memory
 from .params import PARAMS
@@ -48,11 +48,11 @@ def further_cpu(cycles: dict[tuple[int, int], float], reader: int, owner: int) -
     return None if furthest is None or cycles[furthest] < cycles[reader, owner] - PARAMS.same_cycles else furthest[1]
 
 
-def enough(found: Estimate, rounds: int, most: int) -> bool:
+def enough(found: Interval, rounds: int, most: int) -> bool:
     """Whether so many rounds do; `most` are worth while for an interval that is as narrow as can be."""
-    if rounds >= PARAMS.most_rounds or narrow(found, PARAMS.narrow, PARAMS.narrow_cycles):
+    if rounds >= PARAMS.most_rounds or found.narrow(PARAMS.narrow, PARAMS.narrow_cycles):
         return True
-    return rounds >= most and narrow(found, PARAMS.precise, PARAMS.precise_cycles)
+    return rounds >= most and found.narrow(PARAMS.precise, PARAMS.precise_cycles)
 
 
 class Transfers:
@@ -64,7 +64,7 @@ class Transfers:
         if len(walk):
             context.machine.link(region, walk)
 
-    def cycles(self, reader: int, owner: int, state: str, third: int | None = None) -> tuple[Estimate, float]:
+    def cycles(self, reader: int, owner: int, state: str, third: int | None = None) -> tuple[Interval, float]:
         """Cycles of a read by `reader`, and which share of reads belongs to their largest group.
 
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
@@ -89,12 +89,12 @@ class Transfers:
         apart = (cycles["memory"] - cycles["l3"]) / cycles_per_tick(self._context)
         return bool(apart > PARAMS.apart_steps * step_ticks(self._context))
 
-    def _clear(self, found: tuple[Estimate, float]) -> bool:
+    def _clear(self, found: tuple[Interval, float]) -> bool:
         """Whether one level answered, and that is not memory though there is a third cache."""
-        precise = found[1] >= PARAMS.least_group and narrow(found[0], PARAMS.precise, PARAMS.precise_cycles)
+        precise = found[1] >= PARAMS.least_group and found[0].narrow(PARAMS.precise, PARAMS.precise_cycles)
         return precise and not from_memory(found[0].value, self._context.calibration.level_cycles)
 
-    def _behind_shorter(self, reader: int, owner: int) -> tuple[Estimate, float] | None:
+    def _behind_shorter(self, reader: int, owner: int) -> tuple[Interval, float] | None:
         """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own, as a
         still shorter one confirms; None if there is none. Later reads follow such a walk from the beginning."""
         longest, before = self._steps, None
@@ -112,7 +112,7 @@ class Transfers:
         self._steps = longest
         return None
 
-    def _by_several_walks(self, reader: int, owner: int) -> tuple[Estimate, float]:
+    def _by_several_walks(self, reader: int, owner: int) -> tuple[Interval, float]:
         """The same on a clock that doesn't show memory beside the third cache: behind the last of three walks, one
         shorter than the other, that show the same; else it is reported as coming from several places."""
         longest, found = self._steps, [self._measured(reader, owner, "shared", None)]
@@ -139,7 +139,7 @@ class Transfers:
         value, share = self._round(reader, owner, "shared", None)
         return share < PARAMS.least_group or from_memory(value, self._context.calibration.level_cycles)
 
-    def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Estimate, float]:
+    def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Interval, float]:
         """Rounds until they show the cycles, or there were enough of them."""
         found: list[float] = []
         shares: list[float] = []

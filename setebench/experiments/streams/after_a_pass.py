@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setebench.experiments.lines.layout import by_windows, lay, span_bytes
+from setebench.experiments.lines.placing import SETTLE_CYCLES
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, widths_of
 from setebench.machine import Region, Ticks
-from setebench.measure.layout import by_windows, lay, span_bytes
-from setebench.measure.placing import SETTLE_CYCLES
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.alone import PARAMS as ALONE
+from setebench.experiments.alone import Alone
 from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import WIDTHS, nodes_for, widths_of
 from setebench.kernels import BLOCK_BYTES, KERNELS, MOST_ARRAY_BYTES, Kernel, array_spacing, stream_bytes
 from setebench.machine import BindsMemory, Region, Ticks
-from setebench.measure.alone import PARAMS as ALONE
-from setebench.measure.alone import Alone
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 

@@ -12,7 +12,7 @@ from setebench.scenarios.mshr.curves import Curves
 from setebench.scenarios.mshr.demand import levels_off
 
 from setebench.calibration import Calibration
-from setebench.experiments.bursts_of_threads import ThreadBursts
+from setebench.experiments.bursts.of_threads import ThreadBursts
 from setebench.scenario import Context
 
 CYCLES = {"l1": 4.0, "l2": 14.0, "l3": 50.0, "memory": 300.0}

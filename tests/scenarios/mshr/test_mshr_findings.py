@@ -15,8 +15,8 @@ from setebench.scenarios.mshr.params import Params
 from setebench.scenarios.mshr.prefetching import UNSTEADY, Prefetching
 from setebench.scenarios.mshr.threads import Beside, Siblings, Together, fills_first, fills_second
 
-from setebench.infer.ticks import Estimate
 from setebench.results import Finding, Outcome
+from setebench.stats.estimate import Interval
 from setebench.stats.jump import Curve
 from setebench.stats.threshold import Posterior
 
@@ -64,7 +64,7 @@ def hint(name: str, fills: str, last: int) -> Prefetching:
 
 def hits(times: dict[int, float], last: int | None = None, **kept: float) -> Evidence:
     """Loads that jump behind 20, and what a hit behind misses takes."""
-    rough = {level: Estimate(each, 0.95 * each, 1.05 * each) for level, each in kept.items()}
+    rough = {level: Interval(each, 0.95 * each, 1.05 * each) for level, each in kept.items()}
     return Evidence(Demand(jump(20), None, Behind(curve(times, last), True, 40, 1e5), rough), [])
 
 
@@ -128,7 +128,7 @@ def test_chases_that_seem_to_keep_more_in_flight_by_chance_contradict_nothing() 
     rough = kept(times, 32, 1.0, curves)
     assert rough is not None and rough.low < 26
     clear = kept(np.tile([80.0, 140.0, 400.0, 460.0], (18, 1)), 32, 1.0, curves)
-    assert clear == Estimate(32.0, 32.0, 32.0)
+    assert clear == Interval(32.0, 32.0, 32.0)
     assert kept(np.tile([80.0, 140.0, 900.0, 160.0], (18, 1)), 32, 1.0, curves) is None  # the first was held up
 
 

@@ -11,8 +11,8 @@ from setebench.scenarios.software_prefetch.fills import chosen
 from setebench.scenarios.software_prefetch.params import Params
 from setebench.scenarios.software_prefetch.run import Run
 
+from setebench.experiments.lines.serving import LAYOUTS, References
 from setebench.machine import Ticks
-from setebench.measure.serving import LAYOUTS, References
 
 L1, MEMORY = 40, 400
 TURN = 30

@@ -10,7 +10,7 @@ from setebench.scenarios.software_prefetch.answers import Answer, between
 from setebench.scenarios.software_prefetch.params import Params
 from setebench.scenarios.software_prefetch.places import Penalty
 
-from setebench.infer.mixture import Shares, unmix
+from setebench.stats.ticks.mixture import Shares, unmix
 
 PARAMS = Params()
 LEVELS = ("l1", "l2", "l3", "memory")

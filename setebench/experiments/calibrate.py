@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setebench.infer.clock import clock_step
-from setebench.infer.ticks import mean_ticks
 from setebench.machine import run_interleaved
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.clock import clock_step
+from setebench.stats.ticks.location import mean_ticks
 
 TICK_RATE_SHORT, TICK_RATE_LONG = 1000, 5000
 """Chained additions whose difference in ticks gives ticks per cycle: long enough that a clock step is nothing beside

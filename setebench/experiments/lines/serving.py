@@ -2,7 +2,7 @@
 
 A probe brings lines about (by prefetches, by training a prefetcher), then times one load with `timed`. `References`
 holds how loads from each level read when timed by the very same stub, taken on this machine a moment ago;
-`infer.mixture` then says what part of the loads each level served."""
+`stats.ticks.mixture` then says what part of the loads each level served."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import Walk
+from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks
-from setebench.infer.mixture import Shares, unmix
-from setebench.infer.ticks import dominant
+from setebench.experiments.lines.placing import Place
 from setebench.machine import Region, Ticks
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.placing import Place
 from setebench.probe import Operand, Probe
 from setebench.scenario import Context
+from setebench.stats.ticks.location import dominant
+from setebench.stats.ticks.mixture import Shares, unmix
 
 LAYOUTS = 6
 """Every reference is taken on so many layouts of lines, each of which may fall badly for itself."""

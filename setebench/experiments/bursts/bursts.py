@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.experiments.alone import Alone
+from setebench.experiments.calibrate import quick_cycles_per_tick
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, by_windows, lay, span_bytes
 from setebench.machine import Region
-from setebench.measure.alone import Alone
-from setebench.measure.calibrate import quick_cycles_per_tick
-from setebench.measure.layout import TLB_PAGE_BYTES, by_windows, lay, span_bytes
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.bursts import NEAR, Bursts, Times
+from setebench.experiments.bursts.bursts import NEAR, Bursts, Times
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.machine import Facts
-from setebench.measure.layout import TLB_PAGE_BYTES
 from setebench.probe import Base, Probe
 
 

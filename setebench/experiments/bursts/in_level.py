@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from setebench.calibration import Walk
-from setebench.experiments.bursts import EVICTORS, TARGETS, Bursts, Times, dependent_loads
+from setebench.experiments.bursts.bursts import EVICTORS, TARGETS, Bursts, Times, dependent_loads
+from setebench.experiments.calibrate import step_ticks
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
+from setebench.experiments.lines.placing import LEAST_REPETITIONS, WALK_STEPS
 from setebench.machine import Region
-from setebench.measure.calibrate import step_ticks
-from setebench.measure.layout import TLB_PAGE_BYTES
-from setebench.measure.placing import LEAST_REPETITIONS, WALK_STEPS
 from setebench.probe import Probe
 from setebench.scenario import Context
 

@@ -17,8 +17,8 @@ from typing import TypeVar
 import numpy as np
 
 from setebench.errors import UnsupportedError
+from setebench.experiments.calibrate import step_ticks
 from setebench.machine import Machine, Ticks
-from setebench.measure.calibrate import step_ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
 

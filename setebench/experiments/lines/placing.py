@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.calibration import Walk
-from setebench.infer.ticks import undisturbed
-from setebench.machine import Region
-from setebench.measure.layout import (
+from setebench.experiments.lines.layout import (
     GROUP_PAGES,
     LONG_GROUPS,
     by_windows,
@@ -23,9 +21,11 @@ from setebench.measure.layout import (
     group_bases,
     lay,
 )
+from setebench.machine import Region
 from setebench.probe import Base, Operand, Probe
 from setebench.scenario import Context
 from setebench.stats.served import quantised_variance
+from setebench.stats.ticks.location import undisturbed
 
 SETTLE_CYCLES = 2000
 """Time between flushing a line and loading it again: a flush still under way makes memory look slower, in guests by

@@ -8,33 +8,15 @@ far outside the steps that the rest occupy.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from setebench.stats.estimate import CONFIDENCE
+from setebench.stats.estimate import CONFIDENCE, Interval
 
 STALL_SPANS = 4.0
 """A sample further above the median than this many spans (10 % to 90 %, at least one clock step) was hit by a stall.
 Latency tails of memory (refresh, bank conflicts) end well below; an interrupt or a stolen slice lies far above."""
-
-
-class Estimate(NamedTuple):
-    """A value with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def scaled(self, factor: float) -> Estimate:
-        """In another unit."""
-        return Estimate(self.value * factor, self.low * factor, self.high * factor)
-
-    def widened(self, below: float, above: float) -> Estimate:
-        """With more room for what sampling does not show."""
-        return Estimate(self.value, self.low - below, self.high + above)
 
 
 def undisturbed(ticks: NDArray[np.int64], step_ticks: float = 1.0) -> NDArray[np.bool_]:
@@ -83,7 +65,7 @@ def groups(
     return [(bins >= run[0] - 1) & (bins <= run[-1] + 1) for run in runs]
 
 
-def over_replicates(values: ArrayLike, cut: float = 0.25) -> Estimate:
+def over_replicates(values: ArrayLike, cut: float = 0.25) -> Interval:
     """Trimmed mean over replicates (whole measurements repeated), with Yuen's interval (winsorised spread).
 
     A replicate is a mean already, so trimming some cannot bias a quantised sample; it keeps a neighbour's burst from
@@ -96,10 +78,10 @@ def over_replicates(values: ArrayLike, cut: float = 0.25) -> Estimate:
     winsorised = np.clip(ordered, kept[0], kept[-1])
     value = float(kept.mean())
     if count < 2:
-        return Estimate(value, -np.inf, np.inf)
+        return Interval(value, -np.inf, np.inf)
     error = (float(((winsorised - winsorised.mean()) ** 2).sum()) / (len(kept) * (len(kept) - 1))) ** 0.5
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(kept) - 1)) * error
-    return Estimate(value, value - half, value + half)
+    return Interval(value, value - half, value + half)
 
 
 def histogram(ticks: NDArray[np.int64]) -> dict[str, list[int]]:

@@ -1,0 +1,1 @@
+"""Lines that are laid out, brought to a level, and timed there."""

@@ -1,0 +1,1 @@
+"""What raw ticks say: the clock's step, means with intervals, and which levels served loads."""
