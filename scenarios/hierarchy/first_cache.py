@@ -13,6 +13,7 @@ from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
@@ -48,10 +49,12 @@ class Params:
     chases of `accesses`; beyond `most_crowd` lines of a set the fraction that misses stays as it is.
 
     Errors: of a ring `relative_error` of a miss, `floor_cycles` at least; of a sequence `count_error` of its misses and
-    `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for disturbed samples. A
-    miss costs what the levels lie apart within the ratio `gap_room` (loads overlap a little), known to `gap_step` from
-    rings; `gaps` are tried. A candidate is none of them where the `typical` quantile of rings is more than `most_left`
-    errors off; below `unlikely` it isn't kept."""
+    `sequence_cycles`; with the heavy tail of Student's t of `tail` degrees of freedom, for disturbed samples, and since
+    a line that is asked for while it leaves costs twice as much on some CPUs. What a miss costs is a nuisance of each
+    stride: as much as the levels lie apart within the ratio `gap_room` (misses of several sets overlap, those of few
+    queue), of which `gaps` are tried, less than an error apart; of sequences, within `gap_step` of what it costs rings.
+    A candidate is none of them where the `typical` quantile of rings is more than `most_left` errors off; below
+    `unlikely` it isn't kept."""
 
     strides: tuple[tuple[int, int], ...] = ((512, 40), (1024, 80), (2048, 48), (4096, 36), (8192, 24), (16384, 16))
     growth: float = 1.18
@@ -80,9 +83,9 @@ class Params:
     count_error: float = 0.015
     sequence_cycles: float = 2.0
     tail: float = 2.0
-    gap_room: float = 1.25
+    gap_room: float = 1.6
     gap_step: float = 0.05
-    gaps: int = 11
+    gaps: int = 25
     typical: float = 0.75
     most_left: float = 3.0
     unlikely: float = 1e-6
@@ -285,29 +288,30 @@ def _unlikely(policy: int, ways: int) -> bool:
 def ring_posterior(
     excess: Numbers, rings: list[Ring], line: int, gap: float, params: Params
 ) -> tuple[dict[Candidate, float], float, float]:
-    """The posterior of all candidates by what rings cost; the cycles of a miss under the best, and how far from it a
-    typical ring is, in errors."""
+    """The posterior of all candidates by what rings cost, whatever a miss costs at each stride; the cycles of a typical
+    miss under the best, and how far from it a typical ring is, in errors."""
     gaps = gap * params.gap_room ** np.linspace(-1.0, 1.0, params.gaps)
-    found: list[tuple[float, Candidate, float, float]] = []
+    strides = np.array([ring.stride for ring in rings])
+    found: list[tuple[float, Candidate, float, Numbers]] = []
     for candidates, means, spreads in predicted(rings, line, params):
-        likely, far = (np.zeros((len(gaps), len(candidates))) for _ in range(2))
-        for number, each in enumerate(gaps):
-            error = np.hypot(params.floor_cycles, each * np.hypot(params.relative_error, spreads))
-            left = (excess[:, None] - each * means) / error
-            likely[number] = -((params.tail + 1) / 2 * np.log1p(left**2 / params.tail) + np.log(error)).sum(axis=0)
-            far[number] = np.quantile(np.abs(left), params.typical, axis=0)
-        likely += np.log([_believed(each.ways, params) for each in candidates])
-        best = likely.argmax(axis=0)
-        found += [
-            (float(likely[at, n]), candidates[n], float(gaps[at]), float(far[at, n])) for n, at in enumerate(best)
-        ]
-    most, _, cycles, left = max(found, key=lambda each: each[0])
-    if cycles in (gaps[0], gaps[-1]) and excess.max() > cycles / 2:
-        left = np.inf  # a miss costs otherwise than any candidate says
+        likely = np.log([_believed(each.ways, params) for each in candidates])
+        left = np.empty(means.shape)
+        for stride in np.unique(strides):
+            at = strides == stride
+            error = np.hypot(params.floor_cycles, gaps[:, None, None] * np.hypot(params.relative_error, spreads[at]))
+            off = (excess[at, None] - gaps[:, None, None] * means[at]) / error
+            by_gap = -((params.tail + 1) / 2 * np.log1p(off**2 / params.tail) + np.log(error)).sum(axis=1)
+            likely += special.logsumexp(by_gap, axis=0)
+            left[at] = np.abs(off[by_gap.argmax(axis=0), :, np.arange(len(candidates))].T)
+        far = np.quantile(left, params.typical, axis=0)
+        found += zip(likely.tolist(), candidates, far.tolist(), means.T, strict=True)
+    most, _, least, mean = max(found, key=lambda each: each[0])
     # where even the best doesn't quite explain what was measured, errors are larger than thought
-    weights = {each: float(np.exp((likely - most) / max(1.0, left) ** 2)) for likely, each, *_ in found}
+    weights = {each: float(np.exp((likely - most) / max(1.0, least) ** 2)) for likely, each, *_ in found}
     total = sum(weights.values())
-    return {each: value / total for each, value in weights.items() if value > params.unlikely * total}, cycles, left
+    kept = {each: value / total for each, value in weights.items() if value > params.unlikely * total}
+    missing = mean > mean.max() / 2
+    return kept, float(np.median(excess[missing] / mean[missing])) if missing.any() else gap, least
 
 
 # -- replacement ---------------------------------------------------------------------------------------------------

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from quiet_machines import quiet
-from setebench.scenarios.hierarchy.first_cache import Params, first_cache
+from setebench.scenarios.hierarchy.first_cache import (
+    Candidate,
+    Params,
+    first_cache,
+    predicted,
+    ring_posterior,
+    ring_shapes,
+)
 
 from setebench.scenario import Context
 
@@ -40,3 +48,19 @@ def test_a_hash_of_all_bits_is_no_bits_of_the_address() -> None:
     found = {each.parameter: each for each in first_cache(Context(machine=machine), GAP, Params()).findings()}
     assert found["cache.l1.index"].value in ("hashed", None)
     assert found["cache.l1.size"].value is None or found["cache.l1.size"].value <= 64 * 4 * 64
+
+
+def test_what_a_miss_costs_is_no_trait_of_a_cache() -> None:
+    """Strides whose misses cost a third more than others', and twice as much where one line too many is in a set."""
+    params, true = Params(), Candidate(sets=64, ways=8, index="linear", policy=0)
+    rings, rng = ring_shapes(params), np.random.default_rng(1)
+    fraction = next(
+        means[:, own.index(true)] for own, means, _ in predicted(rings, 64, params) if own[0].sets == true.sets
+    )
+    cost = np.array([{512: 10.6, 1024: 10.6, 2048: 11.7}.get(ring.stride, 13.0) for ring in rings])
+    cost[[ring.lines * ring.stride == 9 * 4096 for ring in rings]] *= 2.1
+    excess = cost * fraction + rng.normal(0.0, 0.02, len(rings))
+    posterior, cycles, left = ring_posterior(excess, rings, 64, 9.6, params)
+    assert posterior[true] > 0.95
+    assert 12.5 < cycles < 13.5
+    assert left < params.most_left
