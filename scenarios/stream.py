@@ -25,10 +25,12 @@ from setebench.experiments.streams.points import Point, in_question
 from setebench.experiments.streams.team import Stream, Team, Timing
 from setebench.kernels import BLOCK_BYTES, KERNELS, SCALAR, Kernel, array_spacing, stream_bytes
 from setebench.machine import HoldsNumbers
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
-from setebench.stats.bandwidth.peaks import peak, why_no_rate, with_co_runner
+from setebench.stats import decide
+from setebench.stats.bandwidth.peaks import SLOWED, beside_others, peak, why_no_rate
 
+EVIDENCE = "stream"
 TABLE = {"Copy": "copy", "Scale": "scale", "Add": "add", "Triad": "triad"}
 
 
@@ -82,7 +84,7 @@ def answer(context: Context) -> Iterator[Finding]:
         return
     nontemporal = [KERNELS[name] for name in ("copy_nt", "triad_nt") if context.options.get("non_temporal")]
     team = Team(context, cpus, stream_bytes(KERNELS["triad"], array_bytes))
-    context.evidence["stream"] = {"array_bytes_per_thread": array_bytes, "threads": threads, "runs": {}}
+    context.evidence[EVIDENCE] = {"array_bytes_per_thread": array_bytes, "threads": threads, "runs": {}}
     try:
         team.fill(KERNELS["triad"], WIDTHS[widths[-1]], array_bytes)
         _initialise(context, team, array_bytes)
@@ -131,7 +133,7 @@ class _Form:
 
 def _too_small(kernel: Kernel, width: str, threads: int) -> Finding:
     reason = "every data set that there is memory and time for leaves lines in a cache; --size names a size"
-    return Finding(parameter=_parameter(kernel, width, threads), outcome=Outcome.UNRESOLVED, reason=reason)
+    return decide.unresolved(_parameter(kernel, width, threads), "GB/s", reason)
 
 
 def _parameter(kernel: Kernel, width: str, threads: int) -> str:
@@ -149,19 +151,11 @@ def _row(kernel: Kernel, width: str, threads: int, forms: list[_Form]) -> Findin
     best, rates = form.point.best, form.point.rounds
     reason = wrong or why_no_rate(rates, best, form.point.overlap if form.point.together is None else 1.0, shared=True)
     if reason:
-        return Finding(parameter=parameter, outcome=Outcome.UNRESOLVED, reason=reason)
+        return decide.unresolved(parameter, "GB/s", reason)
     if not form.point.alone:
-        return with_co_runner(parameter, best, "stream")
-    estimate = peak(best, rates, shared=True)
-    return Finding(
-        parameter=parameter,
-        value=round(best, 4),
-        unit="GB/s",
-        low=estimate.low if estimate else None,
-        high=estimate.high if estimate else None,
-        method=f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}",
-        evidence="stream",
-    )
+        return decide.backed(decide.at_least(parameter, beside_others(best), "GB/s", SLOWED), EVIDENCE)
+    how = f"{_title(kernel)}, {form.name}: {_times(form.timing)}; {form.checked}"
+    return decide.reached(parameter, best, peak(best, rates, shared=True), "GB/s", (how, EVIDENCE))
 
 
 def _run_rounds(context: Context, team: Team, rows: Rows) -> None:
@@ -192,7 +186,7 @@ def _run(context: Context, team: Team, kernel: Kernel, width: str, form: _Form) 
         form.wrong, form.checked = _validate(context, team, kernel, stream.array_bytes)
     form.point.add(form.rounds[-1], PARAMS.overlap)
     timing = form.timing
-    context.evidence["stream"]["runs"][f"{kernel.name}.{width}.{form.name}"] = {
+    context.evidence[EVIDENCE]["runs"][f"{kernel.name}.{width}.{form.name}"] = {
         "seconds": timing.seconds().tolist(),
         "overlap": timing.overlap().tolist(),
         "start_microseconds": timing.start_microseconds().tolist(),

@@ -4,9 +4,32 @@ more puts a new record in its place (`Context.calibration`), so whoever keeps an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
+
+MEMORY = "memory"
+
+
+class Kind(Enum):
+    """What a level is: a cache of the core's own, a cache that other cores may use as well, or memory."""
+
+    PRIVATE = 1
+    SHARED = 2
+    MEMORY = 3
+
+
+def kind_of(name: str, caches: Sequence[str]) -> Kind:
+    """Of a level, from the names of all caches, nearest first.
+
+    Who else uses a cache is asked later, if at all, so what may be shared counts as shared: all but the first two, and
+    the last one but where it is the only one. How much neighbours do to such a level drifts in longer times than a run
+    lasts, and all threads together may have no more of it than one."""
+    if name == MEMORY:
+        return Kind.MEMORY
+    number = list(caches).index(name)
+    return Kind.SHARED if number > 1 or 0 < number == len(caches) - 1 else Kind.PRIVATE
 
 
 @dataclass(frozen=True)
@@ -24,13 +47,25 @@ class Walk:
 class Levels:
     """The levels of the hierarchy by name, nearest first, as the size sweep found them.
 
-    `walks` brings lines to each; `cycles` is about what a load from each takes. `sweep` is the evidence of it.
-    Something may answer in `hidden_cycles` that is a level of its own: those further out can't be numbered."""
+    `walks` brings lines to each; `cycles` is about what a load from each takes. A cache ends at `ends_bytes`: half the
+    loads from a working set of so many bytes are served by it and the nearer ones; a last one that was not outgrown is
+    not there. `sweep` is the evidence of it. Something may answer in `hidden_cycles` that is a level of its own: those
+    further out can't be numbered."""
 
     walks: dict[str, Walk]
     cycles: dict[str, float]
+    ends_bytes: dict[str, float] = field(default_factory=dict)
     hidden_cycles: float = math.inf
     sweep: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """All levels but memory, nearest first."""
+        return tuple(name for name in self.cycles if name != MEMORY)
+
+    def shared(self, name: str) -> bool:
+        """Whether others may use a level as well."""
+        return kind_of(name, self.caches) is not Kind.PRIVATE
 
 
 @dataclass(frozen=True, kw_only=True)

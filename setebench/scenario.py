@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,9 +52,11 @@ class Context:
     layouts: int = 0
     progress: Callable[[str], None] = _silent
 
-    def rng(self, purpose: int) -> np.random.Generator:
-        """A generator of its own for each purpose, so that one step's draws don't shift another's."""
-        return np.random.default_rng((self.seed, purpose))
+    def rng(self, purpose: int | str) -> np.random.Generator:
+        """A generator of its own for each purpose, so that one step's draws don't shift another's. A text needs no list
+        of the numbers that others have taken."""
+        number = zlib.crc32(purpose.encode()) if isinstance(purpose, str) else purpose
+        return np.random.default_rng((self.seed, number))
 
     def fresh_rng(self, *purpose: int) -> np.random.Generator:
         """Another generator at every call: for layouts of lines, of which each is to be new."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -15,9 +15,10 @@ import msgspec
 
 from setebench import registry, store
 from setebench.errors import UsageError
+from setebench.host.caches import reported_caches
 from setebench.machine import Facts, Machine, open_machine
 from setebench.recording import EVIDENCE_PREFIX, Recorder, Replay, recording_of
-from setebench.results import Document, Finding, MachineRecord
+from setebench.results import Document, Finding, MachineRecord, Outcome
 from setebench.scenario import Context, Option, Scenario
 
 Progress = Callable[[str], None]
@@ -65,10 +66,12 @@ def ask(
     on_finding: OnFinding = _ignore,
     noted: Progress = _ignore,
     raw: bool = False,
+    environment: Mapping[str, Any] | None = None,
 ) -> Document:
     """`run` with the scenario's own options as a mapping, so that none can clash with the other arguments.
 
-    `noted` hears what a machine that is opened here says of itself."""
+    `noted` hears what a machine that is opened here says of itself; `environment` is what the operating system said of
+    one that is not here."""
     with opened(machine, cpu, seed, noted) as open_one:
         values = complete_options(scenario, options)
         check_cpu(open_one.facts, cpu)
@@ -80,17 +83,27 @@ def ask(
             path = values.get("result")
             known = store.load(path).findings if path else registry.foundations(scenario, context)
             context.foundations = tuple(known)
-        document = _answered(scenario, context, on_finding, recorder)
+        document = _answered(scenario, context, on_finding, recorder, environment)
     if isinstance(machine, str):  # the name that opens it again, which need not be what it calls itself
         document = msgspec.structs.replace(document, settings={**document.settings, "machine": machine})
     return document
 
 
-def _answered(scenario: Scenario, context: Context, on_finding: OnFinding, recorder: Recorder | None) -> Document:
+def _answered(
+    scenario: Scenario,
+    context: Context,
+    on_finding: OnFinding,
+    recorder: Recorder | None,
+    environment: Mapping[str, Any] | None,
+) -> Document:
     """The document of a scenario that is run now."""
     started, begin = datetime.now(UTC), time.monotonic()
     record = machine_record(context.machine.facts)
-    findings = answers(scenario, context, on_finding)
+    said = reported_caches(record.environment if environment is None else environment)
+    findings = []
+    for finding in beside(scenario.answer(context), said):
+        findings.append(finding)
+        on_finding(finding)
     kept = {f"{EVIDENCE_PREFIX}{scenario.name}": recorder.recording()} if recorder else {}
     settings = {
         "scenario": scenario.name,
@@ -127,6 +140,7 @@ def infer(document: Document, progress: Progress = _ignore, on_finding: OnFindin
         fast=settings.fast,
         progress=progress,
         on_finding=on_finding,
+        environment=document.machine.environment,
     )
     recordings = {key: each for key, each in document.evidence.items() if key.startswith(EVIDENCE_PREFIX)}
     return msgspec.structs.replace(
@@ -155,13 +169,16 @@ def list_scenarios() -> dict[str, str]:
     return {name: entry.summary for name, entry in registry.catalogue().items()}
 
 
-def answers(scenario: Scenario, context: Context, on_finding: OnFinding = _ignore) -> list[Finding]:
-    """The findings of a scenario; `on_finding` hears each as it comes."""
-    findings = []
-    for finding in scenario.answer(context):
-        findings.append(finding)
-        on_finding(finding)
-    return findings
+def beside(findings: Iterable[Finding], said: Mapping[str, int]) -> Iterator[Finding]:
+    """Findings, each with what the system says of the same parameter where that differs or nothing else is known."""
+    for finding in findings:
+        other = said.get(finding.parameter)
+        if other is None or (finding.outcome is Outcome.MEASURED and finding.value == other):
+            yield finding
+            continue
+        remark = f"the operating system says {other}"
+        reason = f"{finding.reason}; {remark}" if finding.reason else remark
+        yield msgspec.structs.replace(finding, reason=reason)
 
 
 @contextmanager

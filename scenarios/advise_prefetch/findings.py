@@ -8,9 +8,9 @@ from typing import Any
 from setebench.loops import STRATEGIES, Policy
 from setebench.loops.advice import Advice
 from setebench.loops.advisor import strategy_of
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
+from setebench.stats.decide import absent, measured, unavailable
 from setebench.stats.decide import chosen as one_of
-from setebench.stats.decide import measured, unavailable
 from setebench.stats.estimate import Estimate
 
 from .proof import BASELINES, Proof
@@ -34,9 +34,7 @@ def findings(name: str, advice: Advice, chosen: Chosen, proof: Proof) -> Iterato
             yield one_of(f"{prefix}.distance.{stage}", distance, unit, METHOD, EVIDENCE)
             yield one_of(f"{prefix}.hint.{stage}", hint, "string", METHOD, EVIDENCE)
         else:
-            yield Finding(
-                parameter=f"{prefix}.distance.{stage}", value=0, unit=unit, outcome=Outcome.ABSENT, method=METHOD
-            )
+            yield absent(f"{prefix}.distance.{stage}", 0, unit, METHOD)
     none, policy = Policy(), advice.policy
     yield measured(f"{prefix}.speedup", proof.ratio(none, policy), "ratio", METHOD, EVIDENCE)
     yield measured(

@@ -30,8 +30,9 @@ from setebench.experiments.streams.points import Point
 from setebench.experiments.streams.team import Team, team_bytes
 from setebench.kernels import NAMES
 from setebench.report.bandwidth import bandwidth_figure
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats import decide
 
 from .findings import evidence_of, findings_of
 from .levels import Levels, levels_of
@@ -56,7 +57,7 @@ def answer(context: Context) -> Iterator[Finding]:
     wrong = check_all(context, dict.fromkeys((case.kernel, case.width) for case in cases))
     for case in cases:
         if case.name in wrong:
-            yield Finding(parameter=case.parameter("l1"), outcome=Outcome.UNRESOLVED, reason=wrong[case.name])
+            yield decide.unresolved(case.parameter("l1"), "GB/s", wrong[case.name])
     levels = levels_of(context, room)
     drawn: list[dict[str, Any]] = []
     context.evidence["bandwidth"] = {
@@ -80,10 +81,10 @@ def _cases(context: Context) -> list[Case]:
     placement = options.get("placement") or PLACEMENTS[0]
     counts = thread_counts(options.get("threads"), len(facts.cpus))
     memory = tuple(options.get("memory") or ("local", "remote"))
-    crews = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
+    groups = [choose_cpus(facts, context.cpu, threads, placement) for threads in counts]
     cases = [
         Case(kernel, width, cpus, where == "remote", facts.siblings)
-        for cpus in crews
+        for cpus in groups
         for where in memory
         for kernel in kernels
         for width in (widths if kernel.accesses else ["64"])
@@ -97,7 +98,7 @@ def _no_remote(context: Context) -> Iterator[Finding]:
     facts = context.machine.facts
     if "remote" in (context.options.get("memory") or ()) and not all(nodes_for(facts, cpu) for cpu in facts.cpus):
         reason = f"every CPU needs a memory node and another one; {facts.name} has {len(facts.nodes)} to choose from"
-        yield Finding(parameter="bandwidth.memory.remote", outcome=Outcome.UNAVAILABLE, reason=reason)
+        yield decide.unavailable("bandwidth.memory.remote", "GB/s", reason)
 
 
 def _room(context: Context, cases: list[Case]) -> int:

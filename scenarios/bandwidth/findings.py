@@ -6,28 +6,32 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from setebench.calibration import MEMORY
 from setebench.experiments.streams.points import PARAMS as ROUNDS
 from setebench.experiments.streams.points import Point
-from setebench.results import Finding, Outcome
-from setebench.stats.bandwidth.peaks import peak, why_no_rate, with_co_runner
+from setebench.results import Finding
+from setebench.stats import decide
+from setebench.stats.bandwidth.peaks import SLOWED, beside_others, peak, why_no_rate
 
 from .levels import Levels
 from .params import PARAMS
 from .sweep import Case
 
+EVIDENCE = "bandwidth"
+
 
 def findings_of(case: Case, points: list[Point], levels: Levels, without: str) -> Iterator[Finding]:
     """The peak of every level, as findings; `without` says why there is none ("" where there may be)."""
     kernel = case.kernel
-    for level in ("memory",) if case.remote else levels.names:
-        if (kernel.bypass and level != "memory") or (kernel.fetches and level == "l1"):
+    for level in (MEMORY,) if case.remote else levels.names:
+        if (kernel.bypass and level != MEMORY) or (kernel.fetches and level == "l1"):
             continue  # such stores go to memory wherever the data was; such prefetches find nothing to do
         own = _own(level, case, points, levels)
         clear, reason = _points_of(level, case, own, levels)
         if without or not clear:
-            yield Finding(parameter=case.parameter(level), outcome=Outcome.UNRESOLVED, reason=without or reason)
+            yield decide.unresolved(case.parameter(level), "", without or reason)
             continue
-        yield from _peak(case, level, clear, _best(own).best)
+        yield from _peak(case, level, clear, _best(own).best, levels)
 
 
 def _own(level: str, case: Case, points: list[Point], levels: Levels) -> list[Point]:
@@ -35,15 +39,15 @@ def _own(level: str, case: Case, points: list[Point], levels: Levels) -> list[Po
     low, high = levels.sizes(level, case.threads, case.per_core)
     own = [point for point in points if PARAMS.almost * low <= point.size_bytes <= high]
     # of memory's the largest alone: what a cache still holds of smaller ones makes them faster
-    return own[-1:] if level == "memory" else own
+    return own[-1:] if level == MEMORY else own
 
 
 def _points_of(level: str, case: Case, own: list[Point], levels: Levels) -> tuple[list[Point], str]:
     """Of the data sets that lie in a level those that say most of it, and why there are none."""
     low, _ = levels.sizes(level, case.threads, case.per_core)
-    if level == "memory" and not levels.outgrown:
+    if level == MEMORY and not levels.outgrown:
         return [], "no data set was found that surely outgrows the last level, in the memory and time there were"
-    if level == "memory":
+    if level == MEMORY:
         return own, "no time or memory for data sets that surely outgrow the last level; use --seconds or --largest"
     if not own:
         reason = f"no data set of {case.threads} threads that there was time for has outgrown the level before and fits"
@@ -78,16 +82,16 @@ def _rounds(points: Sequence[Point]) -> list[float]:
     return [max(rates) for rates in zip_longest(*alike, fillvalue=0.0)]
 
 
-def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Iterator[Finding]:
+def _peak(case: Case, level: str, points: Sequence[Point], most: float, levels: Levels) -> Iterator[Finding]:
     """The best of some data sets of a level; `most` is what any reached that is seen to lie there, and how far up the
     interval reaches."""
-    name, point = case.parameter(level), _best(points)
+    name, point, shared = case.parameter(level), _best(points), levels.shared(level)
     reached = _rounds(points)
-    estimate = peak(point.best, reached, level == "memory", most)
+    estimate = peak(point.best, reached, shared, most)
     apart = case.threads > 1 and point.overlap < ROUNDS.overlap
-    reason = why_no_rate(reached, point.best, point.overlap if apart else 1.0, shared=level == "memory")
+    reason = why_no_rate(reached, point.best, point.overlap if apart else 1.0, shared)
     if reason:
-        yield Finding(parameter=name, outcome=Outcome.UNRESOLVED, reason=reason)
+        yield decide.unresolved(name, "GB/s", reason)
         return
     rounds = f"{len(reached)} rounds" if estimate else "one round"
     how = f"best of {rounds} over {_size(point.size_bytes)} a thread{_form(case, point)}{_at_once(case, point)}"
@@ -96,18 +100,11 @@ def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Itera
         rates[f"{name}.traffic"] = case.kernel.traffic_bytes / case.kernel.program_bytes
     lone = any(other.alone for other in points if _as_fast(point, other))
     for parameter, factor in rates.items():
-        if not lone:
-            yield with_co_runner(parameter, point.best * factor, "bandwidth")
-            continue
-        yield Finding(
-            parameter=parameter,
-            value=round(point.best * factor, 4),
-            unit="GB/s",
-            low=estimate.low * factor if estimate else None,
-            high=estimate.high * factor if estimate else None,
-            method=how,
-            evidence="bandwidth",
-        )
+        best, around = factor * point.best, estimate.scaled(factor) if estimate else None
+        if lone:
+            yield decide.reached(parameter, best, around, "GB/s", (how, EVIDENCE))
+        else:
+            yield decide.backed(decide.at_least(parameter, beside_others(best), "GB/s", SLOWED), EVIDENCE)
 
 
 def _form(case: Case, point: Point) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setebench.calibration import MEMORY, Kind, kind_of
 from setebench.experiments.calibrate import quick_cycles_per_tick
 from setebench.experiments.levels import find_walks, working_memory
 from setebench.experiments.streams.after_a_pass import PARAMS as AFTER
@@ -30,17 +31,20 @@ class Levels:
     @property
     def names(self) -> tuple[str, ...]:
         """All levels, memory last."""
-        return (*self.caches, "memory")
+        return (*self.caches, MEMORY)
+
+    def shared(self, name: str) -> bool:
+        """Whether other cores may use a level as well."""
+        return kind_of(name, list(self.caches)) is not Kind.PRIVATE
 
     def sizes(self, name: str, threads: int, per_core: int = 1) -> tuple[float, float]:
         """The smallest and the largest data set of each of so many threads, so many of them on a core, that lies in a
-        level; the largest is less than the smallest where there is none. The last level may be shared by all threads,
+        level; the largest is less than the smallest where there is none. Levels that may be shared are by all threads,
         the others by those of a core."""
-        if name == "memory":
+        if name == MEMORY:
             return (float(self.outgrown) if self.outgrown else np.inf), np.inf
         low, high = self.caches[name] or (np.inf, 0.0)
-        last = len(self.caches) > 1 and name == self.names[-2]
-        return low, high / (threads if last else per_core)
+        return low, high / (threads if self.shared(name) else per_core)
 
     def in_a_cache(self, size: int, threads: int, per_core: int = 1) -> bool:
         """Whether data sets of this size of each of so many threads lie in any cache."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from setebench.experiments.alone import watch
 from setebench.experiments.levels import find_walks, working_memory
-from setebench.experiments.system import beside, system_says
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
@@ -34,14 +33,7 @@ from .twice import merged
 
 
 def answer(context: Context) -> Iterator[Finding]:
-    """Yield the findings of caches, TLBs, page faults and other cores, with what the system says where it differs."""
-    says = system_says(context.machine.facts)
-    context.evidence["system"] = says
-    for finding in _findings(context):
-        yield beside(finding, says)
-
-
-def _findings(context: Context) -> Iterator[Finding]:
+    """Yield the findings of caches, TLBs, page faults and other cores."""
     watch(context)
     known = Known(faults=_first_touches(context))
     _look_at_faults(context, known)
@@ -75,10 +67,12 @@ def _all_once(context: Context, known: Known) -> Iterator[Finding]:
 
 def _data_caches(context: Context, known: Known, region: Region, caches: list[str]) -> Iterator[Finding]:
     """Every level from the first outwards; what those before hold is taken as found, or as the sweep says."""
-    cycles = list(context.calibration.level_cycles.values())
+    levels = context.calibration.levels
+    assert levels is not None  # the sweep found them
+    cycles = list(levels.cycles.values())
     first = first_cache(context, cycles[1] - cycles[0], FirstCacheParams())
     yield from first.findings()
-    held = first.likely_lines or int(context.evidence["sweep"]["boundaries_bytes"][0] / region.line_size)
+    held = first.likely_lines or int(levels.ends_bytes["l1"] / region.line_size)
     before = [OuterCache("l1", region.line_size, lines={held: 1.0}, index=first.index)]
     for name in caches[1:]:
         found = outer_cache(context, region, name, before, OuterParams())

@@ -18,7 +18,7 @@ from setebench.experiments.traversals import hot_and_stream, lines_in_use
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
-from setebench.stats.decide import one_of
+from setebench.stats.decide import backed, one_of
 
 Lines = NDArray[np.int64]
 METHOD = "losses of lines in use beside a stream"
@@ -98,7 +98,7 @@ def inclusive(context: Context, region: Region, asked: Question, params: Params)
         round(each, 3) for each in (counted.lost, counted.error, counted.given_up)
     ]
     posterior = inclusion_posterior(counted, params)
-    found = one_of(parameter, posterior, "bool", METHOD, "", f"l{asked.level}_losses")
+    found = backed(one_of(parameter, posterior, "bool", METHOD), f"l{asked.level}_losses")
     if found.value is None:
         reason = (
             f"a line in use is lost {counted.lost:.2f} times per pass, give or take {2 * counted.error:.2f}, and given "

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from setebench.calibration import Levels
+from setebench.calibration import MEMORY, Levels
 from setebench.experiments.alone import watch
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_levels, working_memory
@@ -49,7 +49,7 @@ def answer(context: Context) -> Iterator[Finding]:
         ):
             context.progress(f"latency, round {len(rounds) + 1} of at most {most}")
             for name, walk in levels.walks.items():
-                if name != "memory":
+                if name != MEMORY:
                     places[name] = Place(context, region, name, walk)
             rounds.append(measure_round(context, region, places.values(), len(rounds), params))
             steps += steps_of(places.values(), params)

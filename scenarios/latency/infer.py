@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibration import Levels
+from setebench.calibration import MEMORY, Levels
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.drift import over_time, pooled
@@ -21,9 +22,6 @@ from .params import Params
 from .rounds import Round, Timings, crude_cycles
 from .vectors import vector_finding, vector_surplus
 
-SHARED = ("l3", "l4", "memory")
-"""Levels that other cores use as well: how much they do drifts in longer times than a run lasts."""
-
 
 @dataclass(frozen=True)
 class Latency:
@@ -34,6 +32,17 @@ class Latency:
     chain: Estimate
     both: Estimate
     own: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A level that is asked for: about how many cycles it takes, what the levels take that may serve its lines instead,
+    and whether other cores use it as well."""
+
+    name: str
+    about: float
+    others: Sequence[float]
+    shared: bool
 
 
 def counted(rounds: Sequence[Round], params: Params) -> list[Round]:
@@ -57,13 +66,13 @@ def latencies(rounds: Sequence[Round], levels: Levels, step: float) -> dict[str,
     these served."""
     known, found, names = dict(levels.cycles), {}, list(levels.walks)
     for number, name in enumerate(names):
-        if name == "l1":
+        if not number:
             found[name] = _alone(rounds, name, step)
         else:  # prefetchers may bring flushed lines to any cache
-            near = names[:-1] if name == "memory" else {names[number - 1], names[number + 1], "memory"}
+            near = names[:-1] if name == MEMORY else {names[number - 1], names[number + 1], MEMORY}
             others = [known[each] for each in names if each in near]
-            about = _median_cycles(rounds, name) if name == "memory" else known[name]
-            found[name] = _among(rounds, name, (about, others), step)
+            about = _median_cycles(rounds, name) if name == MEMORY else known[name]
+            found[name] = _among(rounds, _Asked(name, about, others, levels.shared(name)), step)
         known[name] = found[name].both.value
     return found
 
@@ -76,9 +85,9 @@ def _median_cycles(rounds: Sequence[Round], name: str) -> float:
 
 
 def _alone(rounds: Sequence[Round], name: str, step: float) -> Latency:
-    """L1, to which all lines are brought for sure: plain means."""
-    single = over_time([_single_cycles(each, name, step) for each in rounds], shared=name in SHARED)
-    chain = over_time([crude_cycles(each, name, step) for each in rounds], shared=name in SHARED)
+    """The first cache, to which all lines are brought for sure: plain means."""
+    single = over_time([_single_cycles(each, name, step) for each in rounds])
+    chain = over_time([crude_cycles(each, name, step) for each in rounds])
     return Latency(single, chain, pooled(single, chain))
 
 
@@ -89,18 +98,18 @@ def _single_cycles(one: Round, name: str, step: float) -> float:
     return float(np.mean(longer)) * one.tick_rate.cycles_per_tick + timed[0].additions_cycles
 
 
-def _among(rounds: Sequence[Round], name: str, cycles: tuple[float, Sequence[float]], step: float) -> Latency:
-    """A level some of whose lines others serve; `cycles` is about what it takes, and what the others do."""
-    timings = [(each, part) for each in rounds for part in each.levels[name]]
-    about, foreign = cycles[0], np.array(cycles[1])
+def _among(rounds: Sequence[Round], asked: _Asked, step: float) -> Latency:
+    """A level some of whose lines others serve."""
+    timings = [(each, part) for each in rounds for part in each.levels[asked.name]]
+    about, foreign = asked.about, np.array(asked.others)
     known = np.array([_overhead(one, part, step) for one, part in timings])
     params = ServedParams()
     loads = [_singles(one, part, step) for one, part in timings]
-    if name == "memory":
+    if asked.name == MEMORY:
         params = msgspec.structs.replace(params, alike=max(params.alike, _spread(loads, known, about)))
     singles = fit(loads, about, foreign, known, params)
     chains = fit([_chains(one, part, step) for one, part in timings], about, foreign, None, params)
-    single, chain = (_over_time(each, name) for each in (singles, chains))
+    single, chain = (_over_time(each, asked.shared) for each in (singles, chains))
     return Latency(single, chain, pooled(single, chain), min(singles.own, chains.own))
 
 
@@ -114,8 +123,8 @@ def _spread(epochs: Sequence[Intervals], overhead: NDArray[np.float64], cycles: 
     return float(own.std() / own.mean()) if len(own) > 1 else 0.0
 
 
-def _over_time(found: Served, name: str) -> Estimate:
-    estimate = over_time(found.cycles, shared=name in SHARED)
+def _over_time(found: Served, shared: bool) -> Estimate:
+    estimate = over_time(found.cycles, shared=shared)
     return estimate.with_error(found.shared_error)
 
 
@@ -146,13 +155,11 @@ def findings(rounds: Sequence[Round], levels: Levels, step: float, params: Param
     """Latencies of all levels, nearest first and memory last, by the two ways and as agreed, and of vector loads."""
     found = latencies(rounds, levels, step)
     transfer = over_time([each.transfer_cycles for each in rounds])
-    before, doubt = 0.0, ""
+    doubts = _doubts(found, levels, params)
     for name, own in found.items():
-        doubt = doubt or _doubt(name, own, before, found["memory"].both.value, levels, params)
-        before = own.both.value
         yield _one_way(f"latency.{name}.sete", own.single, "dithered single loads")
         yield _one_way(f"latency.{name}.chase", own.chain, "chains of different length")
-        agreed = _latency(f"latency.{name}", own, "" if name == "memory" else doubt, len(rounds))
+        agreed = _latency(f"latency.{name}", own, doubts.get(name, ""), len(rounds))
         if agreed.outcome is Outcome.MEASURED:
             agreed = decide.as_precise(agreed, max(params.precise * own.both.value, params.precise_cycles))
         yield agreed
@@ -165,13 +172,19 @@ EVIDENCE = "single_load_ticks"
 TOO_NOISY = "too noisy; run again on a quieter machine"
 
 
-def _doubt(name: str, own: Latency, before: float, memory: float, levels: Levels, params: Params) -> str:
-    """Why this level, and with it the numbers of those further out, can't be stated; empty where nothing speaks against
-    it. `before` is the latency of the level before."""
+def _doubts(found: Mapping[str, Latency], levels: Levels, params: Params) -> dict[str, str]:
+    """Why caches can't be stated: what speaks against one speaks against the numbers of those further out."""
+    doubts: dict[str, str] = {}
+    for before, name in pairwise(levels.caches):
+        doubts[name] = doubts.get(before) or _doubt(name, before, found, levels, params)
+    return doubts
+
+
+def _doubt(name: str, before: str, found: Mapping[str, Latency], levels: Levels, params: Params) -> str:
+    """What speaks against a cache; empty where nothing does. `before` is the one before."""
+    own, memory = found[name], found[MEMORY].both.value
     cycles = own.both.value
-    if name in ("l1", "memory"):
-        return ""
-    if cycles < params.next_level * before:
+    if cycles < params.next_level * found[before].both.value:
         return f"{name} takes {cycles:.1f} cycles, hardly longer than the level before it"
     if cycles > memory / params.next_level:
         return f"{name} takes {cycles:.1f} cycles, nearly as long as memory: its lines were evicted"

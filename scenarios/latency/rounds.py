@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from setebench.calibration import Walk
+from setebench.calibration import MEMORY, Walk
 from setebench.experiments.calibrate import TickRate, measure_tick_rate, overheads, step_ticks
 from setebench.experiments.lines.placing import WALK, Place, Timed
 from setebench.machine import Region, Ticks
@@ -53,8 +53,8 @@ def measure_round(context: Context, region: Region, places: Iterable[Place], num
             place.settle(context)
             found.levels[place.level] = [_time(context, place, params)]
             _vectors(context, place, number, found, params)
-        memory = Place(context, region, "memory", Walk())  # anew: other places' lines are linked over its own
-        found.levels.setdefault("memory", []).append(_time(context, memory, params, parts))
+        memory = Place(context, region, MEMORY, Walk())  # anew: other places' lines are linked over its own
+        found.levels.setdefault(MEMORY, []).append(_time(context, memory, params, parts))
     _vectors(context, memory, number, found, params)
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
 from setebench.stats.drift import over_time
-from setebench.stats.estimate import Estimate
+from setebench.stats.estimate import Estimate, Interval
 
 from .params import Params
 from .rounds import Round
@@ -63,5 +63,4 @@ def vector_finding(
         return decide.unresolved(parameter, "cycles", f"{surplus}; run again on a quieter machine", METHOD)
     value, low, high = agreed.value + surplus[0], (agreed.low or 0.0) + surplus[1], (agreed.high or 0.0) + surplus[2]
     room = max(params.precise * value, params.precise_cycles)
-    found = Finding(parameter=parameter, value=value, unit="cycles", low=low, high=high, method=METHOD)
-    return decide.as_precise(found, room)
+    return decide.as_precise(decide.measured(parameter, Interval(value, low, high), "cycles", METHOD), room)

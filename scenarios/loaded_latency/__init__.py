@@ -19,8 +19,9 @@ from setebench.experiments.streams.budget import Budget
 from setebench.experiments.streams.choice import choose_cpus
 from setebench.machine import SwitchesPrefetchers
 from setebench.report.loaded_latency import loaded_latency_figure
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Context, Option, Scenario
+from setebench.stats import decide
 from setebench.stats.bandwidth.saturation import Load, knee_bandwidth, saturated
 from setebench.stats.bandwidth.saturation import Params as CurveParams
 from setebench.stats.drift import over_time
@@ -48,7 +49,14 @@ class Step(NamedTuple):
 Curve = dict[Step, Reading]
 
 OFF = "loaded_latency.prefetchers_off"
-FIGURES = ("at_peak", "reached_bandwidth", "peak_bandwidth", "knee_bandwidth")
+EVIDENCE = "loaded_latency"
+UNITS = {
+    "idle": "ns",
+    "at_peak": "ns",
+    "reached_bandwidth": "GB/s",
+    "peak_bandwidth": "GB/s",
+    "knee_bandwidth": "GB/s",
+}
 NO_EFFECT = (
     "prefetchers were switched off and read as off, but a traversal of neighbouring lines was not slower: a hypervisor "
     "may take such writes without doing them"
@@ -143,11 +151,11 @@ def _without_prefetchers(context: Context, chase: LoadedChase, loaders: tuple[in
 
 def _findings_off(off: Unprefetched, loaders: int) -> Iterator[Finding]:
     if off.reason:
-        yield Finding(parameter=f"{OFF}.at_peak", outcome=Outcome.UNAVAILABLE, reason=off.reason)
+        yield decide.unavailable(f"{OFF}.at_peak", "ns", off.reason)
         return
     if not off.believed:
-        for name in ("idle", *FIGURES):
-            yield Finding(parameter=f"{OFF}.{name}", outcome=Outcome.UNRESOLVED, reason=NO_EFFECT)
+        for name in UNITS:
+            yield decide.unresolved(f"{OFF}.{name}", UNITS[name], NO_EFFECT)
         return
     estimate = _over_run(off.idle)
     yield _measured(f"{OFF}.idle", estimate, "ns", f"{len(off.idle)} rounds, prefetchers off")
@@ -206,9 +214,8 @@ def _findings(prefix: str, idle: float, loads: list[Load], curve: Curve, loaders
         reason = (
             "one CPU alone can't load memory and chase pointers" if not loaders else "no load lasted as long as a chase"
         )
-        outcome = Outcome.UNRESOLVED if loaders else Outcome.UNAVAILABLE
-        for name in FIGURES:
-            yield Finding(parameter=f"{prefix}.{name}", outcome=outcome, reason=reason)
+        why = decide.unresolved if loaders else decide.unavailable
+        yield from (why(f"{prefix}.{name}", unit, reason) for name, unit in UNITS.items() if name != "idle")
         return
     most = max(loads, key=lambda load: load.bandwidth)
     at_most = _reading(curve, most)
@@ -240,33 +247,22 @@ def _peak(prefix: str, loads: list[Load], at_most: Reading, most: Load, idle: fl
             f"no saturation was seen: {most.threads} loading reached {most.bandwidth:.3g} GB/s, where latency is "
             f"{most.latency / idle:.2f} times the idle one; more CPUs might bring more"
         )
-        return Finding(parameter=f"{prefix}.peak_bandwidth", outcome=Outcome.UNRESOLVED, reason=reason)
+        return decide.unresolved(f"{prefix}.peak_bandwidth", "GB/s", reason)
     how = "one thread more brings no more, and latency has passed the knee"
     return _measured(f"{prefix}.peak_bandwidth", _over_run(at_most.gigabytes), "GB/s", how)
 
 
 def _knee(prefix: str, loads: list[Load], most: Load, idle: float) -> Finding:
-    knee = knee_bandwidth(loads, idle, CURVE)
-    return Finding(
-        parameter=f"{prefix}.knee_bandwidth",
-        value=round(most.bandwidth if knee is None else knee, 4),
-        unit="GB/s",
-        outcome=Outcome.AT_LEAST if knee is None else Outcome.MEASURED,
-        method=f"where latency passes {CURVE.knee} times the idle one",
-        evidence="loaded_latency",
-    )
+    name, knee = f"{prefix}.knee_bandwidth", knee_bandwidth(loads, idle, CURVE)
+    method = f"where latency passes {CURVE.knee} times the idle one"
+    if knee is not None:
+        return decide.chosen(name, knee, "GB/s", method, EVIDENCE)
+    why = "latency stayed below at every load"
+    return decide.backed(decide.at_least(name, most.bandwidth, "GB/s", why, method), EVIDENCE)
 
 
 def _measured(parameter: str, estimate: Interval, unit: str, how: str) -> Finding:
-    return Finding(
-        parameter=parameter,
-        value=estimate.value,
-        unit=unit,
-        low=estimate.low,
-        high=estimate.high,
-        method=how,
-        evidence="loaded_latency",
-    )
+    return decide.measured(parameter, estimate, unit, how, EVIDENCE)
 
 
 def _evidence(

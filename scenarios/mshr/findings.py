@@ -9,7 +9,7 @@ import numpy as np
 
 from setebench.results import Finding, Outcome
 from setebench.stats import decide
-from setebench.stats.estimate import CONFIDENCE
+from setebench.stats.estimate import CONFIDENCE, Interval
 
 from .curves import Asked, in_flight, surely
 from .demand import Behind, Demand
@@ -41,22 +41,14 @@ def findings(evidence: Evidence, levels: tuple[str, ...], params: Params) -> Ite
 def _measured(parameter: str, asked: Asked, offset: int, method: str, evidence: str) -> Finding:
     """A number of entries: the largest that fits, `offset` further."""
     low, high = asked.ends
-    method = f"{method}; {len(asked.epochs)} epochs"
-    return Finding(
-        parameter=parameter,
-        value=max(asked.last + offset, 1),
-        unit=UNIT,
-        low=max(low + offset, 1),
-        high=max(high + offset, 1),
-        method=method,
-        evidence=evidence,
-    )
+    found = Interval(max(asked.last + offset, 1), max(low + offset, 1), max(high + offset, 1))
+    return decide.measured(parameter, found, UNIT, f"{method}; {len(asked.epochs)} epochs", evidence)
 
 
 def _at_least(parameter: str, value: int, why: str, evidence: str) -> Finding:
     if value < 1:
         return decide.unresolved(parameter, UNIT, why)
-    return decide.at_least(parameter, value, UNIT, why, "no jump up to there", evidence)
+    return decide.backed(decide.at_least(parameter, value, UNIT, why, "no jump up to there"), evidence)
 
 
 def _unless_taken(found: Finding, evidence: Evidence, params: Params) -> Finding:
@@ -103,7 +95,7 @@ def l2_demand(evidence: Evidence, params: Params) -> Finding:
     low, high = loads.ends
     if not loads.certain:
         return decide.unresolved(name, UNIT, f"the jump lies between {low} and {high} loads; {QUIETER}")
-    if more := _more_in_flight(evidence.demand, {"memory", "l3", "l4"}, loads.last, params):
+    if more := _more_in_flight(evidence.demand, evidence.demand.kept.keys() - {"l2"}, loads.last, params):
         return decide.unresolved(name, UNIT, f"time jumps behind {loads.last} loads, but {more}; {QUIETER}")
     behind = evidence.demand.behind
     if behind is not None and behind.in_level_two and behind.asked.certain:

@@ -168,7 +168,7 @@ def full(shares: Shares, longer: float, params: Params) -> Answer:
 
 def _bursts(run: Run) -> Burst:
     """Loads of late lines behind bursts of prefetches, and as many without a burst."""
-    rng, context = run.context.rng(43), run.context
+    rng, context = run.context.rng("late lines behind bursts"), run.context
     count = max(2, -(-run.samples // (LAYOUTS * run.layout.burst_timed)))
     parts: list[Burst] = []
     for _ in range(LAYOUTS):
@@ -243,7 +243,7 @@ def _runs(run: Run) -> tuple[Ticks, Ticks]:
 
     A run is eight neighbouring lines of a page, the last one three times over, always missing: next-line, pair, stream
     and stride prefetchers, up or down, would fetch the line after it."""
-    rng, pages = run.context.rng(44), run.layout.run_pages
+    rng, pages = run.context.rng("lines after runs"), run.layout.run_pages
     count = max(2, -(-run.samples // (LAYOUTS * pages)))
     found: tuple[list[Ticks], list[Ticks]] = ([], [])
     for _ in range(LAYOUTS):
@@ -283,7 +283,7 @@ def _one_run(probe: Probe, run: Run, number: int, *, up: bool, hint: str) -> Pro
 def _visits(run: Run) -> tuple[Ticks, Ticks]:
     """Ticks of loads of the second line of new pages after visits of many, with visits made of prefetches and without;
     shapes (n,). A prefetcher that remembers regions would fetch the others of a visit's lines there."""
-    rng = run.context.rng(45)
+    rng = run.context.rng("visits of regions")
     count = max(2, -(-run.samples // (2 * LAYOUTS * run.layout.new_pages)))
     found: tuple[list[Ticks], list[Ticks]] = ([], [])
     for _ in range(LAYOUTS):

@@ -233,7 +233,7 @@ def first_touches(context: Context, hint: str, repetitions: int, layout: Layout)
     region = context.machine.allocate(count * pages * stride, min(context.machine.facts.page_sizes), populate=False)
     try:
         starts = region.address + np.arange(count, dtype=np.int64) * pages * stride
-        hinted = context.rng(42).permutation(np.arange(pages) % 2 == 0)
+        hinted = context.rng("prefetched pages").permutation(np.arange(pages) % 2 == 0)
         probe = Probe()
         for number, wanted in enumerate(hinted.tolist()):
             page = FRESH + number * stride

@@ -67,7 +67,7 @@ class Run:
         self.step = step_ticks(context)
         means = {name: mean_ticks(ticks, self.step) for name, ticks in self.references.ticks.items()}
         self.memory_ticks = means["memory"] - means["l1"]
-        self.rng = context.rng(46)
+        self.rng = context.rng("shares of levels")
         self.hint = ""
         """The hint that questions are asked with: one that fills the first level, else any that does anything."""
         self.fills: dict[str, Answer] = {}

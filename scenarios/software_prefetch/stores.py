@@ -17,6 +17,7 @@ from setebench.probe import Probe
 from setebench.results import Finding
 from setebench.stats import decide
 from setebench.stats.drift import over_time
+from setebench.stats.estimate import Interval
 from setebench.stats.ticks.location import mean_ticks
 
 from .answers import QUIETER, Answer
@@ -169,12 +170,4 @@ def store_latency(parameter: str, times: Sequence[Sequence[float]], method: str,
         seen = ", ".join(f"{mean:.0f}" for mean in means)
         reason = f"between {value - half:.1f} and {value + half:.1f} cycles ({seen} at {len(times)} times); {QUIETER}"
         return decide.unresolved(parameter, "cycles", reason, method)
-    return Finding(
-        parameter=parameter,
-        value=value,
-        unit="cycles",
-        low=value - half,
-        high=value + half,
-        method=method,
-        evidence="store_after",
-    )
+    return decide.measured(parameter, Interval(value, value - half, value + half), "cycles", method, "store_after")

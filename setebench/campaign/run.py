@@ -20,6 +20,7 @@ from setebench.campaign.plan import Plan, choose
 from setebench.campaign.remaining import announcer
 from setebench.campaign.state import State, state_before
 from setebench.errors import SetebenchError
+from setebench.host.caches import reported_caches
 from setebench.machine import Machine
 from setebench.recording import EVIDENCE_PREFIX as RECORDING_PREFIX
 from setebench.recording import Recorder, Replay, recording_of
@@ -182,7 +183,8 @@ def _take(state: State, asking: Asking, context: Context, listener: Listener, cl
     try:
         scenario = registry.catalogue()[name].load()
         context.options = session.complete_options(scenario, state.plan.options(scenario))
-        for finding in scenario.answer(context):
+        said = reported_caches(state.base.machine.environment)
+        for finding in session.beside(scenario.answer(context), said):
             store.plain(finding.value, strict=True)  # a NaN would make the whole document unwritable
             findings.append(_sourced(finding, asking.name))
             listener.on_finding(finding)

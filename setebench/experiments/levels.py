@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibration import Levels, Walk
+from setebench.calibration import MEMORY, Levels, Walk
 from setebench.errors import UnsupportedError
 from setebench.experiments.alone import PARAMS as ALONE
 from setebench.experiments.alone import Alone
@@ -19,7 +19,7 @@ from setebench.experiments.lines.layout import span_bytes
 from setebench.experiments.size_sweep import Sized, SizeSweepParams, flushed, more, pooled, sized
 from setebench.machine import Region
 from setebench.scenario import Context
-from setebench.stats.levels import Found, Level, LevelsParams, Source, levels, mean_cycles, mixture
+from setebench.stats.levels import Level, LevelsParams, Source, levels, mean_cycles, mixture
 
 
 class FindParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,10 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     memory does, twice as many of the small ones, which another program may have evicted. Sizes are alike that differ by
     less than `alike` in what a level serves of them; of these the smallest is taken: lines that are brought to the
     level besides push out the fewest. It goes round `turns` times where nearer levels serve more than `kept` of it. A
-    level ends where those behind it serve `ends` of a working set. A size was disturbed that takes `slower` times what
+    level ends where those behind it serve `ends` of a working set: half, which is where a cache is as large as what is
+    used of it. A traversal of lines that lie at random loses half of them to oversubscribed sets just then under LRU
+    (0.96 of 8 ways), and with random replacement somewhat later (ln 2 / 0.5 = 1.39 of it); and half is furthest from
+    what conflicts lose before and what nearer levels keep behind. A size was disturbed that takes `slower` times what
     a larger one does and `slower_cycles` more: means of so many loads on a coarse clock are uncertain by as much."""
 
     least_memory: int = 8 << 20
@@ -38,7 +41,7 @@ class FindParams(msgspec.Struct, frozen=True, kw_only=True):
     alike: float = 0.05
     turns: int = 3
     kept: float = 0.2
-    ends: float = 0.1
+    ends: float = 0.5
 
 
 def working_memory(context: Context) -> Region:
@@ -84,15 +87,17 @@ def _found(context: Context, region: Region) -> Levels:
     sizes = np.array([each.size_bytes for each in swept])
     walks = [Walk(params.smallest), *(_walk(level, sizes, FindParams()) for level in found.caches[1:])]
     names = [f"l{number}" for number in range(1, len(walks) + 1)]
-    cycles = dict(zip(names, (level.cycles for level in found.caches), strict=True)) | {"memory": found.memory}
+    cycles = dict(zip(names, (level.cycles for level in found.caches), strict=True)) | {MEMORY: found.memory}
+    ends = _ends(dict(zip(names, found.caches, strict=True)), sizes, FindParams())
     return Levels(
-        walks=dict(zip(names, walks, strict=True)) | {"memory": Walk()},
+        walks=dict(zip(names, walks, strict=True)) | {MEMORY: Walk()},
         cycles=cycles,
+        ends_bytes=ends,
         hidden_cycles=found.hidden,
         sweep={
             "size_bytes": sizes.tolist(),
             "cycles": [mean_cycles(_source(each)) for each in swept],
-            "boundaries_bytes": _ends(found, sizes, FindParams()),
+            "boundaries_bytes": list(ends.values()),
             "levels": cycles,
             "components": {"cycles": explained.cycles.tolist(), "weights": explained.weights.tolist()},
             "unexplained": explained.unexplained.tolist(),
@@ -130,7 +135,7 @@ def _sweep(context: Context, region: Region, away: Sized, params: SizeSweepParam
 
     for _ in range(params.epochs):
         slow = 0
-        for size in params.sizes(reach):
+        for size in params.sizes(reach, region.line_size):
             slow = slow + 1 if mean_cycles(_source(ask(size))) > memory else 0
             if slow == (FindParams().slow if size > params.fine else 2 * FindParams().slow):
                 break
@@ -146,14 +151,14 @@ def _walk(level: Level, sizes: NDArray[np.float64], params: FindParams) -> Walk:
     return Walk(float(sizes[chosen]), params.turns if level.nearer[chosen] > params.kept else 1)
 
 
-def _ends(found: Found, sizes: NDArray[np.float64], params: FindParams) -> list[float]:
-    """Bytes at which each level ends, but for a last one that was not outgrown."""
-    ends = []
-    for level in found.caches:
+def _ends(caches: dict[str, Level], sizes: NDArray[np.float64], params: FindParams) -> dict[str, float]:
+    """Bytes at which each level ends, but for a last one that was not outgrown; between two sizes on their logarithmic
+    scale."""
+    found = {}
+    for name, level in caches.items():
         beyond = 1.0 - level.weights - level.nearer
         after = np.flatnonzero((beyond > params.ends) & (sizes > sizes[level.best(params.alike)[0]]))
         if len(after):
-            ends.append(
-                float(np.interp(params.ends, beyond[after[0] - 1 : after[0] + 1], sizes[after[0] - 1 : after[0] + 1]))
-            )
-    return ends
+            around = slice(after[0] - 1, after[0] + 1)
+            found[name] = float(np.exp(np.interp(params.ends, beyond[around], np.log(sizes[around]))))
+    return found

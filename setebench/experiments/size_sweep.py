@@ -5,7 +5,7 @@ used as many lines ago as the set has, so its level follows from the size alone;
 from what a bracket does, and one level from a mixture of several. Beside every chain stands a control: additions, in
 the same place. What else runs evicts lines and then all of a set answers later: of the chunks of a set every other one
 is a control, and those beside them count in epochs whose control was as fast as the fastest. Lines lie as
-`measure.layout` says. A window of a few pages is finished before the next one; its
+`experiments.lines.layout` says. A window of a few pages is finished before the next one; its
 TLB-warming lines come first, so no chain has a TLB miss in it.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
-from setebench.experiments.lines.layout import lay
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES, lay, span_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
@@ -53,12 +53,18 @@ class SizeSweepParams(msgspec.Struct, frozen=True, kw_only=True):
     additions: int = 8
     settle: int = 2000
 
-    def sizes(self, most: float) -> list[float]:
-        """All sizes up to `most`."""
-        found = [self.smallest]
-        while found[-1] <= min(most, self.largest):
-            found.append(found[-1] * (2.0 if found[-1] >= self.fine else 2.0**0.5))
-        return found[:-1]
+    def sizes(self, most: float, line_size: int) -> list[float]:
+        """All sizes up to `most` that differ in whole windows."""
+        found: dict[int, float] = {}
+        size = self.smallest
+        while size <= min(most, self.largest):
+            found.setdefault(self.windows(span_bytes(size, line_size) // TLB_PAGE_BYTES), size)
+            size *= 2.0 if size >= self.fine else 2.0**0.5
+        return list(found.values())
+
+    def windows(self, pages: int) -> int:
+        """Whole windows of so many pages, one at least."""
+        return max(pages // self.window, 1)
 
 
 class Sized(NamedTuple):
@@ -90,7 +96,7 @@ class WorkingSet:
         rng = context.fresh_rng()
         layout = lay(region, size_bytes, rng)
         pages, per_page = layout.lines.shape
-        windows = max(pages // params.window, 1)
+        windows = params.windows(pages)
         kept = rng.permutation(pages)[: windows * params.window]
         window = len(kept) // windows
         lines = rng.permuted(layout.lines[kept].reshape(windows, -1), axis=1)

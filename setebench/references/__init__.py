@@ -14,6 +14,7 @@ import msgspec
 
 from setebench.compare import REFERENCE
 from setebench.errors import UsageError
+from setebench.host.caches import reported_caches
 from setebench.results import SCHEMA, Document, Finding, MachineRecord, Outcome, Tool
 
 PREFIX = "reference:"
@@ -138,14 +139,16 @@ def matching(environment: dict[str, Any]) -> str | None:
 
 
 def of_the_system(environment: dict[str, Any]) -> Document | None:
-    """What the operating system says of the data caches, as a document; None where it says nothing.
-
-    In a guest these are the hypervisor's words, which need not be true."""
-    topology = environment.get("topology")
-    caches = topology.get("caches") if isinstance(topology, dict) else None
-    records = caches if isinstance(caches, list) else []
-    caches = [each for each in records if isinstance(each, dict) and each.get("type") in ("Data", "Unified")]
-    findings = [finding for each in caches for finding in _cache_findings(each)]
+    """What the operating system says of the data caches, as a document; None where it says nothing."""
+    findings = [
+        Finding(
+            parameter=name,
+            value=value,
+            unit="ways" if name.endswith(".ways") else "bytes",
+            method="the operating system",
+        )
+        for name, value in reported_caches(environment).items()
+    ]
     if not findings:
         return None
     return Document(
@@ -157,13 +160,3 @@ def of_the_system(environment: dict[str, Any]) -> Document | None:
         findings=findings,
         evidence={},
     )
-
-
-def _cache_findings(cache_record: dict[str, Any]) -> list[Finding]:
-    level = cache_record.get("level")
-    keys = (("size_bytes", "size", "bytes"), ("ways", "ways", "ways"), ("line_bytes", "line_size", "bytes"))
-    return [
-        Finding(parameter=f"cache.l{level}.{name}", value=value, unit=unit, method="the operating system")
-        for key, name, unit in keys
-        if isinstance(level, int) and isinstance(value := cache_record.get(key), int) and value > 0
-    ]

@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from setebench.results import Finding, Outcome
-from setebench.stats.estimate import CONFIDENCE, Estimate
+from setebench.stats.estimate import CONFIDENCE, Estimate, Interval
 from setebench.stats.threshold import Posterior
 
 _Candidate = TypeVar("_Candidate")
 _Value = TypeVar("_Value")
 
 
-def measured(parameter: str, estimate: Estimate, unit: str, method: str = "", evidence: str = "") -> Finding:
+def measured(parameter: str, estimate: Estimate | Interval, unit: str, method: str = "", evidence: str = "") -> Finding:
     """A number with its interval; unresolved where the interval is infinite."""
-    if not (math.isfinite(estimate.value) and math.isfinite(estimate.half_width)):
+    if not all(math.isfinite(each) for each in (estimate.value, estimate.low, estimate.high)):
         return unresolved(parameter, unit, "too few epochs for an interval", method)
     return Finding(
         parameter=parameter,
@@ -33,6 +33,12 @@ def measured(parameter: str, estimate: Estimate, unit: str, method: str = "", ev
         method=method,
         evidence=evidence,
     )
+
+
+def reached(parameter: str, best: float, around: Interval | None, unit: str, how: tuple[str, str]) -> Finding:
+    """The best of a number of rounds, without an interval where a single one says nothing of others; `how` is method
+    and evidence."""
+    return measured(parameter, around, unit, *how) if around else chosen(parameter, best, unit, *how)
 
 
 def as_precise(finding: Finding, half_width: float) -> Finding:
@@ -68,22 +74,19 @@ def counted(parameter: str, posterior: Posterior, unit: str, method: str = "", e
         )
     if posterior.beyond >= CONFIDENCE:
         why = f"no limit up to {int(posterior.numbers[-1])}, the most that was asked"
-        return at_least(parameter, int(posterior.numbers[-1]), unit, why, method, evidence)
+        return backed(at_least(parameter, int(posterior.numbers[-1]), unit, why, method), evidence)
     low, high = posterior.interval(CONFIDENCE)
     return unresolved(parameter, unit, f"between {low} and {high}; run again at a quieter time", method)
 
 
-def at_least(parameter: str, value: float, unit: str, reason: str, method: str = "", evidence: str = "") -> Finding:
+def at_least(parameter: str, value: float, unit: str, reason: str, method: str = "") -> Finding:
     """A bound from below, and why it is no more than that."""
-    return Finding(
-        parameter=parameter,
-        value=value,
-        unit=unit,
-        outcome=Outcome.AT_LEAST,
-        reason=reason,
-        method=method,
-        evidence=evidence,
-    )
+    return Finding(parameter=parameter, value=value, unit=unit, outcome=Outcome.AT_LEAST, reason=reason, method=method)
+
+
+def backed(finding: Finding, evidence: str) -> Finding:
+    """The finding, with the name of the evidence behind it."""
+    return msgspec.structs.replace(finding, evidence=evidence)
 
 
 def unresolved(parameter: str, unit: str, reason: str, method: str = "") -> Finding:
@@ -96,6 +99,11 @@ def unavailable(parameter: str, unit: str, reason: str, method: str = "") -> Fin
     return Finding(parameter=parameter, unit=unit, outcome=Outcome.UNAVAILABLE, reason=reason, method=method)
 
 
+def absent(parameter: str, value: Any, unit: str, method: str = "") -> Finding:
+    """What was looked for properly, and is not there: 0, or False."""
+    return Finding(parameter=parameter, value=value, unit=unit, outcome=Outcome.ABSENT, method=method)
+
+
 def summed(posterior: Mapping[_Candidate, float], value: Callable[[_Candidate], _Value]) -> dict[_Value, float]:
     """The posterior of one trait of the candidates."""
     found: dict[_Value, float] = {}
@@ -104,27 +112,23 @@ def summed(posterior: Mapping[_Candidate, float], value: Callable[[_Candidate], 
     return found
 
 
-def one_of(
-    parameter: str, posterior: Mapping[Any, float], unit: str, method: str = "", reason: str = "", evidence: str = ""
-) -> Finding:
+def one_of(parameter: str, posterior: Mapping[Any, float], unit: str, method: str = "", reason: str = "") -> Finding:
     """The value that the posterior probability gives `CONFIDENCE` to; unresolved where none has it, or None has: that
     stands for none of the candidates."""
     if not posterior:
         return unresolved(parameter, unit, reason, method)
     best = max(posterior, key=lambda value: posterior[value])
     if posterior[best] >= CONFIDENCE and best is not None:
-        return chosen(parameter, best, unit, method, evidence)
+        return chosen(parameter, best, unit, method)
     likely = sorted(posterior, key=lambda value: -posterior[value])[:3]
     several = " or ".join(f"{value} ({posterior[value]:.0%})" for value in likely)
     return unresolved(parameter, unit, f"{several} explain what was measured", method)
 
 
-def number_of(
-    parameter: str, posterior: Mapping[int, float], unit: str, method: str = "", reason: str = "", evidence: str = ""
-) -> Finding:
+def number_of(parameter: str, posterior: Mapping[int, float], unit: str, method: str = "", reason: str = "") -> Finding:
     """The same of numbers, with the largest one as a bound that it is at least with `CONFIDENCE`."""
-    plain = one_of(parameter, posterior, unit, method, reason, evidence)
+    plain = one_of(parameter, posterior, unit, method, reason)
     if plain.outcome is Outcome.MEASURED or not posterior:
         return plain
     least = max(value for value in posterior if sum(p for each, p in posterior.items() if each >= value) >= CONFIDENCE)
-    return at_least(parameter, least, unit, plain.reason or "", method, evidence)
+    return at_least(parameter, least, unit, plain.reason or "", method)

@@ -19,9 +19,11 @@ from setebench import references, store
 from setebench.cli.beside import chosen_references
 from setebench.cli.main import setebench
 from setebench.compare import Agreement, agreement, compare
+from setebench.host.caches import reported_caches
 from setebench.report.comparison import FORMS, render
 from setebench.report.numbers import in_bytes
 from setebench.results import Document, Finding, MachineRecord, Outcome, Tool
+from setebench.session import beside
 
 GOLDEN = Path(__file__).parent / "golden"
 SAME, DIFFERS, OPEN = Agreement.SAME, Agreement.DIFFERS, Agreement.OPEN
@@ -284,3 +286,6 @@ def test_what_the_system_says_of_caches_stands_beside_what_was_measured() -> Non
     assert found[0].remark(SECOND["cache.l1.size"]) == "≠ 32 KiB"
     assert found[0].remark(SECOND["latency.l1"]) == ""
     assert chosen_references(msgspec.structs.replace(FIRST, machine=machine), None) == []
+    ways = [Finding(parameter="cache.l1.ways", value=value, unit="ways") for value in (8, 12)]
+    remarks = [(each.value, each.reason) for each in beside(ways, reported_caches(environment))]
+    assert remarks == [(8, None), (12, "the operating system says 8")]

@@ -28,11 +28,21 @@ def found(**changes: Any) -> Levels:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"clock": COARSE}, TIGHT, {"clock": COARSE, **TIGHT}, {"l1": {"replacement": "random"}}]
+    ("changes", "kib"),
+    [
+        ({}, (32, 512, 2048)),
+        ({"clock": COARSE}, (32, 512, 2048)),
+        (TIGHT, (40, 128, 2048)),
+        ({"clock": COARSE, **TIGHT}, (40, 128, 2048)),
+        ({"l1": {"replacement": "random"}}, (32, 512, 2048)),
+    ],
 )
-def test_all_levels_are_found(changes: dict[str, Any]) -> None:
+def test_all_levels_are_found_and_end_where_they_are_full(changes: dict[str, Any], kib: tuple[int, ...]) -> None:
     levels = found(**changes)
     assert levels.cycles == pytest.approx({"l1": L1, "l2": L2, "l3": L3, "memory": MEMORY}, rel=0.1, abs=1.0)
+    assert list(levels.ends_bytes) == ["l1", "l2", "l3"]
+    ratios = [end / (size << 10) for end, size in zip(levels.ends_bytes.values(), kib, strict=True)]
+    assert all(2**-0.5 <= ratio <= 2**0.5 for ratio in ratios), ratios  # sizes are half an octave apart
 
 
 def test_no_third_level_is_made_up_where_there_is_none() -> None:

@@ -1,4 +1,4 @@
-"""What the hierarchy scenario infers from numbers alone: line size, way size, inclusion, second TLBs, what is told."""
+"""What the hierarchy scenario infers from numbers alone: line size and lines of other cores."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from setebench.scenarios.hierarchy.cores.findings import transfer_finding, walke
 from setebench.scenarios.hierarchy.cores.transfers import further_cpu
 from setebench.scenarios.hierarchy.line_size import line_from_means
 
-from setebench.experiments.system import beside
-from setebench.results import Finding, Outcome
+from setebench.results import Outcome
 from setebench.stats.estimate import Interval
 
 DISTANCES = [0, 8, 16, 32, 64, 128, 256, 512]
@@ -19,16 +18,10 @@ def test_the_line_ends_where_loads_begin_to_hit(line: int) -> None:
     assert line_from_means(DISTANCES, [300.0 if each < line else 40.0 for each in DISTANCES]) == line
 
 
-def test_a_line_is_not_told_where_hits_and_misses_are_not_clear() -> None:
+def test_a_line_is_not_reported_where_hits_and_misses_are_not_clear() -> None:
     assert line_from_means(DISTANCES, [300, 300, 300, 180, 40, 40, 40, 40]) is None
     assert line_from_means(DISTANCES, [300, 300, 40, 300, 40, 40, 40, 40]) is None
     assert line_from_means(DISTANCES, [40.0] * 8) is None
-
-
-# -- size of the second cache ---------------------------------------------------------------------------------------
-
-
-# -- inclusion --------------------------------------------------------------------------------------------------------
 
 
 # -- other cores ------------------------------------------------------------------------------------------------------
@@ -42,7 +35,7 @@ def test_a_line_with_two_pasts_is_not_reported() -> None:
     assert transfer_finding("x", Interval(100.0, 60.0, 140.0), 1.0, 0.0).outcome is Outcome.UNRESOLVED
 
 
-def test_a_walk_that_lost_too_little_or_too_much_tells_nothing_of_other_cores() -> None:
+def test_a_walk_that_lost_too_little_or_too_much_says_nothing_of_other_cores() -> None:
     cycles = {"l1": 4.0, "l2": 14.0, "l3": 46.0, "memory": 300.0}
     for answer in (15.0, 290.0):
         finding = walked_finding("x", Interval(answer, answer - 1, answer + 1), cycles)
@@ -57,13 +50,3 @@ def test_the_cpu_that_shares_a_line_is_never_nearer_than_its_owner() -> None:
     cycles = {(0, 1): 100.0, (0, 2): 120.0, (0, 3): 140.0}
     assert [further_cpu(cycles, 0, owner) for owner in (1, 2, 3)] == [3, 3, None]
     assert further_cpu({(0, 1): 100.0}, 0, 1) is None
-
-
-# -- what the system says ---------------------------------------------------------------------------------------------
-
-
-def test_what_the_system_says_is_shown_where_it_differs() -> None:
-    ways = Finding(parameter="cache.l1.ways", value=12, unit="ways")
-    assert beside(ways, {"cache.l1.ways": 12}).reason is None
-    assert beside(ways, {"cache.l1.ways": 8}).reason == "the operating system says 8"
-    assert beside(ways, {"cache.l1.ways": 8}).value == 12

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from setebench.errors import UnsupportedError, UsageError
 from setebench.kernels import KERNELS, Kernel
 from setebench.machine import Facts
-from setebench.results import Finding, Outcome
+from setebench.results import Finding
 from setebench.scenario import Option
+from setebench.stats import decide
 
 WIDTHS = {"scalar": 8, "16": 16, "32": 32, "64": 64}
 """Widths as parameters name them, and the bytes of an access."""
@@ -47,7 +48,7 @@ def nodes_for(facts: Facts, cpu: int) -> tuple[int, int] | None:
 
 def without_kernels(facts: Facts) -> Finding:
     """The one finding of a machine that runs no streaming kernels."""
-    return Finding(parameter="bandwidth", outcome=Outcome.UNAVAILABLE, reason=f"{facts.name} runs no streaming kernels")
+    return decide.unavailable("bandwidth", "GB/s", f"{facts.name} runs no streaming kernels")
 
 
 def choose_cpus(facts: Facts, first: int | None, threads: int, placement: str = "spread") -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setebench.results import Finding, Outcome
 from setebench.stats.drift import LEAST_ROUNDS, drift_half_width
 from setebench.stats.estimate import Interval, over_epochs
 
@@ -90,14 +89,12 @@ def peak(best: float, rounds: Sequence[float], shared: bool, most: float = 0.0) 
     return Interval(best, low, high)
 
 
-def with_co_runner(parameter: str, best: float, evidence: str) -> Finding:
-    """A rate that was only seen while cores were shared, which takes some of it away."""
-    return Finding(
-        parameter=parameter,
-        value=round(best * (1 - PARAMS.run_to_run), 4),
-        unit="GB/s",
-        outcome=Outcome.AT_LEAST,
-        reason="in all rounds something slowed these CPUs down, maybe unseen by this system: another thread of a core, "
-        "or a hypervisor that runs them on one; run again at a quieter time",
-        evidence=evidence,
-    )
+SLOWED = (
+    "in all rounds something slowed these CPUs down, maybe unseen by this system: another thread of a core, or a "
+    "hypervisor that runs them on one; run again at a quieter time"
+)
+
+
+def beside_others(best: float) -> float:
+    """What is reached at least where every round was `SLOWED`: others took some of it away."""
+    return best * (1 - PARAMS.run_to_run)
