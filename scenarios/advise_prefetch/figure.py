@@ -21,6 +21,7 @@ LABELS = {
     "compiler": "compiler",
 }
 COLUMNS = 4
+"""Small plots beside each other: wider ones than a quarter of a page are not needed."""
 
 
 def advice_figure(evidence: dict[str, Any]) -> Figure:

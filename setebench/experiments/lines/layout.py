@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from setebench.machine import Region
 
 BOX_LINES = 4
+"""Of which one is used: next-line and pair prefetchers bring another."""
+
 WINDOW_PAGES = 8
 """Pages that a sparse walk stays in at a time; the first TLB of any core of the last twenty years holds more."""
 

@@ -41,9 +41,11 @@ BASELINE_ADDITIONS = 8
 """Chained additions that a single load is compared with: enough that no bracket hides some of them."""
 
 SHORT_CHAIN, LONG_CHAIN = 8, 16
+"""Steps of chains whose difference is timed: each stays in few enough pages for the first TLB of any core of the last
+twenty years."""
+
 CHAINS = (LONG_CHAIN, SHORT_CHAIN, LONG_CHAIN, SHORT_CHAIN, SHORT_CHAIN, SHORT_CHAIN)
-"""Steps of the chains that one group of targets is cut into; the difference of the two lengths is timed. Each chain
-stays in few enough pages for the first TLB of any core of the last twenty years."""
+"""Of such chains, those that one group of targets is cut into."""
 
 MIXED_CHAINS = (16, *(2, 4, 2, 8) * 2, 2, 4, 2, 4, 2, 2)
 """The same in many lengths, of which `stats.served` takes the slope."""
@@ -51,7 +53,7 @@ MIXED_CHAINS = (16, *(2, 4, 2, 8) * 2, 2, 4, 2, 4, 2, 2)
 TARGET_BYTES, TARGET_GROUPS = 32 << 20, 128
 """Memory that groups of targets are drawn from, apart from what is walked over, and how many groups there are."""
 
-TARGETS, WARMERS, WALK = Base("targets"), Base("companions"), Base("walk")
+TARGETS, WARMERS, WALK = Base("targets"), Base("warmers"), Base("walk")
 
 
 PLAIN_TURNS = 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 from setebench.machine import Facts, Ticks
 
 LINE_BYTES = 64
+"""What machines mean by a line where they say how many they answer per second."""
 
 
 class Budget:

@@ -165,3 +165,4 @@ _POINTS = 64
 """Of the distribution of a node's own variance: the power is then right to a third of a percent."""
 
 _HALVINGS = 30
+"""Of the range that a power's limit lies in, which is then known to 1e-9 of it."""

@@ -10,6 +10,8 @@ COHERENT = 0.97
 alike as readings in whole ticks can be."""
 
 MOST_STEP_TICKS = 4096.0
+"""Longer steps are not looked for: loads from memory would fall into one step, and nothing could be measured."""
+
 MOST_REACH_TICKS = 65536
 """Durations further above the shortest are left out: they say no more of the step, and cost time and memory."""
 

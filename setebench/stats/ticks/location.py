@@ -36,6 +36,7 @@ GAP_BINS = 3
 """So many (nearly) empty bins in a row part two groups of samples."""
 
 EMPTY_SHARE = 0.004
+"""A bin with less of the samples is as good as empty: interrupts leave some between groups that are clearly apart."""
 
 
 def dominant(ticks: NDArray[np.int64], step_ticks: float = 1.0, alike_ticks: float | None = None) -> NDArray[np.bool_]:

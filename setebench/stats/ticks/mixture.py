@@ -16,24 +16,32 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 Fractions = NDArray[np.float64]
 
-LEAST_SHARE = 0.03
-"""A bin holds at least this share of some reference, so that its probability there is known to a few tenths."""
 
-SMOOTHING = 0.5
-"""Counts added to every bin of a reference: what it never showed is rare, not impossible."""
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """How loads are unmixed.
 
-BEYOND_SPANS = 3.0
-"""Samples further above the slowest reference than this many times its width were hit by a stall and say nothing."""
+    A bin holds at least `least_share` of some reference, so that its probability there is known to a few tenths;
+    `smoothing` counts are added to each, as what a reference never showed is rare, not impossible. Samples further
+    above the slowest reference than `beyond_spans` times its width were hit by a stall. Shares are found that one more
+    iteration moves by less than `still`, looked at every `every` iterations, `iterations` at most. `bootstraps` give
+    both ends of an interval to a tenth of its width, `at_once` counts of them together: many small problems take numpy
+    as long as one by one. What never happened in n tries has a rate below `unseen` / n, with 95 % confidence. One level
+    served `mostly` of some loads that come from one level, and others the rest."""
 
-ITERATIONS, BOOTSTRAPS = 200, 200
-LOOK_EVERY, SETTLED = 10, 1e-8
-"""Shares that one more iteration moves by less than that are found; it is looked at every so many iterations."""
+    least_share: float = 0.03
+    smoothing: float = 0.5
+    beyond_spans: float = 3.0
+    iterations: int = 200
+    every: int = 10
+    still: float = 1e-8
+    bootstraps: int = 200
+    at_once: int = 1 << 16
+    unseen: float = 3.0
+    mostly: float = 0.85
 
-MOST_AT_ONCE = 1 << 16
-"""Counts in histograms that are explained at once: many small problems take numpy as long as one by one."""
 
-NOTHING_SEEN = 3.0
-"""What never happened in n tries has a rate below 3 / n, with 95 % confidence."""
+PARAMS = Params()
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class Shares:
 
 def cut(references: Sequence[NDArray[np.int64]]) -> Bins:
     """Bins that part the references as well as their samples allow: between values that occur, none so narrow that it
-    holds less than `LEAST_SHARE` of every reference.
+    holds less than `PARAMS.least_share` of every reference.
 
     `references` are the ticks of loads of each level, shapes (n,), at least 50 each for useful bins."""
     values = np.unique(np.concatenate(references))
@@ -79,12 +87,12 @@ def cut(references: Sequence[NDArray[np.int64]]) -> Bins:
     held = np.zeros(len(references))
     for number in range(len(values) - 1):
         held += shares[:, number]
-        if held.max() >= LEAST_SHARE:
+        if held.max() >= PARAMS.least_share:
             edges.append((values[number] + values[number + 1]) / 2)
             held[:] = 0
     slowest = references[-1]
     low, high = np.quantile(slowest, (0.05, 0.95))
-    most = float(high + BEYOND_SPANS * max(high - low, 0.1 * high))
+    most = float(high + PARAMS.beyond_spans * max(high - low, 0.1 * high))
     empty = Bins(np.array(edges), np.zeros((0, 0), dtype=np.int64), most)
     return Bins(empty.edges, np.array([empty.histogram(reference) for reference in references]), most)
 
@@ -111,15 +119,11 @@ def unmix(
     low, high = value.copy(), value.copy()
     if rng is not None:
         low, high = _bootstrap(counts, bins.counts, rng)
-    room = NOTHING_SEEN / np.maximum(samples, 1)[:, None]
+    room = PARAMS.unseen / np.maximum(samples, 1)[:, None]
     low, high = np.minimum(low, value - room), np.maximum(high, value + room)
     value[samples == 0] = np.nan
     low[samples == 0], high[samples == 0] = 0.0, 1.0
     return Shares(tuple(references), value, np.clip(low, 0, 1), np.clip(high, 0, 1), samples)
-
-
-MOSTLY = 0.85
-"""What `mostly` takes as the share of one level: most, and some loads from elsewhere."""
 
 
 def mostly(references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64]) -> dict[str, float]:
@@ -128,8 +132,8 @@ def mostly(references: Mapping[str, NDArray[np.int64]], ticks: NDArray[np.int64]
     Far cheaper than intervals of shares, for loads of which one level served most."""
     bins = cut(list(references.values()))
     densities = _densities(bins.counts)
-    rest = (1.0 - MOSTLY) / max(len(references) - 1, 1)
-    weights = np.where(np.eye(len(references), dtype=bool), MOSTLY, rest)
+    rest = (1.0 - PARAMS.mostly) / max(len(references) - 1, 1)
+    weights = np.where(np.eye(len(references), dtype=bool), PARAMS.mostly, rest)
     likelihood = np.log(weights @ densities) @ bins.histogram(ticks)
     return dict(zip(references, likelihood.tolist(), strict=True))
 
@@ -142,20 +146,20 @@ def expectation(counts: Counts, densities: Fractions) -> Fractions:
     total = np.maximum(counts.sum(axis=-1), 1)[..., None]
     by_bin = np.ascontiguousarray(densities.swapaxes(-1, -2))
     seen = counts / total
-    for number in range(1, ITERATIONS + 1):
+    for number in range(1, PARAMS.iterations + 1):
         expected = shares @ densities
         np.maximum(expected, 1e-300, out=expected)
         np.divide(seen, expected, out=expected)
         factors = expected @ by_bin
         before = shares
         shares = before * factors
-        if number % LOOK_EVERY == 0 and np.abs(shares - before).max(initial=0.0) < SETTLED:
+        if number % PARAMS.every == 0 and np.abs(shares - before).max(initial=0.0) < PARAMS.still:
             break
     return shares
 
 
 def _densities(counts: Counts) -> Fractions:
-    smoothed = counts + SMOOTHING
+    smoothed = counts + PARAMS.smoothing
     densities: Fractions = smoothed / smoothed.sum(axis=1, keepdims=True)
     return densities
 
@@ -163,10 +167,10 @@ def _densities(counts: Counts) -> Fractions:
 def _bootstrap(counts: Counts, references: Counts, rng: np.random.Generator) -> tuple[Fractions, Fractions]:
     """2.5 % and 97.5 % points of the shares when loads and references are drawn again."""
     # some at a time: all of many sets would take much memory
-    at_once = max(1, MOST_AT_ONCE // max(counts.size, 1))
+    at_once = max(1, PARAMS.at_once // max(counts.size, 1))
     parts = []
-    for begin in range(0, BOOTSTRAPS, at_once):
-        number = min(at_once, BOOTSTRAPS - begin)
+    for begin in range(0, PARAMS.bootstraps, at_once):
+        number = min(at_once, PARAMS.bootstraps - begin)
         drawn = [(_redrawn(counts, rng), _densities(_redrawn(references, rng))) for _ in range(number)]
         parts.append(expectation(*(np.array(each) for each in zip(*drawn, strict=True))))
     shares = np.concatenate(parts)
