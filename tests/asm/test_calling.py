@@ -118,3 +118,25 @@ def test_a_fault_names_its_operation(text: str, operation: int) -> None:
     finally:
         _engine.guard_remove()
     assert fault == (signal.SIGSEGV, operation, 8)
+
+
+@pytest.mark.parametrize("size", [8, 16, 32, 64])
+def test_a_chase_takes_as_many_steps_as_it_says(size: int) -> None:
+    """The line behind the last one is none: a step more faults, and one less leaves that to be shown."""
+    region = map_region(SMALL_PAGE, SMALL_PAGE, True)
+    line = np.arange(SMALL_PAGE // 64, dtype=np.int64) * 64 + region.address
+    _engine.guard_install()
+    try:
+        for steps in range(1, 36):
+            region.link(line[: steps + 1])
+            region._own()[64 * steps - 64 : 64 * steps - 56] = np.frombuffer(np.int64(8).tobytes(), dtype=np.uint8)
+            for asked in (steps, steps + 1):
+                try:
+                    stitched = stitch(parse(f"chase a {asked} size={size}"))
+                except UnsupportedError as error:
+                    pytest.skip(str(error))
+                result = np.zeros((1, stitched.intervals), dtype=np.int64)
+                fault = stitched.run(line[:1, None], result, np.zeros(9, np.int32))
+                assert bool(fault) == (asked > steps), (asked, steps)
+    finally:
+        _engine.guard_remove()

@@ -53,7 +53,7 @@ HINTS = {
 SCRATCH = {"rax", "rdx", "zmm0", "zmm1", "zmm2"}
 """What any snippet may use; asm/snippet.inc documents this and the following."""
 MAY_USE = {
-    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)|stream\..*|chase8\.free",
+    "rbx": r"(start|stop)\.cpuid|fence\.serialize|driver\.(enter|leave)|stream\..*|chase\d+(\.free)?",
     "rcx": r"stream\..*|(start|stop)\.(cpuid|rdtscp|rdpru)|fence\.serialize|driver\.enter"
     r"|address\..*|depend\.(latest|use\d+)",
     "rsp": r"(start|stop)\..*|driver\.(enter|leave|result)|barrier|call|return",
@@ -111,6 +111,8 @@ def test_touches_what_it_declares(snippet: dict[str, Any]) -> None:
         reads, writes = [], []
     if touches & FLUSH:  # the decoder counts a flush as a read of one byte
         assert reads.pop()[2] == 1
+    if snippet["name"].startswith("chase"):  # of a long one, several steps stand one after the other
+        reads = reads[: len({size for _, _, size in reads})]
     assert [size for _, _, size in reads] == ([snippet["size"]] if touches & LOAD else [])
     assert [size for _, _, size in writes] == ([snippet["size"]] if touches & STORE else [])
     assert bool(FENCES & set(mnemonics(snippet))) == bool(touches & FENCE)
@@ -131,7 +133,7 @@ def test_accesses_its_base_plus_the_offset(snippet: dict[str, Any]) -> None:
     assert snippet["fields"][0][0] == OFFSET
     if snippet["name"].startswith("chase"):
         assert first.mnemonic == Mnemonic.LEA
-        assert [base for base, _, _ in accesses(snippet, READS)] == [Register.RAX]
+        assert {base for base, _, _ in accesses(snippet, READS)} == {Register.RAX}
         assert first.op0_register == Register.RAX
     else:
         assert len(decode(snippet["code"])) == 1
@@ -261,7 +263,9 @@ def test_uses_only_documented_registers(snippet: dict[str, Any]) -> None:
 @every_snippet
 def test_no_branch_leaves_it_but_by_a_patched_target(snippet: dict[str, Any]) -> None:
     targets = {end for kind, end in snippet["fields"] if kind == TARGET}
-    starts = {one.ip for one in decode(snippet["code"])}
+    starts = {one.ip for one in decode(snippet["code"])} | {
+        len(snippet["code"])
+    }  # its end is where the next one begins
     for instruction in decode(snippet["code"]):
         flow = instruction.flow_control
         if flow == FlowControl.RETURN:

@@ -95,7 +95,9 @@ def test_any_probe_becomes_its_operations_in_order(probe: Probe) -> None:
     for number, operation in enumerate(probe.operations):
         ran = list(trace(stitched, probe, number))
         if operation.operand is not None:
-            assert sum(does_access(one, operation) for one in ran) == 1, [str(one) for one in ran]
+            found = sum(does_access(one, operation) for one in ran)
+            # a chase has several steps in its code; test_calling.py counts those that it takes
+            assert found == 1 or (operation.kind == Kind.CHASE and found > 1), [str(one) for one in ran]
         elif operation.kind in (Kind.NOP, Kind.ADD, Kind.MULTIPLY):
             assert len(ran) == operation.count
     for index, (_, _, first) in enumerate(stitched.stubs):
