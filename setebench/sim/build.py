@@ -44,6 +44,8 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _threads(c, machine, space)
     for index, level in enumerate(machine.levels):
         _level(c, machine, index, level, space)
+    c[at.C_WAY_TAG_BITS] = machine.levels[0].way_tag_bits
+    c[at.C_MISPREDICTED_WAY] = units(machine.levels[0].mispredicted_way_cycles)
     c[at.C_FAR_LEVEL] = _far_level(c)
     _tlbs(c, machine, space)
     _software_prefetch(c, machine)
@@ -118,6 +120,8 @@ def _core(c: Ints, machine: spec.Machine) -> None:
     c[at.C_STEAL_LINES] = noise.steal_lines
     c[at.C_EPISODE_EVERY] = units(noise.episode_interval_cycles)
     c[at.C_EPISODE] = units(noise.episode_cycles)
+    c[at.C_LOSS_EVERY] = units(noise.loss_interval_cycles)
+    c[at.C_LOSS_SHARE] = round(noise.loss_share * at.LOSS_PARTS)
     c[at.C_JITTER] = units(machine.clock.jitter_cycles)
     c[at.C_CPUID] = units(machine.clock.brackets.get("cpuid", SERIALIZE_CYCLES))
     for index, name in enumerate(BRACKETS):

@@ -82,6 +82,8 @@ def _level_details(machine: spec.Machine) -> Iterator[Problem]:
         path: Path = ("levels", index)
         if index and level.physical_index:
             yield Problem((*path, "physical_index"), "true is for level 1; the others' index is always physical")
+        if index and level.way_tag_bits:
+            yield Problem((*path, "way_tag_bits"), "ways are predicted in level 1 only")
         if level.slices > 1 and index != 2:
             yield Problem((*path, "slices"), f"{level.slices} slices are for level 3")
         if level.slices > 1 and level.hashed_index:

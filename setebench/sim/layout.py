@@ -18,6 +18,7 @@ MOST_WAYS = 32
 HOST_LINE_WORDS = 8  # of the caches that the simulator itself runs in
 MOST_LEVELS = 4
 TENANT_BATCH = 16
+LOSS_PARTS = 1 << 20
 MAX_INTERVALS = 64
 
 PORT_SLOTS = 2048
@@ -59,6 +60,8 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_FLUSH_CACHED,
     C_SMT_EXTRA,
     C_LEVELS,
+    C_WAY_TAG_BITS,  # of the tags that level 1 chooses a way by, 0 where it compares whole addresses
+    C_MISPREDICTED_WAY,
     C_MEMORY_LATENCY,
     C_MEMORY_SPREAD,
     C_MEMORY_INTERVAL,
@@ -96,6 +99,8 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_STEAL_LINES,
     C_EPISODE_EVERY,
     C_EPISODE,
+    C_LOSS_EVERY,
+    C_LOSS_SHARE,  # of a core's private lines that leave at once, in LOSS_PARTS
     C_JITTER,
     C_CPUID,
     C_PREFETCHERS,
@@ -124,7 +129,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted that need the cycle ledger
     C_LAST,
-) = range(85)
+) = range(89)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (
@@ -254,10 +259,11 @@ BY_LOAD, BY_STORE, BY_PREFETCH, BY_L1_PREFETCHER = range(4)
     T_TENANT_LEAVES,
     T_STEAL,  # when the hypervisor takes the thread's time, or an episode of that begins
     T_EPISODE_ENDS,
+    T_LOSS,  # when lines leave the private caches by themselves
     T_WAITING,
     T_RUNNING,
     T_STARTED,
-) = range(30)
+) = range(31)
 T_WORDS = T_STARTED + MAX_INTERVALS
 
 # The cycle ledger of a thread (kernel/ledger.py): totals, then a ring of two words for each of the latest cycles.
@@ -290,10 +296,11 @@ LEDGER_FIELDS, LEDGER_FIELD = 4, 15  # counts in a word, and bits of each
 IN_FLIGHT, LOAD_WAITS, EXECUTES, CHAIN_WAITS, STORES_FULL, ENTRY_WAITS_L1, ENTRY_WAITS_L2 = range(7)
 
 # A line's word in a cache: line number (32 bits do: 128 GiB of pages in lines of 32 bytes), when it was used last
-# (counted in uses of all caches, 27 bits, 0: never), four marks. One word for all of it, as a set that spans fewer
+# (counted in uses of all caches, 26 bits, 0: never), five marks. One word for all of it, as a set that spans fewer
 # lines of the host's caches is looked through faster.
 DIRTY, OWNED, BY_HARDWARE, BY_SOFTWARE = 1, 2, 4, 8
-MARK_BITS, USE_BITS = 4, 27
+WAY_TAG_LOST = 16  # in level 1: another line of the set has the same way tag and was used later
+MARK_BITS, USE_BITS = 5, 26
 LINE_SHIFT = MARK_BITS + USE_BITS
 LAST_USE = (1 << USE_BITS) - 1
 EMPTY = -1 << LINE_SHIFT  # a line number that no line has, never used

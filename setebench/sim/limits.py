@@ -60,6 +60,8 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "steal_lines": Limit(0, 1 << 20),
         "episode_interval_cycles": Limit(0, 1e13),
         "episode_cycles": Limit(1, 1e13),
+        "loss_interval_cycles": Limit(0, 1e13),
+        "loss_share": Limit(0, 1),
     },
     spec.VectorExtra: {"bytes16": Limit(0, 1000), "bytes32": Limit(0, 1000), "bytes64": Limit(0, 1000)},
     spec.Core: {
@@ -86,6 +88,8 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "sets": Limit(1, 1 << 20, power_of_two=True),
         "ways": Limit(1, 32),
         "latency_cycles": LATENCY,
+        "way_tag_bits": Limit(0, 16),
+        "mispredicted_way_cycles": Limit(0, 1000),
         "ports": Limit(1, 12),
         "fill_interval_cycles": Limit(0, 1000),
         "mshr_entries": Limit(0, 512),

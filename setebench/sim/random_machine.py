@@ -12,6 +12,7 @@ from setebench.sim.random_pmu import random_pmu
 from setebench.sim.random_prefetchers import random_prefetchers
 from setebench.sim.random_published import with_published
 from setebench.sim.random_ranges import Draw
+from setebench.sim.random_variants import with_variants
 
 LEAST_MEMORY = 2.0
 """Latency of memory over that of the last level, at least."""
@@ -44,7 +45,7 @@ def random_machine(seed: int) -> spec.Machine:
         prefetchers=_of_lines(random_prefetchers(draw, core, memory), line),
         coherence=_coherence(draw, core, levels, memory),
     )
-    machine = with_published(seed, machine)
+    machine = with_variants(seed, with_published(seed, machine), kind)
     return msgspec.structs.replace(machine, pmu=random_pmu(seed, machine))
 
 

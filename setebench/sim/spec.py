@@ -79,6 +79,10 @@ class Noise(Table, frozen=True, kw_only=True):
     steal_lines: int = 512  # lines that it brings into the core's caches
     episode_interval_cycles: float = 0.0  # mean cycles without steal between episodes (exponential); 0 = none
     episode_cycles: float = 1e9  # mean cycles of an episode (exponential)
+    loss_interval_cycles: float = 0.0
+    # mean cycles between bursts (exponential) in which lines leave the core's private caches, and what lies below them,
+    # by themselves, because others take their places in a directory of the whole host; 0 = never
+    loss_share: float = 0.01  # fraction of the core's private lines that one such burst takes
 
 
 class VectorExtra(Table, frozen=True, kw_only=True):
@@ -139,6 +143,10 @@ class Level(Table, frozen=True, kw_only=True):
     # level 3 only, power of two: of a directory of the lines that private caches hold, hashed, LRU; a line that loses
     # its place there leaves them; 0 = one without limits
     directory_ways: int = 0  # lines in each of its sets
+    way_tag_bits: int = 0
+    # level 1 only: a load's way is chosen by a hash of so many bits of its virtual page number, of which the latest
+    # used line of the set is the one found; 0 = whole addresses are compared, and no way is ever mispredicted
+    mispredicted_way_cycles: float = 0.0  # a load whose line is in another way than the one chosen takes so much longer
     ports: int = 2  # accesses that may start here per cycle, 1 to 12
     fill_interval_cycles: float = 1.0  # least time between two lines arriving in this level of one core
     mshr_entries: int = 10  # misses of this level in flight, all causes together; 0 = no limit; at most 512

@@ -47,6 +47,8 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
         seen.update({("interrupts", machine.noise.interrupt_interval_cycles > 0)})
         seen.update({("stalls", machine.noise.stall_interval_cycles > 0), ("drift", machine.clock.drift > 0)})
         seen.update({("split", machine.levels[0].mshr_demand_limit > 0), ("several", machine.core.cores > 1)})
+        seen.update({("predicted", machine.levels[0].way_tag_bits > 0)})
+        seen.update({("lost", machine.noise.loss_interval_cycles > 0)})
         seen.update({("inclusive", machine.levels[1].inclusion), ("l3", machine.levels[-1].inclusion)})
     published = typing.get_args(spec.Published)
     for table in PREFETCHERS:
@@ -62,6 +64,8 @@ def test_every_kind_of_machine_comes_up(machines: list[spec.Machine]) -> None:
         "stalls",
         "split",
         "several",
+        "predicted",
+        "lost",
     ):
         assert min(seen[name, True], seen[name, False]) > 10, name
     assert min(seen["levels", 2], seen["levels", 3]) > 10

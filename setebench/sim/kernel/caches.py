@@ -37,6 +37,7 @@ from setebench.sim.layout import (
     C_PAGE_LINES_BITS,
     C_PAGE_TABLE,
     C_PAGES,
+    C_WAY_TAG_BITS,
     DIRTY,
     EMPTY,
     EXCLUSIVE,
@@ -55,6 +56,7 @@ from setebench.sim.layout import (
     MAPPED,
     PAGE_BITS,
     S_ACTIVE,
+    WAY_TAG_LOST,
 )
 
 
@@ -129,6 +131,19 @@ def drop(c: Ints, s: Ints, level: int, core: int, line: int) -> int:
     if at < 0:
         return -1
     return remove(s, at) & DIRTY
+
+
+@compiled
+def purge(c: Ints, s: Ints, line: int) -> int:
+    """Take a line out of every cache; returns -1 if it was nowhere, 1 if it was dirty, else 0."""
+    found = -1
+    for core in range(c[C_CORES]):
+        if (s[S_ACTIVE] >> core) & 1:
+            found = max(found, drop(c, s, 0, core, line))
+            found = max(found, drop(c, s, 1, core, line))
+    for level in range(2, c[C_LEVELS]):
+        found = max(found, drop(c, s, level, 0, line))
+    return found
 
 
 @compiled
@@ -240,10 +255,36 @@ def put_l2(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> Non
     write_back_to_l3(c, s, core, gone, kept, ready)
 
 
+@inlined
+def _way_tag(c: Ints, line: int) -> int:
+    """The tag that level 1 chooses a way by: bits of the page number, folded."""
+    bits = c[C_WAY_TAG_BITS]
+    page = line >> c[C_PAGE_LINES_BITS]
+    return (page ^ (page >> bits)) & ((1 << bits) - 1)
+
+
+@compiled
+def claim_way_tag(c: Ints, s: Ints, first: int, line: int) -> None:
+    """The line is the one of its level-1 set that is found by its way tag; others with the same tag no longer are.
+
+    After Lipp et al., "Take A Way" (AsiaCCS 2020): first levels of AMD's cores from Bulldozer on know the way by a hash
+    of the virtual address, and of two lines with one hash each access finds the other's."""
+    tag = _way_tag(c, line)
+    for at in range(first, first + c[C_LEVEL + L_WAYS]):
+        other = s[at] >> LINE_SHIFT
+        if other == line:
+            s[at] &= ~WAY_TAG_LOST
+        elif other >= 0 and _way_tag(c, other) == tag:
+            s[at] |= WAY_TAG_LOST
+
+
 @compiled
 def put_l1(c: Ints, s: Ints, core: int, line: int, meta: int, ready: int) -> None:
     """Put a line into a core's level 1; a dirty victim is written into level 2, any victim into an exclusive one."""
-    victim = _place(c, s, 0, first_way(c, s, 0, core, line), line, meta, ready)
+    own_set = first_way(c, s, 0, core, line)
+    victim = _place(c, s, 0, own_set, line, meta, ready)
+    if c[C_WAY_TAG_BITS]:
+        claim_way_tag(c, s, own_set, line)
     if victim == EMPTY:
         return
     count(c, s, core, E_L1_EVICTIONS, 1)

@@ -1,10 +1,11 @@
-"""What the system around does to a thread: interrupts, stalls, steal of a hypervisor, an SMT co-runner."""
+"""What the system around does to a thread: interrupts, stalls, steal of a hypervisor, an SMT co-runner, and lines that
+leave its caches because other users of the host need their entries of a shared directory."""
 
 from __future__ import annotations
 
-from setebench.sim.events import E_INTERRUPTS, E_STALLS
+from setebench.sim.events import E_INTERRUPTS, E_MEMORY_WRITES, E_STALLS
 from setebench.sim.kernel.basics import core_of, count, free_entry, hold_entry, random_below, random_exponential
-from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2
+from setebench.sim.kernel.caches import find, first_way, purge, put_l1, put_l2
 from setebench.sim.kernel.compiler import Ints, compiled
 from setebench.sim.kernel.ledger import mark
 from setebench.sim.layout import (
@@ -15,6 +16,8 @@ from setebench.sim.layout import (
     C_INTERRUPT_EVERY,
     C_INTERRUPT_LINES,
     C_LEVEL,
+    C_LOSS_EVERY,
+    C_LOSS_SHARE,
     C_PAGE_LINES_BITS,
     C_STALL,
     C_STALL_EVERY,
@@ -28,15 +31,23 @@ from setebench.sim.layout import (
     C_THREADS,
     EXECUTES,
     L_ENTRIES,
+    L_LINES,
+    L_SET_WORDS,
+    L_SETS,
     L_SHARED,
     L_SLOT_WORDS,
     L_SLOTS,
+    L_WAYS,
+    L_WORDS,
+    LINE_SHIFT,
+    LOSS_PARTS,
     NEVER,
     OWNED,
     T_CLOCK,
     T_DISTURBED,
     T_EPISODE_ENDS,
     T_INTERRUPT,
+    T_LOSS,
     T_STALL,
     T_STEAL,
     T_TENANT,
@@ -47,6 +58,9 @@ from setebench.sim.layout import (
 
 HANDLER_PAGES, OTHERS_PAGES = 16, 512
 """Pages of the simulated system whose lines an interrupt's handler brings, and anybody else."""
+
+MOST_DRAWS = 3
+"""Times the lines of a cache that are drawn at most when a burst takes some: it leaves one in twenty."""
 
 
 @compiled
@@ -69,6 +83,8 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
         t = _steal(c, s, th, core, t)
     if t >= s[th + T_TENANT]:
         _run_tenant(c, s, cpu, t)
+    if t >= s[th + T_LOSS]:
+        _lose_lines(c, s, th, core, t)
     _note_next(s, th)
     return t
 
@@ -76,7 +92,8 @@ def disturb(c: Ints, s: Ints, cpu: int, t: int) -> int:
 @compiled
 def _note_next(s: Ints, th: int) -> None:
     """Note when the next disturbance is due."""
-    s[th + T_DISTURBED] = min(min(s[th + T_INTERRUPT], s[th + T_STALL]), min(s[th + T_TENANT], s[th + T_STEAL]))
+    first = min(min(s[th + T_INTERRUPT], s[th + T_STALL]), min(s[th + T_TENANT], s[th + T_STEAL]))
+    s[th + T_DISTURBED] = min(first, s[th + T_LOSS])
 
 
 @compiled
@@ -113,6 +130,28 @@ def _run_tenant(c: Ints, s: Ints, cpu: int, t: int) -> None:
 
 
 @compiled
+def _lose_lines(c: Ints, s: Ints, th: int, core: int, t: int) -> None:
+    """Others take directory entries of the core's lines, which leave all caches: those of one burst, or of all that
+    came while the core did nothing."""
+    bursts = 1 + (t - s[th + T_LOSS]) // c[C_LOSS_EVERY]
+    share = min(bursts * c[C_LOSS_SHARE], MOST_DRAWS * LOSS_PARTS)
+    for level in range(2):
+        v = C_LEVEL + level * L_WORDS
+        ways = c[v + L_WAYS]
+        lines = c[v + L_SETS] * ways
+        own = c[v + L_LINES] + core * c[v + L_SETS] * c[v + L_SET_WORDS]
+        drawn = lines * share
+        for _ in range(drawn // LOSS_PARTS + (random_below(s, LOSS_PARTS) < drawn % LOSS_PARTS)):
+            at = random_below(s, lines)
+            word = s[own + at // ways * c[v + L_SET_WORDS] + at % ways]
+            line = word >> LINE_SHIFT
+            # a line of both levels has one entry, and is drawn among those of level 2
+            if line >= 0 and (level == 1 or find(c, s, 1, line, first_way(c, s, 1, core, line)) < 0):
+                count(c, s, core, E_MEMORY_WRITES, max(purge(c, s, line), 0))
+    s[th + T_LOSS] = t + random_exponential(s, c[C_LOSS_EVERY])
+
+
+@compiled
 def _share_entries(c: Ints, s: Ints, cpu: int, t: int, leaves: int) -> None:
     """A tenant on another thread of the core holds some of its level-1 miss entries until he leaves."""
     owner = core_of(c, cpu) if c[C_LEVEL + L_SHARED] else cpu
@@ -136,12 +175,13 @@ def _pollute(c: Ints, s: Ints, core: int, lines: int, pages: int) -> None:
 
 @compiled
 def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
-    """Set a thread's first interrupt, stall, tenant and steal, NEVER where there are none."""
+    """Set a thread's first interrupt, stall, tenant, steal and loss of lines, NEVER where there are none."""
     th = c[C_THREADS] + cpu * T_WORDS
     s[th + T_INTERRUPT] = NEVER
     s[th + T_STALL] = NEVER
     s[th + T_TENANT] = NEVER
     s[th + T_STEAL] = NEVER
+    s[th + T_LOSS] = NEVER
     now = s[th + T_CLOCK]
     if c[C_INTERRUPT_EVERY]:
         s[th + T_INTERRUPT] = now + random_exponential(s, c[C_INTERRUPT_EVERY])
@@ -151,4 +191,6 @@ def arm_noise(c: Ints, s: Ints, cpu: int) -> None:
         s[th + T_TENANT] = now + random_exponential(s, c[C_TENANT_EVERY])
     if c[C_STEAL_EVERY]:
         s[th + T_STEAL] = now + 1
+    if c[C_LOSS_EVERY]:
+        s[th + T_LOSS] = now + random_exponential(s, c[C_LOSS_EVERY])
     _note_next(s, th)

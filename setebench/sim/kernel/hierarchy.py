@@ -25,7 +25,7 @@ from setebench.sim.events import (
 )
 from setebench.sim.kernel.basics import core_of, count
 from setebench.sim.kernel.below import arrive, fetch_below_l2, invalidate_others, port
-from setebench.sim.kernel.caches import find, first_way, put_l1, put_l2, ready_at, remove
+from setebench.sim.kernel.caches import claim_way_tag, find, first_way, put_l1, put_l2, ready_at, remove
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.level_two_prefetch import L1, L2, ask, prefetch_l3, train_l2
 from setebench.sim.kernel.miss_entries import entry_free, keep_entry, take_entry
@@ -40,6 +40,7 @@ from setebench.sim.layout import (
     C_L1_PREFETCHERS,
     C_L2_PREFETCHERS,
     C_LINE_BITS,
+    C_MISPREDICTED_WAY,
     C_OUT,
     C_PAGE_LINES_BITS,
     C_PAGE_TABLE,
@@ -57,6 +58,7 @@ from setebench.sim.layout import (
     S_ENTRY,
     S_FOUND_META,
     S_SERVED,
+    WAY_TAG_LOST,
 )
 
 
@@ -236,6 +238,9 @@ def access(c: Ints, s: Ints, cpu: int, core: int, address: int, ip: int, writes:
         word = s[at]
         if word & (BY_HARDWARE | BY_SOFTWARE):
             s[at] = _count_use(c, s, core, word)
+        if word & WAY_TAG_LOST:
+            claim_way_tag(c, s, first, line)
+            done += 0 if writes else c[C_MISPREDICTED_WAY]
         if writes:
             if not word & OWNED:
                 count(c, s, core, E_STORE_UPGRADES, 1)

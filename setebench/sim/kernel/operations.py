@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from setebench.sim.events import E_FLUSHES, E_LOADS, E_MEMORY_WRITES, E_STORES
 from setebench.sim.kernel.basics import core_of, count
-from setebench.sim.kernel.caches import drop, find, first_way
+from setebench.sim.kernel.caches import find, first_way, purge
 from setebench.sim.kernel.compiler import Ints, compiled, inlined
 from setebench.sim.kernel.core import block, complete, enter, hold, queue_leave, queue_wait
 from setebench.sim.kernel.hierarchy import access
@@ -34,7 +34,6 @@ from setebench.sim.layout import (
     DIRTY,
     IN_FLIGHT,
     LOAD_WAITS,
-    S_ACTIVE,
     S_ENTRY,
     S_SERVED,
     STORES_FULL,
@@ -153,19 +152,6 @@ def _clean(c: Ints, s: Ints, core: int, line: int) -> int:
             dirty |= s[at] & DIRTY
             s[at] &= ~DIRTY
     return dirty
-
-
-@compiled
-def purge(c: Ints, s: Ints, line: int) -> int:
-    """Take a line out of every cache; returns -1 if it was nowhere, 1 if it was dirty, else 0."""
-    found = -1
-    for core in range(c[C_CORES]):
-        if (s[S_ACTIVE] >> core) & 1:
-            found = max(found, drop(c, s, 0, core, line))
-            found = max(found, drop(c, s, 1, core, line))
-    for level in range(2, c[C_LEVELS]):
-        found = max(found, drop(c, s, level, 0, line))
-    return found
 
 
 @compiled
