@@ -70,12 +70,12 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """`step_ticks`: granularity of the clock. `look_scale`: how many times as long as usual the control of the core's
+    """`step_ticks`: granularity of the clock. `control_scale`: how many times as long as usual the control of the core's
     other thread must be on this clock, 0 where it does not say. `issue_pace`: the fastest pace of independent
     instructions beside a chain that was seen on each CPU. None, or empty, until measured."""
 
     step_ticks: float | None = None
-    look_scale: int | None = None
+    control_scale: int | None = None
     issue_pace: Mapping[int | None, float] = field(default_factory=dict)
     levels: Levels | None = None
 

@@ -1,6 +1,6 @@
 """How often an SMT co-runner was seen while a run went on, from what the machine answered back then.
 
-Scenarios check for one between measurements (`measure.alone`): the pace of no-operations beside that of chained
+Scenarios check for one between measurements (`experiments.alone`): the pace of no-operations beside that of chained
 additions. A recording holds those answers among all others, so that nothing more need be measured.
 """
 
@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.experiments.alone import PARAMS, look
+from setebench.experiments.alone import PARAMS, control
 from setebench.recording import EVIDENCE_PREFIX, Recording, calls_and_ticks, checksum_of, recording_of
 from setebench.results import Document
 
@@ -25,7 +25,7 @@ def co_runner_fraction(document: Document) -> float | None:
         if key.startswith(EVIDENCE_PREFIX):
             for cpu, pace in _paces(recording_of(document.evidence, key.removeprefix(EVIDENCE_PREFIX))):
                 paces.setdefault(cpu, []).append(pace)
-    known = [np.array(each) for each in paces.values() if len(each) >= PARAMS.least_looks]
+    known = [np.array(each) for each in paces.values() if len(each) >= PARAMS.least_controls]
     if not known:
         return None
     slow = sum(int((each < PARAMS.alone_fraction * each.max()).sum()) for each in known)
@@ -35,7 +35,7 @@ def co_runner_fraction(document: Document) -> float | None:
 def _paces(recording: Recording) -> Iterator[tuple[int | None, float]]:
     """CPU (None for the machine's choice) and pace of every check in a recording."""
     asked = {
-        checksum_of(look(scale), cpu, warmup): cpu
+        checksum_of(control(scale), cpu, warmup): cpu
         for scale, cpu, warmup in product(
             range(1, PARAMS.most_scale + 1), (None, *recording.facts.cpus), (PARAMS.warmup, PARAMS.threads_warmup)
         )
@@ -47,6 +47,6 @@ def _paces(recording: Recording) -> Iterator[tuple[int | None, float]]:
 
 
 def _pace(answer: NDArray[np.int64]) -> float:
-    """As `measure.alone` takes it: without the slowest repetition, into which an interrupt may have fallen."""
+    """As `experiments.alone` takes it: without the slowest repetition, into which an interrupt may have fallen."""
     nops, additions = answer.T
     return float(additions.min() / max(np.sort(nops)[-2], 1))

@@ -37,10 +37,10 @@ class Params:
     interrupt may have fallen: who mostly waits for memory slows down some of them only.
 
     A core is not alone below `alone_fraction` of the fastest pace seen: a clock's steps blur a control by some percent,
-    and a co-runner takes a quarter or more, as one instruction of his takes all slots of a cycle. One who mostly waits
-    for memory takes less and is missed. The fastest pace is known after `looks` controls at first (`least_looks` for
+    and a co-runner takes a quarter or more, as one of its instructions takes all slots of a cycle. One who mostly waits
+    for memory takes less and is missed. The fastest pace is known after `first_controls` (`least_controls` for
     each of many CPUs), with `pause_cycles` between two: a co-runner who runs for some milliseconds mustn't fill them
-    all. `together_every`: several CPUs are looked at at once before every so many works or so, else one after the
+    all. `together_every`: several CPUs are controlled at once before every so many works or so, else one after the
     other, as to begin threads takes milliseconds and a hypervisor leaves CPUs where they are for longer than that.
 
     Work waits for up to `patience` pauses altogether, some ten seconds (`fast_patience`, about two, with --fast), and
@@ -56,8 +56,8 @@ class Params:
     warmup: int = 1
     threads_warmup: int = 5
     alone_fraction: float = 0.9
-    looks: int = 60
-    least_looks: int = 6
+    first_controls: int = 60
+    least_controls: int = 6
     pause_cycles: int = 1 << 21
     together_every: int = 12
     patience: int = 20000
@@ -71,7 +71,7 @@ PAUSE = Probe().wait(PARAMS.pause_cycles)
 
 
 @cache
-def look(scale: int) -> Probe:
+def control(scale: int) -> Probe:
     """No-operations, then the chain beside, so many times as long as usual."""
     nops = Probe().start(0).repeat(scale * PARAMS.rounds, Probe().nop(PARAMS.nops)).stop(0)
     return nops.start(1).add(scale * PARAMS.additions).stop(1)
@@ -84,7 +84,7 @@ def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
     cpus = cpus or (context.cpu,)
     if not _scale(context):
         return
-    for _ in range(max(PARAMS.looks // len(cpus), PARAMS.least_looks)):
+    for _ in range(max(PARAMS.first_controls // len(cpus), PARAMS.least_controls)):
         for cpu in cpus:
             _free(context, (cpu,))
             context.machine.run(PAUSE, 1, cpu=cpu)
@@ -93,27 +93,27 @@ def watch(context: Context, cpus: Sequence[int | None] = ()) -> None:
 def _scale(context: Context) -> int:
     """How many times as long as usual a sample is on this clock; 0 where none shows anything: the clock is too coarse,
     or the machine lacks what a sample is made of."""
-    if context.calibration.look_scale is None:
+    if context.calibration.control_scale is None:
         try:
-            tick_rate = _times(context.machine, (context.cpu,), look(1))[0][:, 1]
+            tick_rate = _times(context.machine, (context.cpu,), control(1))[0][:, 1]
             context.machine.run(PAUSE, 1, cpu=context.cpu)
             scale = math.ceil(PARAMS.steps * step_ticks(context) / max(float(np.median(tick_rate)), 1.0))
         except UnsupportedError:
             scale = 0
         scale = scale if scale <= PARAMS.most_scale else 0
-        context.calibration = replace(context.calibration, look_scale=scale)
+        context.calibration = replace(context.calibration, control_scale=scale)
         return scale
-    return context.calibration.look_scale
+    return context.calibration.control_scale
 
 
 def _free(context: Context, cpus: Sequence[int | None]) -> bool:
-    """Whether no co-runner is seen on any of the cores. All are looked at at once: then CPUs slow each other down that
+    """Whether no co-runner is seen on any of the cores. All run controls at once: then CPUs slow each other down that
     a hypervisor has put on one core unsaid."""
     scale = _scale(context)
     if not scale:
         return True
     paces = []
-    for nops, tick_rate in (times.T for times in _times(context.machine, cpus, look(scale))):
+    for nops, tick_rate in (times.T for times in _times(context.machine, cpus, control(scale))):
         # a chain that was held up would make the pace look faster than any that there is
         paces.append(float(tick_rate.min() / max(np.sort(nops)[-2], 1)))
     before = context.calibration.issue_pace

@@ -46,7 +46,7 @@ def context_of(core: Core, step_ticks: float = 1.0) -> Context:
 
 def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
     """Alone on a core that was free at first and is shared `later` as given; where work notes that it was done."""
-    core = Core(chain(repeat(False, PARAMS.looks + 1), later, repeat(ever)))
+    core = Core(chain(repeat(False, PARAMS.first_controls + 1), later, repeat(ever)))
     alone = Alone(context_of(core))
     core.pauses = 0
     return alone, core, []
@@ -81,16 +81,16 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
 
 def test_each_core_has_a_pace_of_its_own() -> None:
     """The second one is slower whenever it is looked at, which is what it can do."""
-    core = Core(chain(repeat(False, PARAMS.looks + 3), repeat(True)))
+    core = Core(chain(repeat(False, PARAMS.first_controls + 3), repeat(True)))
     context, done = context_of(core), list[int]()
     for cpu in (3, 4):
         Alone(context, (cpu,)).run(lambda: done.append(1))
-    assert (len(done), core.pauses) == (2, 2 * PARAMS.looks + 1)
+    assert (len(done), core.pauses) == (2, 2 * PARAMS.first_controls + 1)
 
 
 def test_cpus_that_slow_each_other_down_are_not_alone_together() -> None:
     """Each runs at full pace alone, so a hypervisor has put both on one core; nobody waits for ever."""
-    core = Core(chain(repeat(False, PARAMS.looks + 1), repeat(True)))
+    core = Core(chain(repeat(False, PARAMS.first_controls + 1), repeat(True)))
     alone = Alone(context_of(core), (3, 4), 0.01)
     alone.run(lambda: None)
     assert core.together > 0 and not alone.lately
@@ -130,7 +130,7 @@ def test_a_machine_without_no_operations_is_not_waited_for() -> None:
 
 def test_what_was_known_before_a_scenario_stays_as_it_was() -> None:
     """A campaign goes back to it where a scenario fails."""
-    core = Core(chain(repeat(True, PARAMS.looks + 2), repeat(False)))
+    core = Core(chain(repeat(True, PARAMS.first_controls + 2), repeat(False)))
     context = context_of(core)
     Alone(context)
     before = context.calibration

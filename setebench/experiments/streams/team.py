@@ -28,7 +28,7 @@ INTERVAL_SECONDS = 40e-6
 """Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
 
 PAUSES_PER_SECOND = 2000.0
-"""Of `measure.alone`, roughly; the start of threads takes about one."""
+"""Of `experiments.alone`, roughly; the start of threads takes about one."""
 
 LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
 """Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
@@ -238,7 +238,7 @@ class Team:
         return max(1, round(passes))
 
     def _pauses(self, found: dict[int, Ticks]) -> float:
-        """How long a run of all threads took, in pauses of `measure.alone`."""
+        """How long a run of all threads took, in pauses of `experiments.alone`."""
         longest = max(int(ticks[:, 0].sum()) for ticks in found.values())
         return 1.0 + PAUSES_PER_SECOND * longest / self._context.machine.facts.ticks_per_second
 
