@@ -70,7 +70,7 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """`step_ticks`: granularity of the clock. `control_scale`: how many times as long as usual the control of the core's
+    """`step_ticks`: granularity of the clock. `control_scale`: how many times as long as usual a control of the core's
     other thread must be on this clock, 0 where it does not say. `issue_pace`: the fastest pace of independent
     instructions beside a chain that was seen on each CPU. None, or empty, until measured."""
 
