@@ -20,7 +20,7 @@ from setebench.campaign.repeated import APART, parameters, totals
 from setebench.campaign.series import Series, SeriesPlan
 from setebench.cli import repeat
 from setebench.cli.main import setebench
-from setebench.experiments.alone import PARAMS, look
+from setebench.experiments.alone import PARAMS, control
 from setebench.recording import Recorder
 from setebench.results import Document, Finding, Outcome
 
@@ -90,7 +90,7 @@ class Paced(BareMachine):
 def test_a_co_runner_is_seen_in_what_was_recorded() -> None:
     recorder = Recorder(Paced(None, 1))
     for _ in range(40):
-        recorder.run(look(2), PARAMS.repetitions + PARAMS.warmup, cpu=1, warmup=PARAMS.warmup)
+        recorder.run(control(2), PARAMS.repetitions + PARAMS.warmup, cpu=1, warmup=PARAMS.warmup)
     evidence = {"recording.latency": store.plain(recorder.recording())}
     seen = msgspec.structs.replace(make_document(), evidence=evidence)
     assert co_runner_fraction(seen) == 0.25
