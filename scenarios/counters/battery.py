@@ -8,11 +8,13 @@ from contextlib import ExitStack
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.errors import UnsupportedError
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.chases import SweepParams, region_for, sweep
 from setebench.experiments.lines.layout import by_windows, lay, span_bytes
+from setebench.experiments.streams.choice import nodes_for
 from setebench.kernels import KERNELS, stream_bytes
-from setebench.machine import Region
+from setebench.machine import BindsMemory, Region
 from setebench.probe import Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import mean_ticks
@@ -22,7 +24,7 @@ from .eviction import Eviction, Placed
 from .levels import Levels, ends, levels_of
 from .lost import lost_bytes, lost_ticks
 from .params import Params
-from .workloads import PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Served, Targets, Workload
+from .workloads import ARRAY, PAGE_BYTES, PAGES, TARGET, Dirty, Ring, Served, Targets, Workload
 
 Numbers = NDArray[np.float64]
 
@@ -95,7 +97,8 @@ class Battery:
     # -- the workloads ----------------------------------------------------------------------------------------------
 
     def _all(self) -> Iterator[Workload]:
-        own = [*self._plain(), *self._streaming(), *self._full(), *self._served(), *self._handed_over()]
+        parts = (self._plain, self._remote, self._streaming, self._full, self._served, self._handed_over)
+        own = [workload for part in parts for workload in part()]
         return iter([*own, *self._beside(own)])
 
     def _plain(self) -> Iterator[Workload]:
@@ -107,7 +110,33 @@ class Battery:
         yield from make.hot(targets, cpu, params.work_cycles, 24)
         yield from make.flushed_chases(chased, cpu, params.chase_lines, STALLS)
         yield from make.bursts(targets, cpu, params.burst_lines, ("l1d_inflight_sum",))
-        yield make.ascending_chase(self._ascending(), cpu, ("cycles",))
+        yield make.ascending_chase(self._linked(self._allocate(params.stream_bytes)), cpu, ("cycles",))
+
+    def _remote(self) -> Iterator[Workload]:
+        """Lines of another node's memory, where there is one and it can be had."""
+        machine, params = self._context.machine, self._params
+        nodes = nodes_for(machine.facts, self._cpu)
+        if nodes is None or not isinstance(machine, BindsMemory):
+            return
+        try:
+            single = self._bound(machine, PAGES * PAGE_BYTES, nodes[1])
+            ascending = self._bound(machine, params.stream_bytes, nodes[1])
+        except UnsupportedError:
+            return
+        targets = Targets(single, self._context.rng(17))
+        yield from make.remote(targets, self._linked(ascending), self._context.cpu, params.repetitions)
+
+    def _bound(self, machine: BindsMemory, size: int, node: int) -> Region:
+        """Touched memory of a node. Raises `UnsupportedError` where none is to be had, or not there."""
+        context = self._context
+        region = machine.allocate_on(size, min(context.machine.facts.page_sizes), node)
+        self._stack.callback(context.machine.release, region)
+        touch = Probe().repeat(size // PAGE_BYTES, Probe().store(ARRAY), advance=PAGE_BYTES)
+        for probe in (touch, make.flushes(region)):
+            context.machine.run(probe, {ARRAY: [region.address]}, cpu=context.cpu)
+        if machine.node_of(region, 0) not in (node, None):
+            raise UnsupportedError(f"memory bound to node {node} lies elsewhere")
+        return region
 
     def _streaming(self) -> Iterator[Workload]:
         """Streaming kernels, where the machine has them."""
@@ -165,9 +194,8 @@ class Battery:
         most = max(ticks - near, 0.0) / max(far - near, 1e-9)
         return most if most < self._params.before_memory else None
 
-    def _ascending(self) -> Region:
-        """Lines that point to the next ones."""
-        region = self._allocate(self._params.stream_bytes)
+    def _linked(self, region: Region) -> Region:
+        """A region whose lines point to the next ones."""
         self._context.machine.link(region, np.arange(region.address, region.address + region.size, region.line_size))
         return region
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setebench.counters.roles import ROLES, Quantity
+from setebench.counters.roles import ROLES
 from setebench.counters.verdicts import Kind, Verdict
 from setebench.stats.candidates import compare
 from setebench.stats.estimate import Estimate, over_epochs
@@ -32,7 +32,7 @@ from .readings import (
     unusable,
     wrapped,
 )
-from .workloads import Workload
+from .workloads import REMOTE, Workload
 
 PRIMARY = {
     "load_fb_hit": "far_pair",
@@ -43,6 +43,7 @@ PRIMARY = {
     "home_write": "far_store",
     "l1d_writeback": "driven_out_l1d",
     "l2_writeback": "driven_out_l2",
+    **dict.fromkeys(REMOTE, "remote_load"),
 }
 """The workload that a role is about; `far_load` for the others."""
 
@@ -54,7 +55,7 @@ PAIRS = {
 }
 """Two sizes of the workload whose difference holds nothing but events of the role."""
 
-STREAMED = ("far_ascending", "stream_load")
+STREAMED = ("far_ascending", "stream_load", "remote_ascending")
 """Ascending lines, of which prefetchers bring a part."""
 
 PAST_CACHES = "stream_store_nt"
@@ -69,11 +70,18 @@ def judge_line_event(role: str, evidence: Evidence) -> Verdict:
         return early
     used = [work for work in evidence.workloads.values() if _decides(role, work, evidence)]
     if not any(work.volumes.get(role) for work in used) or (role == "load_fb_hit" and not _overlap(evidence)):
-        return Verdict(role=role, reason="no workload of known volume could be run on this machine")
+        return Verdict(role=role, reason=_lacking(role))
     if _silent(role, evidence):
         return Verdict(role=role, kinds=ordered({Kind.ZERO}))
     candidate = _candidate(role, evidence, used)
     return _of_candidate(role, evidence, candidate, _scale(role, candidate.counted, evidence, used))
+
+
+def _lacking(role: str) -> str:
+    """Why nothing was run that the event should count."""
+    if role in REMOTE:
+        return "there is no further memory node on which memory could be had"
+    return "no workload of known volume could be run on this machine"
 
 
 @dataclass(frozen=True)
@@ -228,7 +236,8 @@ def _doubt(candidate: str, work: Workload, params: Params) -> float:
 
 
 def _known(work: Workload) -> Mapping[str, float]:
-    return {role: volume for role, volume in work.volumes.items() if ROLES[role].quantity is Quantity.LINES}
+    """What is known of a workload's lines, in lines."""
+    return {role: volume for role, volume in work.volumes.items() if ROLES[role].unit == "lines"}
 
 
 def _includes_prefetch(role: str, evidence: Evidence, scale: Estimate, chosen: str) -> bool | None:

@@ -181,6 +181,7 @@ class Params:
     beside: tuple[str, ...] = (
         "far_load",
         "far_store",
+        "remote_load",
         "far_pair",
         "hot_load_",
         "hot_store_",
@@ -200,6 +201,7 @@ class Params:
         ("l1d_writeback", "l2_writeback", "mem_write", "home_write"),
         ("load_fb_hit",),
         ("hitm_local",),
+        ("remote_read", "link_flit", "l1d_fill", "l2_fill", "mem_read"),
     )
     """Roles whose events might count each other's lines: those of one direction."""
 

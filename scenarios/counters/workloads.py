@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.roles import FLITS_PER_LINE
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Kind, Placements, Probe
@@ -38,7 +39,8 @@ FROM_MEMORY = ("offcore_mem_read", "mem_read", "home_read")
 
 OWNED = ("l2_rfo", "l2_rfo_miss")
 WRITES = ("l1d_writeback", "l2_writeback", "mem_write", "home_write")
-QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, "load_fb_hit", "hitm_local"), 0.0)
+REMOTE = ("remote_read", "link_flit")
+QUIET = dict.fromkeys((*READS, *OWNED, *WRITES, *REMOTE, "load_fb_hit", "hitm_local"), 0.0)
 """Nothing of all that."""
 
 STREAMS = ("load", "ddot", "store", "store_nt", "copy", "daxpy", "triad", "vector_triad")
@@ -406,6 +408,20 @@ def flushed_chases(
         for count in lines
         for work in ("", "free", "chained")
     ]
+
+
+def remote(targets: Targets, ascending: Region, cpu: int | None, unit: int) -> list[Workload]:
+    """Single flushed lines of another node's memory, and a chase over such lines one behind the other. At whose memory
+    controllers a machine counts them is its own affair."""
+    probe = Probe().flush(TARGET).fence().load(TARGET).fence()
+    known = dict.fromkeys(("l1d_fill", "l2_fill"), 1.0) | _remote_lines(1.0)
+    single = Workload(name="remote_load", probes={cpu: probe}, placements=targets.draw, volumes=known, unit=unit)
+    chase = ascending_chase(ascending, cpu, ())
+    return [single, replace(chase, name="remote_ascending", volumes=_remote_lines(float(chase.steps)))]
+
+
+def _remote_lines(count: float) -> dict[str, float]:
+    return {"remote_read": count, "link_flit": FLITS_PER_LINE * count}
 
 
 def ascending_chase(region: Region, cpu: int | None, stalls: tuple[str, ...]) -> Workload:

@@ -14,11 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from setebench.counters.protocol import Count
-from setebench.counters.roles import ROLES, Quantity
+from setebench.counters.roles import FLITS_PER_LINE, ROLES, Quantity
 from setebench.counters.verdicts import Verdicts
-
-FLITS_PER_LINE = 8
-"""Data flits that a line takes on the link between two sockets: 64 bits each (Molka et al. 2017, section 4.2)."""
 
 BYTES_PER_GB = 1e9
 

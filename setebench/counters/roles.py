@@ -80,6 +80,9 @@ def _system(name: str, meaning: str, unit: str = "events") -> Role:
     return Role(name=name, meaning=meaning, quantity=Quantity.SYSTEM, unit=unit)
 
 
+FLITS_PER_LINE = 8
+"""Data flits that a line takes on the link between two sockets: 64 bits each (Molka et al. 2017, section 4.2)."""
+
 _TABLE = (
     _cycles("cycles", "core cycles in which the thread was not halted"),
     _instructions("instructions", "retired instructions"),

@@ -17,13 +17,15 @@ SYSTEM_PAGES = 512  # the first 2 MiB belong to the simulated system; interrupts
 @dataclass(frozen=True)
 class Arrays:
     """Configuration `c`, state `s` and clock settings `f`; `layout.py` says what lies where. `small_frames` and
-    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer."""
+    `huge_frames` are the physical 4 KiB frames and 2 MiB blocks on offer, `remote_frames` those 2 MiB blocks that
+    lie in another socket's memory."""
 
     c: Ints
     s: Ints
     f: NDArray[np.float64]
     small_frames: Frames
     huge_frames: Frames
+    remote_frames: Frames
 
 
 class Space:

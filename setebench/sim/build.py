@@ -54,12 +54,13 @@ def build(machine: spec.Machine, seed: int) -> Arrays:
     _ledger(c, machine, space)
     pages = machine.memory.bytes >> at.PAGE_BITS
     # last, as most of it is never used; a first block for pages without links
-    c[at.C_LINKS] = space.take(pages + 1 << int(c[at.C_PAGE_LINES_BITS]))
+    c[at.C_LINKS] = space.take(pages + _remote_pages(machine) + 1 << int(c[at.C_PAGE_LINES_BITS]))
     s = _state(c, machine, space, rng)
     run = machine.memory.frame_run_pages
     small = Frames(SYSTEM_PAGES, pages // run, run, rng)
     huge = Frames(_huge_base(pages), max(pages // 512, 1), 512, rng)
-    return Arrays(c, s, _clock(machine, rng), small, huge)
+    remote = Frames(_near_pages(machine), _remote_pages(machine) // 512, 512, rng)
+    return Arrays(c, s, _clock(machine, rng), small, huge, remote)
 
 
 def check(machine: spec.Machine) -> None:
@@ -133,10 +134,20 @@ def _huge_base(pages: int) -> int:
     return -(-(SYSTEM_PAGES + pages) // 512) * 512
 
 
+def _near_pages(machine: spec.Machine) -> int:
+    """Frames of near memory: what may be allocated as 4 KiB frames, and again as blocks of 2 MiB."""
+    pages = machine.memory.bytes >> at.PAGE_BITS
+    return _huge_base(pages) + max(-(-pages // 512), 1) * 512
+
+
+def _remote_pages(machine: spec.Machine) -> int:
+    return 0 if machine.remote_memory is None else machine.remote_memory.bytes >> at.PAGE_BITS
+
+
 def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     memory = machine.memory
-    pages = memory.bytes >> at.PAGE_BITS
-    total = _huge_base(pages) + max(-(-pages // 512), 1) * 512
+    near = _near_pages(machine)
+    total = near + _remote_pages(machine)
     c[at.C_PAGES] = total
     c[at.C_PAGE_TABLE] = space.take(total)
     c[at.C_FRAME_TABLE] = space.take(total)
@@ -146,6 +157,11 @@ def _pages(c: Ints, machine: spec.Machine, space: Space) -> None:
     c[at.C_MEMORY_SPREAD] = units(memory.spread_cycles)
     c[at.C_MEMORY_INTERVAL] = units(memory.interval_cycles)
     c[at.C_MEMORY_PORT] = space.take(at.PORT_WORDS)
+    if machine.remote_memory is not None:
+        c[at.C_REMOTE_LINE] = near << c[at.C_PAGE_LINES_BITS]
+        c[at.C_REMOTE_FURTHER] = units(machine.remote_memory.further_cycles)
+        c[at.C_LINK_INTERVAL] = units(machine.remote_memory.link_interval_cycles)
+        c[at.C_LINK_PORT] = space.take(at.PORT_WORDS)
     c[at.C_BANKS] = memory.banks
     c[at.C_BANK_BUSY] = units(memory.bank_busy_cycles)
     c[at.C_BANK_PORTS] = space.take(at.PORT_WORDS * memory.banks)

@@ -58,6 +58,8 @@ EVENTS = (
     "memory_reads_by_hardware",
     "memory_reads_by_stores",
     "loads_of_modified",
+    "remote_reads",
+    "remote_reads_by_hardware",
 )
 """Events counted per core; those named `_units` are in UNIT parts of a cycle and read in cycles."""
 
@@ -117,5 +119,7 @@ EVENTS = (
     E_MEMORY_HARDWARE,
     E_MEMORY_STORES,
     E_LOADS_OF_MODIFIED,
-) = range(55)
+    E_REMOTE_READS,
+    E_REMOTE_HARDWARE,
+) = range(57)
 EVENT_WORDS = len(EVENTS)

@@ -47,6 +47,7 @@ SUPPLEMENTS: dict[tuple[str, str], str] = {
     ("Machine", "core"): "cores and pipelines",
     ("Machine", "tlb"): "data TLBs",
     ("Machine", "memory"): "main memory and pages",
+    ("Machine", "remote_memory"): "another socket's memory; a machine without the table has one memory node",
     ("Machine", "software_prefetch"): "software prefetches",
     ("Machine", "prefetchers"): "hardware prefetchers, one of a kind per level",
     ("Machine", "coherence"): "several cores",

@@ -65,6 +65,9 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_MEMORY_LATENCY,
     C_MEMORY_SPREAD,
     C_MEMORY_INTERVAL,
+    C_REMOTE_LINE,  # the first physical line of remote memory; 0 where there is none
+    C_REMOTE_FURTHER,
+    C_LINK_INTERVAL,
     C_BANKS,
     C_BANK_BUSY,
     C_ROW_LINES,  # lines of an open row in every bank together, 0 where rows make no difference
@@ -115,6 +118,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_EVENTS,
     C_WALK_SLOTS,
     C_MEMORY_PORT,
+    C_LINK_PORT,
     C_BANK_PORTS,
     C_OPEN_ROWS,
     C_OUT,

@@ -203,6 +203,11 @@ LIMITS: dict[Table, dict[str, Limit]] = {
         "complex_degree": Limit(0, 16),
     },
     spec.NextPage: {"trigger": Limit(2, 16), "reach": Limit(1, 32), "degree": Limit(1, 8), "pages": Limit(1, 64)},
+    spec.RemoteMemory: {
+        "bytes": Limit(1 << 21, 1 << 36),
+        "further_cycles": Limit(0, 1e5),
+        "link_interval_cycles": CYCLES,
+    },
     spec.Coherence: {
         "modified_cycles": LATENCY,
         "exclusive_cycles": LATENCY,

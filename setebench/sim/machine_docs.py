@@ -194,6 +194,7 @@ def _sections() -> Iterator[tuple[Table, str]]:
     yield spec.Tlb, "`[tlb]`"
     yield spec.TlbTable, "`[tlb.l1_4k]`, `[tlb.l2_4k]`, `[tlb.l1_2m]`, `[tlb.l2_2m]`"
     yield spec.Memory, "`[memory]`"
+    yield spec.RemoteMemory, "`[remote_memory]`"
     yield spec.SoftwarePrefetch, "`[software_prefetch]`"
     yield spec.Hint, "`[software_prefetch.hints.HINT]`"
     yield spec.Prefetcher, "`[[prefetchers]]`: fields of all kinds"

@@ -25,24 +25,24 @@ class MemoryMap:
         self._arrays = arrays
         total = int(arrays.c[at.C_PAGES])
         self._free = [(SYSTEM_PAGES, total - SYSTEM_PAGES)]
-        self._left = machine.memory.bytes
+        self._left = [machine.memory.bytes, machine.remote_memory.bytes if machine.remote_memory else 0]
         self._run = machine.memory.frame_run_pages
         self._regions: dict[int, Region] = {}
         self._free_blocks: list[int] = []  # of links, for pages that get some
         self._used_blocks = 1  # the first one is that of all pages without
 
-    def allocate(self, size: int, page_size: int, populate: bool) -> Region:
-        """Map a region; see `setebench.machine.Machine.allocate`."""
+    def allocate(self, size: int, page_size: int, populate: bool, *, remote: bool = False) -> Region:
+        """Map a region, of another socket's memory if `remote`; see `setebench.machine.Machine.allocate`."""
         if page_size not in self._machine.memory.page_sizes:
             raise UnsupportedError(f"{self._machine.name} has no pages of {page_size} bytes")
         if size <= 0:
             raise UsageError(f"a region needs a positive size, not {size}")
         size = -(-size // page_size) * page_size
-        if self._room(size) > self._left:
-            raise UnsupportedError(f"{self._machine.name} has {self._left} bytes left, not {size}")
+        if self._room(size, remote) > self._left[remote]:
+            raise UnsupportedError(f"{self._machine.name} has {self._left[remote]} bytes left, not {size}")
         first = self._take_pages(size >> at.PAGE_BITS, max(page_size >> at.PAGE_BITS, self._run))
-        self._map(first, size >> at.PAGE_BITS, page_size, populate)
-        self._left -= self._room(size)
+        self._map(first, size >> at.PAGE_BITS, page_size, (populate, remote))
+        self._left[remote] -= self._room(size, remote)
         address = at.BASE_ADDRESS + (first << at.PAGE_BITS)
         region = Region(address, size, page_size, self._machine.line_size_bytes)
         self._regions[address] = region
@@ -55,14 +55,22 @@ class MemoryMap:
         del self._regions[region.address]
         first = (region.address - at.BASE_ADDRESS) >> at.PAGE_BITS
         pages = region.size >> at.PAGE_BITS
+        remote = self.is_remote(region.address)
         self._forget(first, pages)
-        self._unmap(first, pages, region.page_size)
-        self._left += self._room(region.size)
+        self._unmap(first, pages, region.page_size, remote)
+        self._left[remote] += self._room(region.size, remote)
         self._give_back(first, pages)
 
-    def _room(self, size: int) -> int:
+    def is_remote(self, address: int) -> bool:
+        """Whether the page at an address lies in another socket's memory."""
+        c = self._arrays.c
+        page = (address - at.BASE_ADDRESS) >> at.PAGE_BITS
+        frame = int(self._arrays.s[int(c[at.C_PAGE_TABLE]) + page]) >> at.FRAME_BITS
+        return 0 < int(c[at.C_REMOTE_LINE]) <= frame << int(c[at.C_PAGE_LINES_BITS])
+
+    def _room(self, size: int, remote: bool) -> int:
         """Bytes of physical memory that a region of this size takes: whole runs of frames."""
-        run = self._run << at.PAGE_BITS
+        run = HUGE_PAGE if remote else self._run << at.PAGE_BITS
         return -(-size // run) * run
 
     def link(self, region: Region, addresses: Ints) -> None:
@@ -108,9 +116,14 @@ class MemoryMap:
     def _scattered(self, page_size: int) -> bool:
         return page_size == 1 << at.PAGE_BITS or not self._machine.memory.huge_pages_contiguous
 
-    def _map(self, first: int, pages: int, page_size: int, populate: bool) -> None:
+    def _map(self, first: int, pages: int, page_size: int, how: tuple[bool, bool]) -> None:
+        """`how`: whether pages are touched, and whether they lie in another socket's memory."""
         c, s = self._arrays.c, self._arrays.s
-        if self._scattered(page_size):
+        populate, remote = how
+        if remote:
+            blocks = self._arrays.remote_frames.take(-(-pages // PARTS))
+            frames = (blocks[:, None] + np.arange(PARTS)).ravel()[:pages]
+        elif self._scattered(page_size):
             runs = self._arrays.small_frames.take(-(-pages // self._run))
             frames = (runs[:, None] + np.arange(self._run)).ravel()[:pages]
         else:
@@ -123,7 +136,7 @@ class MemoryMap:
         s[table + first : table + first + pages] = (frames << at.FRAME_BITS) | flags
         s[int(c[at.C_FRAME_TABLE]) + frames] = np.arange(first, first + pages) + 1
 
-    def _unmap(self, first: int, pages: int, page_size: int) -> None:
+    def _unmap(self, first: int, pages: int, page_size: int, remote: bool) -> None:
         c, s = self._arrays.c, self._arrays.s
         table = int(c[at.C_PAGE_TABLE])
         words = s[table + first : table + first + pages]
@@ -131,7 +144,9 @@ class MemoryMap:
         s[int(c[at.C_FRAME_TABLE]) + frames] = 0
         words[:] = 0
         self._unlink(first, pages)
-        if self._scattered(page_size):
+        if remote:
+            self._arrays.remote_frames.give_back(frames[::PARTS])
+        elif self._scattered(page_size):
             self._arrays.small_frames.give_back(frames[:: self._run])
         else:
             self._arrays.huge_frames.give_back(frames[::PARTS])

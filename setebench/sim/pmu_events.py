@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from setebench.counters.roles import FLITS_PER_LINE
 from setebench.sim import events as ev
 from setebench.sim import layout as at
 from setebench.sim.arrays import Arrays
@@ -31,9 +32,10 @@ def _ledger(word: int) -> int:
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Words whose sum is the event's count, those of it that hardware prefetchers cause (`prefetched`) and that stores
     cause (`stored`), and what is counted instead by an event that counts whole fours in each cycle (`floors`), or the
-    waiting of chains too (`chains`). Empty where there is no such part."""
+    waiting of chains too (`chains`). Empty where there is no such part. `each`: counts for every one of them."""
 
     counted: Words
+    each: int = 1
     prefetched: Words = ()
     stored: Words = ()
     floors: Words = ()
@@ -41,6 +43,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _MEMORY = Event(counted=(ev.E_MEMORY_READS,), prefetched=(ev.E_MEMORY_HARDWARE,), stored=(ev.E_MEMORY_STORES,))
+_REMOTE = Event(counted=(ev.E_REMOTE_READS,), prefetched=(ev.E_REMOTE_HARDWARE,))
 _WRITES = Event(counted=(ev.E_MEMORY_WRITES,))
 
 EVENTS = {
@@ -75,6 +78,8 @@ EVENTS = {
     "stall_store_buffer": Event(counted=(_ledger(at.LG_STORES_FULL),)),
     "fb_full": Event(counted=(_ledger(at.LG_FB_FULL),)),
     "sq_full": Event(counted=(_ledger(at.LG_SQ_FULL),)),
+    "remote_read": _REMOTE,
+    "link_flit": msgspec.structs.replace(_REMOTE, each=FLITS_PER_LINE),
 }
 """The event of each simulated role."""
 

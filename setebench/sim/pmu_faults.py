@@ -75,7 +75,7 @@ class Reading:
             count -= watched.sum(event.prefetched, lost)
         if "no_stores" in self._faults:
             count -= watched.sum(event.stored, lost)
-        return count
+        return count * event.each
 
     def _wrapped(self, count: int) -> int:
         if not self._overflows_at or count < self._overflows_at:

@@ -15,6 +15,9 @@ from setebench.sim.spec_pmu import SIMULATED_ROLES, Fault
 READS = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read", "home_read")
 """Lines inwards, of which prefetchers bring some."""
 
+REMOTE = ("remote_read", "link_flit")
+"""Of another socket's memory."""
+
 ASKED_BY_STORES = ("l1d_fill", "l2_fill", "offcore_mem_read", "mem_read")
 STALLS = ("stall_l1d_miss", "stall_load_any")
 MISTAKEN_FOR = (
@@ -35,7 +38,7 @@ def possible_faults(role: str) -> tuple[str, ...]:
         "background": role not in ("cycles", "instructions"),  # there is no time without these
         "floor_per_cycle": role == "l1d_inflight_sum",
         "other_level": bool(mistaken_for(role)),
-        "misses_prefetches": role in READS,
+        "misses_prefetches": role in READS + REMOTE,
         "includes_other_stalls": role in STALLS,
         "undercounts_smt": _of_a_thread(role),
         "no_stores": role in ASKED_BY_STORES,
@@ -86,6 +89,7 @@ def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:
         "sq_full": several and 0 < entries[1] < in_flight,
         "stall_store_buffer": not core.blocking_store,
         "hitm_local": core.cores > 1,
+        **dict.fromkeys(REMOTE, machine.remote_memory is not None),
     }
     return tuple(role for role in SIMULATED_ROLES if limits.get(role, True))
 

@@ -260,6 +260,11 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "memory.pages": ("small", "real", "real", "splintered"),
     "memory.fault_4k": (700.0, 4000.0),
     "memory.fault_2m": (2e4, 3e5),
+    # another socket's memory: loads take 1.5 to 2.2 times as long, links have a half to a quarter of the bandwidth
+    # (Molka et al. 2017, Tables 1 and 2, for Haswell-EP; the vendors' figures since are alike)
+    "remote.present": (0.15,),
+    "remote.further_share": (0.4, 1.2),  # of memory's latency
+    "remote.interval_factor": (1.5, 4.0),  # times that of memory
     # software prefetch
     "hints.t0": ("l1",) * 9 + ("l2",),  # l2: Pentium 4
     "hints.t1": ("l2", "l2", "l1", "l3"),  # l3 where there is one

@@ -8,19 +8,21 @@ import msgspec
 from setebench.sim import spec
 from setebench.sim.random_ranges import Draw
 
-WAYS, LOSSES = 0x201, 0x202
+WAYS, LOSSES, REMOTE = 0x201, 0x202, 0x203
 """Of the seed's random numbers, which streams these are drawn from."""
 
 MICROSECONDS, PER_MILLISECOND = 1e-6, 1e-3
 
 
 def with_variants(seed: int, machine: spec.Machine, kind: str) -> spec.Machine:
-    """The machine of `seed`, whose kind of noise is `kind`, with predicted ways or lines that get lost, or neither."""
+    """The machine of `seed`, whose kind of noise is `kind`, with or without predicted ways, lines that get lost,
+    and memory of another socket."""
     levels = (_with_predicted_ways(Draw(seed, WAYS), machine.levels[0]), *machine.levels[1:])
     noise = machine.noise
     if kind in ("guest", "shared", "stolen"):
         noise = _with_losses(Draw(seed, LOSSES), machine.clock, noise)
-    return msgspec.structs.replace(machine, levels=levels, noise=noise)
+    remote = _remote_memory(Draw(seed, REMOTE), machine.memory)
+    return msgspec.structs.replace(machine, levels=levels, noise=noise, remote_memory=remote)
 
 
 def _with_predicted_ways(draw: Draw, first: spec.Level) -> spec.Level:
@@ -38,3 +40,13 @@ def _with_losses(draw: Draw, clock: spec.Clock, noise: spec.Noise) -> spec.Noise
     share = draw.real("loss.per_millisecond", 3) * seconds / PER_MILLISECOND
     interval = seconds * clock.ticks_per_second / clock.ticks_per_cycle
     return msgspec.structs.replace(noise, loss_interval_cycles=float(round(interval)), loss_share=round(share, 5))
+
+
+def _remote_memory(draw: Draw, near: spec.Memory) -> spec.RemoteMemory | None:
+    if not draw.chance("remote.present"):
+        return None
+    further, interval = draw.real("remote.further_share", 3), draw.real("remote.interval_factor")
+    return spec.RemoteMemory(
+        further_cycles=float(round(near.latency_cycles * further)),
+        link_interval_cycles=round(near.interval_cycles * interval, 2),
+    )

@@ -208,6 +208,15 @@ class Memory(Table, frozen=True, kw_only=True):
     page_fault_2m_cycles: float = 100000.0
 
 
+class RemoteMemory(Table, frozen=True, kw_only=True):
+    """Another socket's memory, memory node 1. Pages lie there where they are bound to it, in pieces of 2 MiB. Lines
+    read from there come later than those of near memory, over a link; those written back count as near memory's."""
+
+    bytes: int = 1 << 32
+    further_cycles: float = 100.0  # what a read takes longer than one of near memory
+    link_interval_cycles: float = 0.0  # least time between two lines over the link (all cores together); 0 = no limit
+
+
 class Hint(Table, frozen=True, kw_only=True):
     """What a software-prefetch hint does."""
 
@@ -261,6 +270,7 @@ class Machine(Table, frozen=True, kw_only=True):
     levels: tuple[Level, ...]  # two to four; the first is level 1
     tlb: Tlb = Tlb()
     memory: Memory = Memory()
+    remote_memory: RemoteMemory | None = None
     software_prefetch: SoftwarePrefetch = SoftwarePrefetch()
     prefetchers: tuple[AnyPrefetcher, ...] = ()  # at most 16
     coherence: Coherence = Coherence()

@@ -64,6 +64,8 @@ SIMULATED_ROLES = (
     "stall_store_buffer",
     "fb_full",
     "sq_full",
+    "remote_read",
+    "link_flit",
 )
 """Roles of which the simulator counts the ideal event; names of `setebench.counters.roles.ROLES`."""
 

@@ -8,7 +8,7 @@ from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Kind
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.pmu_sense import can_be_seen, counted_role, level_of, prefetches_come
+from setebench.sim.pmu_sense import can_be_seen, counted_role, level_of, prefetches_come, roles_that_count
 from setebench.sim.truth_finding import exact
 
 UNTRUSTED = ("no_stores", "background", "nonlinear")
@@ -28,7 +28,10 @@ HIDING: tuple[tuple[Kind, frozenset[Kind]], ...] = (
 def counters(machine: spec.Machine) -> Iterator[Finding]:
     """Every event of the machine's PMU, if it has one."""
     events = {} if machine.pmu is None else machine.pmu.events
-    for role, faults in events.items():
+    for role in roles_that_count(machine):
+        if role not in events:
+            continue
+        faults = events[role]
         verdict = verdict_of(machine, role, faults)
         yield exact(f"counter.{role}.verdict", [str(kind) for kind in verdict], "list")
         if not {kind for kind, _ in HIDING} & set(verdict):

@@ -13,6 +13,8 @@ from setebench.sim.events import (
     E_MEMORY_READS,
     E_MEMORY_STORES,
     E_OTHER_CORE,
+    E_REMOTE_HARDWARE,
+    E_REMOTE_READS,
 )
 from setebench.sim.kernel.basics import count, random_below, reserve
 from setebench.sim.kernel.caches import (
@@ -40,6 +42,8 @@ from setebench.sim.layout import (
     C_INVALIDATE,
     C_LEVEL,
     C_LEVELS,
+    C_LINK_INTERVAL,
+    C_LINK_PORT,
     C_MEMORY_INTERVAL,
     C_MEMORY_LATENCY,
     C_MEMORY_PORT,
@@ -47,6 +51,8 @@ from setebench.sim.layout import (
     C_MODIFIED,
     C_OPEN_ROWS,
     C_PER_SHARER,
+    C_REMOTE_FURTHER,
+    C_REMOTE_LINE,
     C_ROW_HIT_SAVES,
     C_ROW_LINES,
     C_SHARED,
@@ -185,6 +191,19 @@ def _from_bank(c: Ints, s: Ints, line: int, t: int) -> int:
     return reserve(s, c[C_BANK_PORTS] + PORT_WORDS * bank, t, c[C_BANK_BUSY]) - saved
 
 
+@inlined
+def _remote(c: Ints, s: Ints, line: int) -> bool:
+    """Whether a line lies in another socket's memory."""
+    return c[C_REMOTE_LINE] > 0 and physical_line(c, s, line) >= c[C_REMOTE_LINE]
+
+
+@compiled
+def _over_link(c: Ints, s: Ints, core: int, t: int) -> int:
+    """As a read that begins at t of another socket's memory; returns when it would have begun in near memory."""
+    count(c, s, core, E_REMOTE_READS, 1)
+    return reserve(s, c[C_LINK_PORT], t, c[C_LINK_INTERVAL]) + c[C_REMOTE_FURTHER]
+
+
 @compiled
 def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
     """When memory, or the cache that it has, delivers a line that was asked for at t."""
@@ -198,7 +217,10 @@ def memory(c: Ints, s: Ints, core: int, line: int, t: int) -> int:
     count(c, s, core, E_MEMORY_READS, 1)
     s[S_SERVED] = MEMORY
     start = _from_bank(c, s, line, t) if c[C_BANKS] > 0 else t
-    start = reserve(s, c[C_MEMORY_PORT], start, c[C_MEMORY_INTERVAL])
+    if _remote(c, s, line):
+        start = _over_link(c, s, core, start)
+    else:
+        start = reserve(s, c[C_MEMORY_PORT], start, c[C_MEMORY_INTERVAL])
     spread = c[C_MEMORY_SPREAD]
     if spread > 0:
         start += random_below(s, 2 * spread + 1) - spread
@@ -234,10 +256,12 @@ def _from_l3(c: Ints, s: Ints, core: int, cpu: int, line: int, cause: int, t: in
 
 
 @compiled
-def _note_memory(c: Ints, s: Ints, core: int, cause: int, writes: bool) -> None:
+def _note_memory(c: Ints, s: Ints, core: int, line: int, cause: int, writes: bool) -> None:
     """Count for whom a line came from memory, where it was not for a load."""
     if cause == HARDWARE:
         count(c, s, core, E_MEMORY_HARDWARE, 1)
+        if _remote(c, s, line):
+            count(c, s, core, E_REMOTE_HARDWARE, 1)
     elif cause == DEMAND and writes:
         count(c, s, core, E_MEMORY_STORES, 1)
 
@@ -264,7 +288,7 @@ def fetch_below_l2(
     elif done < 0:
         done = memory(c, s, core, line, t)
     if s[S_SERVED] == MEMORY:
-        _note_memory(c, s, core, cause, writes)
+        _note_memory(c, s, core, line, cause, writes)
     if holders and writes:
         extra = invalidate_others(c, s, core, line)
         if s[S_SERVED] != 5 or holders > 1:

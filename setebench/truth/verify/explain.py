@@ -30,7 +30,7 @@ from setebench.truth.verify.rows import Row, answers, badness, labels, least_dif
 from setebench.truth.verify.trials import Levels, Trial
 
 WORST = 20
-NOT_ASKED = frozenset({"name", "description", "line_size_bytes", "clock", "noise", "pmu"})
+NOT_ASKED = frozenset({"name", "description", "line_size_bytes", "clock", "noise", "pmu", "remote_memory"})
 """Tables and fields that no trial asks about."""
 
 NOT_CHANGED = frozenset(
