@@ -133,7 +133,7 @@ MAX_OUT = 1024  # lines that one training may ask for, several prefetchers toget
     C_FAR_LEVEL,  # the first cache whose state is too large for the host's own near caches
     C_COUNTING,  # whether events are counted that need the cycle ledger
     C_LAST,
-) = range(89)
+) = range(93)
 
 # -- configuration: records -----------------------------------------------------------------------------------------
 (

@@ -212,7 +212,7 @@ class RemoteMemory(Table, frozen=True, kw_only=True):
     """Another socket's memory, memory node 1. Pages lie there where they are bound to it, in pieces of 2 MiB. Lines
     read from there come later than those of near memory, over a link; those written back count as near memory's."""
 
-    bytes: int = 1 << 32
+    bytes: int = 1 << 32  # what may be bound there; only what is used takes memory of the host
     further_cycles: float = 100.0  # what a read takes longer than one of near memory
     link_interval_cycles: float = 0.0  # least time between two lines over the link (all cores together); 0 = no limit
 
