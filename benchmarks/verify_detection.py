@@ -12,6 +12,11 @@ the figures to standard output.
     python benchmarks/verify_detection.py --machines 0 --add detection.json others.json --page
 
 adds up the cases of several runs with the same settings, and puts the figures on the accuracy page.
+
+    python benchmarks/verify_detection.py --machines 12 --probes 200 --by-probes 25 50 100 -o by_probes.json --page
+
+says how often fewer probes would have been enough, from the same answers: what was asked again of the first 25, 50 and
+100 alone decides then. Twins of what findings can say are left out, and the page keeps its other figures.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,9 +44,9 @@ from setebench.sim.truth_document import truth_document
 from setebench.truth.twin import make_twin, twin_of_file
 from setebench.truth.verify import families
 from setebench.truth.verify.again import asked_again
-from setebench.truth.verify.agreement import share
+from setebench.truth.verify.agreement import contradicted, share
 from setebench.truth.verify.asking import Answer, Asker
-from setebench.truth.verify.check import Request, Verified, opened_twin, surroundings
+from setebench.truth.verify.check import opened_twin, surroundings
 from setebench.truth.verify.explain import variants
 from setebench.truth.verify.families import drawn
 from setebench.truth.verify.rows import Row, answers, row
@@ -69,6 +74,7 @@ class Case:
     detected: bool
     agreement: float | None = None
     ceiling: float | None = None
+    by_probes: dict[str, bool] = field(default_factory=dict)  # whether the first so many probes would have told
 
 
 def main() -> None:
@@ -80,10 +86,10 @@ def main() -> None:
         print(f"random:{seed}: {sum(case.detected for case in cases)} of {len(cases)}", file=sys.stderr, flush=True)
         if options.output:
             options.output.write_text(json.dumps([asdict(case) for case in cases]))
-    figures = _figures(cases, options)
+    figures = (_figures_by_probes if options.by_probes else _figures)(cases, options)
     print(json.dumps(figures, indent=1))
     if options.page:
-        add("verifier", figures)
+        add("verifier_by_probes" if options.by_probes else "verifier", figures)
 
 
 def _options() -> argparse.Namespace:
@@ -94,6 +100,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--probes", type=int, default=300)
     parser.add_argument("--most-ring", type=int, default=families.PARAMS.most_ring, help="lines of the largest ring")
     parser.add_argument("--add", nargs="*", default=[], type=Path, metavar="FILE", help="cases of earlier runs")
+    parser.add_argument("--by-probes", nargs="+", default=[], type=int, metavar="N", help="fewer probes to decide by")
     parser.add_argument("--page", action="store_true", help="put the figures into docs/accuracy.json and accuracy.md")
     parser.add_argument("-o", "--output", type=Path, help="write the cases to this file as they come")
     return parser.parse_args()
@@ -115,11 +122,12 @@ def _machine(seed: int, options: argparse.Namespace) -> Iterator[Case]:
             same = Asker(model, around, held, seed + 1, asker.repetitions)
             own = _asked(asker, trials), _asked(asker, trials)
             exact = _asked(same, trials), _asked(same, trials)
-            yield _alike((name, "exact"), machine, trials, (*own, exact[0]), (asker, same))
-        made = make_twin(truth_document(machine, name, datetime.now(UTC))).machine
-        with opened_twin(made, seed) as other:
-            twin = Asker(other, around, held, seed + 2, asker.repetitions)
-            yield _alike((name, "of findings"), machine, trials, (*own, _asked(twin, trials)), (asker, twin))
+            yield _alike((name, "exact"), (machine, trials, (*own, exact[0])), (asker, same), options.by_probes)
+        if not options.by_probes:
+            made = make_twin(truth_document(machine, name, datetime.now(UTC))).machine
+            with opened_twin(made, seed) as other:
+                twin = Asker(other, around, held, seed + 2, asker.repetitions)
+                yield _alike((name, "of findings"), (machine, trials, (*own, _asked(twin, trials))), (asker, twin), [])
         with opened_twin(machine, seed) as model:
             same = Asker(model, around, held, seed + 1, asker.repetitions)
             for kind, value, changed in _changes(machine, seed, options.changes):
@@ -129,27 +137,32 @@ def _machine(seed: int, options: argparse.Namespace) -> Iterator[Case]:
                     shifts = _doubts(machine, trials, (*exact, said), (same, twin))
                     shifted = sum(each < SHIFTED for each in shifts.values()) / len(trials)
                     doubts = _doubts(machine, trials, (*own, said), (asker, twin))
-                    yield Case(name, kind, value, shifted, _contradicted(machine, doubts))
+                    fewer = _by_probes(doubts, options.by_probes)
+                    yield Case(name, kind, value, shifted, _contradicted(doubts), by_probes=fewer)
     finally:
         real.close()
 
 
 def _alike(
     named: tuple[str, str],
-    machine: spec.Machine,
-    trials: dict[int, Trial],
-    said: tuple[Said, Said, Said],
+    asked: tuple[spec.Machine, dict[int, Trial], tuple[Said, Said, Said]],
     askers: tuple[Asker, Asker],
+    fewer: list[int],
 ) -> Case:
     """A twin that ought to be like the machine, with how many levels of lines it predicts."""
-    detected = _contradicted(machine, _doubts(machine, trials, said, askers))
-    rows = [each.compared for each in _rows(machine, trials, said) if each.by_level]
-    return Case(*named, "", 0.0, detected, share(rows, "twin").value, share(rows, "again").value)
+    doubts = _doubts(*asked, askers)
+    rows = [each.compared for each in _rows(*asked) if each.by_level]
+    agreement, ceiling = share(rows, "twin").value, share(rows, "again").value
+    return Case(*named, "", 0.0, _contradicted(doubts), agreement, ceiling, _by_probes(doubts, fewer))
 
 
-def _contradicted(machine: spec.Machine, doubts: dict[int, float]) -> bool:
-    request = Request(minutes=None, trials=len(doubts))
-    return Verified(twin_of_file(dump(machine), "machine"), request, [], 0.0, doubts).contradicted
+def _contradicted(doubts: dict[int, float]) -> bool:
+    return contradicted(list(doubts.values()))
+
+
+def _by_probes(doubts: dict[int, float], fewer: list[int]) -> dict[str, bool]:
+    """Whether what was asked again of the first so many probes contradicts the twin."""
+    return {str(most): _contradicted({n: doubt for n, doubt in doubts.items() if n < most}) for most in fewer}
 
 
 def _doubts(
@@ -191,6 +204,30 @@ def _rows(machine: spec.Machine, trials: dict[int, Trial], said: tuple[Said, Sai
     return [row(number, trials[number], (first[number], again[number], twin[number]), machine) for number in complete]
 
 
+def _figures_by_probes(cases: list[Case], options: argparse.Namespace) -> dict[str, Any]:
+    """Of the accuracy page's table by number of probes. What shifts is known from all probes in every row."""
+    seeds = sorted({int(case.machine.rpartition(":")[2]) for case in cases})
+    found: dict[str, Any] = {}
+    for most in (*map(str, sorted(options.by_probes)), str(options.probes)):
+        then = [replace(case, detected=case.by_probes.get(most, case.detected)) for case in cases]
+        changed = [case for case in then if case.kind not in ALIKE]
+        found[most] = {
+            "exact": _contradicted_of([case for case in then if case.kind == "exact"]),
+            "visible": _contradicted_of([case for case in changed if case.shifted >= VISIBLE]),
+            "fewer": _contradicted_of([case for case in changed if 0 < case.shifted < VISIBLE]),
+            "none": _contradicted_of([case for case in changed if not case.shifted]),
+        }
+    return {"commands": [_command(options, seeds)], "machines": len(seeds), "by_probes": found}
+
+
+def _command(options: argparse.Namespace, seeds: list[int]) -> str:
+    command = (
+        f"python benchmarks/verify_detection.py --first {seeds[0]} --machines {seeds[-1] - seeds[0] + 1} "
+        f"--changes {options.changes} --probes {options.probes} --most-ring {options.most_ring}"
+    )
+    return command + (f" --by-probes {' '.join(map(str, options.by_probes))}" if options.by_probes else "")
+
+
 def _figures(cases: list[Case], options: argparse.Namespace) -> dict[str, Any]:
     """Of the accuracy page."""
     changed = [case for case in cases if case.kind not in ALIKE]
@@ -199,10 +236,7 @@ def _figures(cases: list[Case], options: argparse.Namespace) -> dict[str, Any]:
         kinds[case.kind].append(case)
     seeds = sorted({int(case.machine.rpartition(":")[2]) for case in cases})
     return {
-        "commands": [
-            f"python benchmarks/verify_detection.py --first {seeds[0]} --machines {seeds[-1] - seeds[0] + 1} "
-            f"--changes {options.changes} --probes {options.probes} --most-ring {options.most_ring}"
-        ],
+        "commands": [_command(options, seeds)],
         "machines": len(seeds),
         "probes": options.probes,
         "alike": {kind: _of_alike([case for case in cases if case.kind == kind]) for kind in ALIKE},

@@ -176,7 +176,8 @@ def beside(findings: Iterable[Finding], said: Mapping[str, int]) -> Iterator[Fin
         if other is None or (finding.outcome is Outcome.MEASURED and finding.value == other):
             yield finding
             continue
-        remark = f"the operating system says {other}"
+        kibibytes = finding.unit == "bytes" and not other % 1024
+        remark = f"the operating system says {f'{other // 1024} KiB' if kibibytes else other}"
         reason = f"{finding.reason}; {remark}" if finding.reason else remark
         yield msgspec.structs.replace(finding, reason=reason)
 

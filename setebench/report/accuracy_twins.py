@@ -22,13 +22,15 @@ CHANGES = {
 
 def twins(document: Document) -> Iterator[str]:
     """Both tables, as far as the document has them."""
-    predicted, verifier = document.get("twins"), document.get("verifier")
-    if predicted or verifier:
+    predicted, verifier, by_probes = (document.get(key) for key in ("twins", "verifier", "verifier_by_probes"))
+    if predicted or verifier or by_probes:
         yield from ("", "## Twins", "", READING)
     if predicted:
         yield from _predicted(predicted)
     if verifier:
         yield from _verifier(verifier)
+    if by_probes:
+        yield from _by_probes(by_probes)
 
 
 def _predicted(found: Document) -> Iterator[str]:
@@ -58,6 +60,19 @@ def _verifier(found: Document) -> Iterator[str]:
     )
     unseen = ", ".join(f"`{name}` {each['changed']}" for name, each in found["kinds"].items() if name not in shifting)
     yield from ("", f"Without a probe that shifted, and how many were drawn: {unseen}.")
+
+
+def _by_probes(found: Document) -> Iterator[str]:
+    probes = list(found["by_probes"])[-1]
+    text = (
+        f"By number of probes, {found['machines']} machines: the answers to the first of {probes}, which also say what"
+    )
+    yield from ("", f"{text} a change shifts. Twins that were contradicted:", "")
+    yield from (f"    {line}" for line in found["commands"])
+    names = ("exact", *(CHANGES[key] for key in ("visible", "fewer", "none")))
+    yield from ("", f"| probes | {' | '.join(names)} |", "| --- | --- | --- | --- | --- |")
+    for probes, each in found["by_probes"].items():
+        yield f"| {probes} | {' | '.join(_of(each[key]) for key in ('exact', 'visible', 'fewer', 'none'))} |"
 
 
 def _of(part: Document) -> str:

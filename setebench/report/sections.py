@@ -59,6 +59,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         if published is None:
             return UNDOCUMENTED if self.complete and _publishable(finding) else ""
         mark = {Agreement.SAME: "= ", Agreement.DIFFERS: "≠ ", Agreement.OPEN: ""}[agreement(finding, published)]
+        if finding.outcome is Outcome.AT_LEAST and mark == "= ":  # a bound is not the value
+            mark = ""
         return f"{mark}{published_text(published)}"
 
 

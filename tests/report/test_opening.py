@@ -81,7 +81,7 @@ def test_what_is_open_comes_with_its_reason_once() -> None:
     (memory, streams) = page().open
     assert (
         memory.names == "latency.memory, latency.memory.row_hit"
-        and memory.reason == "between 200.1 and 300.2 (and the like)"
+        and memory.reason == "between 200.1 and 300.2 (of latency.memory)"
     )
     assert streams.reason == "noisy" and streams.number == 1
 
@@ -93,7 +93,7 @@ def test_what_stands_against_others_words_is_said() -> None:
     made = opening(document(SEEN), references)
     assert made is not None and made.against == [
         "cache.l1.size: 32 KiB; published for book: 48 KiB",
-        "cache.l2.size: ≥ 3 MiB were seen; the operating system says 32 MiB",
+        "cache.l2.size: ≥ 3 MiB seen; said by the operating system: 32 MiB",
     ]
     rows = {row.label: row for group in made.groups for row in group.rows}
     assert rows["L1 cache"].published == "book ≠ 48 KiB" and rows["L2 cache hit"].news

@@ -187,6 +187,13 @@ def test_changes_stay_machines_and_change_one_field() -> None:
     assert changed_at(data, ("levels", 1, "latency_cycles"), 1e6) is None
 
 
+def test_what_trains_a_prefetcher_is_changed_by_one_kind_of_access() -> None:
+    twin = twin_of_file(dump(small()), "x")
+    made = {tuple(value): make() for path, value, make in variants(twin) if path == ("prefetchers", 0, "trained_by")}
+    assert ("load", "l1_prefetcher") in made and ("load", "store") in made and () not in made
+    assert all(machine is None or machine.prefetchers[0].trained_by == trains for trains, machine in made.items())
+
+
 def test_what_the_system_says_is_the_baseline(exact: Verified) -> None:
     """Of a table that measured nothing: sizes that the operating system gives, and defaults for all else."""
     document = truth_of_small()

@@ -37,26 +37,33 @@ def against(findings: Iterable[Finding], references: Sequence[Reference]) -> lis
     """One line for each finding that contradicts a reference, or that reached less than half of what one says."""
     lines = []
     for finding in findings:
+        words: dict[str, list[str]] = {}
         for reference in references:
             said = next((each for each in reference.document.findings if each.parameter == finding.parameter), None)
-            if said is not None and finding.value is not None:
-                lines.append(_line(finding, said, _who(reference)))
-    return [line for line in lines if line]
+            if said is not None and finding.value is not None and _stands_against(finding, said):
+                words.setdefault(published_text(said), []).append(_who(reference))
+        if words:
+            others = "; ".join(f"{' and '.join(who)}: {text}" for text, who in words.items())
+            lines.append(f"{finding.parameter}: {_found(finding)}; {others}")
+    return lines
 
 
 def _who(reference: Reference) -> str:
-    return f"published for {reference.name}:" if reference.complete else "the operating system says"
+    return f"published for {reference.name}" if reference.complete else "said by the operating system"
 
 
-def _line(finding: Finding, said: Finding, who: str) -> str:
+def _found(finding: Finding) -> str:
+    if finding.outcome is Outcome.AT_LEAST:
+        return f"{value_text(finding)} seen"
+    return " ".join([value_text(finding), *([interval_text(finding)] if finding.low != finding.high else [])])
+
+
+def _stands_against(finding: Finding, said: Finding) -> bool:
     if agreement(finding, said) is Agreement.DIFFERS:
-        interval = f" {interval_text(finding)}" if finding.low != finding.high else ""
-        return f"{finding.parameter}: {value_text(finding)}{interval}; {who} {published_text(said)}"
+        return True
     bound, whole = finding.value, said.value
     numbers = isinstance(bound, (int, float)) and isinstance(whole, (int, float))
-    if finding.outcome is not Outcome.AT_LEAST or not numbers or bound >= SHORT * whole:  # type: ignore[operator]
-        return ""
-    return f"{finding.parameter}: {value_text(finding)} were seen; {who} {published_text(said)}"
+    return finding.outcome is Outcome.AT_LEAST and numbers and bound < SHORT * whole  # type: ignore[operator]
 
 
 def open_ones(document: Document) -> list[Open]:
@@ -74,9 +81,9 @@ def open_ones(document: Document) -> list[Open]:
 
 
 def _reason(group: list[Finding]) -> str:
-    """What they all say, with the numbers of the first one where they differ in these."""
+    """What they all say, and whose numbers it has where they differ in these."""
     reasons = list(dict.fromkeys(finding.reason or "" for finding in group))
-    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (and the like)"
+    return reasons[0] if len(reasons) == 1 else f"{reasons[0]} (of {group[0].parameter})"
 
 
 def _without_numbers(reason: str) -> str:

@@ -71,7 +71,7 @@ def _cores(answers: Answers) -> Box:
             ("cores", cores_text(answers.document.machine.facts)),
             ("clock", clock),
             ("waits", stalls),
-            ("another core's line", transfers(answers)),
+            ("changed line of another core", transfers(answers)),
         ),
         width=1,
     )
@@ -174,4 +174,4 @@ def _tlb(answers: Answers, level: str) -> Box:
 def _walks(answers: Answers) -> Box:
     faults = [(f"fault of {name}", _latency(answers, f"page_fault.minor.{size}")) for size, name in PAGES]
     pieces = answers.text("tlb.walk_cache.entries")
-    return Box(name="Page walks", facts=_facts(("upper levels at hand", pieces), *faults))
+    return Box(name="Page walks", facts=_facts(("walk cache", pieces), *faults))

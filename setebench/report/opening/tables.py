@@ -177,7 +177,7 @@ def _sizes(rows: _Rows) -> Iterator[Row]:
         texts = {what: answers.text(name) for what, name in names.items()}
         yield rows.row(f"{level.upper()} cache", _with_open(texts), *names.values())
         following = f"l{int(level[1:]) + 1}"
-        yield rows.of(f"{following.upper()} holds all of {level.upper()}", f"cache.{level}.inclusive_in_{following}")
+        yield rows.of(f"{following.upper()} includes {level.upper()}", f"cache.{level}.inclusive_in_{following}")
     for level in ("l1", "l2"):
         yield rows.by_page(f"{level.upper()} data TLB", f"tlb.{level}.entries")
     yield rows.of("page-walk caches", "tlb.walk_cache.entries")
@@ -228,7 +228,7 @@ def _software(rows: _Rows) -> Iterator[Row]:
         yield rows.row(f"number of {level.upper()} MSHRs", in_flight(answers, level), *names)
     yield rows.of("where no MSHR is free, a prefetch", "software_prefetch.when_full")
     after = [(what, answers.exact(f"software_prefetch.store_after.{what}")) for what in ("shared", "exclusive")]
-    known = [f"{text} after a {what} prefetch" for what, text in after if text not in ("", "open")]
+    known = [f"{text} after {what} prefetch" for what, text in after if text not in ("", "open")]
     unanswered = "open" if any(text for _, text in after) else ""
     yield rows.row("store to a line of others", "; ".join(known) or unanswered)
 

@@ -7,6 +7,7 @@ import functools
 import math
 import time
 import tomllib
+import typing
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -81,7 +82,8 @@ Make = Callable[[], spec.Machine | None]
 
 def variants(twin: Twin) -> Iterator[tuple[Path, Any, Make]]:
     """Machines that differ from the twin in one field, within what is plausible: a measured number within its
-    interval, or by one; others by factors; every other word and flag; a prefetcher more or less."""
+    interval, or by one; others by factors; every other word and flag; one more or less of what trains a
+    prefetcher; a prefetcher more or less."""
     data = tomllib.loads(dump(twin.machine))
     for path, value in fields_of(twin.machine):
         if path[0] in NOT_ASKED or path in NOT_CHANGED:
@@ -137,7 +139,15 @@ def _others(field: Field, value: Any, origin: Origin | None) -> list[Any]:
         return [word for word in words if word != value]
     if isinstance(value, (int, float)):
         return _numbers(field, value, origin)
-    return []
+    return _with_and_without(field, value) if isinstance(value, tuple) else []
+
+
+def _with_and_without(field: Field, value: tuple[Any, ...]) -> list[Any]:
+    """A list of words with one of the others, or without one of its own: what trains a prefetcher."""
+    inside = next((kind for kind in typing.get_args(field.type) if literals(kind)), None)
+    words = literals(inside) if all(isinstance(each, str) for each in value) else ()
+    fewer = [[each for each in value if each != word] for word in value if len(value) > 1]
+    return [*([*value, word] for word in words if word not in value), *(fewer if words else [])]
 
 
 def _numbers(field: Field, value: float, origin: Origin | None) -> list[Any]:
@@ -262,7 +272,7 @@ def _fit(row: Row, answer: Answer | None, twin: spec.Machine) -> float:
 
 def _value(machine: spec.Machine, path: Path) -> Any:
     found = _at(machine, path)
-    return found if isinstance(found, (int, float, str, bool)) else None
+    return list(found) if isinstance(found, tuple) else found if isinstance(found, (int, float, str, bool)) else None
 
 
 def reply(machine: spec.Machine, checked: Verified, rows: list[Row]) -> dict[int, Answer]:
