@@ -52,6 +52,8 @@ degree = 2
 max_distance = 8
 """
 
+HEAD = ("| field | allowed | default | meaning |", "| --- | --- | --- | --- |")
+
 INTRODUCTION = f"""\
 # Machine files
 
@@ -179,12 +181,12 @@ Most parameters are a field's value. These are not:
 
 def render() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, *(_section(table, title) for table, title in _sections()), RULES]
-    return "\n".join(part.strip() + "\n" for part in parts)
+    before, after = (([_section(*one) for one in part]) for part in (_sections_before_kinds(), _sections_behind()))
+    return "\n".join(part.strip() + "\n" for part in (INTRODUCTION, *before, _kinds(), *after, RULES))
 
 
-def _sections() -> Iterator[tuple[Table, str]]:
-    """Tables in the order of a file, with the headers that open them."""
+def _sections_before_kinds() -> Iterator[tuple[Table, str]]:
+    """Tables in the order of a file, with the headers that open them, as far as the kinds of prefetchers."""
     yield spec.Machine, "Top of the file"
     yield spec.Clock, "`[clock]`"
     yield spec.Noise, "`[noise]`"
@@ -198,8 +200,9 @@ def _sections() -> Iterator[tuple[Table, str]]:
     yield spec.SoftwarePrefetch, "`[software_prefetch]`"
     yield spec.Hint, "`[software_prefetch.hints.HINT]`"
     yield spec.Prefetcher, "`[[prefetchers]]`: fields of all kinds"
-    for table in PREFETCHERS:
-        yield table, f'`[[prefetchers]]` with `kind = "{kind_of(table)}"`'
+
+
+def _sections_behind() -> Iterator[tuple[Table, str]]:
     yield spec.Coherence, "`[coherence]`"
     yield spec.Pmu, "`[pmu]`"
     yield spec.Fault, 'Faults: `[pmu.events]`, as in `l1d_fill = [{kind = "scaled", amount = 2.0}]`'
@@ -207,16 +210,26 @@ def _sections() -> Iterator[tuple[Table, str]]:
 
 def _section(table: Table, title: str) -> str:
     lines = [f"## {title}", "", _introduction(table), ""]
-    fields = [field for field in table_fields(table).values() if not _inherited(table, field)]
-    if fields:
-        lines += ["| field | allowed | default | meaning |", "| --- | --- | --- | --- |"]
-        lines += [_row(field) for field in fields]
+    if rows := _rows(table):
+        lines += [*HEAD, *rows]
     return "\n".join(lines)
 
 
-def _introduction(table: Table) -> str:
+def _kinds() -> str:
+    """All kinds of prefetchers in one table: what each does, then the fields of its own."""
+    lines = ["## `[[prefetchers]]` by kind", "", *HEAD]
+    for table in PREFETCHERS:
+        lines += [f'| **`kind = "{kind_of(table)}"`** | | | {_introduction(table, " ")} |', *_rows(table)]
+    return "\n".join(lines)
+
+
+def _rows(table: Table) -> list[str]:
+    return [_row(field) for field in table_fields(table).values() if not _inherited(table, field)]
+
+
+def _introduction(table: Table, between: str = "\n\n") -> str:
     paragraphs = re.split(r"\n\s*\n", table.__doc__ or "")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return between.join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _inherited(table: Table, field: Field) -> bool:
