@@ -80,12 +80,6 @@ def test_a_bug_shows_itself(run: Run) -> None:
     assert isinstance(result.exception, ZeroDivisionError) and FakeMachine.opened[0].closed
 
 
-def test_an_interrupt_while_measuring_writes_nothing(run: Run, tmp_path: Path) -> None:
-    result = run("interrupted", "-o", "a.json", "--plot", "a.svg")
-    assert result.exit_code == 130 and said(result) == "\nInterrupted; nothing was written.\n"
-    assert os.listdir(tmp_path) == [] and FakeMachine.opened[0].closed
-
-
 def test_an_interrupt_just_after_writing_reports_the_truth(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -345,17 +345,3 @@ def test_a_probe_that_cannot_run_keeps_nobody_waiting(
     two_cpus(native)
     done = in_python(NEVER_HANGS.format(FIRST=first, SECOND=second), timeout=30)
     assert done.stdout.startswith(reported), done.stderr
-
-
-# ---- prefetcher switches ------------------------------------------------------------------------------------------
-
-
-def test_asking_for_prefetcher_switches_reports_them_or_why_there_are_none(native: NativeMachine) -> None:
-    """Nothing is written to any register here: a test must not change a user's machine."""
-    try:
-        switches = native.prefetcher_switches()
-    except UnsupportedError as error:
-        assert str(error).startswith("prefetchers can't be switched off: ")
-        assert "\n" not in str(error)
-    else:
-        assert len({switch.name for switch in switches}) == len(switches) >= 2

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from native_fixture import LINE, means
 
-from setebench.experiments.lines.layout import by_windows, lay
 from setebench.machine import Region, run_interleaved
 from setebench.native.machine import NativeMachine
 from setebench.probe import CHASE_WORK, Base, Probe
@@ -42,20 +41,6 @@ def test_a_chain_of_dependent_misses_takes_longer_than_as_many_at_once(native: N
     placed = {base: pages + n * region.size // 4 + 64 * (7 * n + 3) for n, base in enumerate(bases)}
     ticks = means(native, {"chained": chained.stop(), "free": free.stop()}, placed)
     assert ticks["free"] < 0.8 * ticks["chained"]
-
-
-def test_a_step_of_a_chase_costs_more_in_memory_than_in_the_first_cache(native: NativeMachine, region: Region) -> None:
-    rng = np.random.default_rng(3)
-    near = by_windows(lay(region, 4096, rng), rng)[:32]
-    native.link(region, near)
-    warm = Probe().chase(LINE, 64).fence().start().chase(LINE, 64).stop()
-    cached = float(np.median(native.run(warm, {LINE: np.full(200, near[0])}, warmup=10)))
-    flush = Probe()
-    for address in near:
-        flush = flush.flush(LINE + int(address - near[0]))
-    cold = flush.fence().wait(1000).fence().start().chase(LINE, 32).stop()
-    missed = float(np.median(native.run(cold, {LINE: np.full(200, near[0])}, warmup=10)))
-    assert missed / 32 > 3 * cached / 64
 
 
 def test_chained_work_makes_a_chase_slower_and_free_work_does_not(native: NativeMachine, region: Region) -> None:
@@ -166,12 +151,3 @@ def test_a_store_is_there_for_a_later_load(native: NativeMachine, region: Region
 
     with pytest.raises(ProbeFault, match="SIGSEGV"):
         native.run(Probe().store(LINE).chase(LINE, 2), {LINE: region.address})
-
-
-@pytest.mark.parametrize("size", [16, 32, 64])
-def test_vector_loads_and_stores_run(native: NativeMachine, region: Region, size: int) -> None:
-    if size not in native.facts.access_sizes:
-        pytest.skip(f"this CPU has no loads of {size} bytes")
-    native.link(region, np.array([region.address, region.address + 4096]))
-    probe = Probe().load(LINE, size).store(LINE + 128, size).start().chase(LINE, 4, size).stop()
-    assert (native.run(probe, {LINE: np.full(5, region.address)}) > 0).all()

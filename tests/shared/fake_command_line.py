@@ -109,7 +109,6 @@ BAD_USE = raising(UsageError("no such thing"))
 FAULT = raising(ProbeFault("SIGSEGV", 2, 0xBAD, "load"))
 UNSUPPORTED = raising(UnsupportedError("no huge pages"))
 BUG = raising(ZeroDivisionError("a bug"))
-INTERRUPTED = raising(KeyboardInterrupt())
 CLASH = Scenario(name="clash", summary="", answer=answer, parameters=(), options=(Option(name="seed", help=""),))
 ENTRIES = {
     "fake": "FAKE",
@@ -119,7 +118,6 @@ ENTRIES = {
     "fault": "FAULT",
     "unsupported": "UNSUPPORTED",
     "bug": "BUG",
-    "interrupted": "INTERRUPTED",
     "clash": "CLASH",
     "no-scenario": "NO_SCENARIO",
     "missing": "MISSING",

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from setebench.stats.drift import allan_variances, drift_half_width, over_time, pooled
-from setebench.stats.estimate import Estimate, over_epochs
+from setebench.stats.estimate import Estimate
 
 RUNS, SERIES = 16, 12
 """Runs in a row whose pooled value each run should cover, and how many such series."""
@@ -46,15 +46,10 @@ def half_width(values: NDArray[np.float64]) -> float:
     return over_time(values).half_width
 
 
-def coverage(series: list[NDArray[np.float64]]) -> tuple[float, float]:
-    """In how many runs the pooled value of their series lies in the interval, and in that without room for drift."""
-    with_room, without = [], []
-    for own in series:
-        pooled = own.mean()
-        estimates = [(over_time(run), over_epochs(run)) for run in own]
-        with_room += [room.low <= pooled <= room.high for room, _ in estimates]
-        without += [bare.low <= pooled <= bare.high for _, bare in estimates]
-    return float(np.mean(with_room)), float(np.mean(without))
+def coverage(series: list[NDArray[np.float64]]) -> float:
+    """In how many runs the pooled value of their series lies in the interval."""
+    estimates = [(over_time(run), own.mean()) for own in series for run in own]
+    return float(np.mean([each.low <= pooled <= each.high for each, pooled in estimates]))
 
 
 def test_independent_values_lose_half_their_variance_when_blocks_double() -> None:
@@ -74,7 +69,7 @@ def test_flicker_keeps_its_variance_when_blocks_double() -> None:
 def test_intervals_cover_the_pooled_value_of_many_runs(rounds: int, octave_sd: float, least: float) -> None:
     """Nine times in ten, with no drift as with some that no run can see. Where an octave of drift is as strong as all
     other noise, twelve rounds hardly tell the two apart: over 40 series 87 %."""
-    assert coverage(runs(3, rounds, octave_sd))[0] >= least
+    assert coverage(runs(3, rounds, octave_sd)) >= least
 
 
 @pytest.mark.parametrize("rounds", [8, 32, 128])
@@ -85,11 +80,6 @@ def test_what_is_shared_gets_room_for_drift_that_no_run_sees(rounds: int) -> Non
     bare, shared = over_time(series), over_time(series, shared=True)
     assert shared.high - shared.value > 2.0 * 1.96 * 8.0 / np.sqrt(2 * rounds)
     assert shared.high >= bare.high
-
-
-@pytest.mark.parametrize("rounds", [32, 128])
-def test_without_room_for_drift_intervals_miss_what_drifts(rounds: int) -> None:
-    assert coverage(runs(3, rounds, 2.4))[1] < 0.85
 
 
 @pytest.mark.parametrize(("rounds", "wider"), [(8, 2.8), (12, 3.2), (32, 2.8), (128, 2.3)])

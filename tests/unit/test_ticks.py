@@ -122,9 +122,3 @@ def test_an_interval_holds_its_value_which_lies_among_the_replicates(values: lis
     assert found.low <= found.value <= found.high
     assert min(values) - slack <= found.value <= max(values) + slack
     assert over_replicates(values[::-1]) == found
-
-
-# ---- the small ones -----------------------------------------------------------------------------------------------
-
-
-# ---- rounds in the order of time ----------------------------------------------------------------------------------

@@ -73,35 +73,6 @@ def test_the_same_place_of_two_arrays_never_lies_at_the_same_place_of_a_page(blo
         assert 512 <= arrays * distance % 4096 <= 3584
 
 
-@pytest.mark.parametrize(
-    ("name", "read", "written", "allocated", "flops"),
-    [
-        ("load", 1, 0, 0, 0),
-        ("store", 0, 1, 1, 0),
-        ("store_nt", 0, 1, 0, 0),
-        ("copy", 1, 1, 1, 0),
-        ("copy_nt", 1, 1, 0, 0),
-        ("scale", 1, 1, 1, 1),
-        ("add", 2, 1, 1, 1),
-        ("update", 1, 1, 0, 1),
-        ("ddot", 2, 0, 0, 2),
-        ("daxpy", 2, 1, 0, 2),
-        ("triad", 2, 1, 1, 2),
-        ("triad_nt", 2, 1, 0, 2),
-        ("vector_triad", 3, 1, 1, 2),
-        ("random", 1, 0, 0, 0),
-        ("prefetch_shared", 1, 0, 0, 0),
-        ("prefetch_exclusive", 1, 0, 0, 0),
-    ],
-)
-def test_volumes_are_those_of_the_formula(name: str, read: int, written: int, allocated: int, flops: int) -> None:
-    kernel = KERNELS[name]
-    volumes = (kernel.read_bytes, kernel.written_bytes, kernel.allocated_bytes)
-    assert volumes == (256 * read, 256 * written, 256 * allocated)
-    assert kernel.block_flops == 32 * flops
-    assert kernel.traffic_bytes == 256 * (read + written + allocated)
-
-
 def test_the_time_counts_from_the_first_start_to_the_last_end() -> None:
     ticks, waits = np.array([[1000, 2000], [1000, 1000], [1000, 1000]]), np.array([[1000, 0], [0, 0], [1000, 0]])
     timing = Timing(ticks, waits, 8000, 1e9)
