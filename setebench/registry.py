@@ -102,11 +102,6 @@ def scenario(name: str) -> Scenario:
     return entry.load()
 
 
-def scenarios() -> dict[str, Scenario]:
-    """Every scenario by command name, loaded. Raises `SetebenchError` where one of another package can't be."""
-    return {name: entry.load() for name, entry in catalogue().items()}
-
-
 def foundations(scenario: Scenario, context: Context) -> list[Finding]:
     """The findings of the scenarios that one builds on, asked now on the same machine, with fewer samples. A question
     that can't be asked there is left open, and progress says why."""

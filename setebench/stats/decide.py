@@ -13,7 +13,6 @@ import msgspec
 
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import CONFIDENCE, Estimate, Interval
-from setebench.stats.threshold import Posterior
 
 _Candidate = TypeVar("_Candidate")
 _Value = TypeVar("_Value")
@@ -55,28 +54,6 @@ def chosen(parameter: str, value: Any, unit: str, method: str = "", evidence: st
     return Finding(
         parameter=parameter, value=value, unit=unit, outcome=Outcome.MEASURED, method=method, evidence=evidence
     )
-
-
-def counted(parameter: str, posterior: Posterior, unit: str, method: str = "", evidence: str = "") -> Finding:
-    """The largest number that fits: measured where one has the confidence, a bound where only "so many at least" has,
-    else open between the ends of its interval."""
-    if posterior.certainty >= CONFIDENCE and posterior.value < int(posterior.numbers[-1]):
-        low, high = posterior.interval(CONFIDENCE)
-        return Finding(
-            parameter=parameter,
-            value=posterior.value,
-            unit=unit,
-            low=min(low, posterior.value),
-            high=max(high, posterior.value),
-            outcome=Outcome.MEASURED,
-            method=method,
-            evidence=evidence,
-        )
-    if posterior.beyond >= CONFIDENCE:
-        why = f"no limit up to {int(posterior.numbers[-1])}, the most that was asked"
-        return backed(at_least(parameter, int(posterior.numbers[-1]), unit, why, method), evidence)
-    low, high = posterior.interval(CONFIDENCE)
-    return unresolved(parameter, unit, f"between {low} and {high}; run again at a quieter time", method)
 
 
 def at_least(parameter: str, value: float, unit: str, reason: str, method: str = "") -> Finding:

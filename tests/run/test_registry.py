@@ -83,7 +83,7 @@ def test_no_package_takes_a_name_of_ours(folder: Path, monkeypatch: pytest.Monke
     assert list(registry.catalogue()) == ["elsewhere.good-one", "good-one"]
     assert registry.catalogue()["good-one"].entry_point is None
     with pytest.raises(SetebenchError, match="'elsewhere' can't be loaded: ModuleNotFoundError"):
-        registry.scenarios()
+        registry.scenario("elsewhere.good-one")
 
 
 def test_what_a_module_raises_while_imported_is_one_line(
@@ -95,7 +95,7 @@ def test_what_a_module_raises_while_imported_is_one_line(
     with pytest.raises(
         SetebenchError, match="'boom' of the package 'exploding_plugin' can't be loaded: ZeroDivisionError"
     ):
-        registry.scenarios()
+        registry.scenario("boom")
 
 
 def test_a_checkout_serves_its_scenarios_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,11 @@ from small_presets import small
 
 from setebench.experiments.levels import find_walks, working_memory
 from setebench.experiments.lines.placing import Place
-from setebench.experiments.lines.serving import References, measure_references, timed
+from setebench.experiments.lines.serving import References, measure_references
 from setebench.machine import Region
-from setebench.probe import Base, Probe
 from setebench.scenario import Context
 from setebench.sim.machine import open_machine_file
 
-TARGET, BESIDE = Base("target"), Base("beside")
 PLACES = 6
 
 
@@ -37,15 +35,3 @@ def test_loads_are_reported_by_the_level_that_served_them(referred: tuple[Contex
         best = int(shares.value[:, number].argmax())
         assert shares.value[best].argmax() == number
         assert shares.high[best, number] > 0.97
-
-
-def test_a_prefetched_line_is_no_longer_in_memory(referred: tuple[Context, Region, References]) -> None:
-    context, region, references = referred
-    flushed = Probe().flush(TARGET).fence().wait(2000)
-    pages = region.address + 4096 * np.random.default_rng(1).permutation(1000)[:200]
-    placed = {TARGET: pages + 64 * 7, BESIDE: pages + 64 * 50}
-    probes = (flushed, flushed.prefetch(TARGET, "t0").wait(2000))
-    sets = [context.machine.run(timed(probe, TARGET + 0, BESIDE + 0), placed).ravel() for probe in probes]
-    shares = references.shares(sets)
-    assert shares.of("memory") == pytest.approx([1, 0], abs=0.02)
-    assert shares.of("l1")[1] == pytest.approx(1, abs=0.02)

@@ -1,8 +1,8 @@
 """Which level of the hierarchy served a load: what questions about prefetches ask again and again.
 
-A probe brings lines about (by prefetches, by training a prefetcher), then times one load with `timed`. `References`
-holds how loads from each level read when timed by the very same stub, taken on this machine a moment ago;
-`stats.ticks.mixture` then says what part of the loads each level served."""
+A probe brings lines about (by prefetches, by training a prefetcher), then times one load. `References` holds how loads
+from each level read when timed alike, taken on this machine a moment ago; `stats.ticks.mixture` then says what part of
+the loads each level served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks
 from setebench.experiments.lines.placing import Place
 from setebench.machine import Region, Ticks
-from setebench.probe import Operand, Probe
 from setebench.scenario import Context
 from setebench.stats.ticks.location import dominant
 from setebench.stats.ticks.mixture import Shares, unmix
@@ -42,18 +41,9 @@ class References:
         return unmix(self.ticks, sets, rng)
 
 
-def timed(probe: Probe, target: Operand, warmer: Operand, interval: int = 0) -> Probe:
-    """`probe`, then one load of `target`, timed as references are.
-
-    The TLB-warming line is another line of the target's page, far enough from it that no prefetcher takes the one for a
-    sign of the other: loading it first warms the page's TLB entry. The fence keeps what came before out of the
-    interval."""
-    return probe.load(warmer).fence().start(interval).load(target).stop(interval)
-
-
 def measure_references(context: Context, region: Region, samples: int = 600) -> References:
-    """Loads from every level of the machine, about `samples` each, on lines of `region` (`sweep.working_memory`); fewer
-    where each needs a long walk.
+    """Loads from every level of the machine, about `samples` each, on lines of `region`; fewer where each needs a long
+    traversal.
 
     Only the largest group of each counts: what a neighbour pushed further out belongs to another reference. A level
     whose lines answer as memory does even behind a short walk is left out: nothing could be reported by it."""
