@@ -109,7 +109,7 @@ def _look_at_translations(context: Context, known: Known, region: Region) -> Non
 
 def _translations(context: Context, known: Known) -> Iterator[Finding]:
     if known.small is not None:
-        yield from known.small.findings()
+        yield from known.small.findings(known.large)
     if known.large is not None:
         yield from known.large.findings(known.small)
     elif HUGE_PAGE in context.machine.facts.page_sizes:

@@ -26,18 +26,21 @@ Numbers = NDArray[np.float64]
 class SideParams:
     """How side tables are counted.
 
-    Numbers of other entries grow by `growth`, with `draws` of each; then `rounds` further samples of as many draws are
-    taken where candidates disagree, until one number has `certainty`, `least_rounds` at least. A step is at least
-    `least_cycles` high, and at least the fraction `least_fraction` of what it should be where that is known: what is
-    less is taken for nothing, where the error is no more than a third of it. Whether there is a table at all is asked
-    in up to `most_asked` times `draws`, until `errors` standard errors decide it. Stores, timed one by one, take
-    `store_draws` times as many draws as chases, walks one in `walk_fraction`, as each costs
-    thousands of flushes. TLBs have surely lost a translation after `surely` times the pages of
-    which all but 2 % lost theirs. What a miss costs is sampled at ratios `around` the number of entries, in `moments`
-    of each look; cycles per tick are known to the fraction `calibration`."""
+    Numbers of other entries grow by `growth`, with `draws` of each, and once more up to `passes` times until the
+    ends have errors by which `errors` of them are less than a step; then `rounds` further samples of as many draws
+    are taken where candidates disagree, until one number has `certainty`, `least_rounds` at least. A step is at
+    least `least_cycles` high, and at least the fraction `least_fraction` of what it should be where that is known:
+    what is less is taken for nothing, where the error is no more than a third of it. Whether there is a table at
+    all is asked in up to `most_asked` times `draws`, until `errors` standard errors decide it. Stores, timed one by
+    one, take `store_draws` times as many draws as chases, walks one in `walk_fraction`, as each costs thousands of
+    flushes. TLBs have surely lost a translation after `surely` times the pages after which all but 2 % lost theirs,
+    and the first TLB after `surely_first` times: stores find theirs longer. What a miss costs is sampled at ratios
+    `around` the number of entries, in `moments` of each look; cycles per tick are known to the fraction
+    `calibration`."""
 
     growth: float = 1.3
     draws: int = 4
+    passes: int = 5
     rounds: int = 14
     least_rounds: int = 3
     certainty: float = 0.98
@@ -51,6 +54,7 @@ class SideParams:
     most_asked: int = 16
     errors: float = 3.0
     surely: float = 1.2
+    surely_first: float = 2.0
 
 
 PARAMS = SideParams()
@@ -79,13 +83,16 @@ class SideTable:
         counts = [1]
         while counts[-1] < most:
             counts.append(min(int(counts[-1] * PARAMS.growth) + 1, most))
-        for others in counts:
-            seen = take(others)
         self._reach = most + used - 1
-        steps = find_steps(seen, (least,))
-        if not steps:
+        for _ in range(PARAMS.passes):
+            for others in counts:
+                seen = take(others)
             third = len(seen.counts) // 3
             error = float(np.hypot(_error(seen.errors[:third]), _error(seen.errors[-third:])))
+            if error <= least / PARAMS.errors:
+                break
+        steps = find_steps(seen, (least,))
+        if not steps:
             self._without.append(error <= least / PARAMS.errors)
             return
         self._guess = self._guess or steps[0].entries
@@ -143,7 +150,7 @@ def count_walk_cache(known: SideTable, survival: Survival, others: float) -> Non
 def count_stores(known: SideTable, survival: Survival, others: float, miss: float) -> bool | None:
     """Translations of stores, once more: after `others` loaded from at most, which made the first TLB of loads lose
     its own, a miss of which costs `miss`. Whether stores have a table apart from loads'; None where that stays open."""
-    count = int(PARAMS.surely * others)
+    count = int(PARAMS.surely_first * others)
     found: list[float] = []
     for _ in range(PARAMS.most_asked):
         found += survival.stores(count, PARAMS.draws, after_stores=False).tolist()

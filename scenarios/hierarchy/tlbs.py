@@ -47,10 +47,15 @@ class TlbParams:
     those are counted that a ring finds (as many lines fit any first cache), up to `ring_reach` beyond what is probable
     (0.001 to either side); a ring is too large if a step costs the fraction `ring_rise` of a miss more. What lies more
     than `uneven` below what the curve says is no end of all sets at once. What a miss
-    costs is sampled in `moments` of each look.
+    costs is sampled in `moments` of each look, over what is kept by the fraction `surely_kept` of the first TLB: a
+    co-runner may take half of it.
 
-    Up to `most_shared` pages are tried for one entry. A cost whose interval is wider than `steady` to either
+    Up to `most_shared` pages are tried for one entry; `most_first` other pages make any first TLB lose a translation
+    (160 entries are the most known). A cost whose interval is wider than `steady` to either
     side, and than half of `least_cycles`, is none. Cycles per tick are known to the fraction `calibration`.
+
+    Where a second TLB is asked for, one of `sparse` pages is used, in turns of looks; the numbers found are alike
+    within the fraction `alike` (1536 and 1600 entries are 0.04 apart).
 
     `large_bytes` of address space are taken for large pages at most, and the fraction `large_fraction` of what the
     machine offers: only the targets take memory where the system has a page of zeros for what was never written.
@@ -73,13 +78,17 @@ class TlbParams:
     ring_rise: float = 0.04
     ring_reach: float = 1.3
     uneven: float = 0.03
-    moments: int = 2
+    moments: int = 3
+    surely_kept: float = 0.25
     most_shared: int = 8
+    most_first: int = 320
     steady: float = 0.25
+    sparse: tuple[float, ...] = (12.0, 1.25)
+    alike: float = 0.06
     calibration: float = 0.005
     large_bytes: int = 12 << 30
     large_fraction: float = 0.75
-    parts_bytes: int = 128 << 20
+    parts_bytes: int = 512 << 20
 
 
 PARAMS = TlbParams()
@@ -102,6 +111,11 @@ class _Level:
         """Over all epochs."""
         numbers = np.unique(np.concatenate([each.numbers for each in self.posteriors]))
         return over_posteriors([of_numbers(each, numbers) for each in self.posteriors])
+
+    @property
+    def least(self) -> int:
+        """The least number that any look may have seen."""
+        return min(each.interval(0.95)[0] for each in self.posteriors)
 
     @property
     def steady(self) -> bool:
@@ -128,6 +142,7 @@ class Tlbs:
         self._found: dict[int, list[float]] = {}
         self._stores, self._walks = SideTable(), SideTable()
         self._apart: list[bool | None] = []
+        self._looks = 0
 
     @property
     def first(self) -> _Level | None:
@@ -155,6 +170,7 @@ class Tlbs:
             level.posteriors.append(self._entries(survival, level))
         for _ in range(PARAMS.moments if self._levels else 0):
             self._cost(survival)
+        self._looks += 1
         if self._shares and self._levels:
             self._count_sharing(survival)
         if self.first is not None:
@@ -166,7 +182,9 @@ class Tlbs:
 
     def _survival(self, region: Region) -> Survival:
         units = PageUnits(region=region, page_bytes=self.page_bytes, pages=self._pages_per_unit)
-        return Survival(self._context, units, SurvivalParams())
+        return Survival(
+            self._context, units, SurvivalParams(sparse_many=PARAMS.sparse[self._looks % len(PARAMS.sparse)])
+        )
 
     def _samples(self, survival: Survival) -> Samples:
         return samples(self._found, self._targets, survival.fraction)
@@ -246,7 +264,7 @@ class Tlbs:
     def _between(self) -> list[int]:
         """Numbers of other pages before the first step, behind it, and behind the second one."""
         steps = [level.step for level in self._levels or ()]
-        counts = [0.6 * steps[0].quantile(0.02)]
+        counts = [PARAMS.surely_kept * steps[0].entries]
         behind = 1.2 * steps[0].quantile(0.98)
         if len(steps) > 1:
             counts.append(np.sqrt(behind * max(0.8 * steps[1].quantile(0.02), behind)))
@@ -267,12 +285,15 @@ class Tlbs:
     # -- pages of one entry --------------------------------------------------------------------------------------------
 
     def _sharing(self, survival: Survival) -> int:
-        """In how many pages in a row one has to be used for each to have an entry of its own."""
-        others = min(PARAMS.most, survival.most)
-        alone = survival.stream(others, 1)
+        """In how many pages in a row one has to be used for each to have an entry of its own. Right behind a neighbour
+        that shares an entry of the first TLB a page costs nothing, and later, behind one that shares an entry of the
+        second, what it costs as long after its own use. A walk costs less behind a neighbour, too."""
+        others, lost = min(PARAMS.most, survival.most), PARAMS.most_first
+        second = survival.stream(lost, PARAMS.draws).mean() + PARAMS.walk_cycles
         distance = 1
         while distance < PARAMS.most_shared:
-            if survival.neighbours(distance, others, 0, 1).mean() > alone.mean() - PARAMS.walk_cycles:
+            soon, later = (survival.neighbours(distance, others, each, PARAMS.draws).mean() for each in (0, lost))
+            if soon > PARAMS.walk_cycles / 2 and later > second:
                 break
             distance *= 2
         return distance
@@ -310,18 +331,18 @@ class Tlbs:
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
-    def findings(self, small: Tlbs | None = None) -> Iterator[Finding]:
-        """Of both levels; `small` are those of small pages, for large ones."""
+    def findings(self, other: Tlbs | None = None) -> Iterator[Finding]:
+        """Of both levels; `other` are those of the other size of pages."""
         if not self._levels:
             yield from _unknown(self.name, f"no step up to {self._reach} pages")
             return
         for name, level in zip(("l1", "l2"), self._levels, strict=False):
-            yield self._entries_finding(name, level)
+            yield self._entries_finding(name, level, other)
             yield self._cost_finding(name, level)
             if self.name == "4k":
                 yield self._shared_finding(name, level)
         if len(self._levels) == 1:
-            yield from self._without_second(small)
+            yield from self._without_second(None if self.name == "4k" else other)
         yield self._store_finding()
         if self.second is not None and self.name == "4k":
             yield self._walks.entries("tlb.walk_cache.entries", METHOD)
@@ -343,8 +364,11 @@ class Tlbs:
     def _evidence(self) -> str:
         return f"tlb_{self.name}"
 
-    def _entries_finding(self, name: str, level: _Level) -> Finding:
+    def _entries_finding(self, name: str, level: _Level, other: Tlbs | None) -> Finding:
         parameter, entries = f"tlb.{name}.entries.{self.name}", level.entries
+        if level is self.second and not self._alike(other):
+            reason = "pages that lie further apart find another number; more than translations of pages take entries"
+            return self._at_least(parameter, level.least, reason)
         if entries.certainty >= 0.95 and level.steady:
             return decide.chosen(parameter, entries.value, "entries", METHOD, self._evidence)
         low, high = entries.interval(0.95)
@@ -355,6 +379,14 @@ class Tlbs:
         )
         reason = f"{seen}; run again at a quieter time"
         return self._at_least(parameter, entries.at_least(0.975), reason)
+
+    def _alike(self, other: Tlbs | None) -> bool:
+        """Whether the second TLB has about the same number of entries in all looks, those at parts of large pages as
+        well, which are in the same one. Dense pages find many where some share entries, sparse ones and small ones few
+        where upper levels of the page tables, a guest's and its host's, take entries too."""
+        same = [self, other] if other is not None and other.page_bytes == self.page_bytes else [self]
+        ends = [each.interval(0.95) for tlbs in same if tlbs.second for each in tlbs.second.posteriors]
+        return max(low for low, _ in ends) <= (1 + PARAMS.alike) * min(high for _, high in ends)
 
     def _cost_finding(self, name: str, level: _Level) -> Finding:
         parameter, cost = f"tlb.{name}.miss_penalty.{self.name}", level.cost
@@ -404,7 +436,7 @@ class Tlbs:
 
 def _draws(others: int, most: int) -> int:
     """How many draws of so many others are worth their flushes."""
-    per_draw = 2 * (SurvivalParams().rows + 1) * others
+    per_draw = 2 * (SurvivalParams().rows + SurvivalParams().warm) * others
     return int(np.clip(PARAMS.flushes // per_draw, 2, most))
 
 

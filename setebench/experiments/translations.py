@@ -3,7 +3,9 @@
 The other pages are touched by flushing a line that no cache holds: that needs their translation and leaves caches
 alone, so neither the size of a cache nor its prefetchers set a limit. What is timed is a pointer chase over a few
 targets, one line in each page. In the control everything is the same, but a flush of another line in each target brings
-its translation back right before: the difference is translation and nothing else, whatever happened meanwhile.
+its translation back right before: the difference is translation and nothing else, whatever happened meanwhile. In
+both, a neighbour of each target is touched first, one whose entry of the page table lies in the same line: what a walk
+costs doesn't grow with the number of pages then, whose entries push the targets' out of the caches.
 
 The other pages are new ones each time. The mean number of new pages after which a translation is gone is the number of
 entries, whatever is replaced and however sets are chosen. `ring` is a chase round and round over one line each of a few
@@ -25,7 +27,7 @@ from setebench.experiments.lines.rings import cycles_per_tick, rings_cycles
 from setebench.machine import Region
 from setebench.probe import COLUMNS, Base, Probe
 from setebench.scenario import Context
-from setebench.stats.ticks.location import undisturbed
+from setebench.stats.ticks.location import STALL_SPANS, undisturbed
 
 Numbers = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,29 +40,42 @@ class SurvivalParams:
     """How the survival of translations is sampled.
 
     `targets`: pages timed in one chase, no more than the smallest first TLB holds (8 entries for 2 MiB pages), so that
-    the control finds all of them there. `rows`: chases per draw of pages; more share the draw's luck, fewer cost more
-    probes. `stored`: pages that are stored to one by one, a divisor of `targets`. `settle_cycles`: wait before the
-    clock starts, as flushes under way slow the next load in some guests.
+    the control finds all of them there. `rows`: chases per draw of pages, behind `warm` ones; more share the draw's
+    luck, fewer cost more probes, of which one takes as long as hundreds of rows. `beside`: a neighbour so many pages
+    off (exclusive or of page numbers) has its entry of the page table in the same line (8 of 8 bytes), and no entry of
+    a TLB in common, unless 8 pages share one; used where there are `many` others, more than a first TLB holds and no
+    more than any second one (fewer have lines that fit the first cache). `lost`: a chase that takes longer than most by
+    this fraction of a load from memory, and by more than chases differ, lost a line to other users of the caches.
+    `stored`: pages that are stored to one by one, a divisor of `targets`. `settle_cycles`: wait before the clock
+    starts, as flushes under way slow the next load in some guests.
     `ring_pages`: of so many in a row a ring uses one, as neighbours may share an entry now and then, where the system
     happens to lay them out so. `translation_bytes`: the smallest pages that a TLB may see, where a hypervisor splinters
     large ones.
     `apart_pages`: targets lie at least in so many pages each, beyond what shares an entry (8 pages at most are known).
-    `sparse`: of so many pages one is chosen as another one, so that sets get theirs by chance; `windows`: so many such
-    pieces of memory are used in turn, so that no page comes again soon. `upper_bytes`: what one entry of the page
-    table's last upper level covers; `reserved_pages`: where pages are as large, so many are the targets'.
-    `span_bytes`: what an operand's offset reaches."""
+    `sparse`: of so many pages one is chosen as another one, as far as memory reaches, so that sets get theirs by
+    chance; `sparse_many`: the same of `many` others. `windows`: so many such pieces of memory are used in turn, so that
+    no page comes again soon, each at a random place in `pitch` times as many pages, so that its sets are others each
+    time; at any place where memory is short. `upper_bytes`: what one entry of the page table's last upper level covers;
+    `reserved_pages`: where pages are as large, so many are the targets'. `span_bytes`: what an operand's offset
+    reaches."""
 
     targets: int = 8
-    rows: int = 8
+    rows: int = 16
+    warm: int = 2
+    beside: int = 4
+    lost: float = 0.8
     stored: int = 4
     settle_cycles: int = 200
     ring_pages: int = 4
     translation_bytes: int = 4096
     apart_pages: int = 16
-    sparse: int = 4
+    sparse: float = 4.0
+    sparse_many: float = 12.0
+    many: int = 256
     windows: int = 3
+    pitch: float = 1.25
     upper_bytes: int = 2 << 20
-    reserved_pages: int = 64
+    reserved_pages: int = 128
     span_bytes: int = 1 << 30
 
 
@@ -131,11 +146,17 @@ class Survival:
         return others / self._window(others)
 
     def _window(self, others: int) -> int:
-        return min(self.most, self._params.sparse * others)
+        params = self._params
+        wanted = params.sparse if others < params.many else params.sparse_many
+        # beyond the usual number not all of the memory, or all rows would use the same pages
+        return min(int(wanted * others), max(self.most // 2, min(int(params.sparse * others), self.most)))
 
     def stream(self, others: int, draws: int) -> Numbers:
         """Cycles that an access takes longer after `others` new pages; means of draws, shape (draws,)."""
-        return self._excess(lambda: self._draw(others), draws)
+        params = self._params
+        if self._units.pages > params.beside or others < params.many:
+            return self._excess(lambda: self._draw(others), draws)
+        return self._excess(lambda: self._draw(others - params.targets, params.beside), draws)
 
     def ring(self, pages: int) -> float:
         """Cycles that a step of a chase over one line each of so many pages takes longer than one over as many lines in
@@ -178,26 +199,33 @@ class Survival:
     def _excess(self, draw: Callable[[], tuple[Ints, Ints]], draws: int) -> Numbers:
         """From ticks of samples and controls of each draw, shape (rows, 2 or more) each: how long the other pages took,
         and what accesses the targets. Where either took much longer than it mostly does an interrupt came, which uses
-        translations too."""
+        translations too, or a line was lost."""
         pairs = self._alone.run(lambda: [draw() for _ in range(draws)], pauses=_pauses)
-        step, sides = step_ticks(self._context), []
+        step, sides, per_tick = step_ticks(self._context), [], cycles_per_tick(self._context)
+        lost = self._params.lost * self._context.calibration.level_cycles.get("memory", 0.0) / per_tick
         for side in range(2):
             ticks = np.stack([pair[side] for pair in pairs])
             timed = ticks[:, :, 1:].sum(axis=2)
             kept = undisturbed(timed.ravel(), step).reshape(timed.shape)
+            if lost > 0:
+                low, middle = np.quantile(timed, (0.1, 0.5))
+                kept &= timed <= middle + max(STALL_SPANS * max(middle - low, step), lost)
             kept &= np.stack([undisturbed(draw[:, 0], step) for draw in ticks])
             rest = np.where(kept, timed, 0.0).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
             sides.append(np.where(kept.any(axis=1), rest, timed[kept].mean()))
-        excess: Numbers = (sides[0] - sides[1]) * cycles_per_tick(self._context) / self._params.targets
+        excess: Numbers = (sides[0] - sides[1]) * per_tick / self._params.targets
         return excess
 
     def _draw(self, others: int, distance: int = 0, between: int = 0) -> tuple[Ints, Ints]:
         params, units, rng = self._params, self._units, self._rng
-        rows = params.rows + 1
+        rows = params.rows + params.warm
         window = self._window(others)
-        span = min(self.most, params.windows * window)
-        slack = span - window
-        shift = (np.arange(rows) * window + rng.integers(0, window // 4 + 1, rows)) % (slack + 1)
+        pitch = int(params.pitch * window)
+        slack = min(self.most, params.windows * pitch) - window
+        shift = np.arange(rows) % params.windows * pitch + rng.integers(0, pitch - window + 1, rows)
+        if shift.max() > slack:
+            shift = rng.integers(0, slack + 1, rows)
+        span = window + slack
         self._touch(self._reserved + span)
         places = self._places()
         targets, spare = places[: params.targets], places[params.targets :]
@@ -217,9 +245,13 @@ class Survival:
         """Units for targets, in a random order: those of different entries, in all sets."""
         params, rng = self._params, self._rng
         apart = max(params.apart_pages // self._units.pages, 1)
-        apart = apart if self._reserved > 2 * params.targets * apart else 1
+        apart = apart if self._reserved > 2 * params.targets * apart else 2 * params.beside
         places = rng.permutation(self._reserved // apart) * apart
-        return places + rng.integers(0, apart, len(places))
+        places += rng.integers(0, apart, len(places))
+        # neighbours lie in the same aligned group of pages, all of which have to be there
+        group, first = 2 * params.beside, self._units.region.address // self._units.page_bytes
+        begins = (first + places * self._units.pages) // group * group - first
+        return places[(begins >= 0) & (begins + group <= self._reserved * self._units.pages)]
 
     def _timed(self, evictors: _Evictors, pages: Ints, distance: int) -> tuple[Ints, Ints]:
         """Ticks of what evicts these pages' translations and of a chase over a line of each, shape (rows, 2): as they
@@ -252,13 +284,15 @@ class Survival:
     def _upper_draw(self, pieces: int, others: int) -> tuple[Ints, Ints]:
         """No page that makes TLBs lose translations shares an entry with a target or one that asks for upper levels."""
         params, rng, region = self._params, self._rng, self._units.region
-        page_bytes, rows = self._units.page_bytes, params.rows + 1
+        page_bytes, rows = self._units.page_bytes, params.rows + params.warm
         self._touch(self._units.count)
         groups = params.upper_bytes // page_bytes // params.apart_pages
         chosen = rng.permutation(region.size // params.upper_bytes)[: pieces + params.targets] * params.upper_bytes
         group = np.stack([rng.permutation(groups)[:2] for _ in chosen]) * params.apart_pages
         inside = (group + rng.integers(0, params.apart_pages, group.shape)) * page_bytes
         targets, asked = (chosen + inside[:, 0])[: params.targets], chosen + inside[:, 1]
+        # entries of the page table that lie beside the targets', as in streams
+        asked[: params.targets] = (targets // page_bytes ^ params.beside) * page_bytes + targets % page_bytes
         free = np.ones(region.size // page_bytes // params.apart_pages, dtype=bool)
         free[np.concatenate([targets, asked]) // page_bytes // params.apart_pages] = False
         lost = np.arange(len(free) * params.apart_pages)
@@ -271,7 +305,7 @@ class Survival:
     def _store_draw(self, others: int, after_stores: bool) -> tuple[Ints, Ints]:
         """As `_draw`, with single stores timed one by one: they don't wait for each other."""
         params, units, rng, region = self._params, self._units, self._rng, self._units.region
-        rows, line = params.rows + 1, region.line_size
+        rows, line = params.rows + params.warm, region.line_size
         self._touch(self._reserved + others)
         lines = params.translation_bytes // line
         places = self._places()[: params.stored]
@@ -287,7 +321,9 @@ class Survival:
         begin, end = Probe().start(0, dither=False), Probe().stop(0)
         sides = (begin + rest + end + timed, begin + rest + near + end + timed)
         places_of = {base: np.full(rows, region.address)}
-        sample, control = (self._context.machine.run(p, places_of, cpu=self._context.cpu, warmup=1) for p in sides)
+        sample, control = (
+            self._context.machine.run(p, places_of, cpu=self._context.cpu, warmup=params.warm) for p in sides
+        )
         scale = params.targets // params.stored  # as if there were as many as in a chase
         return sample * scale, control * scale
 
