@@ -31,7 +31,7 @@ def findings_of(case: Case, points: list[Point], levels: Levels, without: str) -
         if without or not clear:
             yield decide.unresolved(case.parameter(level), "", without or reason)
             continue
-        yield from _peak(case, level, clear, _best(own).best, levels)
+        yield from _peak(case, level, clear, _best(own).best)
 
 
 def _own(level: str, case: Case, points: list[Point], levels: Levels) -> list[Point]:
@@ -82,10 +82,11 @@ def _rounds(points: Sequence[Point]) -> list[float]:
     return [max(rates) for rates in zip_longest(*alike, fillvalue=0.0)]
 
 
-def _peak(case: Case, level: str, points: Sequence[Point], most: float, levels: Levels) -> Iterator[Finding]:
+def _peak(case: Case, level: str, points: Sequence[Point], most: float) -> Iterator[Finding]:
     """The best of some data sets of a level; `most` is what any reached that is seen to lie there, and how far up the
-    interval reaches."""
-    name, point, shared = case.parameter(level), _best(points), levels.shared(level)
+    interval reaches. What neighbours take of memory drifts slower than a run; the rate of a cache, shared or not, is
+    mostly that of the core's own port to it: 100 GB/s from the L3 of a guest in runs a day apart."""
+    name, point, shared = case.parameter(level), _best(points), level == MEMORY
     reached = _rounds(points)
     estimate = peak(point.best, reached, shared, most)
     apart = case.threads > 1 and point.overlap < ROUNDS.overlap
