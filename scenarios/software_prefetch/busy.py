@@ -10,7 +10,7 @@ import numpy as np
 
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import SETTLE_CYCLES, Place
-from setebench.experiments.lines.serving import LAYOUTS
+from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.machine import Ticks
 from setebench.probe import Base, Operand, Probe
 from setebench.results import Finding
@@ -169,9 +169,9 @@ def full(shares: Shares, longer: float, params: Params) -> Answer:
 def _bursts(run: Run) -> Burst:
     """Loads of late lines behind bursts of prefetches, and as many without a burst."""
     rng, context = run.context.rng("late lines behind bursts"), run.context
-    count = max(2, -(-run.samples // (LAYOUTS * run.layout.burst_timed)))
+    count = max(2, -(-run.samples // (SERVING.layouts * run.layout.burst_timed)))
     parts: list[Burst] = []
-    for _ in range(LAYOUTS):
+    for _ in range(SERVING.layouts):
         burst = _BurstLines(run.layout, run.region.line_size, rng)
         ticks = [
             context.machine.run(burst.probe(each), {BURST: run.stretches(count + 1, rng)}, cpu=context.cpu, warmup=1)
@@ -244,9 +244,9 @@ def _runs(run: Run) -> tuple[Ticks, Ticks]:
     A run is eight neighbouring lines of a page, the last one three times over, always missing: next-line, pair, stream
     and stride prefetchers, up or down, would fetch the line after it."""
     rng, pages = run.context.rng("lines after runs"), run.layout.run_pages
-    count = max(2, -(-run.samples // (LAYOUTS * pages)))
+    count = max(2, -(-run.samples // (SERVING.layouts * pages)))
     found: tuple[list[Ticks], list[Ticks]] = ([], [])
-    for _ in range(LAYOUTS):
+    for _ in range(SERVING.layouts):
         # pages by turns: a run up, a run down, and the same two without prefetches
         turn = rng.permutation(np.arange(pages) % 4)
         probe = Probe()
@@ -284,9 +284,9 @@ def _visits(run: Run) -> tuple[Ticks, Ticks]:
     """Ticks of loads of the second line of new pages after visits of many, with visits made of prefetches and without;
     shapes (n,). A prefetcher that remembers regions would fetch the others of a visit's lines there."""
     rng = run.context.rng("visits of regions")
-    count = max(2, -(-run.samples // (2 * LAYOUTS * run.layout.new_pages)))
+    count = max(2, -(-run.samples // (2 * SERVING.layouts * run.layout.new_pages)))
     found: tuple[list[Ticks], list[Ticks]] = ([], [])
-    for _ in range(LAYOUTS):
+    for _ in range(SERVING.layouts):
         for hint, ticks in zip((run.hint, ""), found, strict=True):
             ticks.append(_timed(run, _visit(hint, run.layout, run.region.line_size), count, rng).ravel())
     return np.concatenate(found[0]), np.concatenate(found[1])

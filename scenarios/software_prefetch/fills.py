@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from setebench.experiments.lines.serving import LAYOUTS
+from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.machine import Ticks
 from setebench.probe import HINTS
 from setebench.results import Finding
@@ -56,7 +56,7 @@ def landed(run: Run) -> dict[str, Answer]:
         if hint
     }
     run.landed["memory"] = {name: shares.value[row].round(4).tolist() for name, row in rows.items()}
-    found = answers.without_silent(found, LAYOUTS * len(run.samplings))
+    found = answers.without_silent(found, SERVING.layouts * len(run.samplings))
     run.fills = answers.numbered(found, run.references.levels)
     return run.fills
 
@@ -64,7 +64,7 @@ def landed(run: Run) -> dict[str, Answer]:
 def _honoured(run: Run, hint: str) -> tuple[Ticks, str]:
     """A hint's loads from all samples, without those of layouts in which it did nothing at all, and how many these
     were; but all of them where it never did anything."""
-    layouts = [part for look in run.samplings for part in np.array_split(look[hint], LAYOUTS)]
+    layouts = [part for look in run.samplings for part in np.array_split(look[hint], SERVING.layouts)]
     ignored = run.ignored_in(layouts)
     if not hint or ignored.all() or not ignored.any():
         return np.concatenate(layouts), ""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from setebench.errors import UnsupportedError
 from setebench.experiments.lines.layout import GROUP_PAGES, TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.experiments.lines.serving import LAYOUTS
+from setebench.experiments.lines.serving import PARAMS as SERVING
 from setebench.machine import Ticks
 from setebench.probe import Base, Probe
 from setebench.results import Finding
@@ -125,10 +125,10 @@ def _behind_traversal(run: Run, pages: int, most: int) -> Behind:
     parts: list[Behind] = []
     context, layout, warmed = run.context, run.layout, run.layout.warmed
     rng = np.random.default_rng((context.seed, pages))
-    count = max(2, -(-run.samples // (LAYOUTS * warmed)))
+    count = max(2, -(-run.samples // (SERVING.layouts * warmed)))
     low, high = (line * (TLB_PAGE_BYTES // run.region.line_size) // 64 for line in layout.walk_lines)
-    for number in range(LAYOUTS):
-        context.progress(f"prefetches behind a traversal of {pages} pages, {number + 1} of {LAYOUTS}")
+    for number in range(SERVING.layouts):
+        context.progress(f"prefetches behind a traversal of {pages} pages, {number + 1} of {SERVING.layouts}")
         place = Place(context, run.region, "memory", 0.0)
         first = int(rng.integers(0, max(most - pages, 0) + 1))
         order = run.region.address + (first + rng.permutation(pages)) * TLB_PAGE_BYTES

@@ -12,7 +12,8 @@ from setebench.experiments.calibrate import quick_cycles_per_tick, step_ticks
 from setebench.experiments.levels import find_walks
 from setebench.experiments.lines.layout import GROUP_PAGES, TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import SETTLE_CYCLES, TARGET_BYTES, Place
-from setebench.experiments.lines.serving import LAYOUTS, References, measure_references, reference
+from setebench.experiments.lines.serving import PARAMS as SERVING
+from setebench.experiments.lines.serving import References, measure_references, reference
 from setebench.machine import Region, Ticks
 from setebench.probe import Probe
 from setebench.scenario import Context
@@ -113,13 +114,13 @@ class Run:
         rng = np.random.default_rng((context.seed, 41, context.layouts))
         # ever new targets, one in each page of a group: the same few again and again would teach prefetchers
         walk = find_walks(context, self.region)[level]
-        for _ in range(LAYOUTS):
+        for _ in range(SERVING.layouts):
             place = Place(context, self.region, level, walk)
             dealt = rng.permutation(np.arange(GROUP_PAGES) % len(names))
             probe = place.placed()
             for number, which in enumerate(dealt.tolist()):
                 probe = ways[names[which]](probe, place, number)
-            count = place.repetitions(-(-samples * len(names) // (LAYOUTS * GROUP_PAGES)))
+            count = place.repetitions(-(-samples * len(names) // (SERVING.layouts * GROUP_PAGES)))
             ticks = context.machine.run(probe, place.placements(count + 1), cpu=context.cpu, warmup=1)
             for which, name in enumerate(names):
                 found[name].append(ticks[:, dealt == which].ravel())
@@ -140,7 +141,7 @@ class Run:
         if found.value not in NOTHING_DONE:
             return found
         plain = self.side_by_side("memory", {self.hint: prefetched(self.hint), "": nothing}, self.samples // 4)
-        ignored = self.ignored_in(np.array_split(plain[self.hint], LAYOUTS))
+        ignored = self.ignored_in(np.array_split(plain[self.hint], SERVING.layouts))
         if not ignored.any():
             return found
         times = f"in {ignored.sum()} of {len(ignored)} turns"

@@ -15,12 +15,20 @@ from setebench.scenario import Context
 from setebench.stats.ticks.clock import clock_step
 from setebench.stats.ticks.location import mean_ticks
 
-TICK_RATE_SHORT, TICK_RATE_LONG = 1000, 5000
-"""Chained additions whose difference in ticks gives ticks per cycle: long enough that a clock step is nothing beside
-them, short enough that no interrupt need fall into most of them, and that their code stays in the first cache."""
 
-OVERHEAD_ADDITIONS = (2, 4, 8, 16)
-"""Lengths of the chains that give what a bracket adds, which is their mean: as short as what is timed."""
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Chained additions, `short` and `long`, whose difference in ticks gives ticks per cycle: long enough that a clock
+    step is nothing beside them, short enough that no interrupt need fall into most of them, and that their code stays
+    in the first cache. What a bracket adds is the mean over chains of lengths in `overhead`, as short as what is
+    timed."""
+
+    short: int = 1000
+    long: int = 5000
+    overhead: tuple[int, ...] = (2, 4, 8, 16)
+
+
+PARAMS = Params()
 
 
 @dataclass(frozen=True)
@@ -64,20 +72,20 @@ def measure_tick_rate(context: Context, samples: int) -> TickRate:
     """Ticks per cycle and overhead, now. `samples` are spent on each of the short chains."""
     step = step_ticks(context)
     rng = context.rng(2)
-    chains = [Probe().start().add(n).stop() for n in (TICK_RATE_SHORT, TICK_RATE_LONG)]
+    chains = [Probe().start().add(n).stop() for n in (PARAMS.short, PARAMS.long)]
     short, long = run_interleaved(context.machine, chains, max(64, samples // 20), rng, cpu=context.cpu, block=16)
-    ticks_per_cycle = (mean_ticks(long, step) - mean_ticks(short, step)) / (TICK_RATE_LONG - TICK_RATE_SHORT)
-    probes = [Probe().start().add(n).stop() for n in OVERHEAD_ADDITIONS]
+    ticks_per_cycle = (mean_ticks(long, step) - mean_ticks(short, step)) / (PARAMS.long - PARAMS.short)
+    probes = [Probe().start().add(n).stop() for n in PARAMS.overhead]
     ticks = run_interleaved(context.machine, probes, samples // 2, rng, cpu=context.cpu)
-    over = [mean_ticks(t, step) - n * ticks_per_cycle for t, n in zip(ticks, OVERHEAD_ADDITIONS, strict=True)]
+    over = [mean_ticks(t, step) - n * ticks_per_cycle for t, n in zip(ticks, PARAMS.overhead, strict=True)]
     return TickRate(float(np.mean(over)), 1.0 / ticks_per_cycle)
 
 
 def quick_cycles_per_tick(context: Context) -> float:
     """Cycles per tick right now, to a few tenths of a percent in some 50 microseconds."""
-    probes = [Probe().start().add(n).stop() for n in (TICK_RATE_SHORT, TICK_RATE_LONG)]
+    probes = [Probe().start().add(n).stop() for n in (PARAMS.short, PARAMS.long)]
     short, long = (float(np.min(context.machine.run(p, 12, cpu=context.cpu, warmup=2))) for p in probes)
-    return (TICK_RATE_LONG - TICK_RATE_SHORT) / max(long - short, 1.0)
+    return (PARAMS.long - PARAMS.short) / max(long - short, 1.0)
 
 
 LINE = Base("line")

@@ -21,8 +21,19 @@ from setebench.scenario import Context
 from setebench.stats.ticks.location import dominant
 from setebench.stats.ticks.mixture import Shares, unmix
 
-LAYOUTS = 6
-"""Every reference is taken on so many layouts of lines, each of which may fall badly for itself."""
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """Every reference is taken on so many `layouts` of lines, each of which may fall badly for itself. A traversal is
+    halved `shorter` times at most while its lines answer from further out than meant: they take more than `pushed_out`
+    of what memory takes longer than the first level."""
+
+    layouts: int = 6
+    shorter: int = 3
+    pushed_out: float = 0.7
+
+
+PARAMS = Params()
 
 
 @dataclass(frozen=True)
@@ -50,20 +61,19 @@ def measure_references(context: Context, region: Region, samples: int = 600) -> 
     levels = find_walks(context, region)
     found = {name: reference(context, region, name, walk, samples) for name, walk in levels.items()}
     for name in [name for name in levels if name not in ("l1", "memory")]:
-        for _ in range(SHORTER_WALKS):
-            if _share_of_way(found[name], found) < PUSHED_OUT:
+        for _ in range(PARAMS.shorter):
+            if _share_of_way(found[name], found) < PARAMS.pushed_out:
                 break
             # exclusive and badly replacing caches lose lines to a walk that is far smaller than they are
             levels[name] = replace(levels[name], bytes=levels[name].bytes / 2)
             found[name] = reference(context, region, name, levels[name], samples)
     return References(
-        {name: ticks for name, ticks in found.items() if name == "memory" or _share_of_way(ticks, found) < PUSHED_OUT}
+        {
+            name: ticks
+            for name, ticks in found.items()
+            if name == "memory" or _share_of_way(ticks, found) < PARAMS.pushed_out
+        }
     )
-
-
-SHORTER_WALKS, PUSHED_OUT = 3, 0.7
-"""How often a walk is halved whose lines went further out than meant: they take more than this share of what memory
-takes longer than the first level."""
 
 
 def _share_of_way(ticks: Ticks, found: dict[str, Ticks]) -> float:
@@ -74,9 +84,9 @@ def _share_of_way(ticks: Ticks, found: dict[str, Ticks]) -> float:
 def reference(context: Context, region: Region, name: str, walk: Walk, samples: int) -> Ticks:
     """Ticks of loads from one level, about `samples`, shape (n,): the largest group, on several layouts of lines."""
     parts = []
-    for number in range(LAYOUTS):
-        context.progress(f"what loads from {name} look like, {number + 1} of {LAYOUTS}")
-        parts.append(_loads(context, Place(context, region, name, walk), samples // LAYOUTS))
+    for number in range(PARAMS.layouts):
+        context.progress(f"what loads from {name} look like, {number + 1} of {PARAMS.layouts}")
+        parts.append(_loads(context, Place(context, region, name, walk), samples // PARAMS.layouts))
     joined = np.concatenate(parts)
     return joined[dominant(joined, step_ticks(context))]
 

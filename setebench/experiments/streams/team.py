@@ -24,15 +24,21 @@ from setebench.machine import BindsMemory, Region, Ticks
 from setebench.probe import Base, Probe
 from setebench.scenario import Context
 
-INTERVAL_SECONDS = 40e-6
-"""Shortest timed interval: threads leave a barrier within a tenth of a microsecond, and a clock step is less still."""
 
-PAUSES_PER_SECOND = 2000.0
-"""Of `experiments.alone`, roughly; the start of threads takes about one."""
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """A timed interval lasts `interval_seconds`: threads leave a barrier within a tenth of a microsecond, and a clock
+    step is less still. Where a machine takes long for a line, an interval gets `budget_fraction` of the time left, but
+    `least_seconds`, as what a barrier and a clock step add must stay small. `pauses_per_second`: of
+    `experiments.alone`, roughly; the start of threads takes about one."""
 
-LEAST_INTERVAL_SECONDS, INTERVAL_SHARE = 4e-6, 1 / 500
-"""Where a machine takes long for a line, one timed interval gets this share of the time left, but what a barrier and
-a clock step add to it must stay small."""
+    interval_seconds: float = 40e-6
+    least_seconds: float = 4e-6
+    budget_fraction: float = 1 / 500
+    pauses_per_second: float = 2000.0
+
+
+PARAMS = Params()
 
 
 @dataclass(frozen=True)
@@ -225,22 +231,21 @@ class Team:
         return Timing(ticks, waits, done, self._context.machine.facts.ticks_per_second, self._alone.lately)
 
     def passes_for(self, stream: Stream) -> int:
-        """How many passes fill `INTERVAL_SECONDS`, from one short run; fewer where the budget is short, but enough for
-        `LEAST_INTERVAL_SECONDS`."""
+        """How many passes fill a timed interval, from one short run; fewer where the budget is short."""
         few = max(1, 16384 // (stream.kernel.arrays * stream.array_bytes))
         timing = self.time(replace(stream, passes=few), 1)
         seconds = max(float(timing.ticks.min()), 1.0) / timing.ticks_per_second
-        passes = few * INTERVAL_SECONDS / seconds
+        passes = few * PARAMS.interval_seconds / seconds
         if self.budget is not None:
-            least = few * LEAST_INTERVAL_SECONDS / seconds
+            least = few * PARAMS.least_seconds / seconds
             passed = timing.bytes_each / few * len(self.cpus)
-            passes = min(passes, max(least, self.budget.bytes(INTERVAL_SHARE) / passed))
+            passes = min(passes, max(least, self.budget.bytes(PARAMS.budget_fraction) / passed))
         return max(1, round(passes))
 
     def _pauses(self, found: dict[int, Ticks]) -> float:
         """How long a run of all threads took, in pauses of `experiments.alone`."""
         longest = max(int(ticks[:, 0].sum()) for ticks in found.values())
-        return 1.0 + PAUSES_PER_SECOND * longest / self._context.machine.facts.ticks_per_second
+        return 1.0 + PARAMS.pauses_per_second * longest / self._context.machine.facts.ticks_per_second
 
     def _spend(self, bytes_each: int, ticks: Ticks | None = None) -> None:
         if self.budget is not None:

@@ -11,7 +11,7 @@ from setebench.scenarios.software_prefetch.fills import chosen
 from setebench.scenarios.software_prefetch.params import Params
 from setebench.scenarios.software_prefetch.run import Run
 
-from setebench.experiments.lines.serving import LAYOUTS, References
+from setebench.experiments.lines.serving import PARAMS, References
 from setebench.machine import Ticks
 
 L1, MEMORY = 40, 400
@@ -31,7 +31,7 @@ class Looked(Run):
         self.references = References({"l1": ticks(L1), "memory": ticks(MEMORY)})
 
     def side_by_side(self, *_: Any) -> dict[str, Ticks]:
-        turns = [ticks(MEMORY if number < self._ignored_turns else L1, TURN) for number in range(LAYOUTS)]
+        turns = [ticks(MEMORY if number < self._ignored_turns else L1, TURN) for number in range(PARAMS.layouts)]
         return {"t1": np.concatenate(turns), "": ticks(MEMORY)}
 
 
