@@ -22,6 +22,7 @@ from setebench.errors import INTERRUPTED, UsageError
 from setebench.report import scored
 from setebench.scenario import Scenario
 from setebench.score import NOISES, Answer, Plan, stream
+from setebench.score.judged import NEVER_JUDGED
 from setebench.score.published import sealing
 from setebench.score.run import Place, asked_of, carry_out, document
 from setebench.score.sealed_log import SealedLog, log_path
@@ -230,7 +231,11 @@ def _scenarios(names: tuple[str, ...]) -> dict[str, Scenario]:
     if unknown:
         raise UsageError(f"unknown scenario {unknown[0]!r}; there are {', '.join(sorted(catalogue))}")
     loaded = {name: catalogue[name].load() for name in (names or sorted(catalogue))}
-    return {name: scenario for name, scenario in loaded.items() if names or not scenario.on_request}
+    return {
+        name: scenario
+        for name, scenario in loaded.items()
+        if names or not (scenario.on_request or name in NEVER_JUDGED)
+    }
 
 
 # -- the document ---------------------------------------------------------------------------------------------------

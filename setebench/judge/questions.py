@@ -23,15 +23,19 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
 def constant(answers: Iterable[Answered]) -> list[dict[str, Any]]:
     """Parameters that have one true value on all machines which have them, where two or more do: an answer that is
-    written down somewhere would be right of every one. By name: `parameter`, `truth`, `machines`."""
+    written down somewhere would be right of every one. (Not that something is present, where some machines lack it:
+    there the same answer is wrong.) By name: `parameter`, `truth`, `machines`."""
     values: dict[str, list[Any]] = {}
+    number = 0
     for answer in answers:
+        number += 1
         for truth in answer.truths:
             values.setdefault(truth.parameter, []).append((truth.value, truth.low, truth.high))
     return [
         {"parameter": name, "truth": known[0][0], "machines": len(known)}
         for name, known in sorted(values.items())
         if len(known) > 1 and all(each == known[0] for each in known)
+        if not (name.endswith(".present") and len(known) < number)
     ]
 
 

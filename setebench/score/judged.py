@@ -8,6 +8,11 @@ from setebench.judge import Answered, Judgement, judge
 from setebench.results import Finding
 from setebench.score.tasks import Answer
 
+NEVER_JUDGED = frozenset({"stream"})
+"""Scenarios of whose answers no simulated machine has a truth, so that a score learns nothing of them: kernels of the
+STREAM table mix loads and stores, whose queues limit each other. They take a third to a half of all scenarios' time
+there, and are asked where they are named alone."""
+
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Prefixes of the parameters that are judged (None: of all), and of those that nobody was asked for."""

@@ -72,7 +72,9 @@ def asked_of(plan: Plan) -> Asked:
     """The parameters that the plan's scenarios are asked for; with scenarios that the user named, those alone."""
     if plan.by_name:
         return Asked(prefixes=_prefixes(plan.scenarios))
-    return Asked(left_out=_prefixes(name for name in registry.catalogue() if name not in plan.scenarios))
+    asked = _prefixes(plan.scenarios)
+    others = _prefixes(name for name in registry.catalogue() if name not in plan.scenarios)
+    return Asked(left_out=tuple(prefix for prefix in others if not prefix.startswith(asked)))
 
 
 def _prefixes(names: Iterable[str]) -> tuple[str, ...]:

@@ -162,6 +162,8 @@ Most parameters are a field's value. These are not:
   publications but `stream` and `next_line`) are `LEVEL.other`, and the families that the machine lacks are absent.
   `l2.up_down` is reported where a machine has it, and not as absent elsewhere.
 - `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
+- What a prefetcher's name says is no parameter: `degree`, `max_distance` and `trigger` of `pair` and `up_down`, ways of
+  `up_down` and next lines, one access for next lines of level 2, and that tables of level 1 belong to a core.
 - `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not reported.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
   narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues,

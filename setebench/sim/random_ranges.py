@@ -320,6 +320,14 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "prefetcher.stalls": (0.2,),  # share of prefetchers that wait for a miss entry rather than drop
     "crosses.2m": (0.3,),  # share of stream and stride prefetchers that go on past 4 KiB inside a 2 MiB page
     "crosses.4k": (0.15,),  # share of level-1 stride prefetchers that go on past 4 KiB anywhere (Golden Cove, Zen 4)
+    # what neighbours, tables and outer levels may do otherwise
+    "varied.fills_l2": (0.2,),  # share of strides of level 1 that leave level 1 alone, as some streams there
+    "varied.fills_l3": (0.15,),  # share at level 2 that fills level 3 (Intel's streamer may: manual 248966)
+    "varied.fifo": (0.3,),  # share of tables that replace what was there longest
+    "varied.shared_by_cores": (0.1,),  # share at level 2: beside a second level of several cores (Core 2, Gracemont)
+    "varied.by_ip": (0.25,),  # share of strides at level 2 that get the instruction's address with the request
+    "varied.physically_on": (0.4,),  # share at level 2 that goes on in the physically next page
+    "varied.least_run": (16,),  # neighbouring pages that lie so in physical memory, where that shows
     "shared_by_smt": (0.8,),  # share of prefetchers whose state SMT threads share
     # coherence
     "coherence.extra": (20.0, 120.0),  # a remote hit over the slowest own cache

@@ -103,7 +103,7 @@ def _facts_of(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
     yield "fills", prefetcher.fills, "string"
     if machine.core.threads_per_core > 1 and _remembers(prefetcher):
         yield "shared_by_smt", prefetcher.shared_by_smt, "bool"
-    if machine.core.cores > 1 and isinstance(prefetcher, spec.Streamer | spec.Stride):
+    if machine.core.cores > 1 and prefetcher.level == 2 and isinstance(prefetcher, spec.Streamer | spec.Stride):
         yield "shared_by_cores", prefetcher.shared_by_cores, "bool"
     if not isinstance(prefetcher, spec.LinePair | spec.Region):  # those stay in an aligned block of lines
         yield "crosses_4k", prefetcher.crosses_4k, "bool"
@@ -140,17 +140,17 @@ def _lead(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, step: int) -> l
 
 
 def _neighbours(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Facts:
-    """Prefetchers that fetch neighbouring lines, whatever was accessed before."""
-    lines = prefetcher.degree if isinstance(prefetcher, spec.NextLine) else 1
-    yield "trigger", prefetcher.trigger if isinstance(prefetcher, spec.NextLine) else 1, "accesses"
-    yield "degree", lines, "lines"
-    yield "max_distance", lines, "lines"
-    if isinstance(prefetcher, spec.NextLine):
-        yield "directions", "up", "string"
-        if prefetcher.trigger > 1:
-            yield "streams", prefetcher.streams, "streams"
-    if isinstance(prefetcher, spec.UpDown):
-        yield "directions", "both", "string"
+    """Prefetchers that fetch neighbouring lines, whatever was accessed before. That a pair is one line more, by one
+    access, that what goes up and down goes both ways, and that the next line lies above are what their names mean:
+    nobody could get it wrong. Level 2 sees a line again only after level 1 lost it, so one access is all there is."""
+    if not isinstance(prefetcher, spec.NextLine):
+        return
+    if prefetcher.level == 1:
+        yield "trigger", prefetcher.trigger, "accesses"
+    yield "degree", prefetcher.degree, "lines"
+    yield "max_distance", prefetcher.degree, "lines"
+    if prefetcher.trigger > 1:
+        yield "streams", prefetcher.streams, "streams"
 
 
 def _streamer(prefetcher: spec.Streamer) -> Facts:
@@ -167,12 +167,11 @@ def _streamer(prefetcher: spec.Streamer) -> Facts:
 
 
 def _woken_by_level_one(machine: spec.Machine, prefetcher: spec.Streamer) -> Facts:
-    """Whether one request of level 1's next-line prefetcher is enough (Table VI); nothing where it isn't, or where
-    there is no such prefetcher."""
+    """How many requests of level 1's next-line prefetcher are enough (one in Table VI); nothing where there is none."""
     asked = any(isinstance(each, spec.NextLine) and each.level == 1 for each in machine.prefetchers)
     needed = prefetcher.trigger_by_l1_prefetcher or prefetcher.trigger
-    if asked and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by and needed == 1:
-        yield "trigger_by_l1_prefetcher", 1, "accesses"
+    if asked and prefetcher.level == 2 and "l1_prefetcher" in prefetcher.trained_by:
+        yield "trigger_by_l1_prefetcher", needed, "accesses"
 
 
 def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:

@@ -29,16 +29,17 @@ def test_next_lines_are_counted_and_are_no_streams(prefetcher: spec.NextLine) ->
     judgements = judged(prefetcher)
     assert wrong(judgements) == []
     start = f"prefetcher.l{prefetcher.level}.next_line"
-    reported = [judgements[f"{start}.{name}"].verdict for name in ("degree", "max_distance", "directions")]
-    assert reported == [Verdict.RIGHT] * 3
+    reported = [judgements[f"{start}.{name}"].verdict for name in ("degree", "max_distance")]
+    assert reported == [Verdict.RIGHT] * 2
 
 
 @pytest.mark.parametrize("prefetcher", [PAIR, UP_DOWN], ids=["pair", "up/down"])
 def test_single_neighbours_are_single(prefetcher: spec.Prefetcher) -> None:
+    """And no streams, strides or next lines."""
     judgements = judged_once((prefetcher,))
     assert wrong(judgements) == []
     name = "pair" if prefetcher is PAIR else "up_down"
-    assert judgements[f"prefetcher.l2.{name}.degree"].verdict is Verdict.RIGHT
+    assert judgements[f"prefetcher.l2.{name}.trained_by"].verdict is Verdict.RIGHT
 
 
 def test_what_one_that_is_hidden_brings_is_not_concluded_from_its_name() -> None:

@@ -50,11 +50,6 @@ def test_a_run_that_another_core_began_goes_on_where_cores_train_one_table(prefe
     assert wrong(judgements) == []
 
 
-def test_level_one_s_own_tables_belong_to_a_core() -> None:
-    judgements = judged(L1_STRIDE, core=spec.Core(cores=2))
-    assert judgements["prefetcher.l1.stride.shared_by_cores"].verdict is Verdict.RIGHT
-
-
 @pytest.mark.parametrize("replacement", ["lru", "fifo"])
 def test_streams_of_level_one_are_counted_beside_a_region_prefetcher(replacement: str) -> None:
     region = spec.Region(level=1, fills="l1", region_size_bytes=1024, active_regions=8, trigger=2, indexed_by="offset")
