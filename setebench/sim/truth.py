@@ -16,7 +16,7 @@ from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, work
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
 from setebench.sim.truth_counters import counters
 from setebench.sim.truth_finding import between, count, exact
-from setebench.sim.truth_prefetchers import prefetchers, prefetches_train
+from setebench.sim.truth_prefetchers import meant_by_name, prefetchers, prefetches_train
 
 MOST_CORES_IN_PAIRS = 8
 """Up to so many cores latency is reported for every ordered pair; beyond, for reads by core 0 (the paper's Figure
@@ -54,9 +54,9 @@ def truth(machine: spec.Machine) -> list[Finding]:
 def left_open(machine: spec.Machine) -> frozenset[str]:
     """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
     prefetchers may add too much for a rate to be known, and with other widths and numbers of threads; and whether
-    software prefetches have lines fetched where that depends on what was learned."""
+    software prefetches have lines fetched where that depends on what was learned. And what names say already."""
     unsure = {TRAINS} if prefetches_train(machine) is None else set()
-    return frozenset(bandwidth_parameters(machine)) | unsure
+    return frozenset(bandwidth_parameters(machine)) | meant_by_name(machine) | unsure
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:

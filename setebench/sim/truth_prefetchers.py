@@ -27,6 +27,18 @@ WHERE_PRESENT = ("l2.up_down",)
 
 HUGE = 2097152
 
+MEANT = {
+    "l1.next_line": ("directions",),
+    "l1.stream": ("shared_by_cores",),
+    "l1.stride": ("shared_by_cores",),
+    "l2.pair": ("trigger", "degree", "max_distance"),
+    "l2.next_line": ("trigger", "directions"),
+    "l2.up_down": ("trigger", "degree", "max_distance", "directions"),
+}
+"""What the name says already, so that nobody could get it wrong: a pair is one line more, by one access; what goes up
+and down goes both ways; the next line lies above; tables of level 1 are a core's own; and level 2 sees a line again
+only after level 1 lost it, so that one access is all there is."""
+
 Facts = Iterator[tuple[str, Value, str]]
 
 
@@ -47,6 +59,12 @@ def prefetchers(machine: spec.Machine) -> Iterator[Finding]:
             yield from _present(name, _described(machine, others))
         else:
             yield absent(f"{name}.present")
+
+
+def meant_by_name(machine: spec.Machine) -> frozenset[str]:
+    """Parameters of the machine's prefetchers that have no truth, as their names say them."""
+    present = {identity_of(each) for each in machine.prefetchers}
+    return frozenset(f"prefetcher.{each}.{name}" for each in present & MEANT.keys() for name in MEANT[each])
 
 
 def prefetches_train(machine: spec.Machine) -> bool | None:
@@ -140,9 +158,7 @@ def _lead(machine: spec.Machine, prefetcher: spec.AnyPrefetcher, step: int) -> l
 
 
 def _neighbours(prefetcher: spec.NextLine | spec.LinePair | spec.UpDown) -> Facts:
-    """Prefetchers that fetch neighbouring lines, whatever was accessed before. That a pair is one line more, by one
-    access, that what goes up and down goes both ways, and that the next line lies above are what their names mean:
-    nobody could get it wrong. Level 2 sees a line again only after level 1 lost it, so one access is all there is."""
+    """Prefetchers that fetch neighbouring lines, whatever was accessed before: what `MEANT` leaves of them."""
     if not isinstance(prefetcher, spec.NextLine):
         return
     if prefetcher.level == 1:

@@ -36,7 +36,7 @@ from setebench.results import Finding
 from setebench.scenario import Context
 from setebench.sim import spec
 from setebench.sim.machine import SimulatedMachine
-from setebench.sim.truth import truth
+from setebench.sim.truth import left_open, truth
 
 pytestmark = pytest.mark.long(205)
 
@@ -118,7 +118,7 @@ def judged(*prefetchers: Any, look: Survey = surveyed_once, **changes: Any) -> d
     true = [finding for finding in true if not NOT_YET.search(finding.parameter)]
     reported = [finding for finding in reported if not NOT_YET.search(finding.parameter)]
     known = frozenset(finding.parameter for finding in (*true, *reported))
-    return {judgement.parameter: judgement for judgement in judge("quiet", reported, true, known)}
+    return {judgement.parameter: judgement for judgement in judge("quiet", reported, true, known, left_open(file))}
 
 
 @cache
