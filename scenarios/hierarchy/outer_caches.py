@@ -6,8 +6,11 @@ got beyond its ways. Sets get their lines by chance, so few ways overflow early 
 where the curve bends gives the lines, how sharply the ways. One posterior over sets, ways, whether the levels before
 hold lines in addition, and what prefetchers and other users take.
 
+Who shares more than a cache takes lines now and then: fillings are as short as independent loads make them, those that
+differ from most don't count, and what is lost with age is a part of the model.
+
 Lines at the same offset of all pages share few sets unless bits of the page choose among all of them: a few lines of a
-page overflow as soon as whole pages do, for a fraction of the cost, or the index is hashed.
+page overflow as soon as whole pages do, or the index is hashed.
 """
 
 from __future__ import annotations
@@ -41,31 +44,35 @@ class Params:
     """How caches are filled, and what is believed of errors.
 
     Fillings begin at `first_ratio` times what the levels before hold and get twice as long until a fraction of `gone`
-    is missing in the end; then others use `high` times the pages that fit: `draws`, then twice as many (`least_draws`
-    if no more can be had), up to `most_draws`, until one answer has `settled` of the posterior: more than is asked of
-    a finding, since to end when it happens to be sure is to choose by chance. Each stops `stops` times, or more often
-    until one in `per_load` lines is timed (loads then cost as much as the filling); the means of `bins` parts of it
-    count, predicted at `parts` stops of each. Of a page `few` lines are used where no level before has a hashed
-    index, more up to `least_lines` in all, since a timed load that misses replaces another line; of `sought` times
-    the pages that fit by few lines, whole ones lack a fraction of `outgrown` only if they lie in more sets (what
-    prefetchers bring beside few lines may fill these up to three times as fast). `seconds` that each level may take,
-    by what the machine says that lines cost its user and what misses cost, a timed one `timed_cost` times as much.
-    `memory` is how much of the region may be used. Waiting for co-runners takes `patience` of what there is.
+    is missing in the end, in `confirm` of them, since a disturbance takes lines as well; then others use `high` times
+    the pages that fit: `draws`, then twice as many (`least_draws` if no more can be had), up to `most_draws`, until one
+    answer has `settled` of the posterior: more than is asked of a finding, since to end when it happens to be sure is
+    to choose by chance. Each stops `stops` times, or more often until one in `per_load` lines is timed (loads then cost
+    as much as the filling); the means of `bins` parts of it count, predicted at `parts` stops of each. Of fillings of
+    which no part took `interrupted` times as long as a typical one, those count that are no more than `alike` times as
+    far from the middle of the half that is most alike as that reaches: 2.5 standard deviations of a normal sample. Of
+    `few` lines of each page `spread` times as many pages fit only if these lie in more sets. `seconds` that each
+    level may take, by what the machine says that lines cost its user and what misses cost, a timed one `timed_cost`
+    times as much. `memory` is how much of the region may be used. Waiting for co-runners takes `patience` of what there
+    is.
 
     Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number
     up to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in
-    `taken_steps`, that others use, the less the more likely, mostly less than `usual_taken`. How common other
-    numbers of ways are beside powers of two, by their largest odd divisor: `odd_ways`, of shared caches
-    `shared_ways` (those of parts that are sold), else `other`; and of slices, each: `odd_slices`. A slice among
-    several has 2 to the `slice_power` sets or more. `error` of every mean fraction; `offset` and `scale` of all of
-    them, since what hits and misses cost is known about, `clear` times as much where loads are clearly one or the
-    other. None of the candidates is it where the best leaves `most_left` times the squared errors that it should, or
-    where fillings differ by `most_varied` times as much (squared) as pages drawn by chance and loads do; a bound is
-    then what was there in the part that says most, less `sigmas` errors and `margin`. Lines leave by age where
-    `early_ratio` times as many are missing of the first third. A load counts at most as `stall_ratio` times what
-    memory takes: an interrupt is no level. Of a shared cache a load missed if it takes `clear_share` of the way to
-    memory longer than a hit, of a private one `private_share` (memory whose row is open answers sooner than it
-    mostly does), and `clear_steps` of the clock."""
+    `taken_steps`, that others use, the less the more likely, mostly less than `usual_taken`. Of the lines that fit, up
+    to `aged` (in `aged_steps`, mostly less than `usual_aged`) are lost while as many others are loaded: who shares a
+    directory of lines with this core takes 5 to 25 % in a millisecond. How common other numbers of ways are beside
+    powers of two, by their largest odd divisor: `odd_ways`, of shared caches `shared_ways` (those of parts that are
+    sold), else `other`; and of slices, each: `odd_slices`. A slice among several has 2 to the `slice_power` sets or
+    more. `error` of every mean fraction; `offset` and `scale` of all of them, since what hits and misses cost is known
+    about, `clear` times as much where loads are clearly one or the other; where they aren't, a hit is what lines take
+    of which `youngest` to `young` times as many were loaded since as the levels before hold. None of the candidates is
+    it where the best leaves `most_left` times the squared errors that it should, or where fillings differ by
+    `most_varied` times as much (squared) as pages drawn by chance and loads do; a bound is then what was there in the
+    part that says most, less `sigmas` errors and `margin`. Lines leave by age where `early_ratio` times as many are
+    missing of the first third. A load counts at most as `stall_ratio` times what memory takes: an interrupt is no
+    level. Of a shared cache a load missed if it takes `clear_share` of the way to memory longer than a hit, of a
+    private one `private_share` (memory whose row is open answers sooner than it mostly does), and `clear_steps` of the
+    clock."""
 
     first_ratio: float = 2.0
     gone: float = 0.3
@@ -79,19 +86,20 @@ class Params:
     bins: int = 8
     parts: int = 3
     few: int = 8
-    least_lines: int = 1024
-    sought: float = 0.8
-    outgrown: float = 0.25
+    spread: float = 1.5
     seconds: float = 6.0
     timed_cost: float = 10.0
     memory: float = 0.8
     patience: float = 0.05
     most_ways: int = 32
     most_slices: int = 63
-    about: float = 1.3
+    about: float = 1.6
     taken: float = 0.09
-    taken_steps: int = 7
+    taken_steps: int = 4
     usual_taken: float = 0.015
+    aged: float = 0.5
+    aged_steps: int = 6
+    usual_aged: float = 0.1
     odd_ways: tuple[tuple[int, float], ...] = ((1, 1.0), (3, 0.3), (5, 0.3))
     shared_ways: tuple[tuple[int, float], ...] = ((1, 1.0), (3, 0.3), (5, 0.3), (7, 0.1), (11, 0.1), (15, 0.1))
     other: float = 0.01
@@ -102,11 +110,16 @@ class Params:
     scale: float = 0.04
     clear: float = 0.3
     most_left: float = 6.0
-    most_varied: float = 2.5
+    most_varied: float = 6.0
     sigmas: float = 3.0
     margin: float = 0.04
     early_ratio: float = 1.3
     stall_ratio: float = 1.3
+    confirm: int = 3
+    alike: float = 3.7
+    interrupted: float = 5.0
+    youngest: float = 1.2
+    young: float = 3.0
     clear_share: float = 0.15
     private_share: float = 0.3
     clear_steps: float = 1.2
@@ -115,20 +128,29 @@ class Params:
 @dataclass(frozen=True)
 class Curve:
     """Of a filling, by how many pages were used, shape (stops,): the fraction of lines that a cache and those before it
-    lack and its error, of parts of it, shape (bins,); the fraction of those loaded first (a third of all) in the end,
-    and how often both of two lines of a page are gone, beyond that of lines of two pages as old."""
+    lack and its error, of parts of it, shape (bins,); the fraction of those loaded first (a third of all) in the end;
+    how often both of two lines of a page are gone, beyond that of lines of two pages as old; what young lines seem to
+    lack, which are all there; and how many times as long as a typical part of it the longest one took."""
 
     pages: Numbers
     missing: Numbers
     error: Numbers
     early: float
     together: float
+    young: float
+    longest: float
 
     @property
     def fitting(self) -> float:
-        """About how many pages fit."""
-        pages = self.pages.reshape(len(self.missing), -1).mean(axis=1)
-        return float((pages * (1.0 - self.missing)).max())
+        """About how many pages fit: the most that are there in some parts one after the other."""
+        there = self.pages.reshape(len(self.missing), -1).mean(axis=1) * (1.0 - self.missing)
+        return float(np.convolve(there, np.full(3, 1 / 3), "valid").max())
+
+    def some(self, parts: int) -> Numbers:
+        """How many pages there are at so many stops of each part, which stand for all."""
+        count = len(self.missing) * parts
+        found: Numbers = self.pages[-1] * (np.arange(count) + 0.5) / count + self.pages[0] / 2
+        return found
 
 
 @dataclass(frozen=True)
@@ -206,6 +228,7 @@ class Fillings:
         self.alone = Alone(context, patience=params.patience, question="fillings")
         facts = context.machine.facts
         by_misses = facts.ticks_per_second * quick_cycles_per_tick(context) / level.miss
+        self._young: list[float] = []
         self._left = params.seconds * min(facts.lines_per_second, by_misses)
 
     def stops(self, pages: int, few: int) -> tuple[int, int]:
@@ -231,13 +254,15 @@ class Fillings:
         work = partial(fill, self._context, self._region, offsets, (each, stops), self._rng)
         filled = self.alone.run(work, pauses=lambda _: pauses)
         self._left -= cost
-        level, until = self.level, filled.pages[:, None, None]
+        level, until, young = self.level, filled.pages[:, None, None], np.zeros(0)
         gone = (filled.cycles - level.hit) / (level.miss - level.hit)
         gone[filled.cycles > level.beyond] = 1.0
         if level.gone_from < np.inf:
             # load by load: what answers between a hit and memory, a cache of memory say, is a miss
             gone = (filled.cycles > level.gone_from).astype(np.float64)
-        else:  # lines that the levels before still hold take less than a hit
+        else:  # lines that the levels before still hold take less than a hit; a hit is what the next older ones take
+            inner, age = sum(each for each, _ in level.before), until * few - filled.place
+            young = gone[(age > self.params.youngest * inner) & (age < self.params.young * inner)]
             for nearer, cycles in level.before:
                 held = np.minimum(1.0, nearer / (until * self.page_lines))
                 gone += held * (level.hit - cycles) / (level.miss - level.hit)
@@ -253,6 +278,8 @@ class Fillings:
             bins.mean(axis=2).std(axis=1) / bins.shape[1] ** 0.5,
             float(early.mean()) if early.size else 0.0,
             float(both),
+            float(young.mean()) if young.size else 0.0,
+            filled.longest,
         )
 
     def grown(self, pages: float, few: int) -> Curve | None:
@@ -260,9 +287,24 @@ class Fillings:
         found = None
         while self.affordable(pages, few) and (found is None or found.missing[-1] < self.params.gone):
             self._context.progress(f"{int(pages) * TLB_PAGE_BYTES >> 10} KiB filled")
-            found = self.fill(pages, few)
+            found = self.least(pages, few, self.params.gone)
             pages *= 2
         return found
+
+    def least(self, pages: float, few: int, gone: float = 0.0) -> Curve:
+        """Of fillings of that length, the one that lacks least in the end: the first below `gone`, or of several, as
+        who disturbs a filling only takes lines. What young lines seem to lack is taken off."""
+        found: list[Curve] = []
+        while not found or (
+            found[-1].missing[-1] - float(np.mean(self._young)) >= gone
+            and len(found) < self.params.confirm
+            and self.affordable(pages, few) > self.params.draws
+        ):
+            found.append(self.fill(pages, few))
+            self._young.append(found[-1].young)
+        least = min(found, key=lambda each: each.missing[-1])
+        young = float(np.mean(self._young))
+        return replace(least, missing=least.missing - young, young=young)
 
 
 def _level(context: Context, name: str, held: list[int], params: Params) -> Level:
@@ -280,77 +322,78 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
     """Measure a level; the caches `before` it, nearest first, are known as far as they were found."""
     context.progress(f"how {level} fills")
     held = [each.likely_lines for each in before]
-    fillings = Fillings(context, region, params, _level(context, level, held, params))
-    if fillings.level.gone_from < np.inf:
+    cycles = _level(context, level, held, params)
+    if cycles.gone_from < np.inf:
         params = replace(params, offset=params.clear * params.offset, scale=params.clear * params.scale)
-    page_lines = fillings.page_lines
-    whole = page_lines - 1
+    fillings = Fillings(context, region, params, cycles)
     flush(context, region)
-    few = params.few if all(each.index.get("linear", 0.0) >= CONFIDENCE for each in before) else whole
-    grown, few, index = _grown(fillings, params.first_ratio * sum(held) / page_lines, few)
-    found = OuterCache(level, region.line_size, index=index)
+    grown = fillings.grown(params.first_ratio * sum(held) / fillings.page_lines, fillings.page_lines - 1)
+    plain = OuterCache(level, region.line_size)
     if grown is None:
-        return replace(found, reason="too little time or memory to fill it", bound_only=True)
-    least = _least(grown, held if len(before) > 1 else held[-1:], page_lines, params)
+        return replace(plain, reason="too little time or memory to fill it", bound_only=True)
+    least = _least(grown, held if len(before) > 1 else held[-1:], fillings.page_lines, params)
     if grown.missing[-1] < params.gone:
-        return replace(found, least=least, reason="nothing outgrew it", bound_only=True)
-    few = min(whole, max(few, int(params.least_lines / grown.fitting)))
-    pages = params.high * grown.fitting
-    if fillings.affordable(pages, few) <= params.least_draws:
-        return replace(found, least=least, reason="too little time or memory to fill it often", bound_only=True)
-    pages = params.high * fillings.fill(pages, few).fitting  # what the cache held until now is gone after this one
-    draws: list[Curve] = []
-    while not found.sure(params.settled) and len(draws) < params.most_draws:
-        more = min(max(params.draws, len(draws)), fillings.affordable(pages, few))
-        if more < params.least_draws:
-            break
-        draws += [fillings.fill(pages, few) for _ in range(more)]
-        plain = OuterCache(level, region.line_size, index=index)
-        found = _inferred(plain, draws, (held, page_lines), few == whole, params)
-        if fillings.alone.tenant_share > ALONE.most_beside:
-            break
+        return replace(plain, least=least, reason="nothing outgrew it", bound_only=True)
+    found, draws = _drawn(fillings, params.high * grown.fitting, plain, held)
+    if not draws:
+        return replace(plain, least=least, reason="too little time or memory to fill it often", bound_only=True)
+    counted = _undisturbed(draws, params)
     context.evidence[f"{level}_fillings"] = {
-        "pages": draws[0].pages.tolist(),
+        "pages": draws[0].pages[:: max(1, len(draws[0].pages) // params.bins)].tolist(),
         "missing": [each.missing.round(4).tolist() for each in draws],
         "error": [each.error.round(4).tolist() for each in draws],
         "together": [round(each.together, 4) for each in draws],
+        "counted": len(counted),
         "beside_co_runner": round(fillings.alone.tenant_share, 3),
     }
     if fillings.alone.tenant_share > ALONE.most_beside:
-        why = "a co-runner may have used a part of it"
-        return replace(
-            found,
-            lines={},
-            ways={},
-            index={},
-            index_reason=why,
-            least=_least(_mean(draws), held, page_lines, params),
-            reason=why,
-        )
+        why, there = "a co-runner may have used a part of it", _least(_mean(counted), held, fillings.page_lines, params)
+        return replace(plain, by_age=found.by_age, index_reason=why, least=there, reason=why)
+    if found.index.get("linear", 0.0) > found.index.get("hashed", 0.0):
+        # few lines of each page overflow it as soon as whole pages do, or lie in more sets
+        fits = fillings.least(params.spread**2 * draws[0].pages[-1], params.few).fitting / _mean(counted).fitting
+        found = replace(found, index={"hashed": 1.0}) if fits > params.spread else found
     return found
 
 
-def _grown(fillings: Fillings, first: float, few: int) -> tuple[Curve | None, int, dict[str, float]]:
-    """A filling that outgrows the level, by few lines of a page if these are enough, by how many lines of a page, and
-    the posterior of the index as far as that says it."""
-    grown, whole = fillings.grown(first, few), fillings.page_lines - 1
-    if few == whole or grown is None or grown.missing[-1] < fillings.params.gone:
-        return grown, few, {}
-    # few lines of each page overflow it: do whole pages, of which there is room for fewer where all sets are used?
-    pages = fillings.params.sought * grown.fitting
-    if not fillings.affordable(pages, whole):
-        return None, few, {}
-    if fillings.fill(pages, whole).missing[-1] < fillings.params.outgrown:
-        return grown, few, {}
-    return fillings.grown(pages, whole), whole, {"hashed": 1.0}
+def _drawn(fillings: Fillings, pages: float, plain: OuterCache, held: list[int]) -> tuple[OuterCache, list[Curve]]:
+    """What fillings by so many pages say of a level, as many as it takes, and these."""
+    params, whole, found = fillings.params, fillings.page_lines - 1, plain
+    draws: list[Curve] = []
+    while not found.sure(params.settled) and len(draws) < params.most_draws:
+        more = min(max(params.draws, len(draws)), fillings.affordable(pages, whole))
+        if more < params.least_draws:
+            break
+        draws += [fillings.fill(pages, whole) for _ in range(more)]
+        counted = _undisturbed(draws, params)
+        if _mean(counted).missing[-1] < params.gone:  # what looked like the cache's end was a disturbance
+            pages, draws = params.high * pages, []
+            continue
+        found = _inferred(plain, counted, (held, fillings.page_lines), params)
+        if fillings.alone.tenant_share > ALONE.most_beside:
+            break
+    return found, draws
+
+
+def _undisturbed(draws: list[Curve], params: Params) -> list[Curve]:
+    """Fillings that nothing interrupted, but those that lack much more or less than the half of them that is most
+    alike: others who take lines for a while take them from some."""
+    draws = [each for each in draws if each.longest < params.interrupted] or draws
+    lacking = np.array([each.missing.mean() for each in draws])
+    ordered, half = np.sort(lacking), len(draws) // 2
+    widths = ordered[half:] - ordered[: len(draws) - half]
+    low, width = ordered[widths.argmin()], widths.min()
+    far = np.abs(lacking - low - width / 2) / max(width / 2, 1e-9)
+    return [each for each, one in zip(draws, far, strict=True) if one < params.alike]
 
 
 def _mean(draws: list[Curve]) -> Curve:
     """Of fillings of the same length."""
     missing, error = (np.array([getattr(each, name) for each in draws]) for name in ("missing", "error"))
-    early, together = (float(np.mean([getattr(each, name) for each in draws])) for name in ("early", "together"))
-    error = (error**2).mean(axis=0) ** 0.5 / len(draws) ** 0.5
-    return Curve(draws[0].pages, missing.mean(axis=0), error, early, together)
+    names = ("early", "together", "young", "longest")
+    early, together, young, longest = (float(np.mean([getattr(each, name) for each in draws])) for name in names)
+    error = np.maximum((error**2).mean(axis=0) ** 0.5, missing.std(axis=0)) / len(draws) ** 0.5
+    return Curve(draws[0].pages, missing.mean(axis=0) - young, error, early, together, young, longest)
 
 
 def _least(curve: Curve, held: list[int], page_lines: int, params: Params) -> int:
@@ -360,33 +403,30 @@ def _least(curve: Curve, held: list[int], page_lines: int, params: Params) -> in
     return max(0, int(there * (1.0 - params.margin)) - sum(held))
 
 
-def _inferred(
-    plain: OuterCache, draws: list[Curve], known: tuple[list[int], int], whole: bool, params: Params
-) -> OuterCache:
-    """What fillings of the same length say, by `whole` pages or few lines; `plain` has the name and, where known, the
-    index; `known` are lines of the levels before and of a page."""
+def _inferred(plain: OuterCache, draws: list[Curve], known: tuple[list[int], int], params: Params) -> OuterCache:
+    """What fillings of the same length say; `plain` has the name, `known` are lines of the levels before and of a
+    page."""
     mean, (held, page_lines), shared = _mean(draws), known, len(known[0]) > 1
     by_age = mean.early > min(1.0, params.early_ratio * float(mean.missing[-1]))
+    young = float(np.std([each.young for each in draws])) / len(draws) ** 0.5
+    params = replace(params, offset=float(np.hypot(params.offset, young)))
     posterior, left = size_posterior(mean, len(draws), (held, page_lines), params)
     if left > params.most_left:
         least = _least(mean, held if shared else held[-1:], page_lines, params)
         return replace(plain, least=least, by_age=by_age, reason="no cache that was thought of fills like this")
     best = max(posterior, key=lambda each: posterior[each])
-    put = mean.pages
+    put = mean.some(params.parts)
     _, covariance = overflow(put, best.sets / page_lines, np.array([best.ways]))
-    by_chance = (
-        _binned(covariance[0] / put[:, None] / put[None, :], params.bins).diagonal() + len(draws) * mean.error**2
-    )
+    by_chance = _binned(covariance[0] / put[:, None] / put[None, :], params.bins).diagonal()
+    by_chance = by_chance + np.mean([each.error**2 for each in draws], axis=0)
     if np.var([each.missing for each in draws], axis=0).sum() > params.most_varied * by_chance.sum():
         least = _least(mean, held if shared else held[-1:], page_lines, params)
         return replace(plain, least=least, by_age=by_age, reason="fillings differ by more than chance: others use it")
     lines, ways = summed(posterior, lambda each: each.lines), summed(posterior, lambda each: each.ways)
     found = replace(plain, lines=lines, ways=ways, by_age=by_age)
-    if found.index:
-        return found
     together = np.array([each.together for each in draws])
     index = _index(together, _least_together(mean.pages, best, page_lines))
-    if (shared or whole) and max(index, key=lambda each: index[each]) == "linear":
+    if shared and index["linear"] > index["hashed"]:
         return replace(found, index_reason="bits of a page may choose sets or a slice for all of its lines alike")
     return replace(found, index=index)
 
@@ -436,6 +476,15 @@ def _binned(covariance: Numbers, bins: int) -> Numbers:
     return found
 
 
+def _between(at: Numbers, values: Numbers, wanted: Numbers) -> Numbers:
+    """Rows of values at growing places, shape (rows, places), at other ones; nought at 0."""
+    at, values = np.append(0.0, at), np.pad(values, ((0, 0), (1, 0)))
+    last = np.clip(np.searchsorted(at, wanted), 1, len(at) - 1)
+    part = (wanted - at[last - 1]) / (at[last] - at[last - 1])
+    found: Numbers = values[:, last - 1] * (1.0 - part) + values[:, last] * part
+    return found
+
+
 def _sets(shared: bool, page_lines: int, params: Params) -> Iterator[tuple[int, float]]:
     """Numbers of sets, and how common they are."""
     for odd in range(1, params.most_slices + 1 if shared else 2, 2):
@@ -449,12 +498,12 @@ def size_posterior(
     """The posterior of all candidates by the mean curve of so many fillings, and the squared errors that the best
     leaves of each part of it; `known` are lines of the levels before and of a page."""
     (held, page_lines), bins, mean = known, len(curve.missing), curve.missing
-    # some stops of each part stand for all
-    pages = curve.pages[-1] * (np.arange(bins * params.parts) + 0.5) / (bins * params.parts) + curve.pages[0] / 2
+    pages = curve.some(params.parts)
     about = curve.fitting * page_lines
     error = curve.error**2 + params.error**2
     ways = np.arange(2, params.most_ways + 1)
     taken, nearer = np.linspace(0.0, params.taken, params.taken_steps), held[-1] / page_lines
+    ages = np.linspace(0.0, params.aged, params.aged_steps)
     likely: dict[Candidate, list[float]] = {}
     usual = dict(params.shared_ways if len(held) > 1 else params.odd_ways)
     best = (-np.inf, np.inf)
@@ -471,17 +520,22 @@ def size_posterior(
                 unlikely = np.log1p((part / params.usual_taken) ** 2)
                 for overlap in (0.0, 1.0) if not before else (0.0,):
                     # the levels before may have what this one lost of the last lines
-                    gone = np.maximum(lost[:, :-1] - overlap * lost[:, -1:], 0.0) / put
-                    gone = gone.reshape(len(tried), bins, -1).mean(axis=2)
-                    spread = covariance / fillings + np.diag(error) + params.offset**2
-                    spread += params.scale**2 * gone[:, :, None] * gone[:, None, :]
-                    left = mean - gone
-                    squared = (left * np.linalg.solve(spread, left[:, :, None])[:, :, 0]).sum(axis=1)
-                    value = -0.5 * (squared + np.linalg.slogdet(spread)[1]) + np.log(common) - unlikely
-                    for number, each in enumerate(tried.tolist()):
-                        one = float(value[number] + np.log(usual.get(each // (each & -each), params.other)))
-                        likely.setdefault(Candidate(sets, each, before), []).append(one)
-                        best = max(best, (one, float(squared[number]) / bins))
+                    beyond = np.maximum(lost[:, :-1] - overlap * lost[:, -1:], 0.0)
+                    for aged in ages.tolist():
+                        # those that went by age left their ways to others
+                        kept = special.exprel(-aged * put * page_lines / about)
+                        there = kept - _between(own, beyond, own * kept) / put
+                        gone = 1.0 - there.reshape(len(tried), bins, -1).mean(axis=2)
+                        spread = covariance / fillings + np.diag(error) + params.offset**2
+                        spread += params.scale**2 * gone[:, :, None] * gone[:, None, :]
+                        left = mean - gone
+                        squared = (left * np.linalg.solve(spread, left[:, :, None])[:, :, 0]).sum(axis=1)
+                        value = -0.5 * (squared + np.linalg.slogdet(spread)[1]) + np.log(common) - unlikely
+                        value -= np.log1p((aged / params.usual_aged) ** 2)
+                        for number, each in enumerate(tried.tolist()):
+                            one = float(value[number] + np.log(usual.get(each // (each & -each), params.other)))
+                            likely.setdefault(Candidate(sets, each, before), []).append(one)
+                            best = max(best, (one, float(squared[number]) / bins))
     # where even the best doesn't quite explain what was measured, errors are larger than thought
     scale = max(1.0, best[1])
     weights = {each: float(np.exp((np.array(some) - best[0]) / scale).sum()) for each, some in likely.items()}

@@ -1,7 +1,7 @@
 """Which lines are still in a cache after others were loaded, by how long single loads of them take.
 
 Pages are random ones. Of each either all lines but the last are used, so that what prefetchers bring are lines that are
-used anyway; or few lines far apart, the first ones of all pages before the second ones: no prefetcher sees two of a
+used anyway; or few lines far apart, the first ones of some pages before their second ones: no prefetcher sees two of a
 page soon one after the other, and lines at other offsets in pages mostly belong to other sets. The last line of a page
 is flushed before one of its lines is timed, which warms the translation and takes nothing away.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setebench.experiments.calibrate import step_ticks
-from setebench.experiments.lines.layout import TLB_PAGE_BYTES, WINDOW_PAGES
+from setebench.experiments.lines.layout import TLB_PAGE_BYTES
 from setebench.experiments.lines.placing import BASELINE_ADDITIONS
 from setebench.experiments.lines.rings import cycles_per_tick
 from setebench.machine import Region
@@ -25,8 +25,8 @@ from setebench.stats.ticks.location import mean_ticks
 
 Lines = NDArray[np.int64]
 
-WALK, AT_ONCE, ADDITIONS = Base("walk"), 32, 8
-"""Loads timed in one repetition, and additions among them that a load is compared with."""
+WALK, AT_ONCE = Base("walk"), 8
+"""Loads timed in one repetition; behind each are additions that it is compared with."""
 
 TARGETS = tuple(Base(f"target_{number}") for number in range(AT_ONCE))
 SPARES = tuple(Base(f"spare_{number}") for number in range(AT_ONCE))
@@ -35,46 +35,38 @@ SPARES = tuple(Base(f"spare_{number}") for number in range(AT_ONCE))
 class Filled(NamedTuple):
     """At stops of a filling: how many pages were used until then, shape (stops,); of single loads, two of each of some
     pages, always two of which one was used right after the other: how many lines were loaded before each one's, and
-    cycles, shape (stops, pages, 2)."""
+    cycles, shape (stops, pages, 2); and how many times as long as a typical part of it the longest one took."""
 
     pages: Lines
     place: Lines
     cycles: NDArray[np.float64]
+    longest: float
 
 
 def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int], rng: np.random.Generator) -> Filled:
     """Load lines at `offsets` (in lines) of random pages once each where no cache has them: so many `pages` between two
     stops, and so many stops. At each, single loads of some of the lines until then are timed, all in one run: what a
-    program does between two runs takes lines out of private caches. Afterwards all lines are flushed, so that the ways
-    they were in are empty."""
+    program does between two runs takes lines out of private caches. So do, in time, others who share a directory of
+    lines, and loads don't wait for each other, which takes a tenth of a chase. Afterwards all lines are flushed, so
+    that the ways they were in are empty."""
     each, stops = pages
     own = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[: each * stops] * TLB_PAGE_BYTES
     lines = own[:, None] + offsets * region.line_size
-    number = np.arange(lines.size).reshape(stops, each, len(offsets))
-    if len(offsets) == TLB_PAGE_BYTES // region.line_size - 1:  # few pages at a time: their translations are at hand
-        windows = np.array_split(number, max(1, each // WINDOW_PAGES), axis=1)
-        visits = np.concatenate([rng.permuted(one.reshape(stops, -1), axis=1) for one in windows], axis=1)
-    else:
-        visits = number.transpose(0, 2, 1).reshape(stops, -1)
-    order, place = lines.ravel()[visits], np.empty(lines.size, dtype=np.int64)
-    place[visits.ravel()] = np.arange(lines.size)
+    probe, order = _loads(each, tuple(offsets.tolist()), region.line_size)
+    place = order.argsort() + np.arange(stops)[:, None] * len(order)
     until = each * np.arange(1, stops + 1)
     first = [rng.choice(max(1, most // 2), AT_ONCE // 4, replace=most < AT_ONCE) for most in until.tolist()]
     page = np.minimum((2 * np.array(first)[:, :, None] + np.arange(2)).reshape(stops, -1), until[:, None] - 1)
     which = rng.random((*page.shape, len(offsets))).argsort(axis=2)[:, :, :2]
     place = place.reshape(lines.shape)[page[:, :, None], which]
     timed = lines[page[:, :, None], which].transpose(0, 2, 1).reshape(stops, AT_ONCE)
-    context.machine.link(region, order.ravel())
-    _flush(context, own, offsets, region.line_size)  # where linking brings lines to a cache
-    ticks = context.machine.run(
-        Probe().chase(WALK, order.shape[1]) + _timed_loads(),
-        {WALK: order[:, 0]} | _places(timed, region.line_size),
-        cpu=context.cpu,
-    )
+    used = {Base(f"page_{number}"): own[number::each] for number in range(each)}
+    ticks = context.machine.run(probe + _timed_loads(), used | _places(timed, region.line_size), cpu=context.cpu)
     _flush(context, own, offsets, region.line_size)
-    base = mean_ticks(ticks[:, AT_ONCE:].ravel(), step_ticks(context))
+    base = mean_ticks(ticks[:, AT_ONCE:-1].ravel(), step_ticks(context))
     cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(context)
-    return Filled(until, place, (cycles + BASELINE_ADDITIONS).reshape(stops, 2, -1).transpose(0, 2, 1))
+    cycles = (cycles + BASELINE_ADDITIONS).reshape(stops, 2, -1).transpose(0, 2, 1)
+    return Filled(until, place, cycles, float(ticks.max() / max(1.0, np.median(ticks[:, -1]))))
 
 
 def flush(context: Context, region: Region) -> None:
@@ -90,6 +82,20 @@ def _flush(context: Context, pages: Lines, offsets: Lines, line: int) -> None:
     context.machine.run(probe, {WALK: pages}, cpu=context.cpu)
 
 
+@cache
+def _loads(pages: int, offsets: tuple[int, ...], line: int) -> tuple[Probe, Lines]:
+    """Loads of lines of some pages, and which of all (offsets of a page after another) come one after the other: whole
+    pages all mixed, of few lines the first ones of all pages first."""
+    number = np.arange(pages * len(offsets))
+    order = number.reshape(pages, -1).T.ravel()
+    if len(offsets) == TLB_PAGE_BYTES // line - 1:
+        order = np.random.default_rng(pages).permutation(number)
+    probe, bases = Probe().start(2 * AT_ONCE), [Base(f"page_{each}") for each in range(pages)]
+    for page, at in zip(*(each.tolist() for each in np.divmod(order, len(offsets))), strict=True):
+        probe = probe.load(bases[page] + offsets[at] * line)
+    return probe.stop(2 * AT_ONCE).fence(), order
+
+
 def _places(timed: Lines, line: int) -> dict[Base, Lines]:
     """Lines to time and the spare ones of their pages, shape (repetitions, `AT_ONCE`), by name."""
     last = timed - timed % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
@@ -102,13 +108,13 @@ def _timed_loads() -> Probe:
     probe = Probe()
     for number, (target, spare) in enumerate(zip(TARGETS, SPARES, strict=True)):
         probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
-        if number < ADDITIONS:
-            probe = probe.flush(spare + 0).fence().start(AT_ONCE + number)
-            probe = probe.add(BASELINE_ADDITIONS).stop(AT_ONCE + number)
+        probe = probe.flush(spare + 0).fence().start(AT_ONCE + number)
+        probe = probe.add(BASELINE_ADDITIONS).stop(AT_ONCE + number)
     return probe
 
 
-HOT = tuple(Base(f"hot_{number}") for number in range(AT_ONCE))
+HOT_ADDITIONS = 8
+"""Additions in one repetition that loads of lines in use are compared with."""
 
 
 def hot_and_stream(region: Region, hot: int, pages: int, rng: np.random.Generator) -> tuple[Lines, Lines]:
@@ -129,14 +135,15 @@ def lines_in_use(
     context.machine.link(region, order)
     line = context.machine.facts.line_size
     probe = Probe().chase(WALK, every).fence()
-    for number, (target, spare) in enumerate(zip(HOT, SPARES[: len(hot)], strict=False)):
+    targets, spares = ([Base(f"{name}_{number}") for number in range(len(hot))] for name in ("hot", "spare"))
+    for number, (target, spare) in enumerate(zip(targets, spares, strict=True)):
         probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
-    for number in range(len(hot), len(hot) + ADDITIONS):
-        probe = probe.flush(SPARES[0] + 0).fence().start(number).add(BASELINE_ADDITIONS).stop(number)
+    for number in range(len(hot), len(hot) + HOT_ADDITIONS):
+        probe = probe.flush(spares[0] + 0).fence().start(number).add(BASELINE_ADDITIONS).stop(number)
     places = {WALK: order[np.arange(touches) * every % len(order)]}
     for number, at in enumerate(hot.tolist()):
         last = at - at % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
-        places |= {HOT[number]: np.full(touches, at), SPARES[number]: np.full(touches, last)}
+        places |= {targets[number]: np.full(touches, at), spares[number]: np.full(touches, last)}
     ticks = context.machine.run(probe, places, cpu=context.cpu)
     base = mean_ticks(ticks[:, len(hot) :].ravel(), step_ticks(context))
     cycles: NDArray[np.float64] = (ticks[:, : len(hot)].astype(np.float64) - base) * cycles_per_tick(

@@ -98,7 +98,7 @@ def drawn(sets: int, ways: int, rng: np.random.Generator) -> outer_caches.Curve:
     )
     timed = rng.binomial(64, missing).mean(axis=0).reshape(params.bins, -1).mean(axis=1) / 64
     error = np.sqrt(np.maximum(timed * (1 - timed), 0.01) / (64 * 32 * params.stops / params.bins))
-    return outer_caches.Curve(pages.astype(float), timed, error, 0.0, 0.0)
+    return outer_caches.Curve(pages.astype(float), timed, error, early=0.0, together=0.0, young=0.0, longest=1.0)
 
 
 def test_the_posterior_of_drawn_fillings_holds_the_truth() -> None:
