@@ -63,11 +63,9 @@ def _verifier(found: Document) -> Iterator[str]:
 
 
 def _by_probes(found: Document) -> Iterator[str]:
-    probes = list(found["by_probes"])[-1]
-    text = (
-        f"By number of probes, {found['machines']} machines: the answers to the first of {probes}, which also say what"
-    )
-    yield from ("", f"{text} a change shifts. Twins that were contradicted:", "")
+    most = list(found["by_probes"])[-1]
+    text = f"Fewer probes, {found['machines']} machines: the answers to the first so many of {most} decide; all of them"
+    yield from ("", f"{text} say what a change shifts. Contradicted were, of twins", "")
     yield from (f"    {line}" for line in found["commands"])
     names = ("exact", *(CHANGES[key] for key in ("visible", "fewer", "none")))
     yield from ("", f"| probes | {' | '.join(names)} |", "| --- | --- | --- | --- | --- |")

@@ -164,7 +164,9 @@ Most parameters are a field's value. These are not:
 - `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
 - What a prefetcher's name says is no parameter: `degree`, `max_distance` and `trigger` of `pair` and `up_down`, ways of
   `up_down` and next lines, one access for next lines of level 2, and that tables of level 1 belong to a core.
-- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`. A region's `trigger` counts visits and is not reported.
+- `prefetcher.ID.trained_by` leaves out `l1_prefetcher`, of which `.trained_by_l1_prefetcher` says whether it is there,
+  for `pair`, `next_line`, `up_down` and `stream` beside a prefetcher of level 1 that has a name.
+- A region's `trigger` counts visits and is not reported.
 - `bandwidth.LEVEL.load` and `.store`, in the widest accesses, with one thread and with one on every CPU: what the
   narrowest of these allows: instructions entering the core, ports, fills, memory's interval, the core's queues,
   misses in flight over latency. It is a range where prefetchers may help or hinder or TLB misses may show, and left

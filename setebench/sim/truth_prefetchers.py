@@ -118,6 +118,8 @@ def _crosses_in_huge(machine: spec.Machine, others: tuple[spec.AnyPrefetcher, ..
 
 def _facts_of(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
     yield "trained_by", [access for access in ("load", "store", "prefetch") if access in prefetcher.trained_by], "list"
+    if prefetcher.level == 2 and not isinstance(prefetcher, spec.Stride) and _first_level_asks(machine):
+        yield "trained_by_l1_prefetcher", "l1_prefetcher" in prefetcher.trained_by, "bool"
     yield "fills", prefetcher.fills, "string"
     if machine.core.threads_per_core > 1 and _remembers(prefetcher):
         yield "shared_by_smt", prefetcher.shared_by_smt, "bool"
@@ -128,6 +130,11 @@ def _facts_of(machine: spec.Machine, prefetcher: spec.Known) -> Facts:
         if HUGE in machine.memory.page_sizes:
             yield "crosses_4k_in_2m", prefetcher.crosses_4k_in_2m, "bool"
     yield from _own_facts(machine, prefetcher)
+
+
+def _first_level_asks(machine: spec.Machine) -> bool:
+    """Whether level 1 has a prefetcher with a name."""
+    return any(isinstance(each, spec.Known) and each.level == 1 for each in machine.prefetchers)
 
 
 def _remembers(prefetcher: spec.Known) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,8 @@ INNER = st.builds(
     degree=st.integers(1, 4),
     only_misses=st.booleans(),
 )
+OUTER_NEXT = spec.NextLine(level=2, only_misses=True)
+STREAM = spec.Streamer(level=2, trigger=3, degree=2, max_distance=12)
 OUTER = st.builds(spec.NextLine, level=st.just(2), degree=st.integers(1, 8), only_misses=st.booleans())
 
 
@@ -48,3 +51,20 @@ def test_what_one_that_is_hidden_brings_is_not_concluded_from_its_name() -> None
     judgements = judged(spec.NextLine(level=1, fills="l1"), spec.NextLine(level=2, only_misses=True, degree=3))
     assert wrong(judgements) == []
     assert judgements["prefetcher.l2.next_line.degree"].verdict is Verdict.UNRESOLVED
+
+
+REGION = spec.Region(level=1, fills="l2", region_size_bytes=2048, active_regions=8)
+
+
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize("asking", [spec.NextLine(level=1, fills="l1", trigger=2), REGION], ids=["next line", "region"])
+@pytest.mark.parametrize("listening", [spec.LinePair(level=2), OUTER_NEXT, STREAM], ids=["pair", "next line", "stream"])
+def test_whether_requests_of_level_one_train_level_two(
+    trains: bool, asking: spec.Prefetcher, listening: spec.Prefetcher
+) -> None:
+    trained_by = ("load", "l1_prefetcher") if trains else ("load",)
+    judgements = judged_once((asking, msgspec.structs.replace(listening, trained_by=trained_by)))
+    assert wrong(judgements) == []
+    (name,) = (each for each in judgements if each.endswith(".trained_by_l1_prefetcher"))
+    one_by_one = asking is not REGION or listening is not STREAM
+    assert judgements[name].verdict is (Verdict.RIGHT if one_by_one else Verdict.UNRESOLVED)

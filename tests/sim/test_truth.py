@@ -49,6 +49,7 @@ PATTERNS = {
     rf"prefetcher\.{ID}\.(present|crosses_4k|crosses_4k_in_2m|shared_by_smt|shared_by_cores)": "bool",
     rf"prefetcher\.{ID}\.trigger": "accesses",
     r"prefetcher\.l2\.stream\.trigger_by_l1_prefetcher": "accesses",
+    rf"prefetcher\.{ID}\.trained_by_l1_prefetcher": "bool",
     rf"prefetcher\.{ID}\.(trigger_at_page_edge|trained_by|ip_bits)": "list",
     rf"prefetcher\.{ID}\.(degree|max_distance)": "lines",
     rf"prefetcher\.{ID}\.(directions|indexed_by|fills|replacement)": "string",

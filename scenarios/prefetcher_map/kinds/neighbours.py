@@ -14,6 +14,7 @@ from ..found import Answer, Found, Question, first_that, some
 from ..lab import Lab
 from ..models import next_line_lead
 from ..report import UNCLEAR, Report
+from ..requests import report_beside
 from ..tables import History, size
 
 AFTER_HITS = "the next line in level 1 after repeated accesses to one line"
@@ -269,5 +270,6 @@ def _report_single(comes: Callable[[int], Answer], report: Report) -> None:
 def _report_alike(lab: Lab, found: Found, first: int, report: Report) -> None:
     if found.question is not None:
         report_trained_by(lab, found.question, report)
+        report_beside(lab, report.identity, report)
         report_fills(lab, found.question, report)
         report_shared(lab, found.question, first, report)

@@ -11,6 +11,7 @@ from ..attributes import directions, report_across_cores, report_fills, report_s
 from ..found import Answer, Found, Question
 from ..lab import Lab
 from ..report import UNCLEAR, Report
+from ..requests import report_streams
 from ..tables import METHOD as TABLES
 from ..tables import History, report_replacement, size
 from .neighbours import even_line, report_crossing
@@ -209,6 +210,7 @@ def report_stream(lab: Lab, huge: Lab | None, found: Found, report: Report) -> N
     _report_tables(rules, ways, report)
     if not rules.inner:
         _report_waking(lab, report)
+        report_streams(lab, found.trigger, ways in ("up", "both"), report)
     first = min(found.trigger, len(found.question.visit.steps)) - 1 if not found.dense else lab.params.dense_run - 1
     report_shared(lab, found.question, first, report)
     report_across_cores(lab, found.question, first, report)

@@ -20,7 +20,11 @@ RENAMED: dict[Table, dict[str, str]] = {
 }
 """Fields that findings call something else; all others have the finding's name."""
 
-BY_RULE = frozenset({"present", "ip_bits", "trained_by", "trigger_at_page_edge", "trigger_by_l1_prefetcher", "lead"})
+BY_FIRST = "trained_by_l1_prefetcher"
+BY_RULE = frozenset(
+    {"present", "ip_bits", "trained_by", "trigger_at_page_edge", "trigger_by_l1_prefetcher", "lead", BY_FIRST}
+)
+NOT_ASKED = "whether requests of level 1's prefetchers train it is open"
 MOST_RAMP = 4
 """First batches of a stream that a machine file takes."""
 
@@ -79,15 +83,23 @@ def _prefetcher(readings: Readings, draft: Draft, known: _Known) -> None:
     _consistent(draft, known)
 
 
+def _in_first_level(readings: Readings) -> bool:
+    """Whether level 1 may have a prefetcher, whose requests level 2 sees."""
+    present = (readings.get(name) for name in readings.names(f"{START}l1.", PRESENT))
+    return any(each is None or each.value for each in present)
+
+
 def _trained_by(readings: Readings, draft: Draft, known: _Known) -> None:
     found = readings.get(f"{START}{known.identity}.trained_by")
     by_first = readings.get(f"{START}{known.identity}.trigger_by_l1_prefetcher")
     who = list(found.value) if found is not None and found.value else ["load"]
-    if by_first is not None:
+    asked = readings.get(f"{START}{known.identity}.{BY_FIRST}")
+    if by_first is not None or (asked is not None and asked.value):
         who.append("l1_prefetcher")
-        draft.put(known.path("trigger_by_l1_prefetcher"), by_first)
+    draft.put(known.path("trigger_by_l1_prefetcher"), by_first)
     if found is not None and found.value:
-        draft.put(known.path("trained_by"), found, who)
+        known_all = known.identity.startswith("l1.") or "l1_prefetcher" in who or asked or not _in_first_level(readings)
+        draft.put(known.path("trained_by"), found if known_all else found.bounded(NOT_ASKED), who)
     else:
         draft.assume(known.path("trained_by"), who, "open: loads")
 
