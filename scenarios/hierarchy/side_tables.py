@@ -49,7 +49,7 @@ class SideParams:
     store_draws: int = 3
     walk_fraction: int = 2
     around: tuple[float, float] = (0.4, 1.5)
-    moments: int = 2
+    moments: int = 4
     calibration: float = 0.005
     most_asked: int = 16
     errors: float = 3.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from quiet_machines import L3, OVERHEAD, PAGE, quiet
 from setebench.scenarios.hierarchy.cores.params import PARAMS
-from setebench.scenarios.hierarchy.cores.transfers import Transfers, enough
+from setebench.scenarios.hierarchy.cores.transfers import Question, Transfers, enough
 
 from setebench.experiments.lines.layout import by_windows, lay
 from setebench.machine import Region
@@ -28,8 +28,8 @@ def test_a_region_prefetcher_brings_no_line_of_another_core() -> None:
     memory = machine.allocate(MEMORY, PAGE)
     half, rng = Region(memory.address, memory.size // 2, PAGE, memory.line_size), np.random.default_rng(1)
     walk = by_windows(lay(half, 2.5 * 64 * 8192, rng), rng)
-    estimate, _share = Transfers(context, memory, walk).cycles(0, 1, "shared")
-    assert estimate.value == pytest.approx(L3, abs=2.0)
+    found = Transfers(context, memory, walk).cycles(Question(0, 1, "shared"))
+    assert found.cycles.value == pytest.approx(L3, abs=2.0)
 
 
 def test_rounds_go_on_until_an_answer_can_be_reported() -> None:

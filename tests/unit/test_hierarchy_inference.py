@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from setebench.scenarios.hierarchy.cores.findings import transfer_finding, walked_finding
+from setebench.scenarios.hierarchy.cores.findings import Read, transfer_finding, walked_finding
 from setebench.scenarios.hierarchy.cores.transfers import further_cpu
 from setebench.scenarios.hierarchy.line_size import line_from_means
 
@@ -29,10 +29,16 @@ def test_a_line_is_not_reported_where_hits_and_misses_are_not_clear() -> None:
 
 def test_a_line_with_two_pasts_is_not_reported() -> None:
     steady = Interval(100.0, 99.5, 100.5)
-    assert transfer_finding("x", steady, 1.0, 0.0).outcome is Outcome.MEASURED
-    assert transfer_finding("x", steady, 1.0, -200.0).outcome is Outcome.UNRESOLVED
-    assert transfer_finding("x", steady, 0.4, 0.0).outcome is Outcome.UNRESOLVED
-    assert transfer_finding("x", Interval(100.0, 60.0, 140.0), 1.0, 0.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Read(steady, 1.0), 0.0).outcome is Outcome.MEASURED
+    assert transfer_finding("x", Read(steady, 1.0), -200.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Read(steady, 0.4), 0.0).outcome is Outcome.UNRESOLVED
+    assert transfer_finding("x", Read(Interval(100.0, 60.0, 140.0), 1.0), 0.0).outcome is Outcome.UNRESOLVED
+
+
+def test_what_drift_leaves_open_is_in_the_interval() -> None:
+    found = transfer_finding("x", Read(Interval(100.0, 99.5, 100.5), 1.0, drift=4.0), 0.0)
+    assert (found.low, found.high) == (96.0, 104.0)
+    assert transfer_finding("x", Read(Interval(100.0, 98.0, 102.0), 1.0, drift=40.0), 0.0).outcome is Outcome.UNRESOLVED
 
 
 def test_a_walk_that_lost_too_little_or_too_much_says_nothing_of_other_cores() -> None:

@@ -16,7 +16,7 @@ from setebench.stats.estimate import Interval
 
 from .findings import measured, no_sharing_finding, transfer_finding, walked_finding
 from .params import PARAMS
-from .transfers import STATES, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
+from .transfers import STATES, Question, Transfers, cpu_pairs, further_cpu, smt_latency, start_spread
 
 
 def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Finding]:
@@ -24,13 +24,13 @@ def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Findi
     transfers = Transfers(context, region, walk)
     evidence = context.evidence["core_to_core"] = {state: [] for state in STATES}
     exclusive: dict[tuple[int, int], float] = {}
-    for reader, owner in pairs:
-        context.progress(f"lines that CPU {owner} holds, read by CPU {reader}")
-        for state in ("modified", "exclusive"):
-            estimate, share = transfers.cycles(reader, owner, state)
-            evidence[state].append([reader, owner, round(estimate.value, 2)])
-            exclusive[reader, owner] = estimate.value
-            yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", estimate, share, 0.0)
+    questions = [Question(reader, owner, state) for reader, owner in pairs for state in ("modified", "exclusive")]
+    context.progress("lines that other CPUs hold")
+    for question, read in zip(questions, transfers.together(questions), strict=True):
+        reader, owner, state, _ = question
+        evidence[state].append([reader, owner, round(read.cycles.value, 2)])
+        exclusive[reader, owner] = read.cycles.value
+        yield transfer_finding(f"latency.core_to_core.{reader}-{owner}.{state}", read, 0.0)
     if pairs:
         pasts = _difference_of_pasts(transfers, exclusive, context.calibration.level_cycles.get("l2", 0.0))
     for reader, owner in pairs:
@@ -39,10 +39,10 @@ def other_cores(context: Context, region: Region, walk: Lines) -> Iterator[Findi
         if not transfers.can_share(third):
             yield no_sharing_finding(parameter)
             continue
-        estimate, share = transfers.cycles(reader, owner, "shared", third)
-        evidence["shared"].append([reader, owner, round(estimate.value, 2)])
-        walked = walked_finding(parameter, estimate, context.calibration.level_cycles) if third is None else None
-        yield walked or transfer_finding(parameter, estimate, share, pasts)
+        read = transfers.cycles(Question(reader, owner, "shared", third))
+        evidence["shared"].append([reader, owner, round(read.cycles.value, 2)])
+        walked = walked_finding(parameter, read.cycles, context.calibration.level_cycles) if third is None else None
+        yield walked or transfer_finding(parameter, read, pasts)
 
 
 def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], float], second: float) -> float:
@@ -52,7 +52,7 @@ def _difference_of_pasts(transfers: Transfers, exclusive: dict[tuple[int, int], 
     third = further_cpu(exclusive, reader, owner)
     if third is None or not transfers.can_share(None):
         return 0.0
-    held, lost = (transfers.cycles(reader, owner, "shared", each)[0] for each in (third, None))
+    held, lost = (transfers.cycles(Question(reader, owner, "shared", each)).cycles for each in (third, None))
     return 0.0 if lost.value <= PARAMS.own * second else lost.value - held.value
 
 

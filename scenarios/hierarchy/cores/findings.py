@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from setebench.results import Finding, Outcome
 from setebench.stats.estimate import Interval
 
@@ -9,6 +11,15 @@ from .params import PARAMS
 
 Bounds = tuple[float | None, float | None]
 UNBOUNDED: Bounds = (None, None)
+
+
+class Read(NamedTuple):
+    """Cycles of a read as rounds show them, the share of reads in their largest group, and how far the mean of a longer
+    time may lie from this (`drift`), as other cores' lines come by what others use too."""
+
+    cycles: Interval
+    share: float
+    drift: float = 0.0
 
 
 def _missing(parameter: str, unit: str, reason: str, method: str, bounds: Bounds = UNBOUNDED) -> Finding:
@@ -62,16 +73,18 @@ def walked_finding(parameter: str, estimate: Interval, cycles: dict[str, float])
     return None
 
 
-def transfer_finding(parameter: str, estimate: Interval, share: float, pasts: float) -> Finding:
+def transfer_finding(parameter: str, read: Read, pasts: float) -> Finding:
     """Cycles of a read of another core's line, if they don't depend on the line's past: by `pasts` cycles, that is."""
-    method, evidence = "one dithered load behind a barrier", "core_to_core"
-    if share < PARAMS.least_group:
+    method, evidence, cycles = "one dithered load behind a barrier", "core_to_core", read.cycles
+    if read.share < PARAMS.least_group:
         return _missing(parameter, "cycles", "the line comes from several places", method)
-    half = max(PARAMS.quiet_cycles, PARAMS.transfer_noise * estimate.value)
-    if (estimate.high - estimate.low) / 2 > max(PARAMS.precise_cycles, PARAMS.precise * estimate.value):
+    drifting = read.drift > max(PARAMS.steady * cycles.value, PARAMS.precise_cycles)
+    if drifting or not cycles.narrow(PARAMS.precise, PARAMS.precise_cycles):
         reason = "rounds differ too much; run again at a quieter time"
-        return _missing(parameter, "cycles", reason, method, (estimate.low, estimate.high))
-    if abs(pasts) > max(PARAMS.past_cycles, PARAMS.steady / 2 * estimate.value):
+        return _missing(parameter, "cycles", reason, method, (cycles.low, cycles.high))
+    if abs(pasts) > max(PARAMS.past_cycles, PARAMS.steady / 2 * cycles.value):
         reason = f"depends by {abs(pasts):.0f} cycles on how the line came to be shared"
         return _missing(parameter, "cycles", reason, method)
-    return measured(parameter, estimate.widened(half, half), "cycles", method, evidence)
+    half = max(PARAMS.quiet_cycles, read.drift)
+    estimate = Interval(cycles.value, cycles.value - half, cycles.value + half)
+    return measured(parameter, estimate, "cycles", method, evidence)

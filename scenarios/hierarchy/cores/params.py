@@ -13,10 +13,10 @@ class Params:
     Reads that differ by `same_cycles` at most come from equally far.
 
     A round has `repetitions` of a probe, and there are `rounds` at least, `most_rounds` at most, until half the
-    interval is `narrow` of the value or `narrow_cycles`; where the reader traverses many lines in each, after
-    `lost_rounds` until it is just narrow enough to be reported. Threads are started `starts` times for the spread of
-    their starts. Chases beside the core's other thread are `turns` long, behind `warm_turns`; in a round cycles per
-    tick are known to `pace`.
+    interval is `narrow` of the value or `narrow_cycles`, and drift leaves no more than `precise` of it open; where
+    the reader traverses many lines in each, after `lost_rounds` until it is just narrow enough to be reported.
+    Threads are started `starts` times for the spread of their starts. Chases beside the core's other thread are
+    `turns` long, behind `warm_turns`; in a round cycles per tick are known to `pace`.
 
     Where a traversal seems to push lines out of every cache, up to `shorter_walks` shorter ones are tried, each
     `shorter` times shorter than the one before, until two in a row show the same within `same`. On a clock too coarse
@@ -28,15 +28,15 @@ class Params:
     A largest group with less than `least_group` of the samples, or half an interval of more than `steady` of the value,
     is no measurement of one thing. Other cores' answers take `own` times as long as the second cache's at least, as a
     question to others goes through it; by less they can't be distinguished from memory's. Half the interval of such an
-    answer is `precise` of it, or `precise_cycles`, at most, and at least `quiet_cycles` or `transfer_noise` of it: it
-    crosses an interconnect that has a clock and users of its own, and on a busy host runs minutes apart differed by
-    6 %, each steady in itself. It depends on the line's past from `past_cycles` on, or half of `steady`."""
+    answer is `precise` of it, or `precise_cycles`, at most, as rounds show it, and what is reported is `quiet_cycles`
+    at least, or what drift leaves open: it crosses an interconnect that has a clock and users of its own. It depends on
+    the line's past from `past_cycles` on, or half of `steady`."""
 
     cores_in_pairs: int = 8
     same_cycles: float = 1.0
     rounds: int = 6
     lost_rounds: int = 12
-    most_rounds: int = 24
+    most_rounds: int = 48
     repetitions: int = 4
     narrow: float = 0.02
     narrow_cycles: float = 0.5
@@ -55,7 +55,6 @@ class Params:
     precise: float = 0.05
     precise_cycles: float = 1.0
     quiet_cycles: float = 0.3
-    transfer_noise: float = 0.08
     past_cycles: float = 2.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,10 +19,19 @@ from setebench.stats.estimate import Estimate as OverEpochs
 from setebench.stats.estimate import Interval
 from setebench.stats.ticks.location import dominant, mean_ticks, over_replicates
 
-from .findings import from_memory
+from .findings import Read, from_memory
 from .params import PARAMS
 
 STATES = ("modified", "exclusive", "shared")
+
+
+class Question(NamedTuple):
+    """Which CPU reads a line that which one holds, in which state, shared with which third one."""
+
+    reader: int
+    owner: int
+    state: str
+    third: int | None = None
 
 
 def first_cpus(context: Context) -> list[int]:
@@ -64,20 +74,18 @@ class Transfers:
         if len(walk):
             context.machine.link(region, walk)
 
-    def cycles(self, reader: int, owner: int, state: str, third: int | None = None) -> tuple[Interval, float]:
-        """Cycles of a read by `reader`, and which share of reads belongs to their largest group.
+    def cycles(self, question: Question) -> Read:
+        """A read that is measured alone.
 
         `shared`: `third` has loaded the line as well; without one the reader itself has, and lost its copy by walking
         over more lines than its private caches hold, but not so many that no cache holds it any more."""
-        walked = state == "shared" and third is None
+        walked = question.state == "shared" and question.third is None
         if walked and not self._reports_memory:
-            return self._by_several_walks(reader, owner)
-        found = self._measured(reader, owner, state, third)
-        if not walked:
+            return self._by_several_walks(question)
+        found = self._measured(question)
+        if not walked or self._clear(found):
             return found
-        if self._clear(found):
-            return found
-        return self._behind_shorter(reader, owner) or found
+        return self._behind_shorter(question) or found
 
     @property
     def _reports_memory(self) -> bool:
@@ -89,44 +97,44 @@ class Transfers:
         apart = (cycles["memory"] - cycles["l3"]) / cycles_per_tick(self._context)
         return bool(apart > PARAMS.apart_steps * step_ticks(self._context))
 
-    def _clear(self, found: tuple[Interval, float]) -> bool:
+    def _clear(self, found: Read) -> bool:
         """Whether one level answered, and that is not memory though there is a third cache."""
-        precise = found[1] >= PARAMS.least_group and found[0].narrow(PARAMS.precise, PARAMS.precise_cycles)
-        return precise and not from_memory(found[0].value, self._context.calibration.level_cycles)
+        precise = found.share >= PARAMS.least_group and found.cycles.narrow(PARAMS.precise, PARAMS.precise_cycles)
+        return precise and not from_memory(found.cycles.value, self._context.calibration.level_cycles)
 
-    def _behind_shorter(self, reader: int, owner: int) -> tuple[Interval, float] | None:
+    def _behind_shorter(self, question: Question) -> Read | None:
         """The same behind the longest shorter walk that leaves the line in some cache but not in the reader's own, as a
         still shorter one confirms; None if there is none. Later reads follow such a walk from the beginning."""
         longest, before = self._steps, None
         for _ in range(PARAMS.shorter_walks):
             self._steps = int(self._steps / PARAMS.shorter)
-            if before is None and self._seems_lost(reader, owner):
+            if before is None and self._seems_lost(question):
                 continue
-            found = self._measured(reader, owner, "shared", None)
-            if found[0].value <= self._least:
+            found = self._measured(question)
+            if found.cycles.value <= self._least:
                 break
-            if before is not None and abs(before[0].value - found[0].value) < PARAMS.same * before[0].value:
+            if before is not None and abs(before.cycles.value - found.cycles.value) < PARAMS.same * before.cycles.value:
                 self._steps = int(self._steps * PARAMS.shorter)
                 return before
             before = found if self._clear(found) else None
         self._steps = longest
         return None
 
-    def _by_several_walks(self, reader: int, owner: int) -> tuple[Interval, float]:
+    def _by_several_walks(self, question: Question) -> Read:
         """The same on a clock that doesn't show memory beside the third cache: behind the last of three walks, one
         shorter than the other, that show the same; else it is reported as coming from several places."""
-        longest, found = self._steps, [self._measured(reader, owner, "shared", None)]
+        longest, found = self._steps, [self._measured(question)]
         for _ in range(PARAMS.shorter_walks):
             self._steps = int(self._steps / PARAMS.shorter)
-            found.append(self._measured(reader, owner, "shared", None))
-            if found[-1][0].value <= self._least:
+            found.append(self._measured(question))
+            if found[-1].cycles.value <= self._least:
                 break
-            values = [each[0].value for each in found[-PARAMS.alike_walks :]]
+            values = [each.cycles.value for each in found[-PARAMS.alike_walks :]]
             alike = len(values) == PARAMS.alike_walks and max(values) - min(values) < PARAMS.same * min(values)
             if alike and all(self._clear(each) for each in found[-PARAMS.alike_walks :]):
                 return found[-1]
         self._steps = longest
-        return found[0][0], 0.0
+        return Read(found[0].cycles, 0.0)
 
     @property
     def _least(self) -> float:
@@ -134,36 +142,48 @@ class Transfers:
         second: float = self._context.calibration.level_cycles.get("l2", 0.0)
         return PARAMS.own * second
 
-    def _seems_lost(self, reader: int, owner: int) -> bool:
+    def _seems_lost(self, question: Question) -> bool:
         """Whether one round, quickly done, already shows that this walk is too long."""
-        value, share = self._round(reader, owner, "shared", None)
+        value, share = self._round(question)
         return share < PARAMS.least_group or from_memory(value, self._context.calibration.level_cycles)
 
-    def _measured(self, reader: int, owner: int, state: str, third: int | None) -> tuple[Interval, float]:
-        """Rounds until they show the cycles, or there were enough of them."""
-        found: list[float] = []
-        shares: list[float] = []
-        most = (
-            PARAMS.lost_rounds if state == "shared" and third is None and self._reports_memory else PARAMS.most_rounds
+    def _measured(self, question: Question) -> Read:
+        return self.together([question])[0]
+
+    def together(self, questions: Sequence[Question]) -> list[Read]:
+        """Rounds of all in turn, until they show the cycles of each, or there were enough of them: so each is spread
+        over the time that all take."""
+        series: list[list[tuple[float, float]]] = [[] for _ in questions]
+        left = list(range(len(questions)))
+        while left:
+            for number in left:
+                series[number].append(self._round(questions[number]))
+            left = [number for number in left if not self._enough(questions[number], series[number])]
+        return [_read(each) for each in series]
+
+    def _enough(self, question: Question, rounds: Sequence[tuple[float, float]]) -> bool:
+        lost = question.state == "shared" and question.third is None and self._reports_memory
+        most = PARAMS.lost_rounds if lost else PARAMS.most_rounds
+        found = [value for value, _ in rounds]
+        if len(found) < PARAMS.rounds or not enough(over_replicates(found), len(found), most):
+            return False
+        # where a run drifts, what it leaves open of a longer time gets less with more rounds
+        return len(found) >= most or over_time(found, shared=True).half_width <= PARAMS.precise * abs(
+            float(np.mean(found))
         )
-        while len(found) < PARAMS.rounds or not enough(over_replicates(found), len(found), most):
-            value, share = self._round(reader, owner, state, third)
-            found.append(value)
-            shares.append(share)
-        return over_replicates(found), float(np.mean(shares))
 
     def can_share(self, third: int | None) -> bool:
         """Whether a shared line can be read that the reader does not hold."""
         return third is not None or len(self._walk) > 0
 
-    def _round(self, reader: int, owner: int, state: str, third: int | None) -> tuple[float, float]:
+    def _round(self, question: Question) -> tuple[float, float]:
         context, line = self._context, self._region.line_size
         own = group(self._rng, line)
         targets, warmers = group_bases(self._region, self._first_byte(), PARAMS.repetitions, self._rng)
-        probes = self._probes(own.targets, own.warmers, reader, owner, state, third)
+        probes = self._probes(own.targets, own.warmers, question)
         walk = self._walk[:1] if len(self._walk) else targets[:1]
         placements = {TARGETS: targets, WARMERS: warmers, WALK: np.repeat(walk, len(targets))}
-        ticks: Ticks = context.machine.run_together(probes, placements, warmup=1)[reader]
+        ticks: Ticks = context.machine.run_together(probes, placements, warmup=1)[question.reader]
         loads, additions = ticks[:, ::2].ravel(), ticks[:, 1::2].ravel()
         step = step_ticks(context)
         kept = dominant(loads, step)
@@ -173,16 +193,9 @@ class Transfers:
     def _first_byte(self) -> int:
         return int(self._walk.max()) + TLB_PAGE_BYTES - self._region.address if len(self._walk) else 0
 
-    def _probes(
-        self,
-        targets: Sequence[int],
-        warmers: Sequence[int],
-        reader: int,
-        owner: int,
-        state: str,
-        third: int | None,
-    ) -> dict[int, Probe]:
+    def _probes(self, targets: Sequence[int], warmers: Sequence[int], question: Question) -> dict[int, Probe]:
         """One probe per CPU; each phase is one CPU's work, and all meet at a barrier behind it."""
+        reader, owner, state, third = question
         flushed, loaded, stored = Probe(), Probe(), Probe()
         for offset in targets:
             flushed, loaded, stored = (
@@ -212,6 +225,12 @@ class Transfers:
             probe = probe.add(BASELINE_ADDITIONS) if number % 2 else probe.load(TARGETS + target)
             probe = probe.stop(number)
         return probe
+
+
+def _read(rounds: Sequence[tuple[float, float]]) -> Read:
+    """From cycles and the share of the largest group in each round, in the order of time."""
+    found, shares = zip(*rounds, strict=True)
+    return Read(over_replicates(found), float(np.mean(shares)), over_time(found, shared=True).half_width)
 
 
 def start_spread(context: Context) -> list[float]:
