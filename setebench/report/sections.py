@@ -65,8 +65,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _publishable(finding: Finding) -> bool:
-    """Whether it says something that a data sheet could: not of this run's clock, and not one of two methods."""
-    ways = finding.parameter.startswith("clock.") or finding.parameter.endswith((".sete", ".chase"))
+    """Whether it says something that a data sheet could: not of this run's clock, a twin, or by one of two methods."""
+    ways = finding.parameter.startswith(("clock.", "verify.")) or finding.parameter.endswith((".sete", ".chase"))
     return finding.value is not None and not ways
 
 

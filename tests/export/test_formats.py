@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from known_results import opened, plain_server, result, truth_of
@@ -16,7 +17,7 @@ from known_results import opened, plain_server, result, truth_of
 from setebench import store
 from setebench.cli.main import setebench
 from setebench.export import export, formats
-from setebench.results import Document
+from setebench.results import Document, Outcome
 
 DOCUMENTS = {
     "round": plain_server(),
@@ -144,6 +145,20 @@ def test_the_header_compiles_and_says_the_same(tmp_path: Path) -> None:
     header = export(plain_server(), "c")
     ran(tmp_path, "header.cpp", header + header + main, ["g++", "-std=c++17"])
     ran(tmp_path, "header.c", header + "int main(void) { return SETEBENCH_L3_WAYS != 16; }\n", ["gcc"])
+
+
+def test_sizes_that_are_bounds_set_no_tunable_and_no_block() -> None:
+    document = plain_server()
+    findings = [
+        msgspec.structs.replace(each, outcome=Outcome.AT_LEAST)
+        if each.parameter.startswith("cache.") and each.parameter.endswith(".size")
+        else each
+        for each in document.findings
+    ]
+    text = export(msgspec.structs.replace(document, findings=findings), "glibc")
+    assert "GLIBC_TUNABLES=" not in text and "only a lower bound is known" in text
+    unsized = [each for each in document.findings if each.parameter != "cache.l1.size"]
+    assert "bli_blksz" not in export(msgspec.structs.replace(document, findings=unsized), "blis")
 
 
 def test_glibc_reads_the_tunables() -> None:

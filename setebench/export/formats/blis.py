@@ -16,23 +16,30 @@ from setebench.export.values import Known, Sheet, Value
 
 KERNELS = {"s": Kernel(6, 16, 4), "d": Kernel(6, 8, 8), "c": Kernel(3, 8, 8), "z": Kernel(3, 4, 16)}
 KEEP = -1
+NAMES = ("MC", "KC", "NC")
 
 
 def write(source: Source) -> str:
-    """Three lines of C, with comments."""
+    """Up to three lines of C, with comments."""
     found = {letter: blocks(source, kernel, "haswell and zen") for letter, kernel in KERNELS.items()}
     sheet = Sheet()
     for letter, each in found.items():
         for name, known in _named(each).items():
             sheet.put(f"{name} {letter}", known)
     lines = source.heading("//", "BLIS: block sizes, with what was measured")
-    rows = [f"bli_blksz_init_easy( &blkszs[ BLIS_{name} ], {_row(sheet, name)} );" for name in ("MC", "KC", "NC")]
+    rows = [
+        f"bli_blksz_init_easy( &blkszs[ BLIS_{name} ], {_row(sheet, name)} );" for name in NAMES if _given(sheet, name)
+    ]
     comments = [f"// {entry.key}: {entry.value.comment}" for entry in sheet.entries]
-    return "\n".join([*lines, *comments, "//   s, d, c, z", *rows, *sheet.missing("//")]) + "\n"
+    return "\n".join([*lines, *comments, *(["//   s, d, c, z"] if rows else []), *rows, *sheet.missing("//")]) + "\n"
 
 
 def _named(found: Blocks) -> dict[str, Known]:
     return {"MC": found.m, "KC": found.k, "NC": found.n}
+
+
+def _given(sheet: Sheet, name: str) -> bool:
+    return any(entry.key.startswith(f"{name} ") for entry in sheet.entries)
 
 
 def _row(sheet: Sheet, name: str) -> str:

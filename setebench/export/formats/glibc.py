@@ -4,14 +4,15 @@ exports.
 All in bytes. `x86_data_cache_size` is the first cache; `x86_shared_cache_size` is a thread's part of the last one, so
 the size is divided by the CPUs of the machine, which are assumed to share it; both rounded down to 256, as glibc
 does. `x86_non_temporal_threshold` is three quarters of a thread's part, glibc's rule up to 2.37, and at least the
-0x4040 that it allows. Names: glibc manual, "Hardware Capability Tunables"; rules: sysdeps/x86/dl-cacheinfo.h.
+0x4040 that it allows. Sizes that are only bounded are left out. Names: glibc manual, "Hardware Capability Tunables";
+rules: sysdeps/x86/dl-cacheinfo.h.
 """
 
 from __future__ import annotations
 
 from setebench.export.format import Format
 from setebench.export.source import Source
-from setebench.export.values import Known, Open, Sheet, derived, with_assumption
+from setebench.export.values import Known, Open, Origin, Sheet, Value, derived, with_assumption
 from setebench.host.tunables import glibc_tunables
 
 STEP = 256
@@ -23,7 +24,7 @@ NAMESPACE = "glibc.cpu."
 def write(source: Source) -> str:
     """`export GLIBC_TUNABLES=...`, with comments above it."""
     sheet = Sheet()
-    sheet.put("x86_data_cache_size", derived(lambda size: size, "bytes", (source.get("cache.l1.size"),), "", _down))
+    sheet.put("x86_data_cache_size", derived(lambda size: size, "bytes", (_whole(source, 1),), "", _down))
     shared = _shared(source)
     sheet.put("x86_shared_cache_size", shared)
     how = f"{FRACTION} of it"
@@ -47,9 +48,17 @@ def _shared(source: Source) -> Known:
     if not levels:
         return Open("cache.l2.size", "this result has no cache behind the first")
     threads = sum(len(group) for group in source.cores)
-    size = source.get(f"cache.l{levels[-1]}.size")
+    size = _whole(source, levels[-1])
     part = derived(lambda size: size / threads, "bytes", (size,), "a CPU's part", _down)
     return with_assumption(part, f"{threads} CPUs are assumed to share the last cache")
+
+
+def _whole(source: Source, level: int) -> Known:
+    """A cache's size; a bound is left out, as copies that would fit the cache then went around it."""
+    name = f"cache.l{level}.size"
+    size = source.get(name)
+    bound = isinstance(size, Value) and size.origin is Origin.AT_LEAST
+    return Open(name, "only a lower bound is known") if bound else size
 
 
 def _down(size: float) -> int:
