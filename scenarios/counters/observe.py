@@ -83,10 +83,19 @@ def observe(context: Context, workloads: Sequence[Workload], roles: Iterable[str
 def observe_epoch(
     context: Context, workloads: Sequence[Workload], roles: tuple[str, ...], observations: Observations, epoch: int
 ) -> None:
-    """One more epoch of some of the roles: all of their workloads, in an order of its own."""
+    """One more epoch of some of the roles: all of their workloads, in an order of its own, but those that warm up the
+    same lines one behind the other."""
     context.progress(f"counting {len(roles)} events, epoch {epoch + 1}")
-    for number in context.rng(epoch).permutation(len(workloads)):
-        _count_all(context, workloads[number], roles, observations, epoch)
+    batches: dict[object, list[Workload]] = {}
+    for workload in workloads:
+        if any(role in workload.roles for role in roles):
+            batches.setdefault(id(workload.warm) if workload.warm else workload.name, []).append(workload)
+    ordered = list(batches.values())
+    for number in context.rng(epoch).permutation(len(ordered)):
+        for probe, placements in ordered[number][0].warm:
+            context.machine.run(probe, placements, cpu=context.cpu)
+        for workload in ordered[number]:
+            _count_all(context, workload, roles, observations, epoch)
 
 
 def _cycles_per_tick(context: Context, params: Params) -> float:
@@ -106,11 +115,8 @@ def _count_all(
     machine = context.machine
     assert isinstance(machine, CountsEvents)
     roles = [role for role in wanted if role in workload.roles]
-    if not roles:
-        return
-    for probe, placements in workload.warm:
-        machine.run(probe, placements, cpu=context.cpu)
-    run(context, workload, workload.unit)  # what the first repetitions bring in is there from then on
+    # what the first repetitions bring in is there from then on, and what others modified is gone
+    run(context, workload, workload.unit)
     timed = any(probe.intervals for probe in workload.probes.values())
     for group in machine.event_groups(roles):
         cycles_per_tick = _cycles_per_tick(context, observations.params) if timed else np.nan
@@ -157,12 +163,14 @@ def _read(context: Context, workload: Workload, group: tuple[str, ...], repetiti
 
 def run(context: Context, workload: Workload, repetitions: int) -> NDArray[np.int64]:
     """Ticks of the first CPU's first interval, shape (repetitions,) or (0,)."""
-    placements = workload.placements(repetitions)
     ((first, probe), *others) = workload.probes.items()
+    if workload.at_once is not None:
+        probe, repetitions = workload.at_once(repetitions), 1
+    placements = workload.placements(repetitions)
     if not others:
         ticks = context.machine.run(probe, placements, cpu=first)
     else:
-        probes = {cpu: each for cpu, each in workload.probes.items() if cpu is not None}
+        probes = {cpu: each for cpu, each in ((first, probe), *others) if cpu is not None}
         ticks = context.machine.run_together(probes, placements)[first]  # type: ignore[index]
     return ticks[:, 0] if ticks.shape[1] else np.empty(0, dtype=np.int64)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.counters.roles import FLITS_PER_LINE
+from setebench.counters.roles import FLITS_PER_LINE, ROLES, Scope
 from setebench.kernels import BLOCK_BYTES, KERNELS, Kernel, array_spacing, stream_bytes
 from setebench.machine import Region
 from setebench.probe import Base, Kind, Placements, Probe
@@ -56,8 +56,9 @@ class Workload:
     many lines per access: a level served them that was found by timing. Of roles `unknown` nobody knows how many there
     are; that others have so many distinguishes them. `elapsed`: roles that count cycles, of which the timed
     interval (number 0, of the first CPU) is the measure; `steps`: of what the interval is about. `unit`: repetitions in
-    a unit of amount. What is `before` is run before every reading, `warm` once an epoch: other workloads have driven
-    its lines out."""
+    a unit of amount. What is `before` is run before every reading, `warm` once an epoch, and once for all workloads
+    that share it: others have driven its lines out. `at_once` is what the first CPU runs for so many repetitions
+    together, instead of its probe so many times, where what they have in common takes the time."""
 
     name: str
     probes: Mapping[int | None, Probe]
@@ -70,6 +71,7 @@ class Workload:
     before: tuple[tuple[Probe, Placements], ...] = ()
     warm: tuple[tuple[Probe, Placements], ...] = ()
     unknown: frozenset[str] = frozenset()
+    at_once: Callable[[int], Probe] | None = None
 
     @property
     def roles(self) -> set[str]:
@@ -289,23 +291,29 @@ class Dirty:
         size = self.count * self.step_bytes
         return self.region.address + np.arange(self.region.size // size) * size
 
-    def each(self, operation: Probe) -> Probe:
-        """An operation at `ARRAY` on each of the lines."""
-        return Probe().repeat(self.count, operation, advance=self.step_bytes).fence()
+    def each(self, operation: Probe, repetitions: int = 1) -> Probe:
+        """An operation at `ARRAY` on each of the lines of so many repetitions."""
+        return Probe().repeat(repetitions * self.count, operation, advance=self.step_bytes).fence()
 
 
 def driven_out(name: str, dirty: Dirty, passed: Pass, cpu: int | None, looseness: float) -> Workload:
     """Modified lines that a pass over evictor lines drives out of the caches whose write-backs are known, per line.
     Every repetition has lines of its own, flushed beforehand: one that comes again would come modified from the next
     cache, where that gives away what it holds, and might leave more than once. Nothing is ever written to an evictor
-    line, or it would be counted when it leaves."""
+    line, or it would be counted when it leaves. One pass drives out the lines of all repetitions where it is so long
+    that these are nothing beside it."""
     known, line = passed.known, dirty.region.line_size
     # a cache that includes the first one may take a line's data from there, without a write-back
     nearer = "" if name == "l1d" else "l1d_writeback"
-    stores = dirty.each(Probe().store(ARRAY + 8))
+
+    def at_once(repetitions: int) -> Probe:
+        stores = dirty.each(Probe().store(ARRAY + 8), repetitions)
+        return stores.repeat(passed.size_bytes // line, Probe().load(EVICTOR), advance=line).fence()
+
     return Workload(
         name=f"driven_out_{name}",
-        probes={cpu: stores.repeat(passed.size_bytes // line, Probe().load(EVICTOR), advance=line).fence()},
+        probes={cpu: at_once(1)},
+        at_once=at_once if name != "l1d" else None,
         placements=lambda count: {
             ARRAY: dirty.begins[:count],
             EVICTOR: np.full(count, dirty.evictors.address),
@@ -338,7 +346,7 @@ class Served:
 
 def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: float) -> list[Workload]:
     """A chase over a working set that a level serves, with and without multiplications, and stores to it."""
-    steps, ring = 256, what.ring
+    steps, ring, warm = 256, what.ring, what.ring.rounds
     own = ("load_l1_miss", "l1d_fill", *(("l2_fill",) if what.level == "l3" else ()))
     known, loose = _volumes_of(what, {**QUIET, **dict.fromkeys(own, 1.0)}, own, looseness)
     known["l2_rfo_miss"] = 0.0  # nothing is stored to
@@ -354,11 +362,11 @@ def served(what: Served, cpu: int | None, stalls: tuple[str, ...], looseness: fl
             elapsed=stalls,
             steps=steps,
             unit=12,
-            warm=ring.rounds,
+            warm=warm,
         )
         for work in ("", "free", "chained")
     ]
-    return [*chases, _stores(what, cpu, looseness)]
+    return [*chases, replace(_stores(what, cpu, looseness), warm=warm)]
 
 
 def _volumes_of(
@@ -387,7 +395,6 @@ def _stores(what: Served, cpu: int | None, looseness: float) -> Workload:
         volumes=known,
         loose=loose,
         unit=1024,
-        warm=what.ring.rounds,
     )
 
 
@@ -505,7 +512,8 @@ def handed_over(targets: Targets, reader: int, writer: int, unit: int) -> Worklo
 
 
 def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Workload:
-    """The same work while another thread of the core is busy with the line at `spare` and with arithmetic."""
+    """The same work while another thread of the core is busy with the line at `spare` and with arithmetic, for events
+    of a thread: no others can lose what one does beside another."""
     (own, *others) = workload.probes.items()
     barriers = int((own[1].rows[:, 0] == Kind.BARRIER).sum())
     busy = Probe().repeat(16, Probe().load(BUSY).add(64)).fence()
@@ -520,6 +528,8 @@ def beside_sibling(workload: Workload, cpu: int, sibling: int, spare: int) -> Wo
         workload,
         name=f"{workload.name}_beside_sibling",
         probes={cpu: own[1], **dict(others), sibling: busy},
+        volumes={role: volume for role, volume in workload.volumes.items() if ROLES[role].scope is Scope.THREAD},
+        unknown=frozenset(role for role in workload.unknown if ROLES[role].scope is Scope.THREAD),
         placements=placements,
     )
 
