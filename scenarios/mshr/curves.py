@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from setebench.calibration import MEMORY
 from setebench.experiments.bursts.bursts import Times
 from setebench.experiments.bursts.of_threads import ThreadBursts
 from setebench.experiments.calibrate import step_ticks
@@ -92,7 +93,7 @@ class Curves:
     @property
     def memory(self) -> float:
         """What a miss takes, cycles."""
-        return self.cycles["memory"]
+        return self.cycles[MEMORY]
 
     def search(self, what: str, ask: Ask, between: tuple[int, int]) -> Asked:
         """The threshold of `ask` among a first and a last number of requests, each of which takes a miss."""

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from setebench.calibration import Walk
+from setebench.calibration import MEMORY, Walk
 from setebench.experiments.bursts.bursts import Times
 from setebench.experiments.bursts.in_level import BurstsInLevel
 from setebench.machine import Region
@@ -50,9 +50,9 @@ def ask_demand(curves: Curves, levels: tuple[str, ...], walks: Mapping[str, Walk
     kept = {}
     if loads.jumps:
         context.progress("parallel chases")
-        kept["memory"] = _kept_from_memory(curves, loads.last)
+        kept[MEMORY] = _kept_from_memory(curves, loads.last)
     if loads.jumps and loads.last > 1:
-        for number, name in enumerate(sorted(set(walks) - {"l1", "memory"})):
+        for number, name in enumerate(list(walks)[1:-1]):
             context.progress(f"parallel chases in {name}")
             placed = BurstsInLevel(context, region, context.rng(5 + number), walks[name])
             if (found := _kept_from(placed, curves, name, 2 * loads.last)) is not None:

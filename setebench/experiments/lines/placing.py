@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibration import Walk
+from setebench.calibration import MEMORY, Walk
 from setebench.experiments.lines.layout import (
     GROUP_PAGES,
     LONG_GROUPS,
@@ -93,7 +93,7 @@ class Place:
         self._turns = walk.turns
         # apart from each other: a line of both would lead the walk astray
         targets_from = region.size - min(TARGET_BYTES, region.size // 2)
-        if level != "memory":
+        if level != MEMORY:
             ground = Region(region.address, targets_from, region.page_size, region.line_size)
             self._walk = by_windows(lay(ground, walk.bytes, self._rng), self._rng)
             context.machine.link(region, self._walk)
@@ -157,8 +157,8 @@ class Place:
         if self.level == "l1":
             return probe
         for offset in self._group.targets:
-            probe = probe.flush(TARGETS + offset) if self.level == "memory" else probe.load(TARGETS + offset)
-        if self.level == "memory":
+            probe = probe.flush(TARGETS + offset) if self.level == MEMORY else probe.load(TARGETS + offset)
+        if self.level == MEMORY:
             return probe.fence().wait(SETTLE_CYCLES)
         return probe.fence().chase(WALK, self.steps).fence()
 

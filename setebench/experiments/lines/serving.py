@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setebench.calibration import Walk
+from setebench.calibration import MEMORY, Walk
 from setebench.experiments.calibrate import step_ticks
 from setebench.experiments.levels import find_walks
 from setebench.experiments.lines.placing import Place
@@ -44,7 +44,7 @@ class References:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """`l1` to `memory`, those that were found."""
+        """All that were found, memory last."""
         return tuple(self.ticks)
 
     def shares(self, sets: Sequence[Ticks], rng: np.random.Generator | None = None) -> Shares:
@@ -60,7 +60,7 @@ def measure_references(context: Context, region: Region, samples: int = 600) -> 
     whose lines answer as memory does even behind a short walk is left out: nothing could be reported by it."""
     levels = find_walks(context, region)
     found = {name: reference(context, region, name, walk, samples) for name, walk in levels.items()}
-    for name in [name for name in levels if name not in ("l1", "memory")]:
+    for name in list(levels)[1:-1]:
         for _ in range(PARAMS.shorter):
             if _share_of_way(found[name], found) < PARAMS.pushed_out:
                 break
@@ -71,13 +71,13 @@ def measure_references(context: Context, region: Region, samples: int = 600) -> 
         {
             name: ticks
             for name, ticks in found.items()
-            if name == "memory" or _share_of_way(ticks, found) < PARAMS.pushed_out
+            if name == MEMORY or _share_of_way(ticks, found) < PARAMS.pushed_out
         }
     )
 
 
 def _share_of_way(ticks: Ticks, found: dict[str, Ticks]) -> float:
-    first, memory = (float(found[name].mean()) for name in ("l1", "memory"))
+    first, memory = (float(found[name].mean()) for name in (next(iter(found)), MEMORY))
     return (float(ticks.mean()) - first) / (memory - first)
 
 
