@@ -150,7 +150,7 @@ def _measured(
     excess, alone = np.empty(len(rings)), Alone(context, patience=params.patience)
     for number in rng.permutation(len(rings)):
         excess[number] = alone.run(partial(ring_excess, context, region, rings[number], rng))
-    return excess, alone.tenant_share > ALONE.most_beside
+    return excess, alone.co_runner_fraction > ALONE.most_beside
 
 
 def _found(context: Context, region: Region, expected: float, params: Params) -> FirstCache:

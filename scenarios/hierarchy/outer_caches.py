@@ -344,9 +344,9 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         "error": [each.error.round(4).tolist() for each in draws],
         "together": [round(each.together, 4) for each in draws],
         "counted": len(counted),
-        "beside_co_runner": round(fillings.alone.tenant_share, 3),
+        "beside_co_runner": round(fillings.alone.co_runner_fraction, 3),
     }
-    if fillings.alone.tenant_share > ALONE.most_beside:
+    if fillings.alone.co_runner_fraction > ALONE.most_beside:
         why, there = "a co-runner may have used a part of it", _least(_mean(counted), held, fillings.page_lines, params)
         return replace(plain, by_age=found.by_age, index_reason=why, least=there, reason=why)
     if found.index.get("linear", 0.0) > found.index.get("hashed", 0.0):
@@ -370,7 +370,7 @@ def _drawn(fillings: Fillings, pages: float, plain: OuterCache, held: list[int])
             pages, draws = params.high * pages, []
             continue
         found = _inferred(plain, counted, (held, fillings.page_lines), params)
-        if fillings.alone.tenant_share > ALONE.most_beside:
+        if fillings.alone.co_runner_fraction > ALONE.most_beside:
             break
     return found, draws
 

@@ -41,7 +41,7 @@ def answer(context: Context) -> Iterator[Finding]:
         demand = ask_demand(curves, levels, walks, region)
         prefetching = ask_prefetches(curves, levels)
         curves.in_later_epochs()
-        evidence = Evidence(demand, prefetching, bursts.alone.tenant_share)
+        evidence = Evidence(demand, prefetching, bursts.alone.co_runner_fraction)
         siblings = ask_threads(curves, evidence, levels)
     finally:
         context.machine.release(region)

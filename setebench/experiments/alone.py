@@ -154,8 +154,8 @@ class Alone:
             watch(context, new)
 
     @property
-    def tenant_share(self) -> float:
-        """Share of the work that was done beside a co-runner, patience being gone."""
+    def co_runner_fraction(self) -> float:
+        """Of the work, what was done beside a co-runner, patience being gone."""
         return self._beside / max(self._runs, 1)
 
     def run(

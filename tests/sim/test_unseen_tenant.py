@@ -73,4 +73,4 @@ def test_work_is_done_again_where_other_came_meanwhile() -> None:
     plain, chosen = ([how() for _ in range(400)] for how in (meets_him, lambda: alone.run(meets_him)))
     opened.close()
     assert np.mean(plain) > 0.4 and np.mean(chosen) < 0.02
-    assert alone.tenant_share < 0.02
+    assert alone.co_runner_fraction < 0.02

@@ -55,13 +55,13 @@ def alone_on(*later: bool, ever: bool = False) -> tuple[Alone, Core, list[int]]:
 def test_work_on_a_free_core_is_done_once() -> None:
     alone, core, done = alone_on()
     alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses, alone.tenant_share) == (1, 0, 0.0)
+    assert (len(done), core.pauses, alone.co_runner_fraction) == (1, 0, 0.0)
 
 
 def test_work_is_done_again_once_the_core_is_free() -> None:
     alone, core, done = alone_on(False, True, True, True)
     alone.run(lambda: done.append(1))
-    assert (len(done), core.pauses, alone.tenant_share) == (2, 2, 0.0)
+    assert (len(done), core.pauses, alone.co_runner_fraction) == (2, 2, 0.0)
 
 
 def test_another_clock_rate_is_nobody_beside() -> None:
@@ -75,7 +75,7 @@ def test_patience_ends_and_what_was_shared_is_counted() -> None:
     alone, core, done = alone_on(ever=True)
     for _ in range(4):
         alone.run(lambda: done.append(1))
-    assert alone.tenant_share == 1.0
+    assert alone.co_runner_fraction == 1.0
     assert core.pauses <= PARAMS.fast_patience and len(done) <= 6
 
 
@@ -115,7 +115,7 @@ def test_a_clock_that_hardly_moves_shows_nobody(ticks: int) -> None:
     core.clock = 0.0
     alone = Alone(context_of(core, float(ticks)))
     alone.run(lambda: None)
-    assert alone.lately and alone.tenant_share == 0.0
+    assert alone.lately and alone.co_runner_fraction == 0.0
 
 
 def test_a_machine_without_no_operations_is_not_waited_for() -> None:
