@@ -34,17 +34,18 @@ def report_beside(lab: Lab, identity: str, report: Report) -> None:
         report.value(NAME, next((each for each in answers if each is not None), None), METHOD, UNSURE)
 
 
-def report_streams(lab: Lab, trigger: int, up: bool, report: Report) -> None:
-    """Of level 2's streams: as many requests of level 1's next-line prefetcher as misses start one."""
+def report_streams(lab: Lab, trigger: int, first: int, report: Report) -> None:
+    """Of level 2's streams: as many requests of level 1's next-line prefetcher as misses start one. `first`: lines
+    ahead that there are then, upwards; one that a next-line prefetcher of level 2 may bring says nothing."""
     if not lab.known.may(*ASKING):
         return
     inner, answer = lab.known.inner_next, None
-    if _one_by_one(inner) and up and not lab.known.others_learn:
+    nearest = 2 if lab.known.outer_next else 1
+    if _one_by_one(inner) and first >= nearest and not lab.known.others_learn:
         lines = gap_lines(lab, trigger, end_odd=False)
         steps = tuple(Access(line * lab.line_size) for line in lines for _ in range(inner.trigger or 1))
         asking = Visit(steps, demoted=tuple(lines))
-        further = (3,) if lab.known.outer_next else (2, 3)  # the line pair of the last one asked for is the line before
-        targets = tuple(lines[-1] + off for off in further)
+        targets = (lines[-1] + 1 + nearest,)  # the line pair of the last one asked for is the line before
         quiet = replace(asking, warm=tuple(line + 1 for line in lines))
         answer = lab.ask(Question(asking, targets, (quiet,)))
     report.value(NAME, answer, METHOD, UNSURE)

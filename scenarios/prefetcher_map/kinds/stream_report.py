@@ -210,7 +210,7 @@ def report_stream(lab: Lab, huge: Lab | None, found: Found, report: Report) -> N
     _report_tables(rules, ways, report)
     if not rules.inner:
         _report_waking(lab, report)
-        report_streams(lab, found.trigger, ways in ("up", "both"), report)
+        report_streams(lab, found.trigger, rules.at_start() or 0 if ways in ("up", "both") else 0, report)
     first = min(found.trigger, len(found.question.visit.steps)) - 1 if not found.dense else lab.params.dense_run - 1
     report_shared(lab, found.question, first, report)
     report_across_cores(lab, found.question, first, report)
