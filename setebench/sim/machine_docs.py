@@ -163,7 +163,8 @@ Most parameters are a field's value. These are not:
   `l2.up_down` is reported where a machine has it, and not as absent elsewhere.
 - `software_prefetch.trains_hardware` is left out where only prefetchers that must have learned first are trained.
 - What a prefetcher's name says is no parameter: `degree`, `max_distance` and `trigger` of `pair` and `up_down`, ways of
-  `up_down` and next lines, one access for next lines of level 2, and that tables of level 1 belong to a core.
+  `up_down` and next lines, one access for next lines of level 2, pages for strides of level 2, and that tables of level
+  1 belong to a core.
 - `prefetcher.ID.trained_by` leaves out `l1_prefetcher`, of which `.trained_by_l1_prefetcher` says whether it is there,
   for `pair`, `next_line`, `up_down` and `stream` beside a prefetcher of level 1 that has a name.
 - A region's `trigger` counts visits and is not reported.

@@ -325,7 +325,6 @@ RANGES: dict[str, tuple[Any, ...]] = {
     "varied.fills_l3": (0.15,),  # share at level 2 that fills level 3 (Intel's streamer may: manual 248966)
     "varied.fifo": (0.3,),  # share of tables that replace what was there longest
     "varied.shared_by_cores": (0.1,),  # share at level 2: beside a second level of several cores (Core 2, Gracemont)
-    "varied.by_ip": (0.25,),  # share of strides at level 2 that get the instruction's address with the request
     "varied.physically_on": (0.4,),  # share at level 2 that goes on in the physically next page
     "varied.least_run": (16,),  # neighbouring pages that lie so in physical memory, where that shows
     "shared_by_smt": (0.8,),  # share of prefetchers whose state SMT threads share

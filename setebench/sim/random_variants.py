@@ -72,8 +72,6 @@ def _table(draw: Draw, prefetcher: spec.Streamer | spec.Stride, machine: spec.Ma
     changes: dict[str, Any] = {"replacement": "fifo"} if draw.chance("varied.fifo") else {}
     if prefetcher.level == 2 and machine.core.cores > 1 and draw.chance("varied.shared_by_cores"):
         changes["shared_by_cores"] = True
-    if prefetcher.level == 2 and isinstance(prefetcher, spec.Stride) and draw.chance("varied.by_ip"):
-        changes["indexed_by"] = "ip"
     return changes
 
 

@@ -33,11 +33,12 @@ MEANT = {
     "l1.stride": ("shared_by_cores",),
     "l2.pair": ("trigger", "degree", "max_distance"),
     "l2.next_line": ("trigger", "directions"),
+    "l2.stride": ("indexed_by",),
     "l2.up_down": ("trigger", "degree", "max_distance", "directions"),
 }
 """What the name says already, so that nobody could get it wrong: a pair is one line more, by one access; what goes up
-and down goes both ways; the next line lies above; tables of level 1 are a core's own; and level 2 sees a line again
-only after level 1 lost it, so that one access is all there is."""
+and down goes both ways; the next line lies above; tables of level 1 are a core's own; level 2 sees a line again only
+after level 1 lost it, so that one access is all there is; and no CPU is known to tell it the instruction's address."""
 
 Facts = Iterator[tuple[str, Value, str]]
 
@@ -209,7 +210,8 @@ def _stride(machine: spec.Machine, prefetcher: spec.Stride) -> Facts:
     # level 2 sees which line is accessed, not where in it: all smallest strides up to a line are the same
     yield "min_stride", max(least, machine.line_size_bytes) if prefetcher.level == 2 else least, "bytes"
     yield "max_stride", prefetcher.max_stride_bytes, "bytes"
-    yield "indexed_by", prefetcher.indexed_by, "string"
+    if prefetcher.level == 1 or prefetcher.indexed_by != "page":
+        yield "indexed_by", prefetcher.indexed_by, "string"
     if "ip" in prefetcher.indexed_by:
         yield "ip_bits", list(range(prefetcher.ip_bits)), "list"
 
