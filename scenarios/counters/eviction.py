@@ -100,18 +100,19 @@ class Eviction:
             before, behind = self._behind(shorter), self._behind(size)
             gone = beyond - behind <= params.evicted * beyond
             last = size >= params.most_passes * sizes[start]
+            longer = sizes[at + 1 : at + 3]
             steady = last or behind <= (1 + params.evicted) * before
-            if gone or (steady and behind >= least):
-                return self._surely(size, sizes[at + 1 : at + 3])
+            if gone or (steady and behind >= least and (last or self._same(size, longer) == longer)):
+                return max((size, *self._same(size, longer)))
             if last:
                 break
         return None
 
-    def _surely(self, size: int, longer: list[int]) -> int:
-        """A longer pass where lines are still in the same place behind it: few are timed, and the tree of a set's
-        bits may keep some others."""
-        same = [each for each in longer if self._behind(each) <= (1 + self.params.still_there) * self._behind(size)]
-        return max((size, *same))
+    def _same(self, size: int, longer: list[int]) -> list[int]:
+        """Those longer passes behind which lines are still in the same place. Few are timed, and the tree of a set's
+        bits may keep some others, so that a longer one is surer; and where one still drives lines out, so many lines
+        were left behind the shorter one."""
+        return [each for each in longer if self._behind(each) <= (1 + self.params.still_there) * self._behind(size)]
 
     def _levels(self, sizes: list[int], next_ticks: float, memory: float, second: int | None) -> Levels:
         """The levels, without a third one where lines that left the second one come from memory, or with one that only
