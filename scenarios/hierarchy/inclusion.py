@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from setebench.experiments.lines.layout import TLB_PAGE_BYTES
-from setebench.experiments.traversals import hot_and_stream, lines_in_use
+from setebench.experiments.traversals import lines_in_use
 from setebench.machine import Region
 from setebench.results import Finding
 from setebench.scenario import Context
@@ -27,7 +27,8 @@ METHOD = "losses of lines in use beside a stream"
 @dataclass(frozen=True, kw_only=True)
 class Params:
     """`hot` lines are used after every `first_share` of the first cache's lines, in a stream `reach` times what the
-    outer cache holds, behind `before` of it; and as often in a stream of `held` of it, which it holds. Up to
+    outer cache holds, behind `before` of it; and as often in a stream of `held` of it, which it holds, and of `beside`
+    (one part), which the first cache holds, or the second one that is asked. Up to
     `most_passes` of what it holds go by each time, `least_passes` at least, and no more than `seconds` allow by what
     the machine says that lines cost its user. Where the second cache takes lines out of the first, uses lie
     `second_ratio` times the first cache's lines apart, up to `second_share` of the second's, so that the second one is
@@ -35,13 +36,14 @@ class Params:
 
     An inclusive cache loses one of a line per pass, give or take `spread` (its lines are not known exactly, nor what it
     replaces), another none, give or take `strays`; `other` is how often neither is so, with up to `most` losses. Errors
-    come from `blocks` of uses."""
+    come from `blocks` of uses. All this up to `rounds` times, until one answer has `settled`."""
 
     hot: int = 16
     first_share: float = 0.125
     before: float = 1.2
     reach: float = 2.5
     held: float = 0.3
+    beside: float = 0.0
     most_passes: float = 30.0
     least_passes: float = 0.6
     seconds: float = 4.0
@@ -53,6 +55,8 @@ class Params:
     other: float = 0.05
     most: float = 4.0
     blocks: int = 16
+    rounds: int = 12
+    settled: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -80,24 +84,31 @@ class Losses:
 def inclusive(context: Context, region: Region, asked: Question, params: Params) -> Finding:
     """Whether the level includes the one before it."""
     parameter = f"cache.l{asked.level - 1}.inclusive_in_l{asked.level}"
-    every, inner = max(8, int(params.first_share * asked.first)), 0
+    page_lines = TLB_PAGE_BYTES // region.line_size - 1
+    apart, inner = max(1, round(params.first_share * asked.first / page_lines)), 0
     if asked.second_takes:
-        every, inner = int(min(params.second_ratio * asked.first, params.second_share * asked.second)), 1
-        if every < params.outgrown * asked.first:
+        apart, inner = int(min(params.second_ratio * asked.first, params.second_share * asked.second) / page_lines), 1
+        if apart * page_lines < params.outgrown * asked.first:
             return one_of(parameter, {}, "bool", METHOD, "a second cache hardly larger than the first takes its lines")
-    pages = int(params.reach * asked.lines / (TLB_PAGE_BYTES // region.line_size - 1)) + 1
+    pages = -(-int(params.reach * asked.lines / page_lines) // apart) * apart + apart
     affordable = params.seconds * context.machine.facts.lines_per_second / max(asked.lines, 1)
-    passes = min(params.most_passes, (affordable - params.before - params.held) / 2)
+    passes = min(params.most_passes, (affordable - params.before - params.held) / 3)
     if not asked.lines or pages > region.size // TLB_PAGE_BYTES - params.hot or passes < params.least_passes:
         return one_of(parameter, {}, "bool", METHOD, "the outer cache's size is not known, or too large for a stream")
     context.progress(f"whether level {asked.level} takes lines out of the one before")
     rng = context.rng(60 + asked.level)
-    hot, order = hot_and_stream(region, params.hot, pages, rng)
-    counted = _losses(context, (region, hot, order), asked, (every, inner, passes), params)
+    drawn = region.address + rng.permutation(region.size // TLB_PAGE_BYTES)[: params.hot + pages] * TLB_PAGE_BYTES
+    hot = drawn[: params.hot] + rng.integers(0, page_lines, params.hot) * region.line_size
+    where, rounds = (region, hot, drawn[params.hot :].reshape(-1, apart)), int(affordable / (3 * passes)) + 1
+    several: list[Losses] = []
+    posterior: dict[bool | None, float] = {}
+    while len(several) < min(rounds, params.rounds) and max(posterior.values(), default=0.0) < params.settled:
+        several.append(_losses(context, where, asked, (inner, passes), params))
+        counted = _together(several)
+        posterior = inclusion_posterior(counted, params)
     context.evidence[f"l{asked.level}_losses"] = [
         round(each, 3) for each in (counted.lost, counted.error, counted.given_up)
     ]
-    posterior = inclusion_posterior(counted, params)
     found = backed(one_of(parameter, posterior, "bool", METHOD), f"l{asked.level}_losses")
     if found.value is None:
         reason = (
@@ -106,6 +117,14 @@ def inclusive(context: Context, region: Region, asked: Question, params: Params)
         )
         return one_of(parameter, {}, "bool", METHOD, reason)
     return found
+
+
+def _together(several: list[Losses]) -> Losses:
+    """Rounds by what they are worth: others take lines in bursts, which show in a round's error."""
+    lost, error, given_up = np.array([(each.lost, max(each.error, 1e-9), each.given_up) for each in several]).T
+    worth = error**-2 / (error**-2).sum()
+    spread = float(np.sqrt((worth * (lost - worth @ lost) ** 2).sum() / max(1, len(lost) - 1)))
+    return Losses(float(worth @ lost), max(float((error**-2).sum()) ** -0.5, spread), float(worth @ given_up))
 
 
 def inclusion_posterior(counted: Losses, params: Params) -> dict[bool | None, float]:
@@ -127,23 +146,23 @@ def _losses(
     context: Context,
     where: tuple[Region, Lines, Lines],
     asked: Question,
-    pace: tuple[int, int, float],
+    pace: tuple[int, float],
     params: Params,
 ) -> Losses:
-    region, hot, order = where
-    every, inner, passes = pace
+    region, hot, stream = where
+    inner, passes = pace
     cycles = list(context.calibration.level_cycles.values())
     near, own, far = cycles[inner], cycles[asked.level - 1], cycles[asked.level]
-    per_pass = asked.lines / every
+    per_pass = asked.lines / (stream.shape[1] * (TLB_PAGE_BYTES // region.line_size - 1))
     means, errors = [], []
-    for length in (params.held, params.reach):
-        part = order[: int(length * asked.lines)]
-        lines_in_use(context, region, hot, part, every, int(min(length, params.before) * per_pass) + 1)
+    for length in (params.beside, params.held, params.reach):
+        part = stream[: max(1, int(length * per_pass))]
+        lines_in_use(context, region, hot, part, int(min(length, params.before) * per_pass) + 1)
         touches = max(params.blocks, int(passes * per_pass))
-        used = np.minimum(lines_in_use(context, region, hot, part, every, touches), params.outgrown * far)
+        used = np.minimum(lines_in_use(context, region, hot, part, touches), params.outgrown * far)
         blocks = [float(block.mean()) for block in np.array_split(used, params.blocks)]
         means.append(float(np.mean(blocks)))
         errors.append(float(np.std(blocks, ddof=1)) / params.blocks**0.5)
     scale = per_pass / (far - near)
-    given_up = max(0.0, means[0] - near - 2 * errors[0]) / (own - near) * per_pass
-    return Losses((means[1] - means[0]) * scale, float(np.hypot(*errors)) * scale, given_up)
+    given_up = max(0.0, means[1] - means[0] - 2 * np.hypot(*errors[:2])) / (own - near) * per_pass
+    return Losses((means[2] - means[1]) * scale, float(np.hypot(*errors[1:])) * scale, float(given_up))

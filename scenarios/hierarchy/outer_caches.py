@@ -51,10 +51,10 @@ class Params:
     as much as the filling); the means of `bins` parts of it count, predicted at `parts` stops of each. Of fillings of
     which no part took `interrupted` times as long as a typical one, those count that are no more than `alike` times as
     far from the middle of the half that is most alike as that reaches: 2.5 standard deviations of a normal sample. Of
-    `few` lines of each page `spread` times as many pages fit only if these lie in more sets. `seconds` that each
-    level may take, by what the machine says that lines cost its user and what misses cost, a timed one `timed_cost`
-    times as much. `memory` is how much of the region may be used. Waiting for co-runners takes `patience` of what there
-    is.
+    `few` lines of `further` times as many pages no more fit than of whole ones, within the first of `spread`, or the
+    second one times as many if the index is a hash. `seconds` that each level may take, by what the machine says that
+    lines cost its user and what misses cost, a timed one `timed_cost` times as much. `memory` is how much of the region
+    may be used. Waiting for co-runners takes `patience` of what there is.
 
     Candidates: `most_ways`; sets of a private cache are a power of two, of a shared one in slices one times a number
     up to `most_slices`, within the ratio `about` of the lines that were left. Up to `taken` of the room, in
@@ -86,7 +86,8 @@ class Params:
     bins: int = 8
     parts: int = 3
     few: int = 8
-    spread: float = 1.5
+    further: float = 3.0
+    spread: tuple[float, float] = (1.3, 2.0)
     seconds: float = 6.0
     timed_cost: float = 10.0
     memory: float = 0.8
@@ -351,8 +352,16 @@ def outer_cache(context: Context, region: Region, level: str, before: list[Outer
         return replace(plain, by_age=found.by_age, index_reason=why, least=there, reason=why)
     if found.index.get("linear", 0.0) > found.index.get("hashed", 0.0):
         # few lines of each page overflow it as soon as whole pages do, or lie in more sets
-        fits = fillings.least(params.spread**2 * draws[0].pages[-1], params.few).fitting / _mean(counted).fitting
-        found = replace(found, index={"hashed": 1.0}) if fits > params.spread else found
+        whole, pages = _mean(counted), params.further * draws[0].pages[-1]
+        few = [fillings.fill(pages, params.few) for _ in range(params.confirm)]
+        there = 1.0 + whole.young - np.mean([each.missing for each in few], axis=0)
+        fits = few[0].pages.reshape(params.bins, -1).mean(axis=1) * there
+        ratio = float(fits[params.bins // 2 :].mean()) / whole.fitting
+        if ratio > params.spread[1]:
+            found = replace(found, index={"hashed": 1.0})
+        elif ratio > params.spread[0]:
+            why = f"few lines of each page lie in {ratio:.1f} times as many sets as whole pages"
+            found = replace(found, index={}, index_reason=why)
     return found
 
 
@@ -360,7 +369,8 @@ def _drawn(fillings: Fillings, pages: float, plain: OuterCache, held: list[int])
     """What fillings by so many pages say of a level, as many as it takes, and these."""
     params, whole, found = fillings.params, fillings.page_lines - 1, plain
     draws: list[Curve] = []
-    while not found.sure(params.settled) and len(draws) < params.most_draws:
+    counted: list[Curve] = []
+    while not found.sure(params.settled) and len(counted) < params.most_draws:
         more = min(max(params.draws, len(draws)), fillings.affordable(pages, whole))
         if more < params.least_draws:
             break

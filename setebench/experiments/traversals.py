@@ -61,7 +61,8 @@ def fill(context: Context, region: Region, offsets: Lines, pages: tuple[int, int
     place = place.reshape(lines.shape)[page[:, :, None], which]
     timed = lines[page[:, :, None], which].transpose(0, 2, 1).reshape(stops, AT_ONCE)
     used = {Base(f"page_{number}"): own[number::each] for number in range(each)}
-    ticks = context.machine.run(probe + _timed_loads(), used | _places(timed, region.line_size), cpu=context.cpu)
+    probe = Probe().start(2 * AT_ONCE) + probe.stop(2 * AT_ONCE) + _timed_loads()
+    ticks = context.machine.run(probe, used | _places(timed, region.line_size), cpu=context.cpu)
     _flush(context, own, offsets, region.line_size)
     base = mean_ticks(ticks[:, AT_ONCE:-1].ravel(), step_ticks(context))
     cycles: NDArray[np.float64] = (ticks[:, :AT_ONCE].astype(np.float64) - base) * cycles_per_tick(context)
@@ -90,10 +91,10 @@ def _loads(pages: int, offsets: tuple[int, ...], line: int) -> tuple[Probe, Line
     order = number.reshape(pages, -1).T.ravel()
     if len(offsets) == TLB_PAGE_BYTES // line - 1:
         order = np.random.default_rng(pages).permutation(number)
-    probe, bases = Probe().start(2 * AT_ONCE), [Base(f"page_{each}") for each in range(pages)]
+    probe, bases = Probe(), [Base(f"page_{each}") for each in range(pages)]
     for page, at in zip(*(each.tolist() for each in np.divmod(order, len(offsets))), strict=True):
         probe = probe.load(bases[page] + offsets[at] * line)
-    return probe.stop(2 * AT_ONCE).fence(), order
+    return probe.fence(), order
 
 
 def _places(timed: Lines, line: int) -> dict[Base, Lines]:
@@ -117,36 +118,22 @@ HOT_ADDITIONS = 8
 """Additions in one repetition that loads of lines in use are compared with."""
 
 
-def hot_and_stream(region: Region, hot: int, pages: int, rng: np.random.Generator) -> tuple[Lines, Lines]:
-    """A few lines in pages of their own, and a traversal of other pages."""
-    drawn = rng.permutation(region.size // TLB_PAGE_BYTES)[: hot + pages]
-    lines = TLB_PAGE_BYTES // region.line_size - 1
-    begin = region.address + drawn * TLB_PAGE_BYTES
-    own = begin[:hot] + rng.integers(0, lines, hot) * region.line_size
-    order = rng.permuted(begin[hot:, None] + np.arange(lines) * region.line_size, axis=1)
-    return own.astype(np.int64), order.ravel().astype(np.int64)
-
-
-def lines_in_use(
-    context: Context, region: Region, hot: Lines, order: Lines, every: int, touches: int
-) -> NDArray[np.float64]:
-    """Cycles of loads of some lines (up to `AT_ONCE`) after every so many lines of a traversal that goes round and
-    round, shape (touches, lines)."""
-    context.machine.link(region, order)
+def lines_in_use(context: Context, region: Region, hot: Lines, stream: Lines, touches: int) -> NDArray[np.float64]:
+    """Cycles of loads of some lines after every so many whole pages of a stream that goes round and round (their
+    addresses, shape (parts, pages of each)), shape (touches, lines)."""
     line = context.machine.facts.line_size
-    probe = Probe().chase(WALK, every).fence()
     targets, spares = ([Base(f"{name}_{number}") for number in range(len(hot))] for name in ("hot", "spare"))
+    probe, _ = _loads(stream.shape[1], tuple(range(TLB_PAGE_BYTES // line - 1)), line)
     for number, (target, spare) in enumerate(zip(targets, spares, strict=True)):
         probe = probe.flush(spare + 0).fence().start(number).load(target).stop(number)
     for number in range(len(hot), len(hot) + HOT_ADDITIONS):
         probe = probe.flush(spares[0] + 0).fence().start(number).add(BASELINE_ADDITIONS).stop(number)
-    places = {WALK: order[np.arange(touches) * every % len(order)]}
+    around = stream[np.arange(touches) % len(stream)]
+    places = {Base(f"page_{number}"): around[:, number] for number in range(stream.shape[1])}
     for number, at in enumerate(hot.tolist()):
         last = at - at % TLB_PAGE_BYTES + TLB_PAGE_BYTES - line
         places |= {targets[number]: np.full(touches, at), spares[number]: np.full(touches, last)}
     ticks = context.machine.run(probe, places, cpu=context.cpu)
-    base = mean_ticks(ticks[:, len(hot) :].ravel(), step_ticks(context))
-    cycles: NDArray[np.float64] = (ticks[:, : len(hot)].astype(np.float64) - base) * cycles_per_tick(
-        context
-    ) + BASELINE_ADDITIONS
-    return cycles
+    base = mean_ticks(ticks[:, len(hot) : len(hot) + HOT_ADDITIONS].ravel(), step_ticks(context))
+    cycles: NDArray[np.float64] = (ticks[:, : len(hot)].astype(np.float64) - base) * cycles_per_tick(context)
+    return cycles + BASELINE_ADDITIONS
