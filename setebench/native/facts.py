@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from setebench.errors import UnsupportedError
@@ -27,7 +28,7 @@ def native_facts(
         name=environment.cpu.name or "this CPU",
         kind="native",
         cpus=cpus,
-        siblings=tuple(tuple(group) for group in environment.siblings) or tuple((cpu,) for cpu in cpus),
+        siblings=_usable(environment.siblings, cpus) or tuple((cpu,) for cpu in cpus),
         ticks_per_second=ticks_per_second,
         line_size=8 * (_engine.cpuid(1)[1] >> 8 & 0xFF),
         page_sizes=(SMALL_PAGE, HUGE_PAGE) if _huge_pages_on_offer() else (SMALL_PAGE,),
@@ -43,6 +44,12 @@ def native_facts(
         lines_per_second=1e9 * len(cpus),
         nodes=memory_nodes(Tree(Path("/"))),
     )
+
+
+def _usable(groups: Iterable[Iterable[int]], cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The groups without CPUs that this process may not use."""
+    kept = (tuple(cpu for cpu in group if cpu in cpus) for group in groups)
+    return tuple(group for group in kept if group)
 
 
 def prefetch_hints() -> tuple[str, ...]:

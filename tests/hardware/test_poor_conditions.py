@@ -51,6 +51,22 @@ def test_a_cpu_that_is_not_allowed_is_bad_use() -> None:
     assert "CPU 4095" in done.stderr
 
 
+ON_ONE_CPU = """
+import os
+one = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {one})
+from setebench.native.machine import NativeMachine
+facts = NativeMachine().facts
+print(facts.cpus == (one,), facts.siblings == ((one,),))
+"""
+
+
+def test_no_cpu_is_offered_that_this_process_may_not_use() -> None:
+    """Questions about other cores take theirs from the groups that share a core."""
+    done = in_python(ON_ONE_CPU)
+    assert done.stdout.split() == ["True", "True"], done.stderr
+
+
 MEASURE = """
 from setebench.native.machine import NativeMachine
 from setebench.errors import SetebenchError
