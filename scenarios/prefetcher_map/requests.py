@@ -13,7 +13,6 @@ from dataclasses import replace
 from setebench.experiments.visits import Access, Visit
 
 from .found import Answer, Found, Question
-from .kinds.runs import gap_lines
 from .lab import Lab
 from .report import Report
 
@@ -34,21 +33,11 @@ def report_beside(lab: Lab, identity: str, report: Report) -> None:
         report.value(NAME, next((each for each in answers if each is not None), None), METHOD, UNSURE)
 
 
-def report_streams(lab: Lab, trigger: int, first: int, report: Report) -> None:
-    """Of level 2's streams: as many requests of level 1's next-line prefetcher as misses start one. `first`: lines
-    ahead that there are then, upwards; one that a next-line prefetcher of level 2 may bring says nothing."""
-    if not lab.known.may(*ASKING):
-        return
-    inner, answer = lab.known.inner_next, None
-    nearest = 2 if lab.known.outer_next else 1
-    if _one_by_one(inner) and first >= nearest and not lab.known.others_learn:
-        lines = gap_lines(lab, trigger, end_odd=False)
-        steps = tuple(Access(line * lab.line_size) for line in lines for _ in range(inner.trigger or 1))
-        asking = Visit(steps, demoted=tuple(lines))
-        targets = (lines[-1] + 1 + nearest,)  # the line pair of the last one asked for is the line before
-        quiet = replace(asking, warm=tuple(line + 1 for line in lines))
-        answer = lab.ask(Question(asking, targets, (quiet,)))
-    report.value(NAME, answer, METHOD, UNSURE)
+def report_streams(lab: Lab, woken: Answer, report: Report) -> None:
+    """Of level 2's streams: trained where one request is enough to start one. Several are not made apart from the
+    accesses that they come with, which level 2 may see as well, so no start says nothing."""
+    if lab.known.may(*ASKING):
+        report.value(NAME, woken or None, METHOD, UNSURE)
 
 
 def _one_by_one(inner: Found) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from watched_levels import WatchedLevel
 
 from setebench.sim import spec
@@ -12,6 +13,11 @@ from setebench.sim.truth_prefetchers import identity_of
 SEEDS = range(40)
 
 
+def near(prefetcher: spec.AnyPrefetcher) -> spec.AnyPrefetcher:
+    """The same into level 2 where it fills a third one, which a watched machine hasn't."""
+    return replace(prefetcher, fills="l2") if prefetcher.fills == "l3" else prefetcher
+
+
 def others() -> list[tuple[int, spec.AnyPrefetcher, int]]:
     """(seed, prefetcher, line size) of random machines' prefetchers without a name, alone at their level."""
     found = []
@@ -20,14 +26,14 @@ def others() -> list[tuple[int, spec.AnyPrefetcher, int]]:
         for level in (1, 2):
             own = [each for each in machine.prefetchers if identity_of(each) == f"l{level}.other"]
             if len(own) == 1:
-                found.append((seed, own[0], machine.line_size_bytes))
+                found.append((seed, near(own[0]), machine.line_size_bytes))
     return found
 
 
 def streamers() -> list[tuple[int, spec.AnyPrefetcher, int]]:
     """The same of prefetchers that findings know the lead of."""
     return [
-        (seed, each, random_machine(seed).line_size_bytes)
+        (seed, near(each), random_machine(seed).line_size_bytes)
         for seed in SEEDS
         for each in random_machine(seed).prefetchers
         if isinstance(each, spec.Streamer | spec.NextLine) and "load" in each.trained_by

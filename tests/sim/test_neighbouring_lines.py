@@ -66,5 +66,4 @@ def test_whether_requests_of_level_one_train_level_two(
     judgements = judged_once((asking, msgspec.structs.replace(listening, trained_by=trained_by)))
     assert wrong(judgements) == []
     (name,) = (each for each in judgements if each.endswith(".trained_by_l1_prefetcher"))
-    one_by_one = asking is not REGION or listening is not STREAM
-    assert judgements[name].verdict is (Verdict.RIGHT if one_by_one else Verdict.UNRESOLVED)
+    assert judgements[name].verdict is (Verdict.RIGHT if listening is not STREAM else Verdict.UNRESOLVED)

@@ -222,6 +222,8 @@ def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextL
     assert wrong(judgements) == []
     name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
     assert (judgements[name].verdict is Verdict.RIGHT) if enough else name not in judgements
+    trained = judgements["prefetcher.l2.stream.trained_by_l1_prefetcher"].verdict
+    assert trained is (Verdict.RIGHT if enough else Verdict.UNRESOLVED)
     assert judgements["prefetcher.l2.stream.trigger"].verdict is Verdict.RIGHT
 
 

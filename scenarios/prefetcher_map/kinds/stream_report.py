@@ -209,8 +209,7 @@ def report_stream(lab: Lab, huge: Lab | None, found: Found, report: Report) -> N
     report_reach(rules, report)
     _report_tables(rules, ways, report)
     if not rules.inner:
-        _report_waking(lab, report)
-        report_streams(lab, found.trigger, rules.at_start() or 0 if ways in ("up", "both") else 0, report)
+        report_streams(lab, _report_waking(lab, report), report)
     first = min(found.trigger, len(found.question.visit.steps)) - 1 if not found.dense else lab.params.dense_run - 1
     report_shared(lab, found.question, first, report)
     report_across_cores(lab, found.question, first, report)
@@ -302,18 +301,18 @@ def _report_tables(rules: Tables, ways: str | None, report: Report) -> None:
         report.value("streams_per_page", runs, method, ONE_RUN)
 
 
-def _report_waking(lab: Lab, report: Report) -> None:
-    """Whether one request of level 1's next-line prefetcher starts a stream (Fang et al. 2014, Table VI); nothing where
+def _report_waking(lab: Lab, report: Report) -> Answer:
+    """Whether one request of level 1's next-line prefetcher starts a stream (Fang et al. 2014, Table VI); None where
     there is no such prefetcher, or its rules are not known. The line is even and the next one odd, so that no line pair
     reaches beyond them. The control has the next line in level 1 already, so that nothing is asked for. Where level 2
     may have a next-line prefetcher the line behind the one that is asked for says nothing, nor does a further one that
     an access to that one brings."""
     inner, name, line = lab.known.inner_next, "trigger_by_l1_prefetcher", even_line(lab)
     if inner.trigger is None:
-        return
+        return None
     if inner.flushed and inner.trigger > 1:
         report.unresolved(name, WATCHED)
-        return
+        return None
     asking = Visit((Access(line * lab.line_size),) * inner.trigger, demoted=(line,))
     targets: tuple[int, ...] = (line + 2, line + 3)
     controls: tuple[Visit, ...] = (replace(asking, warm=(line + 1,)),)
@@ -322,3 +321,4 @@ def _report_waking(lab: Lab, report: Report) -> None:
     woken = lab.ask(Question(asking, targets, controls))
     why = NOT_ONE if woken is False else f"lines ahead come without the request, or {UNCLEAR}"
     report.value(name, 1 if woken else None, BY_NEXT_LINE, why)
+    return woken
