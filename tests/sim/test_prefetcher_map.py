@@ -220,10 +220,8 @@ def test_one_request_of_level_one_starts_a_stream_or_does_not(asking: spec.NextL
     streamer = replace(L2_STREAM, trained_by=("load", "l1_prefetcher"), trigger_by_l1_prefetcher=enough)
     judgements = judged(asking, streamer)
     assert wrong(judgements) == []
-    name = "prefetcher.l2.stream.trigger_by_l1_prefetcher"
-    assert (judgements[name].verdict is Verdict.RIGHT) if enough else name not in judgements
-    trained = judgements["prefetcher.l2.stream.trained_by_l1_prefetcher"].verdict
-    assert trained is (Verdict.RIGHT if enough else Verdict.UNRESOLVED)
+    asked = {judgements[f"prefetcher.l2.stream.{name}_by_l1_prefetcher"].verdict for name in ("trigger", "trained")}
+    assert asked == {Verdict.RIGHT if enough else Verdict.UNRESOLVED}
     assert judgements["prefetcher.l2.stream.trigger"].verdict is Verdict.RIGHT
 
 
