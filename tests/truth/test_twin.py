@@ -176,6 +176,13 @@ def test_findings_that_contradict_each_other_are_set_aside_and_named() -> None:
     assert "set aside" in as_toml(twin)
 
 
+def test_a_bound_of_ways_is_no_value_for_them() -> None:
+    """A cache known to have two ways or more has as many as caches of its size have, unless the bound says more."""
+    for bound, ways in ((2, 8), (16, 16)):
+        twin = make_twin(changed(truth_of("plain"), "cache.l2.ways", value=bound, outcome=Outcome.AT_LEAST, reason="x"))
+        assert twin.machine.levels[1].ways == ways
+
+
 # -- shapes -------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from setebench.sim.fields import literals, table_fields
 from setebench.sim.toml_lines import Path
 from setebench.truth.twin.draft import Draft
 from setebench.truth.twin.readings import Reading, Readings
-from setebench.truth.twin.shapes import MOST_SLICES, Shape, at_least, of_size, of_size_and_ways
+from setebench.truth.twin.shapes import MOST_SLICES, USUAL_WAYS, Shape, at_least, of_size, of_size_and_ways
 
 ASSUMED_BYTES = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20, 4: 128 << 20}
 ASSUMED_LATENCIES = {1: 4.0, 2: 14.0, 3: 50.0, 4: 120.0}
@@ -83,11 +83,18 @@ def _both(draft: Draft, level: int, shape: Shape, found: tuple[Reading, Reading]
     return shape
 
 
+def _ways(found: Reading | None) -> int | None:
+    """The ways that were found; a bound below what is usual anyway says nothing."""
+    if found is None or (found.kind != "measured" and int(found.value) <= USUAL_WAYS[0]):
+        return None
+    return int(found.value)
+
+
 def _one(readings: Readings, draft: Draft, level: int, before: Shape | None) -> Shape:
     """Of size and ways one is open, or only bounded, or they don't go together."""
     path = _at(level)
     size, ways = readings.get(f"cache.l{level}.size"), readings.get(f"cache.l{level}.ways")
-    known_ways = int(ways.value) if ways is not None else None
+    known_ways = _ways(ways)
     least = GROWTH * before.lines if before is not None else 1
     if size is None:
         lines = max(ASSUMED_BYTES[level] // readings.line, least)
