@@ -7,6 +7,8 @@ brings any, say.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from setebench.counters.roles import ROLES, Quantity, Scope
 from setebench.sim import spec
 from setebench.sim.in_flight import demand_in_flight
@@ -26,6 +28,9 @@ MISTAKEN_FOR = (
     (("l1d_writeback", "l2_writeback", "mem_write", "home_write"), ("l1d_writeback", "l2_writeback", "mem_write")),
 )
 """Roles of one direction, and those of it that an event may count instead."""
+
+LEARNING = (spec.Region, *spec.SHORT_RUNS_UNSURE)
+"""Prefetchers that go by what they learned of earlier accesses, so that lines of a repeated traversal come or don't."""
 
 EVERYWHERE = ("zero", "scaled", "wraps", "multiplexed", "nonlinear", "no_counter")
 FLOOR = 4
@@ -96,21 +101,29 @@ def roles_that_count(machine: spec.Machine) -> tuple[str, ...]:
 
 def prefetches_come(machine: spec.Machine, role: str) -> bool:
     """Whether a prefetcher that follows ascending accesses, a line apart each, brings lines that this role counts."""
+    return any(_follows_lines(machine, each) for each in _bringing(machine, role))
+
+
+def prefetches_may_come(machine: spec.Machine, role: str) -> bool:
+    """Whether lines that this role counts may come by a prefetcher that goes by what it learned of earlier passes."""
+    return any(isinstance(each, LEARNING) for each in _bringing(machine, role))
+
+
+def _bringing(machine: spec.Machine, role: str) -> Iterator[spec.AnyPrefetcher]:
+    """Prefetchers that loads train, and that bring lines which this role counts."""
     deepest = {"l1d_fill": 1, "l2_fill": 2}.get(role, 3)
-    return any(int(each.fills[1]) <= deepest and _follows_lines(machine, each) for each in machine.prefetchers)
+    return (each for each in machine.prefetchers if int(each.fills[1]) <= deepest and "load" in each.trained_by)
 
 
 def _follows_lines(machine: spec.Machine, prefetcher: spec.AnyPrefetcher) -> bool:
     line = machine.line_size_bytes
-    if "load" not in prefetcher.trained_by or isinstance(prefetcher, spec.Region):
-        return False
     if isinstance(prefetcher, spec.NextLine):
         return prefetcher.trigger == 1
     if isinstance(prefetcher, spec.Stride):
         return prefetcher.directions != "down" and prefetcher.min_stride_bytes <= line <= prefetcher.max_stride_bytes
     if isinstance(prefetcher, spec.Streamer):
         return prefetcher.directions != "down"
-    return not isinstance(prefetcher, spec.SHORT_RUNS_UNSURE)
+    return not isinstance(prefetcher, LEARNING)
 
 
 def counted_role(role: str, faults: tuple[Fault, ...]) -> str:

@@ -14,7 +14,7 @@ from setebench.sim import spec
 from setebench.sim.capacity import usable_lines, usable_ways
 from setebench.sim.in_flight import demand_in_flight, prefetches_in_flight, working_hints
 from setebench.sim.truth_bandwidth import bandwidth_parameters, bandwidths
-from setebench.sim.truth_counters import counters
+from setebench.sim.truth_counters import counters, events_left_open
 from setebench.sim.truth_finding import between, count, exact
 from setebench.sim.truth_prefetchers import meant_by_name, prefetchers, prefetches_train
 
@@ -54,9 +54,10 @@ def truth(machine: spec.Machine) -> list[Finding]:
 def left_open(machine: spec.Machine) -> frozenset[str]:
     """Parameters that this machine has, but of which `truth` may not say how much: the bandwidth of its levels where
     prefetchers may add too much for a rate to be known, and with other widths and numbers of threads; and whether
-    software prefetches have lines fetched where that depends on what was learned. And what names say already."""
+    software prefetches have lines fetched, and events count prefetched lines, where that depends on what was learned.
+    And what names say already."""
     unsure = {TRAINS} if prefetches_train(machine) is None else set()
-    return frozenset(bandwidth_parameters(machine)) | meant_by_name(machine) | unsure
+    return frozenset(bandwidth_parameters(machine)) | meant_by_name(machine) | unsure | events_left_open(machine)
 
 
 def _clock(machine: spec.Machine) -> Iterator[Finding]:

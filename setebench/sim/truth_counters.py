@@ -8,7 +8,14 @@ from setebench.counters.roles import ROLES, Quantity
 from setebench.counters.verdicts import Kind
 from setebench.results import Finding
 from setebench.sim import spec
-from setebench.sim.pmu_sense import can_be_seen, counted_role, level_of, prefetches_come, roles_that_count
+from setebench.sim.pmu_sense import (
+    can_be_seen,
+    counted_role,
+    level_of,
+    prefetches_come,
+    prefetches_may_come,
+    roles_that_count,
+)
 from setebench.sim.truth_finding import exact
 
 UNTRUSTED = ("no_stores", "background", "nonlinear")
@@ -36,6 +43,18 @@ def counters(machine: spec.Machine) -> Iterator[Finding]:
         yield exact(f"counter.{role}.verdict", [str(kind) for kind in verdict], "list")
         if not {kind for kind, _ in HIDING} & set(verdict):
             yield from _details(machine, role, faults, verdict)
+
+
+def events_left_open(machine: spec.Machine) -> frozenset[str]:
+    """Parameters of events of which no file says the truth: whether prefetched lines are counted, where prefetches may
+    come or not."""
+    events = {} if machine.pmu is None else machine.pmu.events
+    counted = {role: counted_role(role, events[role]) for role in roles_that_count(machine) if role in events}
+    return frozenset(
+        f"counter.{role}.includes_prefetch"
+        for role, of in counted.items()
+        if prefetches_may_come(machine, of) and not prefetches_come(machine, of)
+    )
 
 
 def verdict_of(machine: spec.Machine, role: str, faults: tuple[spec.Fault, ...]) -> tuple[Kind, ...]:

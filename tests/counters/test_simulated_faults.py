@@ -19,7 +19,7 @@ from setebench.sim.dump import dump
 from setebench.sim.pmu_sense import can_be_seen, counted_role, possible_faults
 from setebench.sim.random_machine import random_machine
 from setebench.sim.spec_pmu import SIMULATED_ROLES
-from setebench.sim.truth import truth
+from setebench.sim.truth import left_open, truth
 from setebench.sim.truth_counters import counters
 
 SEEDS = range(300)
@@ -142,6 +142,18 @@ def test_a_fault_that_nothing_shows_is_no_part_of_the_truth() -> None:
     assert reported(missed, "mem_read") == {"verdict": ["trusted"], "scale": 1.0, "level": "memory"}
     two = msgspec.structs.replace(missed, levels=levels(l3=None))
     assert reported(two, "l2_fill")["level"] == "memory"
+
+
+@pytest.mark.parametrize(
+    ("prefetcher", "known", "open_"),
+    [(NEXT_LINE, True, False), (spec.Region(level=1, fills="l1"), False, True), (None, False, False)],
+)
+def test_whether_prefetched_lines_are_counted_is_open_where_they_depend_on_what_was_learned(
+    prefetcher: spec.AnyPrefetcher | None, known: bool, open_: bool
+) -> None:
+    machine = msgspec.structs.replace(machine_with(), prefetchers=() if prefetcher is None else (prefetcher,))
+    name = "counter.l1d_fill.includes_prefetch"
+    assert (name in {each.parameter for each in truth(machine)}, name in left_open(machine)) == (known, open_)
 
 
 # -- machine files and random machines ---------------------------------------------------------------------------------
